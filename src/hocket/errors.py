@@ -1,0 +1,43 @@
+"""What can go wrong with a user's input: one sentence each, saying what, the rule, and what was received."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class HocketError(ValueError):
+    """Bad input; every error that hocket raises on purpose is one of these."""
+
+
+class MachineError(HocketError):
+    """A machine that breaks a rule of its definition, or an operation that it is outside of."""
+
+
+class AssignmentError(HocketError):
+    """Agents, events or costs that do not fit the machine they are meant for."""
+
+
+class InfeasibleError(HocketError):
+    """No assignment is valid, whatever its cost, because of the pairs that were forbidden."""
+
+
+class FormatError(HocketError):
+    """A file that cannot be read or written; names the file and, where there is one, the line or key."""
+
+    def __init__(self, message: str, *, path: str | Path | None = None, where: str | None = None) -> None:
+        place = ": ".join(str(part) for part in (path, where) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+def known_names(name: str, known: Iterable[str]) -> str:
+    """Say what a misspelt name could have been: the nearest known one, or a few of those there are."""
+    import difflib  # only on the way to an error message
+
+    names = list(known)
+    near = difflib.get_close_matches(name, names[:10_000], n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    if not names:
+        return "there are none"
+    return f"known: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
