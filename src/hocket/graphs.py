@@ -1,0 +1,291 @@
+"""Graphs as integer arrays: shortest reach, and the smallest congruence that hides some edges.
+
+A graph here has nodes 0..n-1 and edges in three parallel arrays `source`, `label`, `target`, sorted by source, with
+at most one edge per (source, label). Both algorithms exist twice: whole levels at a time in numpy for large graphs,
+one edge at a time in plain Python for small or narrow ones, where numpy's fixed cost per operation would dominate.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+SMALL = 2_000  # edges; below this, plain Python is faster than numpy
+NARROW = 32  # nodes per level (or merges per round) below which whole-level steps do not pay
+
+
+class Graph(NamedTuple):
+    """Edges sorted by (source, label); row `s` occupies `first[s]:first[s + 1]`."""
+
+    first: Ints  # [nodes + 1]
+    source: Ints  # [edges]
+    label: Ints  # [edges]
+    target: Ints  # [edges]
+
+    @property
+    def nodes(self) -> int:
+        return len(self.first) - 1
+
+
+class Reach(NamedTuple):
+    """A breadth-first tree; among shortest ways, the one that comes first in edge order."""
+
+    order: Ints  # [reached] nodes by distance from the root
+    via: Ints  # [nodes] the edge by which a node was first reached; -1 for the root and where there is none
+
+
+def make_graph(nodes: int, source: Ints, label: Ints, target: Ints) -> tuple[Graph, NDArray[np.intp]]:
+    """Sort edges into a graph; also return the permutation that did it."""
+    order = np.lexsort((label, source))
+    first = np.zeros(nodes + 1, np.int32)
+    np.cumsum(np.bincount(source, minlength=nodes), out=first[1:])
+    return Graph(first, source[order], label[order], target[order]), order
+
+
+def breadth_first(graph: Graph, root: int) -> Reach:
+    """Find every node reachable from `root` and a shortest way to each."""
+    if len(graph.target) < SMALL:
+        return _breadth_first_by_edge(graph, root)
+    first, target = graph.first, graph.target
+    via = np.full(graph.nodes, -1, np.int32)
+    seen = np.zeros(graph.nodes, np.bool_)
+    seen[root] = True
+    levels = [np.array([root], np.int32)]
+    reached = 1
+    while True:
+        if len(levels) > 64 and reached < NARROW * len(levels):
+            return _breadth_first_by_edge(graph, root)
+        edges = ranges(first[levels[-1]], first[levels[-1] + 1])
+        edges = edges[~seen[target[edges]]]
+        if len(edges) == 0:
+            return Reach(np.concatenate(levels), via)
+        ends = target[edges]
+        via[ends[::-1]] = edges[::-1]  # the last assignment wins, so the first edge does
+        frontier = ends[via[ends] == edges]
+        seen[frontier] = True
+        levels.append(frontier)
+        reached += len(frontier)
+
+
+def _breadth_first_by_edge(graph: Graph, root: int) -> Reach:
+    first, target = graph.first.tolist(), graph.target.tolist()
+    via = [-1] * graph.nodes
+    seen = [False] * graph.nodes
+    seen[root] = True
+    order = [root]
+    for node in order:  # grows while it is read: the queue is the answer
+        for edge in range(first[node], first[node + 1]):
+            end = target[edge]
+            if not seen[end]:
+                seen[end] = True
+                via[end] = edge
+                order.append(end)
+    return Reach(np.array(order, np.int32), np.array(via, np.int32))
+
+
+def labels_to(graph: Graph, reach: Reach, node: int) -> list[int]:
+    """Read off the labels on the tree's way from the root to `node`."""
+    labels: list[int] = []
+    while (edge := int(reach.via[node])) >= 0:
+        labels.append(int(graph.label[edge]))
+        node = int(graph.source[edge])
+    return labels[::-1]
+
+
+def ranges(starts: Ints, stops: Ints) -> Ints:
+    """Concatenate the ranges `starts[k]..stops[k]-1`."""
+    lengths = stops - starts
+    offsets = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return (offsets + np.arange(len(offsets))).astype(np.int32)
+
+
+def congruence(graph: Graph, hidden: Flags) -> Ints:
+    """Merge nodes joined by hidden edges, then targets of like edges of merged nodes, until nothing clashes.
+
+    `hidden` flags edges. Returns the class of each node; classes are numbered in the order of their first nodes.
+    Near-linear: rounds over all edges while they merge much, then the work list of `prove_congruence` on what is left.
+    """
+    if len(graph.target) < SMALL:
+        return prove_congruence(graph, hidden).classes
+    classes, count = _components(graph.nodes, graph.source[hidden], graph.target[hidden])
+    visible = ~hidden
+    source, label, target = classes[graph.source[visible]], graph.label[visible], classes[graph.target[visible]]
+    labels = int(graph.label.max()) + 1
+    while True:
+        # Invariant: (source, label, target) are the visible edges between the classes found so far.
+        kept, keeper = _one_per_key(source.astype(np.int64) * labels + label, count * labels)
+        clash = target[keeper] != target
+        left, right = target[keeper[clash]], target[clash]
+        source, label, target = source[kept], label[kept], target[kept]
+        if len(left) == 0:
+            return classes
+        if len(left) * NARROW < len(kept):
+            merging = [(a, b, -1, -1) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
+            return _close(count, source.tolist(), label.tolist(), target.tolist(), merging).classes[classes]
+        merged, count = _components(count, left, right)
+        classes, source, target = merged[classes], merged[source], merged[target]
+
+
+def _components(nodes: int, left: Ints, right: Ints) -> tuple[Ints, int]:
+    """Number the connected components of an undirected graph in the order of their first nodes; also count them."""
+    root = np.arange(nodes, dtype=np.int32)
+    while True:
+        left, right = root[left], root[right]
+        apart = left != right
+        if not apart.any():
+            break
+        left, right = left[apart], right[apart]
+        root[np.maximum(left, right)] = np.minimum(left, right)  # always downwards, so no cycle, whoever wins
+        while not np.array_equal(higher := root[root], root):
+            root = higher
+    is_first = root == np.arange(nodes)
+    number = np.cumsum(is_first, dtype=np.int32) - np.int32(1)
+    return number[root], int(np.count_nonzero(is_first))
+
+
+def _one_per_key(key: NDArray[np.int64], keys: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Choose one position for each key that occurs; return those, and for every position the one chosen for its key."""
+    positions = np.arange(len(key), dtype=np.intp)
+    if keys > 4 * len(key) + 1_000_000:
+        _, kept, inverse = np.unique(key, return_index=True, return_inverse=True)
+        return kept, kept[inverse]
+    slot = np.empty(keys, np.intp)
+    slot[key] = positions
+    keeper = slot[key]
+    return np.flatnonzero(keeper == positions), keeper
+
+
+class Proof(NamedTuple):
+    """Classes, and the merges that made them: a forest with one edge (a, b) for each merge.
+
+    A merge was made because of two edges (left, right) of the graph with one label and merged sources, or, where
+    right is -1, because of the hidden edge `left` alone.
+    """
+
+    classes: Ints  # [nodes]
+    forest: list[tuple[int, int, int, int]]  # (a, b, left, right), in the order in which they were made
+
+
+def prove_congruence(graph: Graph, hidden: Flags) -> Proof:
+    """Do what `congruence` does by a union-find with a work list, and remember why each merge was made."""
+    source, target = graph.source.tolist(), graph.target.tolist()
+    merging = [(source[edge], target[edge], edge, -1) for edge in np.flatnonzero(hidden).tolist()]
+    return _close(graph.nodes, source, graph.label.tolist(), target, merging, hidden.tolist())
+
+
+def _close(
+    nodes: int,
+    source: list[int],
+    label: list[int],
+    target: list[int],
+    merging: list[tuple[int, int, int, int]],
+    hidden: list[bool] | None = None,
+) -> Proof:
+    root = list(range(nodes))
+    edges: list[dict[int, int]] = [{} for _ in range(nodes)]  # of each root: label -> a visible edge of its class
+    for edge, (start, name) in enumerate(zip(source, label, strict=True)):
+        if hidden is None or not hidden[edge]:
+            edges[start][name] = edge
+    forest: list[tuple[int, int, int, int]] = []
+    work = deque(merging)  # first in, first out: proofs stay short
+    while work:
+        left, right, because, and_because = work.popleft()
+        a, b = left, right
+        while root[a] != a:
+            root[a] = a = root[root[a]]
+        while root[b] != b:
+            root[b] = b = root[root[b]]
+        if a == b:
+            continue
+        forest.append((left, right, because, and_because))
+        if len(edges[a]) < len(edges[b]):
+            a, b = b, a
+        root[b] = a
+        known = edges[a]
+        for name, edge in edges[b].items():
+            other = known.setdefault(name, edge)
+            if other != edge:
+                work.append((target[other], target[edge], other, edge))
+        edges[b] = {}
+    return Proof(_number_classes(root), forest)
+
+
+def _number_classes(root: list[int]) -> Ints:
+    number: dict[int, int] = {}
+    classes = []
+    for node in range(len(root)):
+        top = node
+        while root[top] != top:
+            root[top] = top = root[root[top]]
+        classes.append(number.setdefault(top, len(number)))
+    return np.array(classes, np.int32)
+
+
+def hidden_path(
+    forward: Graph, backward: Graph, hidden: Flags, start: int, goals: Flags
+) -> tuple[int, list[int]] | None:
+    """Find a shortest way from a node to one of `goals` along hidden labels, in either direction.
+
+    `backward` has the edges turned round. Returns the goal and the labels on the way to it, or None.
+    """
+    came: dict[int, tuple[int, int]] = {start: (-1, -1)}
+    queue = deque([start])
+    while queue:
+        node = queue.popleft()
+        if goals[node]:
+            return node, _labels_back(came, node)
+        for graph in (forward, backward):
+            row = slice(graph.first[node], graph.first[node + 1])
+            for label, end in zip(graph.label[row].tolist(), graph.target[row].tolist(), strict=True):
+                if hidden[label] and end not in came:
+                    came[end] = (node, label)
+                    queue.append(end)
+    return None
+
+
+def _labels_back(came: dict[int, tuple[int, int]], node: int) -> list[int]:
+    labels = []
+    while (step := came[node])[0] >= 0:
+        node = step[0]
+        labels.append(step[1])
+    return labels[::-1]
+
+
+def hidden_reasons(graph: Graph, proof: Proof, left: int, right: int) -> list[int]:
+    """List the labels of the hidden edges on which the merging of two nodes rests."""
+    links: dict[int, list[tuple[int, int]]] = {}
+    for merge, (a, b, _, _) in enumerate(proof.forest):
+        links.setdefault(a, []).append((b, merge))
+        links.setdefault(b, []).append((a, merge))
+    reasons: dict[int, None] = {}
+    used: set[int] = set()
+    open_pairs = [(left, right)]
+    while open_pairs:
+        for merge in _forest_path(links, *open_pairs.pop()):
+            if merge in used:
+                continue
+            used.add(merge)
+            _, _, because, and_because = proof.forest[merge]
+            if and_because < 0:
+                reasons[int(graph.label[because])] = None
+            else:
+                open_pairs.append((int(graph.source[because]), int(graph.source[and_because])))
+    return list(reasons)
+
+
+def _forest_path(links: dict[int, list[tuple[int, int]]], start: int, goal: int) -> list[int]:
+    came: dict[int, tuple[int, int]] = {start: (-1, -1)}
+    queue = deque([start])
+    while goal not in came:
+        node = queue.popleft()
+        for end, merge in links[node]:
+            if end not in came:
+                came[end] = (node, merge)
+                queue.append(end)
+    return _labels_back(came, goal)
