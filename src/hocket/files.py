@@ -1,0 +1,47 @@
+"""Reading and writing files: bounded, with errors that name the file, and never half-written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from hocket.errors import FormatError
+
+MEGABYTE = 1_000_000
+
+
+def read_text(path: Path, limit: int) -> str:
+    """Read a text file of at most `limit` bytes in UTF-8."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+    if len(data) > limit:
+        raise FormatError(f"must be at most {limit // MEGABYTE:,} MB in this format", path=path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FormatError(
+            f"must be UTF-8 text, got byte 0x{data[error.start]:02x}", path=path, where=f"line {line}"
+        ) from None
+
+
+def write_whole(path: Path, data: str | bytes) -> None:
+    """Write a file under a temporary name and rename it, so that it is there whole or not at all."""
+    content = data.encode() if isinstance(data, str) else data
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise FormatError(f"cannot be written: {error.strerror or error}", path=path) from None
