@@ -10,49 +10,84 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hocket.algebra import compose, distinguish, minimize, project
+    from hocket.algebra import distinguish, minimize, project
     from hocket.assignment import Assignment, cheapest, repair
+    from hocket.catalogue import load_task, rendezvous
+    from hocket.composition import Composition, compose
     from hocket.decomposition import Confusion, Counterexample, Decomposition, decompose
     from hocket.drawing import draw_machines
-    from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError, MachineError
+    from hocket.episode import IndividualEpisode, TeamEpisode
+    from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError, MachineError, TaskError
+    from hocket.inspection import Inspection, check_task
+    from hocket.labelling import localise
     from hocket.machine import RewardMachine, Run
     from hocket.notation import load_machine, save_machine
+    from hocket.tables import Tables, compile_task
+    from hocket.task import Agent, Condition, Option, Task
+    from hocket.taskfile import save_task
+    from hocket.world import Grid
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Agent",
     "Assignment",
     "AssignmentError",
+    "Composition",
+    "Condition",
     "Confusion",
     "Counterexample",
     "Decomposition",
     "FormatError",
+    "Grid",
     "HocketError",
+    "IndividualEpisode",
     "InfeasibleError",
+    "Inspection",
     "MachineError",
+    "Option",
     "RewardMachine",
     "Run",
+    "Tables",
+    "Task",
+    "TaskError",
+    "TeamEpisode",
     "cheapest",
+    "check_task",
+    "compile_task",
     "compose",
     "decompose",
     "distinguish",
     "draw_machines",
     "load_machine",
+    "load_task",
+    "localise",
     "minimize",
     "project",
+    "rendezvous",
     "repair",
     "save_machine",
+    "save_task",
 ]
 
 _HOME = {
     name: module
     for module, names in {
-        "algebra": ("compose", "distinguish", "minimize", "project"),
+        "algebra": ("distinguish", "minimize", "project"),
+        "catalogue": ("load_task", "rendezvous"),
+        "composition": ("Composition", "compose"),
         "decomposition": ("Confusion", "Counterexample", "Decomposition", "decompose"),
         "drawing": ("draw_machines",),
-        "errors": ("AssignmentError", "FormatError", "HocketError", "InfeasibleError", "MachineError"),
+        "episode": ("IndividualEpisode", "TeamEpisode"),
+        "errors": ("AssignmentError", "FormatError", "HocketError", "InfeasibleError", "MachineError", "TaskError"),
+        "inspection": ("Inspection", "check_task"),
+        "labelling": ("localise",),
         "machine": ("RewardMachine", "Run"),
         "notation": ("load_machine", "save_machine"),
+        "tables": ("Tables", "compile_task"),
+        "task": ("Agent", "Condition", "Option", "Task"),
+        "taskfile": ("save_task",),
+        "world": ("Grid",),
         "assignment": ("Assignment", "cheapest", "repair"),
     }.items()
     for name in names

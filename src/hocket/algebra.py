@@ -1,20 +1,18 @@
-"""Operations on machines: projection, parallel composition, minimisation, and telling two machines apart."""
+"""Operations on machines: projection, minimisation, and telling two machines apart."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError, known_names
 from hocket.graphs import Flags, Ints, congruence, ranges
-from hocket.machine import Names, Origin, RewardMachine
+from hocket.machine import Names, Origin, RewardMachine, make_distinct
 
-SEPARATOR = "|"  # between the names of the parts of a composed state
 LONGEST_CLASS_NAME = 24  # characters
 
 
@@ -144,137 +142,7 @@ def _name_classes(origin: Origin, count: int) -> Names:
         name = members[0] if len(members) == 1 else "{" + (",…," if end - begin > 3 else ",").join(members) + "}"
         names.append(f"#{len(names)}" if len(members) > 1 and len(name) > LONGEST_CLASS_NAME else name)
         begin = end
-    return Names(_make_distinct(names))
-
-
-def _make_distinct(names: Sequence[str]) -> Iterator[str]:
-    """Mark a name with as many primes as set it apart from all others."""
-    if len(set(names)) == len(names):
-        yield from names
-        return
-    taken = set(names)
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            while name in taken:
-                name += "′"
-            taken.add(name)
-        seen.add(name)
-        yield name
-
-
-def compose(*machines: RewardMachine) -> RewardMachine:
-    """Run machines side by side: a shared event moves all that have it together, any other event its owner alone.
-
-    The reachable part; final iff all parts are final. Where a part has rewards other than 1 for completing its task, a
-    transition earns the sum of what the parts that move earn.
-
-    >>> left = RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "r"): "2"}, final={"2"})
-    >>> right = RewardMachine(initial="0", transitions={("0", "b"): "1", ("1", "r"): "2"}, final={"2"})
-    >>> compose(left, right).run(("b", "a", "r"), undefined="blocking")
-    Run(state='2|2', reward=1.0, completed=True, states=('0|0', '0|1', '1|1', '2|2'))
-    """
-    if not machines:
-        raise MachineError("a composition needs at least one machine, got none")
-    events = Names(event for machine in machines for event in machine.events)
-    states, source, label, target = _explore(machines, events)
-    names = [tuple(machine.states) for machine in machines]
-    finals = [machine.is_final.tolist() for machine in machines]
-    joined = [SEPARATOR.join([own[part] for own, part in zip(names, state, strict=True)]) for state in states]
-    is_final = [all(own[part] for own, part in zip(finals, state, strict=True)) for state in states]
-    reward = None
-    if not all(machine.has_completion_rewards for machine in machines):
-        reward = np.array(_sum_rewards(machines, events, states, source, label), np.float64)
-    return RewardMachine._from_arrays(
-        Names(_make_distinct(joined)),
-        events,
-        0,
-        np.array(source, np.int32),
-        np.array(label, np.int32),
-        np.array(target, np.int32),
-        np.array(is_final, np.bool_),
-        reward,
-    )
-
-
-def _explore(
-    machines: Sequence[RewardMachine], events: Names
-) -> tuple[list[tuple[int, ...]], list[int], list[int], list[int]]:
-    """List the reachable joint states, breadth first, and the transitions between them.
-
-    A joint state is coded as one integer with a digit for each machine, so that a move is the addition of a constant.
-    """
-    place = [1]
-    for machine in machines:
-        place.append(place[-1] * len(machine.states))
-    moves = _joint_moves(machines, events, place)
-    code = sum(machine.start * value for machine, value in zip(machines, place, strict=False))
-    number = {code: 0}
-    codes = [code]
-    states: list[tuple[int, ...]] = []
-    source: list[int] = []
-    label: list[int] = []
-    target: list[int] = []
-    for position, code in enumerate(codes):  # grows while it is read: the queue is the answer
-        digits = tuple([code // low % (high // low) for low, high in pairwise(place)])
-        states.append(digits)
-        for own, digit in zip(moves, digits, strict=True):
-            for event, shift, others in own[digit]:
-                end = code + shift
-                for partner, shifts in others:
-                    if (other := shifts.get(digits[partner])) is None:
-                        break
-                    end += other
-                else:
-                    index = number.setdefault(end, len(codes))
-                    if index == len(codes):
-                        codes.append(end)
-                    source.append(position)
-                    label.append(event)
-                    target.append(index)
-    return states, source, label, target
-
-
-_Move = tuple[int, int, list[tuple[int, dict[int, int]]]]  # event, own shift, (other machine, its state -> its shift)
-
-
-def _joint_moves(machines: Sequence[RewardMachine], events: Names, place: Sequence[int]) -> list[list[list[_Move]]]:
-    """For each machine and state: the events it is the first to have, with what they add to the code of a state."""
-    shifts: list[dict[int, dict[int, int]]] = []  # of each machine: event -> state -> shift
-    for machine, value in zip(machines, place, strict=False):
-        own: dict[int, dict[int, int]] = {events.index(event): {} for event in machine.events}
-        shifts.append(own)
-        position = [events.index(event) for event in machine.events]
-        for start, event, end in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
-            own[position[event]][start] = (end - start) * value
-    owners: dict[int, list[int]] = {}
-    for index, own in enumerate(shifts):
-        for event in own:
-            owners.setdefault(event, []).append(index)
-    moves: list[list[list[_Move]]] = [[[] for _ in machine.states] for machine in machines]
-    for event, (first, *rest) in sorted(owners.items()):
-        others = [(machine, shifts[machine][event]) for machine in rest]
-        for state, shift in shifts[first][event].items():
-            moves[first][state].append((event, shift, others))
-    return moves
-
-
-def _sum_rewards(
-    machines: Sequence[RewardMachine],
-    events: Names,
-    states: Sequence[tuple[int, ...]],
-    source: Sequence[int],
-    label: Sequence[int],
-) -> list[float]:
-    names = tuple(events)
-    own = [tuple(machine.states) for machine in machines]
-    return [
-        sum(
-            machine.rewards.get((own_states[part], names[event]), 0.0)
-            for machine, own_states, part in zip(machines, own, states[start], strict=True)
-        )
-        for start, event in zip(source, label, strict=True)
-    ]
+    return Names(make_distinct(names))
 
 
 def minimize(machine: RewardMachine) -> RewardMachine:

@@ -132,7 +132,7 @@ class _Search:
         return table
 
     def waiting(self, owners: Iterable[Pair]) -> set[Pair]:
-        """Find who waits for what: pairs (agent, event) before which, and not after, none of the agent's own can happen."""
+        """Find who waits for what: pairs (agent, event) where none of the agent's own can happen before the event."""
         graph = self.machine.graph
         waits: set[Pair] = set()
         for agent in range(len(self.agents)):

@@ -11,10 +11,13 @@ from typing import Literal
 import numpy as np
 
 from hocket.algebra import View, flag_events
+from hocket.composition import Composition
 from hocket.confusion import confuse
 from hocket.errors import AssignmentError, MachineError, known_names
 from hocket.graphs import Flags, Ints, labels_to
 from hocket.machine import Names, RewardMachine, check_name
+
+LARGEST_ENUMERATION = 5_000_000  # states
 
 Kind = Literal["phantom event", "premature completion"]
 Knows = Mapping[str, Iterable[str]]  # agent -> the events that it notices
@@ -46,7 +49,7 @@ class Counterexample:
 class Decomposition:
     """A team machine, who knows what, each agent's machine, and whether they amount to the team machine."""
 
-    machine: RewardMachine
+    machine: RewardMachine | Composition
     knows: Mapping[str, Names]
     control: Mapping[str, Names]
     machines: Mapping[str, RewardMachine]  # of each agent: the projection onto what it knows
@@ -68,7 +71,7 @@ class Decomposition:
         said += [f"Nobody knows {event}, so no agent can tell that it happened." for event in self.unknown]
         if self.counterexample is not None:
             said.append(_what_goes_wrong(self.counterexample))
-        if self.machine.unreachable:
+        if isinstance(self.machine, RewardMachine) and self.machine.unreachable:
             said.append(f"No trace leads to {_listing(self.machine.unreachable)}.")
         return tuple(said)
 
@@ -100,12 +103,13 @@ class Decomposition:
         return "\n".join(lines)
 
 
-def decompose(machine: RewardMachine, knows: Knows, control: Control | None = None) -> Decomposition:
+def decompose(machine: RewardMachine | Composition, knows: Knows, control: Control | None = None) -> Decomposition:
     """Split a team machine among agents that know the events `knows` gives them, and prove it right or refute it.
 
     The check takes time linear in the transitions and never builds the product of the parts: the parts allow all that
     the team machine allows, so it is enough to look, in every reachable state, for an event that all who know it would
-    accept and the team machine would not, and for a completion that all believe in and that is not one.
+    accept and the team machine would not, and for a completion that all believe in and that is not one. A composition
+    needs no check if each agent knows the events of its own part: it is decomposable into its parts.
 
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
     >>> decompose(team, {"A1": {"a"}, "A2": {"a", "b"}}).ok
@@ -117,6 +121,13 @@ def decompose(machine: RewardMachine, knows: Knows, control: Control | None = No
     """
     known = check_knows(machine, knows)
     controllers = check_control(machine, known, control)
+    unaware = tuple(
+        (agent, event) for event, agents in controllers.items() for agent in agents if event not in known[agent]
+    )
+    if isinstance(machine, Composition):
+        if known == {agent: part.events for agent, part in machine.parts.items()}:
+            return _into_parts(machine, known, controllers, unaware)
+        machine = enumerate_states(machine)
     views = _views_of(machine, known)
     failure = find_failure(machine, list(views.values()))
     return Decomposition(
@@ -125,34 +136,58 @@ def decompose(machine: RewardMachine, knows: Knows, control: Control | None = No
         control=MappingProxyType(controllers),
         machines=MappingProxyType(_machines_of(views)),
         counterexample=None if failure is None else _tell(machine, views, *failure),
-        unaware=tuple(
-            (agent, event) for event, agents in controllers.items() for agent in agents if event not in known[agent]
-        ),
+        unaware=unaware,
         unknown=Names(tuple(machine.events)[event] for event in unknown_events(machine, list(views.values()))),
         early=MappingProxyType(_early_finishers(machine, views)),
         idle=Names(agent for agent, view in views.items() if np.array_equal(view.source, view.target)),
     )
 
 
-def check_knows(machine: RewardMachine, knows: Knows) -> dict[str, Names]:
+def _into_parts(
+    team: Composition, known: dict[str, Names], control: dict[str, Names], unaware: tuple[tuple[str, str], ...]
+) -> Decomposition:
+    return Decomposition(
+        machine=team,
+        knows=MappingProxyType(known),
+        control=MappingProxyType(control),
+        machines=team.parts,
+        counterexample=None,
+        unaware=unaware,
+        unknown=Names(),
+        early=MappingProxyType({}),
+        idle=Names(agent for agent, part in team.parts.items() if np.array_equal(part.graph.source, part.graph.target)),
+    )
+
+
+def enumerate_states(team: Composition) -> RewardMachine:
+    """Build the machine of a composition, if it is not too large."""
+    if team.most_states > LARGEST_ENUMERATION:
+        rule = "agents must know the events of their own parts, no more and no less"
+        raise AssignmentError(f"a composition of up to {team.most_states:,} states is not enumerated: {rule}")
+    return team.machine()
+
+
+def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str, Names]:
     """Check that agents have names and know events that exist; put the events in the machine's order."""
     if not machine.has_completion_rewards:
         raise MachineError("only a machine that rewards nothing but completing its task can be decomposed")
     if not isinstance(knows, Mapping) or not knows:
         raise AssignmentError(f"knows must map each agent to the events it knows, got {knows!r}")
-    names = tuple(machine.events)
     known: dict[str, Names] = {}
     for agent, events in knows.items():
         check_name(agent, "agent")
-        try:
-            flags = flag_events(machine, events)
-        except ValueError as error:
-            raise AssignmentError(f"agent {agent!r}: {error}") from None
-        known[agent] = Names(names[event] for event in np.flatnonzero(flags).tolist())
+        own = Names((events,) if isinstance(events, str) else events)
+        for event in own:
+            if event not in machine.events:
+                hint = known_names(str(event), machine.events)
+                raise AssignmentError(f"agent {agent!r} knows event {event!r}, which does not exist ({hint})")
+        known[agent] = Names(sorted(own, key=machine.events.index))
     return known
 
 
-def check_control(machine: RewardMachine, agents: Iterable[str], control: Control | None) -> dict[str, Names]:
+def check_control(
+    machine: RewardMachine | Composition, agents: Iterable[str], control: Control | None
+) -> dict[str, Names]:
     """Check that controlled events and their controllers exist; put the events in the machine's order."""
     everyone = Names(agents)
     given = {} if control is None else dict(control)

@@ -22,6 +22,14 @@ class InfeasibleError(HocketError):
     """No assignment is valid, whatever its cost, because of the pairs that were forbidden."""
 
 
+class TaskError(HocketError):
+    """A task whose parts do not fit together; `key` says where."""
+
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(f"{key}: {message}")
+        self.key = key
+
+
 class FormatError(HocketError):
     """A file that cannot be read or written; names the file and, where there is one, the line or key."""
 

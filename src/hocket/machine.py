@@ -370,6 +370,22 @@ def check_name(name: object, what: str) -> str:
     return name
 
 
+def make_distinct(names: Sequence[str]) -> Iterator[str]:
+    """Mark a name with as many primes as set it apart from all others."""
+    if len(set(names)) == len(names):
+        yield from names
+        return
+    taken = set(names)
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            while name in taken:
+                name += "′"
+            taken.add(name)
+        seen.add(name)
+        yield name
+
+
 def _in_order(names: Iterable[str]) -> list[str]:
     """List names in their own order, or alphabetically where they come without one."""
     if isinstance(names, str):

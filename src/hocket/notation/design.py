@@ -20,7 +20,8 @@ from hocket.machine import RewardMachine
 
 Document = dict[str, object]
 
-KEYS = ("initial", "final", "events", "states", "knows", "control", "transitions", "rewards")
+MACHINE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards")
+DESIGN_KEYS = (*MACHINE_KEYS, "knows", "control")
 
 
 class Design(NamedTuple):
@@ -31,39 +32,49 @@ class Design(NamedTuple):
     control: Mapping[str, tuple[str, ...]] = {}
 
 
-def from_document(document: object) -> Design:
+def design_from(document: object) -> Design:
     """Build a design from nested dictionaries and lists, checking every key and type."""
-    table = _table(document, "the document")
-    for key in table:
-        if key not in KEYS:
-            raise FormatError(f"unknown key ({known_names(key, KEYS)})", where=key)
+    table = as_table(document, "the document")
+    check_keys(table, DESIGN_KEYS)
+    knows, control = (as_lists(table.pop(key, {}), key) for key in ("knows", "control"))
+    return Design(machine_from(table), knows, control)
+
+
+def machine_from(table: Document, at: str = "") -> RewardMachine:
+    """Build a machine from its table; `at` says where in a file the table stands."""
+    check_keys(table, MACHINE_KEYS, at)
     if "transitions" not in table:
-        raise FormatError("is missing; it maps each state to its events and where they lead", where="transitions")
+        raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
     if "final" not in table and "rewards" not in table:
-        raise FormatError("is missing; it lists the final states", where="final")
+        raise FormatError("is missing; it lists the final states", where=f"{at}final")
     transitions = {
-        (state, event): _text(target, f"transitions.{state}.{event}")
-        for state, row in _table(table["transitions"], "transitions").items()
-        for event, target in _table(row, f"transitions.{state}").items()
+        (state, event): as_text(target, f"{at}transitions.{state}.{event}")
+        for state, row in as_table(table["transitions"], f"{at}transitions").items()
+        for event, target in as_table(row, f"{at}transitions.{state}").items()
     }
-    states = _texts(table, "states")
-    return Design(
-        RewardMachine(
-            initial=_initial(table, states),
-            transitions=transitions,
-            final=_texts(table, "final") or (),
-            events=_texts(table, "events"),
-            rewards=_rewards(table),
-            states=states,
-        ),
-        _lists(table, "knows"),
-        _lists(table, "control"),
+    lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
+    return RewardMachine(
+        initial=_initial(table, lists.get("states", ()), at),
+        transitions=transitions,
+        final=lists.get("final", ()),
+        events=lists.get("events"),
+        rewards=_rewards(table, at),
+        states=lists.get("states"),
     )
 
 
-def to_document(design: Design) -> Document:
-    """Lay a design out as `from_document` reads it, leaving out what goes without saying."""
-    machine = design.machine
+def design_to(design: Design) -> Document:
+    """Lay a design out as `design_from` reads it."""
+    document = machine_to(design.machine)
+    moves: Document = {key: document.pop(key) for key in ("transitions", "rewards") if key in document}
+    for key, lists in (("knows", design.knows), ("control", design.control)):
+        if lists:
+            document[key] = {name: list(names) for name, names in lists.items()}
+    return {**document, **moves}
+
+
+def machine_to(machine: RewardMachine) -> Document:
+    """Lay a machine out as `machine_from` reads it, leaving out what goes without saying."""
     transitions: dict[str, dict[str, str]] = {}
     for (state, event), target in machine.transitions.items():
         transitions.setdefault(state, {})[event] = target
@@ -72,9 +83,6 @@ def to_document(design: Design) -> Document:
         document["events"] = list(machine.events)
     if len(machine.states) > len({*transitions, *machine.transitions.values()}):
         document["states"] = list(machine.states)
-    for key, lists in (("knows", design.knows), ("control", design.control)):
-        if lists:
-            document[key] = {name: list(names) for name, names in lists.items()}
     document["transitions"] = transitions
     if not machine.is_task_completion:
         rewards: dict[str, dict[str, float]] = {}
@@ -85,51 +93,59 @@ def to_document(design: Design) -> Document:
     return document
 
 
-def _initial(table: Document, states: tuple[str, ...] | None) -> str:
+def _initial(table: Document, states: tuple[str, ...], at: str) -> str:
     if "initial" in table:
-        return _text(table["initial"], "initial")
-    for state in (*_table(table["transitions"], "transitions"), *(states or ())):
+        return as_text(table["initial"], f"{at}initial")
+    for state in (*as_table(table["transitions"], f"{at}transitions"), *states):
         return state
-    raise FormatError("is missing, and there is no first state to take for it", where="initial")
+    raise FormatError("is missing, and there is no first state to take for it", where=f"{at}initial")
 
 
-def _rewards(table: Document) -> dict[tuple[str, str], float] | None:
+def _rewards(table: Document, at: str) -> dict[tuple[str, str], float] | None:
     if "rewards" not in table:
         return None
     return {
-        (state, event): _number(reward, f"rewards.{state}.{event}")
-        for state, row in _table(table["rewards"], "rewards").items()
-        for event, reward in _table(row, f"rewards.{state}").items()
+        (state, event): as_number(reward, f"{at}rewards.{state}.{event}")
+        for state, row in as_table(table["rewards"], f"{at}rewards").items()
+        for event, reward in as_table(row, f"{at}rewards.{state}").items()
     }
 
 
-def _lists(table: Document, key: str) -> dict[str, tuple[str, ...]]:
-    rows = _table(table.get(key, {}), key)
-    return {name: _texts(rows, name, f"{key}.{name}") or () for name in rows}
+def check_keys(table: Document, known: tuple[str, ...], at: str = "") -> None:
+    """Refuse keys that have no meaning."""
+    for key in table:
+        if key not in known:
+            raise FormatError(f"unknown key ({known_names(key, known)})", where=f"{at}{key}")
 
 
-def _table(value: object, where: str) -> Document:
+def as_table(value: object, where: str) -> Document:
+    """Require a table."""
     if not isinstance(value, dict):
         raise FormatError(f"must be a table, got {_shown(value)}", where=where)
-    return value
+    return dict(value)
 
 
-def _texts(table: Document, key: str, where: str | None = None) -> tuple[str, ...] | None:
-    if key not in table:
-        return None
-    value, where = table[key], where or key
+def as_lists(value: object, where: str) -> dict[str, tuple[str, ...]]:
+    """Require a table of lists of names."""
+    return {name: as_texts(names, f"{where}.{name}") for name, names in as_table(value, where).items()}
+
+
+def as_texts(value: object, where: str) -> tuple[str, ...]:
+    """Require a list of names."""
     if not isinstance(value, list):
         raise FormatError(f"must be a list of names, got {_shown(value)}", where=where)
-    return tuple(_text(item, f"{where}[{index}]") for index, item in enumerate(value))
+    return tuple(as_text(item, f"{where}[{index}]") for index, item in enumerate(value))
 
 
-def _text(value: object, where: str) -> str:
+def as_text(value: object, where: str) -> str:
+    """Require a name or another text."""
     if not isinstance(value, str):
         raise FormatError(f"must be a name in quotes, got {_shown(value)}", where=where)
     return value
 
 
-def _number(value: object, where: str) -> float:
+def as_number(value: object, where: str) -> float:
+    """Require a number of ordinary size."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FormatError(f"must be a number, got {_shown(value)}", where=where)
     try:

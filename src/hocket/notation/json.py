@@ -5,26 +5,30 @@ from __future__ import annotations
 import json
 
 from hocket.errors import FormatError
-from hocket.notation.design import Design, Document, from_document, to_document
+from hocket.notation.design import Design, Document, design_from, design_to
 
 
 def read(content: str) -> Design:
     """Read a design."""
+    return design_from(parse(content))
+
+
+def parse(content: str) -> object:
+    """Read a JSON document, refusing repeated keys and numbers that are not finite."""
     try:
-        document = json.loads(content, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
+        return json.loads(content, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise FormatError(f"is not JSON: {error.msg}", where=f"line {error.lineno}") from None
     except FormatError:
         raise
     except ValueError as error:  # a number of thousands of digits
         raise FormatError(f"is not JSON that can be read: {error}") from None
-    return from_document(document)
 
 
 def write(design: Design) -> str:
     """Write a design, one state a line."""
     lines = []
-    for key, value in to_document(design).items():
+    for key, value in design_to(design).items():
         if isinstance(value, dict):
             rows = ",\n".join(f"    {_plain(name)}: {_plain(row)}" for name, row in value.items())
             lines.append(f"  {_plain(key)}: {{\n{rows}\n  }}" if rows else f"  {_plain(key)}: {{}}")

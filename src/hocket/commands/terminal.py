@@ -8,8 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from hocket.assignment import Assignment
+from hocket.composition import Composition
 from hocket.decomposition import Decomposition
 from hocket.machine import RewardMachine
+from hocket.task import Task
 
 SHOWN_STATES = 40  # rows of a machine's table
 SHOWN_AGENTS = 40  # rows of a table of agents, and machines shown
@@ -23,8 +25,20 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def print_summary(console: Console, name: str, machine: RewardMachine) -> None:
+def print_task(console: Console, task: Task) -> None:
+    """Say what a task is about."""
+    where = f"{count(len(task.agents), 'agent')} on a map of {task.grid.rows} x {task.grid.columns} cells"
+    console.print(Text.assemble((task.name, "bold"), ": ", where))
+    if task.description:
+        console.print(Text(task.description, "italic"))
+
+
+def print_summary(console: Console, name: str, machine: RewardMachine | Composition) -> None:
     """Say how large a machine is."""
+    if isinstance(machine, Composition):
+        parts = f"{count(len(machine.parts), 'part')}, {count(len(machine.events), 'event')}"
+        console.print(Text.assemble((name, "bold"), f": a composition of {parts}"))
+        return
     counts = (
         count(len(machine.states), "state"),
         count(len(machine.events), "event"),
@@ -34,12 +48,14 @@ def print_summary(console: Console, name: str, machine: RewardMachine) -> None:
     console.print(Text.assemble((name, "bold"), ": ", ", ".join(counts)))
 
 
-def print_decomposition(console: Console, decomposition: Decomposition) -> None:
+def print_decomposition(console: Console, decomposition: Decomposition, more_problems: Sequence[str] = ()) -> None:
     """Give the verdict, the evidence, and a table of the agents."""
     verdict, *evidence = decomposition.explain().splitlines()
     console.print(Text(verdict, "bold green" if decomposition.ok else "bold red"))
     for line in evidence:
         console.print(Text(f"  {line}"))
+    for line in more_problems:
+        console.print(Text(line, "bold red"))
     console.print()
     rows = [[Text(title, "dim") for title in ("agent", "states", "transitions", "knows")]]
     for agent, machine in list(decomposition.machines.items())[:SHOWN_AGENTS]:

@@ -1,0 +1,194 @@
+"""How fast are construction, projection, decomposition and repair? Rendezvous with 2 to 16 agents, in one run.
+
+    python bench/algebra.py [--agents 2 4 8 10] [--out algebra.json]
+
+Two rivals in the same run: a plain-Python union-find that computes the same projections and checks the same criterion,
+and libFAUDES (if the package `faudes` is installed), which computes natural projections, on small sizes only.
+Each size runs in a process of its own, so that its peak memory is its own.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import hocket as hk
+from hocket.catalogue import rendezvous
+
+LARGEST_FOR_FAUDES = 6  # agents; ten take minutes
+LARGEST_FOR_PLAIN = 14  # agents; sixteen take a minute and more
+
+Table = dict[tuple[int, str], int]
+
+
+def best_of(times: int, work: Callable[[], object]) -> float:
+    """Time the fastest of some runs, in seconds."""
+    taken = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - begin)
+    return min(taken)
+
+
+def plain_classes(states: int, table: Table, known: set[str]) -> list[int]:
+    """Project by union-find with a work list, in plain Python."""
+    parent = list(range(states))
+    moves: list[dict[str, int]] = [{} for _ in range(states)]
+    work = []
+    for (source, event), target in table.items():
+        if event in known:
+            moves[source][event] = target
+        else:
+            work.append((source, target))
+
+    def find(state: int) -> int:
+        while parent[state] != state:
+            parent[state] = parent[parent[state]]
+            state = parent[state]
+        return state
+
+    while work:
+        left, right = work.pop()
+        left, right = find(left), find(right)
+        if left == right:
+            continue
+        if len(moves[left]) < len(moves[right]):
+            left, right = right, left
+        parent[right] = left
+        for event, target in moves[right].items():
+            if event in moves[left]:
+                work.append((moves[left][event], target))
+            else:
+                moves[left][event] = target
+    return [find(state) for state in range(states)]
+
+
+def plain_decompose(states: int, table: Table, final: set[int], knows: Mapping[str, set[str]]) -> bool:
+    """Check the linear criterion in plain Python."""
+    events = {event for _, event in table}
+    classes = {agent: plain_classes(states, table, own) for agent, own in knows.items()}
+    enabled = {agent: {(classes[agent][state], event) for state, event in table} for agent in knows}
+    knowers = {event: [agent for agent, own in knows.items() if event in own] for event in events}
+    done = {agent: {classes[agent][state] for state in final} for agent in knows}
+    for state in range(states):
+        for event in events:
+            if (state, event) not in table and all(
+                (classes[agent][state], event) in enabled[agent] for agent in knowers[event]
+            ):
+                return False
+        if state not in final and all(classes[agent][state] in done[agent] for agent in knows):
+            return False
+    return True
+
+
+def faudes_projections(machine: hk.RewardMachine, knows: Mapping[str, tuple[str, ...]]) -> float | None:
+    """Time libFAUDES's projections."""
+    try:
+        import faudes
+    except ImportError:
+        return None
+    generator = faudes.Generator()
+    for event in machine.events:
+        generator.InsEvent(event)
+    for name in machine.states:
+        generator.InsState(name)
+    for (source, event), target in machine.transitions.items():
+        generator.SetTransition(source, event, target)
+    generator.SetInitState(machine.initial)
+    for name in machine.final:
+        generator.SetMarkedState(name)
+    begin = time.perf_counter()
+    for own in knows.values():
+        alphabet = faudes.EventSet()
+        for event in own:
+            alphabet.Insert(event)
+        faudes.Project(generator, alphabet)
+    return time.perf_counter() - begin
+
+
+def measure(agents: int) -> dict[str, float | int | None]:
+    """Measure one size."""
+    times = 5 if agents <= 10 else 1
+    begin = time.perf_counter()
+    team = rendezvous(agents)
+    machine, knows = hk.compose(*team.machines.values()), {agent: tuple(own) for agent, own in team.knows.items()}
+    construction = time.perf_counter() - begin
+    row: dict[str, float | int | None] = {
+        "agents": agents,
+        "states": len(machine.states),
+        "transitions": len(machine.graph.target),
+        "construct": construction,
+        "project": best_of(times, lambda: [hk.project(machine, own) for own in knows.values()]),
+        "decompose": best_of(times, lambda: hk.decompose(machine, knows)),
+    }
+    broken = {**knows, "A1": [event for event in knows["A1"] if event != "r"]}
+    row["repair"] = best_of(1, lambda: hk.repair(machine, broken))
+    row["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    row["plain"] = row["faudes"] = None
+    if agents <= LARGEST_FOR_PLAIN:
+        place = {state: index for index, state in enumerate(machine.states)}
+        table = {(place[source], event): place[target] for (source, event), target in machine.transitions.items()}
+        final = {place[state] for state in machine.final}
+        sets = {agent: set(own) for agent, own in knows.items()}
+        row["plain"] = best_of(times, lambda: plain_decompose(len(place), table, final, sets))
+    if agents <= LARGEST_FOR_FAUDES:
+        row["faudes"] = faudes_projections(machine, knows)
+    return row
+
+
+COLUMNS = (
+    "agents",
+    "states",
+    "transitions",
+    "construct",
+    "project",
+    "decompose",
+    "repair",
+    "peak_mb",
+    "plain",
+    "faudes",
+)
+
+
+def show(value: float | int | None) -> str:
+    """Write a number in a few digits."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}" if value < 10 else f"{value:.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--agents", type=int, nargs="+", default=[2, 4, 6, 8, 10, 12, 14, 16])
+    parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
+    parser.add_argument("--one", type=int, default=None, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one is not None:
+        print(json.dumps(measure(options.one)))
+        return
+    titles = (*COLUMNS, "plain/decompose", "us/transition/agent")
+    print("seconds; rendezvous, all agents' projections\n" + "  ".join(f"{title:>11}" for title in titles))
+    rows = []
+    for agents in options.agents:
+        output = subprocess.run(
+            [sys.executable, __file__, "--one", str(agents)], capture_output=True, text=True, check=True
+        )
+        row = json.loads(output.stdout.splitlines()[-1])  # libFAUDES prints, too
+        rows.append(row)
+        cells = [show(row[column]) for column in COLUMNS]
+        cells.append("-" if row["plain"] is None else f"{row['plain'] / row['decompose']:.1f}x")
+        cells.append(f"{row['decompose'] / row['transitions'] / agents * 1e6:.3f}")
+        print(
+            "  ".join(f"{cell:>{max(11, len(title))}}" for cell, title in zip(cells, titles, strict=True)), flush=True
+        )
+    if options.out is not None:
+        options.out.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Draw machines as SVG, PNG or PDF: a panel for each, and one colour for an event in all of them.
+
+Graphviz lays out every machine alone. The panels are then put on a grid and rendered as one picture in which
+all positions are given, so that every format shows the same drawing.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate, cycle
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hocket.errors import FormatError, HocketError, MachineError
+from hocket.files import write_whole
+from hocket.machine import RewardMachine
+
+VECTORS, PIXELS = {"dpi": "72", "size": "138"}, {"dpi": "200", "size": "50"}  # in inches: at most 10,000 dots
+FORMATS = {".svg": VECTORS, ".png": PIXELS, ".pdf": VECTORS}
+MAX_STATES, MAX_TRANSITIONS = 300, 1_500  # per panel; nobody can read more
+MAX_NAME = 40  # characters of a name that are drawn; an SVG's tooltip has all of them
+MAX_ROWS = 6  # lines of an edge's label; more events than that share lines
+MANY_MARKS = 500  # beyond this a full search for the best layout takes minutes
+HASTE = {"mclimit": "0.1", "nslimit": "1", "nslimit1": "1"}
+
+# Each colour has a contrast of at least 4.5:1 with white; any two are 0.08 or more apart in Oklab, also with
+# protanopia, deuteranopia or tritanopia. Further events take the same colours with the next line style.
+PALETTE = ("#0072b2", "#a50f00", "#0f5a3c", "#d21e78", "#966900", "#7800e1", "#5a1e00", "#002d5a")
+LINES = ("solid", "dashed", "dotted")
+INK, FRAME, FONT, TITLE_SIZE = "#333333", "#d0d0d0", "Helvetica,Arial,sans-serif", "13"
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # most are not allowed in XML
+
+POINTS = 72  # to the inch, Graphviz's unit of size; positions and the lengths below are in points
+PADDING, GAP = 12.0, 12.0  # around a panel's content, between panels
+ASPECT = 1.6  # width to height of the page that a picture should fill
+PLACES = ("pos", "lp")  # Graphviz's attributes that hold points
+POINT = re.compile(r"(-?\d[\d.e+-]*),(-?\d[\d.e+-]*)")
+
+Styles = Mapping[str, tuple[str, str]]  # event -> its colour and line style
+Pair = tuple[float, float]  # across the page, and down
+Frame = tuple[float, float, float, float]  # left, width, top (from the page's upper edge), height
+Page = tuple[Pair, list[Frame]]  # the lower right corner, and where each panel goes
+_one_at_a_time = threading.Lock()  # Graphviz has global state
+
+
+class _Mark(NamedTuple):
+    """A node or an edge as Graphviz is told to draw it."""
+
+    name: str  # unique in a picture
+    attributes: Mapping[str, str]
+    ends: tuple[str, ...] = ()  # the names of an edge's nodes
+    tooltip: str = ""
+
+
+def draw_machines(machines: Mapping[str, RewardMachine], path: str | Path) -> None:
+    """Draw machines, each under its title, into a file whose suffix says the format: .svg, .png or .pdf."""
+    form = Path(path).suffix.lower()
+    if form not in FORMATS:
+        raise FormatError(f"a drawing's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
+    write_whole(Path(path), _picture(machines, form))
+
+
+def machine_svg(machines: Mapping[str, RewardMachine]) -> str:
+    """Return the drawing of machines, each under its title, as the text of an SVG."""
+    return _picture(machines, ".svg").decode()
+
+
+def _picture(machines: Mapping[str, RewardMachine], form: str) -> bytes:
+    if not machines:
+        raise HocketError("a drawing needs at least one machine, got none")
+    for title, machine in machines.items():
+        states, transitions = len(machine.states), len(machine.graph.target)
+        if states > MAX_STATES or transitions > MAX_TRANSITIONS:
+            limit = f"at most {MAX_STATES:,} states and {MAX_TRANSITIONS:,} transitions"
+            raise MachineError(f"{title!r} must have {limit} to be drawn, got {states:,} and {transitions:,}")
+    events = dict.fromkeys(event for machine in machines.values() for event in machine.events)
+    styles = dict(zip(events, cycle((color, line) for line in LINES for color in PALETTE), strict=False))
+    panels = [_marks(machine, f"m{place}", styles) for place, machine in enumerate(machines.values())]
+    with _one_at_a_time, _quiet():
+        content = _render(machines, panels, form)
+    if form == ".svg":
+        return _with_tooltips(content, [mark for panel in panels for mark in panel])
+    return re.sub(rb"(?<=CreationDate \(D:)\d{14}", b"20000101000000", content) if form == ".pdf" else content
+
+
+def _marks(machine: RewardMachine, prefix: str, styles: Styles) -> list[_Mark]:
+    """List what a panel shows; the arrow to the initial state comes from a node that is not seen."""
+    nodes = {state: f"{prefix}s{place}" for place, state in enumerate(machine.states)}
+    start = _Mark(f"{prefix}start", {"label": "", "shape": "point", "style": "invis", "width": "0.01"})
+    arrow = _Mark(f"{prefix}initial", {"color": INK}, (start.name, nodes[machine.initial]))
+    states = []
+    for state, node in nodes.items():
+        members = machine.members[state]
+        tooltip = state if members == (state,) else f"{state} = {{{', '.join(members)}}}"
+        look = {"label": _literal(state), "peripheries": "2" if state in machine.final else "1"}
+        states.append(_Mark(node, look, tooltip=tooltip))
+    return [start, *states, arrow, *_edges(machine, nodes, styles)]
+
+
+def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> Iterator[_Mark]:
+    """Merge the transitions between the same two states into one edge each."""
+    merged: dict[tuple[str, str], dict[str, str]] = {}  # the events, and what a reward adds to each
+    for (state, event), target in machine.transitions.items():
+        pay = "" if machine.is_task_completion else f" / {machine.rewards[state, event] + 0.0:g}"
+        merged.setdefault((state, target), {})[event] = pay
+    names = tuple(machine.states)
+    reached = {names[state]: place for place, state in enumerate(machine.reach.order.tolist())}
+    for (state, target), events in merged.items():
+        color, line = styles[next(iter(events))] if len(events) == 1 else (INK, "solid")
+        look = {"label": _stacked(events, styles), "color": color, "style": line}
+        tooltip = f"{state} → {target}: {', '.join(event + pay for event, pay in events.items())}"
+        ends = nodes[state], nodes[target]
+        # Graphviz ranks along edges: those that lead back are reversed for it, so that ranks follow distance.
+        if reached.get(target, len(names)) < reached.get(state, len(names)):
+            ends, look["dir"] = ends[::-1], "back"
+        yield _Mark(f"{nodes[state]}to{nodes[target]}", look, ends, tooltip)
+
+
+def _stacked(events: Mapping[str, str], styles: Styles) -> str:
+    """Write events under each other, each in its colour, as one of Graphviz's HTML-like labels."""
+    words = [f'<FONT COLOR="{styles[name][0]}">{_literal(name)}{pay}</FONT>' for name, pay in events.items()]
+    per_row = math.ceil(len(words) / MAX_ROWS)
+    rows = "<BR/>".join(", ".join(words[first : first + per_row]) for first in range(0, len(words), per_row))
+    return f'<<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="2"><TR><TD>{rows}</TD></TR></TABLE>>'
+
+
+def _literal(text: str) -> str:
+    """Escape text so that Graphviz shows it as it is, in plain and in HTML-like labels alike."""
+    return _xml(text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 1]}…").replace("\\", "\\\\")
+
+
+def _xml(text: str) -> str:
+    return html.escape(UNPRINTABLE.sub("\ufffd", text), quote=False)
+
+
+def _render(titles: Iterable[str], panels: Sequence[Sequence[_Mark]], form: str) -> bytes:
+    """Draw the panels, each in its frame and under its title."""
+    laid_out = [_lay_out(title, marks) for title, marks in zip(titles, panels, strict=True)]
+    frames = _arranged([size for _, size in laid_out], [len(marks) for marks in panels])
+    page: list[_Mark] = []
+    for (marks, (_, high)), (left, width, top, height) in zip(laid_out, frames, strict=True):
+        middle = {"pos": f"{left + width / 2:.2f},{-top - height / 2:.2f}", "label": "", "fixedsize": "true"}
+        size = {"shape": "box", "width": f"{width / POINTS:.4f}", "height": f"{height / POINTS:.4f}"}
+        look = {"style": "rounded", "color": FRAME if len(panels) > 1 else "transparent"}
+        page.append(_Mark(f"frame{len(page)}", middle | size | look))
+        page += [_moved(mark, left + PADDING, -top - PADDING - high) for mark in marks]
+    graph = _graph(page, {"bgcolor": "white", "margin": "0", "pad": "0.03"} | FORMATS[form])
+    return bytes(graph.draw(format=form.removeprefix("."), prog="nop2"))
+
+
+def _lay_out(title: str, marks: Sequence[_Mark]) -> tuple[list[_Mark], Pair]:
+    """Let Graphviz place a title and the marks of a machine, up and right from the origin; add the size."""
+    text = _literal(title) or " "
+    settings = {"label": text, "labelloc": "t", "rankdir": "LR", "ranksep": "0.35"}
+    graph = _graph(marks, settings | (HASTE if len(marks) > MANY_MARKS else {}))
+    graph.layout(prog="dot")
+    placed = []
+    for mark in marks:
+        found = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
+        places = {name: found[name] for name in PLACES if found[name]}
+        placed.append(mark._replace(attributes={**mark.attributes, **places}))
+    right, top = map(float, graph.graph_attr["bb"].split(",")[2:])
+    half_width, half_height = (float(graph.graph_attr[name]) * POINTS / 2 for name in ("lwidth", "lheight"))
+    look = {"pos": f"{half_width:.2f},{top - half_height:.2f}", "shape": "plain", "fontsize": TITLE_SIZE}
+    return [_Mark(f"{marks[0].name}title", look | {"label": text}), *placed], (right, top)
+
+
+def _moved(mark: _Mark, right: float, up: float) -> _Mark:
+    def move(point: re.Match[str]) -> str:
+        return f"{float(point[1]) + right:.2f},{float(point[2]) + up:.2f}"
+
+    moved = {name: POINT.sub(move, mark.attributes[name]) for name in PLACES if name in mark.attributes}
+    return mark._replace(attributes={**mark.attributes, **moved})
+
+
+def _arranged(contents: Sequence[Pair], counts: Sequence[int]) -> list[Frame]:
+    """Choose the grid that shows panels largest; a first one with most marks is above or beside the rest."""
+    sizes = [(width + 2 * PADDING, height + 2 * PADDING) for width, height in contents]
+    (width, height), *rest = sizes
+    pages = [_grid(sizes, columns) for columns in range(1, len(sizes) + 1)]
+    if rest and counts[0] > max(counts[1:]):
+        below = [_grid(rest, columns, (0, height + GAP), (width, 0)) for columns in range(1, len(sizes))]
+        beside = [_grid(rest, columns, (width + GAP, 0), (0, height)) for columns in range(1, len(sizes))]
+        pages = [(end, [(0, end[0], 0, height), *frames]) for end, frames in below]
+        pages += [(end, [(0, width, 0, end[1]), *frames]) for end, frames in beside]
+    return min(pages, key=lambda page: max(page[0][0] / ASPECT, page[0][1]))[1]
+
+
+def _grid(sizes: Sequence[Pair], columns: int, corner: Pair = (0, 0), least: Pair = (0, 0)) -> Page:
+    """Put sizes into columns from a corner on, stretched to at least a size in all."""
+    widths = [max(size[0] for size in sizes[column::columns]) for column in range(columns)]
+    heights = [max(size[1] for size in sizes[row : row + columns]) for row in range(0, len(sizes), columns)]
+    across, down = _spans(widths, corner[0], least[0]), _spans(heights, corner[1], least[1])
+    frames = [(*across[place % columns], *down[place // columns]) for place in range(len(sizes))]
+    return (sum(across[-1]), sum(down[-1])), frames
+
+
+def _spans(lengths: Sequence[float], start: float, least: float) -> list[Pair]:
+    """Find where each of some lengths starts, and how long it is when all are stretched."""
+    spare = max(0.0, least - sum(lengths) - GAP * (len(lengths) - 1)) / len(lengths)
+    starts = accumulate(lengths[:-1], lambda at, length: at + length + spare + GAP, initial=start)
+    return [(at, length + spare) for at, length in zip(starts, lengths, strict=True)]
+
+
+def _graph(marks: Iterable[_Mark], settings: Mapping[str, str]) -> Any:  # noqa: ANN401
+    """Build Graphviz's form of some marks."""
+    import pygraphviz  # loads Graphviz, which only drawings need
+
+    graph = pygraphviz.AGraph(name="machines", directed=True, strict=False)
+    graph.graph_attr.update(fontname=FONT, fontsize=TITLE_SIZE, nodesep="0.3", **settings)
+    graph.node_attr.update(fontname=FONT, fontsize="12", fontcolor=INK, color=INK, shape="ellipse")
+    graph.node_attr.update(width="0.5", height="0.5", margin="0.03,0.01")
+    graph.edge_attr.update(fontname=FONT, fontsize="11", fontcolor=INK, arrowsize="0.7")
+    for mark in marks:
+        if mark.ends:
+            graph.add_edge(*mark.ends, key=mark.name, id=mark.name, **mark.attributes)
+        else:
+            graph.add_node(mark.name, id=mark.name, **mark.attributes)
+    return graph
+
+
+def _with_tooltips(svg: bytes, marks: Iterable[_Mark]) -> bytes:
+    """Put tooltips in the place of Graphviz's own titles, which are made of our names for marks."""
+    tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
+    titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
+    return re.sub(titles, lambda found: found[1] + tooltips.get(found[2], ""), svg.decode()).encode()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop what Graphviz and its libraries write to the process's standard error."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is none
+        yield
+        return
+    with Path(os.devnull).open("wb") as sink:
+        os.dup2(sink.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
