@@ -1,7 +1,9 @@
 """Random numbers that depend on nothing but what they are for.
 
-Counter-based (SplitMix64, Steele, Lea and Flood 2014): a stream has a 64-bit key, and its n-th number is a hash of the
-key and n. Compiled kernels compute the same numbers, so an episode is the same wherever it is played.
+Counter-based (SplitMix64: Steele, Lea and Flood 2014): a stream has a 64-bit key, and its n-th number is a hash of the
+key and n. An agent has two such numbers in every step: one chooses its action; the halves of the other decide whether
+it slips and whether simulated teammates are ready. Compiled kernels compute the same numbers, so an episode is the same
+wherever it is played.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ GOLDEN = 0x9E3779B97F4A7C15
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 MASK = (1 << 64) - 1
 
-ACTION, SLIP, SYNC, SPARE = 0, 1, 2, 3  # what a number is for; an agent has one of each in every step
-PER_STEP = 4
+PER_STEP = 2  # numbers
+CHANCE_BITS = 31  # of a number that decides a chance
+ACTION_BITS = 24
 
 TRAINING, TEAM, INDIVIDUAL = 1, 2, 3  # what a stream is for
 
@@ -31,6 +34,26 @@ def stream_key(purpose: int, seed: int, agent: int, episode: int = 0) -> int:
     return key
 
 
-def draw(key: int, step: int, use: int) -> float:
-    """Draw evenly from [0, 1), for one use in one step (counted from 0)."""
-    return (mix((key + (step * PER_STEP + use + 1) * GOLDEN) & MASK) >> 11) * 2.0**-53
+def number(key: int, position: int) -> int:
+    """Return a stream's number at a position, counted from 0."""
+    return mix((key + (position + 1) * GOLDEN) & MASK)
+
+
+def action_draw(key: int, step: int) -> float:
+    """Draw evenly from [0, 1) what chooses the action in a step."""
+    return (number(key, step * PER_STEP) >> (64 - ACTION_BITS)) * 2.0**-ACTION_BITS
+
+
+def slip_draw(key: int, step: int) -> int:
+    """Draw what decides whether the agent slips; to be compared with a `threshold`."""
+    return number(key, step * PER_STEP + 1) >> (64 - CHANCE_BITS)
+
+
+def sync_draw(key: int, step: int) -> int:
+    """Draw what decides whether simulated teammates are ready; to be compared with a `threshold`."""
+    return number(key, step * PER_STEP + 1) & ((1 << CHANCE_BITS) - 1)
+
+
+def threshold(probability: float) -> int:
+    """Return the number that a chance's draw lies below with some probability."""
+    return round(probability * (1 << CHANCE_BITS))

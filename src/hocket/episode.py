@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hocket.composition import Composition
-from hocket.draws import ACTION, INDIVIDUAL, SLIP, SYNC, TEAM, draw, stream_key
+from hocket.draws import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
 from hocket.errors import TaskError, known_names
 from hocket.gates import closed_cells
 from hocket.labelling import local_label, synchronise, team_label
@@ -68,14 +68,14 @@ class TeamEpisode:
     def random_actions(self) -> dict[str, str]:
         """Choose evenly among all actions."""
         draws = zip(self.cells, self._keys, strict=True)
-        return {name: ACTIONS[int(draw(key, self.time, ACTION) * len(ACTIONS))] for name, key in draws}
+        return {name: ACTIONS[int(action_draw(key, self.time) * len(ACTIONS))] for name, key in draws}
 
     def step(self, actions: Mapping[str, str]) -> TeamStep:
         """Let all agents act at once."""
         for name, key in zip(self.cells, self._keys, strict=True):
             states = self.task.machines[name].states
             closed = self._closed[name][states.index(self.states[name])]
-            slip = draw(key, self.time, SLIP)
+            slip = slip_draw(key, self.time)
             self.cells[name] = move(self.task, self.cells[name], actions[name], closed, slip)
         labels = {name: local_label(self.task, name, self.cells[name], self.states[name]) for name in self.cells}
         events = synchronise(self.task, labels)
@@ -144,15 +144,15 @@ class IndividualEpisode:
 
     def random_action(self) -> str:
         """Choose evenly among all actions."""
-        return ACTIONS[int(draw(self._key, self.time, ACTION) * len(ACTIONS))]
+        return ACTIONS[int(action_draw(self._key, self.time) * len(ACTIONS))]
 
     def step(self, action: str) -> IndividualStep:
         """Let the agent act."""
         closed = self._closed[self.machine.states.index(self.state)]
-        self.cell = move(self.task, self.cell, action, closed, draw(self._key, self.time, SLIP))
+        self.cell = move(self.task, self.cell, action, closed, slip_draw(self._key, self.time))
         label = local_label(self.task, self.agent, self.cell, self.state)
         event, reward = None, 0.0
-        if label is not None and draw(self._key, self.time, SYNC) < self._chance(label):
+        if label is not None and sync_draw(self._key, self.time) < threshold(self._chance(label)):
             event, reward = label, self.machine.rewards[self.state, label]
             self.state = self.machine.transitions[self.state, label]
         self.time += 1
@@ -168,9 +168,9 @@ class IndividualEpisode:
         return self.sync_probability if is_shared and has_partner else 1.0
 
 
-def move(task: Task, cell: int, action: str, closed: frozenset[int], slip: float) -> int:
+def move(task: Task, cell: int, action: str, closed: frozenset[int], slip: int) -> int:
     """Find where an action leads, given the number drawn for slipping."""
     if action not in ACTIONS:
         raise TaskError(f"action {action!r} does not exist ({known_names(action, ACTIONS)})", key="action")
-    taken = slipped_actions(slip_outcome(slip, task.slip))[ACTIONS.index(action)]
+    taken = slipped_actions(slip_outcome(slip, threshold(task.slip)))[ACTIONS.index(action)]
     return task.grid.neighbour(cell, taken, closed)

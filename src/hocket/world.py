@@ -110,9 +110,9 @@ def slipped_actions(outcome: int) -> list[int]:
     return [(action + (0, 1, 3)[outcome]) % 4 if action != STAY else STAY for action in range(len(ACTIONS))]
 
 
-def slip_outcome(draw: float, slip: float) -> int:
-    """Choose an outcome by a number drawn evenly from [0, 1)."""
-    return 0 if draw >= slip else 1 if draw < slip / 2 else 2
+def slip_outcome(drawn: int, limit: int) -> int:
+    """Choose an outcome by a number drawn for it and the threshold below which it slips."""
+    return 0 if drawn >= limit else 1 if drawn >= limit // 2 else 2
 
 
 def read_map(
