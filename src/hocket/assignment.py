@@ -81,7 +81,7 @@ def cheapest(
     Every agent knows the events that it controls. Costs and forbidden pairs are as for `repair`, and so is the choice
     between equally cheap answers; a lower cost for the pairs that you prefer overrules it.
     """
-    everyone = [check_name(agent, "agent") for agent in ([agents] if isinstance(agents, str) else agents)]
+    everyone = [check_name(agent, "an agent") for agent in ([agents] if isinstance(agents, str) else agents)]
     nobody = {agent: Names() for agent in everyone}
     if not nobody:
         raise AssignmentError("an assignment needs at least one agent, got none")

@@ -57,10 +57,17 @@ def load(name: str | Path) -> Task | Design:
         with resources.as_file(resources.files("hocket.tasks") / f"{text}.toml") as path:
             return read_task(path)
     path = Path(name)
-    if path.suffix.lower() in FORMATS or path.exists():
+    if path.suffix.lower() in FORMATS or _exists(path):
         return read_task(path) if _has_world(path) else load_design(path)
     hint = known_names(text, [*built_in, *(f"{family}-3" for family in FAMILIES)])
     raise FormatError(f"there is no file and no built-in task of this name ({hint})", path=text)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def built_in_tasks() -> list[str]:

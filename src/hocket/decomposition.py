@@ -175,7 +175,7 @@ def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str,
         raise AssignmentError(f"knows must map each agent to the events it knows, got {knows!r}")
     known: dict[str, Names] = {}
     for agent, events in knows.items():
-        check_name(agent, "agent")
+        check_name(agent, "an agent")
         own = Names((events,) if isinstance(events, str) else events)
         for event in own:
             if event not in machine.events:

@@ -136,7 +136,7 @@ def _literal(text: str) -> str:
 
 
 def _xml(text: str) -> str:
-    return html.escape(UNPRINTABLE.sub("\ufffd", text), quote=False)
+    return html.escape(UNPRINTABLE.sub("\ufffd", text))
 
 
 def _render(titles: Iterable[str], panels: Sequence[Sequence[_Mark]], form: str) -> bytes:

@@ -26,7 +26,7 @@ class TaskError(HocketError):
     """A task whose parts do not fit together; `key` says where."""
 
     def __init__(self, message: str, *, key: str) -> None:
-        super().__init__(f"{key}: {message}")
+        super().__init__(f"{printable(key)}: {message}")
         self.key = key
 
 
@@ -34,8 +34,15 @@ class FormatError(HocketError):
     """A file that cannot be read or written; names the file and, where there is one, the line or key."""
 
     def __init__(self, message: str, *, path: str | Path | None = None, where: str | None = None) -> None:
-        place = ": ".join(str(part) for part in (path, where) if part is not None)
+        place = ": ".join(printable(str(part)) for part in (path, where) if part is not None)
         super().__init__(f"{place}: {message}" if place else message)
+
+
+def printable(text: str, longest: int = 200) -> str:
+    """Show a text from a file or a user on one line, without control characters and not too long."""
+    if len(text) > longest:
+        text = f"{text[: longest // 2]}…{text[-(longest // 2) :]}"
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def known_names(name: str, known: Iterable[str]) -> str:
@@ -43,9 +50,9 @@ def known_names(name: str, known: Iterable[str]) -> str:
     import difflib  # only on the way to an error message
 
     names = list(known)
-    near = difflib.get_close_matches(name, names[:10_000], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name[:100], [known[:100] for known in names[:10_000]], n=1, cutoff=0.5)
     if near:
-        return f"did you mean {near[0]!r}?"
+        return f"did you mean {printable(repr(near[0]))}?"
     if not names:
         return "there are none"
-    return f"known: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+    return f"known: {', '.join(printable(known, 40) for known in names[:8])}{', …' if len(names) > 8 else ''}"

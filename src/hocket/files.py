@@ -16,8 +16,8 @@ def read_text(path: Path, limit: int) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
     if len(data) > limit:
         raise FormatError(f"must be at most {limit // MEGABYTE:,} MB in this format", path=path)
     try:
@@ -41,7 +41,7 @@ def write_whole(path: Path, data: str | bytes) -> None:
         os.umask(umask)
         Path(temporary).chmod(0o666 & ~umask)
         Path(temporary).replace(path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise FormatError(f"cannot be written: {error.strerror or error}", path=path) from None
+        raise FormatError(f"cannot be written: {getattr(error, 'strerror', None) or error}", path=path) from None

@@ -6,6 +6,7 @@ import math
 import unicodedata
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
+from numbers import Real
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -97,11 +98,12 @@ class RewardMachine:
         rewards: Mapping[tuple[str, str], float] | None = None,
         states: Iterable[str] | None = None,
     ) -> None:
+        check_name(initial, "the initial state")
         table = _as_table(transitions)
         known_states = _states_of(table, initial, states)
         known_events = _events_of(table, events)
         _require_member(initial, known_states, "initial state")
-        finals = _in_order(final)
+        finals = _in_order(final, "a final state")
         for state in finals:
             _require_member(state, known_states, "final state")
         state_at, event_at = known_states._index, known_events._index
@@ -165,6 +167,9 @@ class RewardMachine:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a RewardMachine cannot be changed, tried to set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a RewardMachine cannot be changed, tried to delete {name!r}")
 
     def __reduce__(self) -> tuple[object, ...]:
         graph = self.graph
@@ -297,7 +302,7 @@ class RewardMachine:
         return self._hash
 
     def __repr__(self) -> str:
-        if len(self.graph.target) > 24:
+        if len(self.graph.target) > 24 or len(self.states) > 48 or len(self.events) > 48:
             return (
                 f"<RewardMachine with {len(self.states):,} states, {len(self.events):,} events, "
                 f"{len(self.graph.target):,} transitions, initial {self.initial!r}, {len(self.final):,} final>"
@@ -317,15 +322,20 @@ def _as_table(transitions: Transitions) -> dict[tuple[str, str], str]:
     """Check the shape of the transitions and that none is given twice."""
     if isinstance(transitions, Mapping):
         table = dict(transitions)
-        for key in table:
+        for key, target in table.items():
             if not (isinstance(key, tuple) and len(key) == 2):
-                raise MachineError(f"a transition's key must be a pair (state, event), got {key!r}")
+                raise MachineError(f"a transition's key must be a pair (state, event), got {key!r:.60}")
+            if not isinstance(target, str):
+                check_name(target, "a state")
         return table
+    if not isinstance(transitions, Iterable):
+        raise MachineError(f"transitions must map (state, event) to a state, got {transitions!r:.60}")
     table = {}
     for triple in transitions:
         if not (isinstance(triple, tuple | list) and len(triple) == 3):
             raise MachineError(f"a transition must be (state, event, target), got {triple!r}")
-        state, event, target = triple
+        kinds = ("a state", "an event", "a state")
+        state, event, target = (check_name(name, kind) for name, kind in zip(triple, kinds, strict=True))
         if (state, event) in table:
             raise MachineError(
                 f"state {state!r} must have one transition on {event!r}, "
@@ -339,34 +349,34 @@ def _states_of(table: Mapping[tuple[str, str], str], initial: str, declared: Ite
     used = dict.fromkeys([state for (state, _), target in table.items() for state in (state, target)] or [initial])
     if initial in used:
         used = {initial: None, **used}
-    return _check_names(used, declared, "state")
+    return _check_names(used, declared, "a state")
 
 
 def _events_of(table: Mapping[tuple[str, str], str], declared: Iterable[str] | None) -> Names:
-    return _check_names(dict.fromkeys(event for _, event in table), declared, "event")
+    return _check_names(dict.fromkeys(event for _, event in table), declared, "an event")
 
 
 def _check_names(used: Iterable[str], declared: Iterable[str] | None, what: str) -> Names:
     """Check that names are names and that those in use are among the declared ones, if any are declared."""
-    names = Names(used) if declared is None else Names(_in_order(declared))
+    names = Names(used) if declared is None else Names(_in_order(declared, what))
     for name in names:
         check_name(name, what)
     if declared is not None:
         for name in used:
-            _require_member(name, names, what)
+            _require_member(name, names, what.split()[-1])
     return names
 
 
 def check_name(name: object, what: str) -> str:
-    """Require a name: text that is not blank and has no control characters."""
+    """Require a name: text that is not blank and has no control characters; `what` says with its article of what."""
     if not isinstance(name, str):
-        raise MachineError(f"the name of a {what} must be text, got {name!r}")
+        raise MachineError(f"the name of {what} must be text, got {name!r:.60}")
     if not name.strip():
-        raise MachineError(f"the name of a {what} must not be empty, got {name!r}")
+        raise MachineError(f"the name of {what} must not be empty, got {name!r:.60}")
     if not name.isascii() or not name.isprintable():
         for character in name:
             if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
-                raise MachineError(f"the name of a {what} must have no control characters, got {name!r}")
+                raise MachineError(f"the name of {what} must have no control characters, got {name!r:.60}")
     return name
 
 
@@ -386,11 +396,12 @@ def make_distinct(names: Sequence[str]) -> Iterator[str]:
         yield name
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
-    """List names in their own order, or alphabetically where they come without one."""
-    if isinstance(names, str):
-        raise MachineError(f"names must come as a collection, got the string {names!r}")
-    listed = list(names)
+def _in_order(names: Iterable[str], what: str) -> list[str]:
+    """List names of `what` in their own order, or alphabetically where they come without one."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        kind = "the string " if isinstance(names, str) else ""
+        raise MachineError(f"names must come as a collection, got {kind}{names!r:.60}")
+    listed = [check_name(name, what) for name in names]
     return sorted(listed, key=str) if isinstance(names, set | frozenset) else listed
 
 
@@ -401,9 +412,18 @@ def _require_member(name: str, names: Names, what: str) -> None:
 
 
 def _rewards_of(table: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str, str], float]) -> NDArray[np.float64]:
+    if not isinstance(rewards, Mapping):
+        raise MachineError(f"rewards must map (state, event) to a number, got {rewards!r:.60}")
     for key, value in rewards.items():
         if key not in table:
             raise MachineError(f"a reward needs a transition to belong to, got one for {key!r}")
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
-            raise MachineError(f"the reward of {key!r} must be a finite number, got {value!r}")
+        if isinstance(value, bool) or not isinstance(value, Real) or not _is_finite(value):
+            raise MachineError(f"the reward of {key!r} must be a finite number, got {value!r:.60}")
     return np.fromiter((rewards.get(key, 0.0) for key in table), np.float64, len(table))
+
+
+def _is_finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

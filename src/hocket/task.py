@@ -78,7 +78,9 @@ class Task:
     description: str = ""
 
     def __post_init__(self) -> None:
-        check_name(self.name, "task")
+        check_name(self.name, "a task")
+        if not self.description.replace("\n", "").isprintable():
+            raise TaskError("must have no control characters", key="description")
         if not 0 <= self.slip <= 1:
             raise TaskError(f"must be a probability, got {self.slip!r}", key="slip")
         if not self.agents:
@@ -106,7 +108,7 @@ class Task:
                 condition.cells(self.grid, key)
 
     def _checked(self, name: str, agent: Agent) -> Agent:
-        check_name(name, "agent")
+        check_name(name, "an agent")
         key = f"agents.{name}"
         self.grid.check_cell(agent.start, f"{key}.start")
         own = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)

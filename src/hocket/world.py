@@ -43,7 +43,7 @@ class Grid:
         object.__setattr__(self, "walls", frozenset(self.walls))
         object.__setattr__(self, "places", MappingProxyType({n: frozenset(own) for n, own in self.places.items()}))
         for name, own in self.places.items():
-            check_name(name, "place")
+            check_name(name, "a place")
             if not own:
                 raise TaskError("a place must have at least one cell", key=f"places.{name}")
             for cell in own:

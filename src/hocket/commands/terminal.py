@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
@@ -17,9 +18,16 @@ SHOWN_STATES = 40  # rows of a machine's table
 SHOWN_AGENTS = 40  # rows of a table of agents, and machines shown
 
 
+class _Console(Console):
+    """A console that lets the command line decide what a broken pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """Open a console that takes text as it is: names never turn into markup, emoji or links."""
-    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = 10_000  # a pipe has no width to wrap at
     return console
@@ -81,7 +89,8 @@ def print_repair(console: Console, repaired: Assignment) -> None:
 
 def print_knows(console: Console, knows: Mapping[str, Iterable[str]]) -> None:
     """List what each agent knows, as options that can be pasted."""
-    console.print(Text(" ".join(["--knows", *(f"{agent}={','.join(events)}" for agent, events in knows.items())])))
+    words = [shlex.quote(f"{agent}={','.join(events)}") for agent, events in knows.items()]
+    console.print(Text(" ".join(["--knows", *words])))
 
 
 def print_machine(console: Console, title: str, machine: RewardMachine) -> None:

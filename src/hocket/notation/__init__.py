@@ -28,10 +28,10 @@ class Format(NamedTuple):
 FORMATS = MappingProxyType(
     {
         ".toml": Format(toml, 8 * MEGABYTE),
-        ".json": Format(json, 256 * MEGABYTE),
-        ".txt": Format(text, 256 * MEGABYTE),
-        ".dot": Format(dot, 256 * MEGABYTE),
-        ".gv": Format(dot, 256 * MEGABYTE),
+        ".json": Format(json, 128 * MEGABYTE),
+        ".txt": Format(text, 128 * MEGABYTE),
+        ".dot": Format(dot, 128 * MEGABYTE),
+        ".gv": Format(dot, 128 * MEGABYTE),
     }
 )
 

@@ -31,6 +31,11 @@ class Design(NamedTuple):
     knows: Mapping[str, tuple[str, ...]] = {}
     control: Mapping[str, tuple[str, ...]] = {}
 
+    def check_bare(self, what: str) -> None:
+        """Refuse to lose who knows and controls what in a format that has no place for it."""
+        if self.knows or self.control:
+            raise FormatError(f"{what} has no place for who knows and controls what; write .toml or .json")
+
 
 def design_from(document: object) -> Design:
     """Build a design from nested dictionaries and lists, checking every key and type."""
@@ -47,12 +52,18 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
         raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
     if "final" not in table and "rewards" not in table:
         raise FormatError("is missing; it lists the final states", where=f"{at}final")
+    rows = {
+        state: as_table(row, f"{at}transitions.{state}")
+        for state, row in as_table(table["transitions"], f"{at}transitions").items()
+    }
     transitions = {
         (state, event): as_text(target, f"{at}transitions.{state}.{event}")
-        for state, row in as_table(table["transitions"], f"{at}transitions").items()
-        for event, target in as_table(row, f"{at}transitions.{state}").items()
+        for state, row in rows.items()
+        for event, target in row.items()
     }
     lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
+    if "states" not in lists and not all(rows.values()):
+        lists["states"] = tuple(dict.fromkeys([*rows, *transitions.values()]))
     return RewardMachine(
         initial=_initial(table, lists.get("states", ()), at),
         transitions=transitions,

@@ -1,35 +1,41 @@
 """Machines in Graphviz's DOT language: written for drawing, and read back if written by hocket.
 
-Each statement has a line of its own. States are nodes; a double circle is final; an arrow from the empty node points at
+Each statement has a line of its own. States are nodes; a double circle is final; an arrow from a mere point leads to
 the initial state; the attributes `event` and `reward` of an edge say what its label shows.
 """
 
 from __future__ import annotations
 
+import io
 import re
 
 from hocket.errors import FormatError
 from hocket.machine import RewardMachine
 from hocket.notation.design import Design
 
-_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_QUOTED = r'"((?:[^"\\]|\\.)*+)"'
 HEAD, FOOT = "digraph machine {", "}"
 SETTING = re.compile(r"(rankdir|node) ?[\[=].*;")
 EVENT = re.compile(rf"// event {_QUOTED}")
 NODE = re.compile(rf"{_QUOTED} \[shape=(circle|doublecircle), label={_QUOTED}\];")
-ARROW = re.compile(rf'"" -> {_QUOTED};')
+POINT = re.compile(rf"{_QUOTED} \[shape=point\];")
+ARROW = re.compile(rf"{_QUOTED} -> {_QUOTED};")
 EDGE = re.compile(rf"{_QUOTED} -> {_QUOTED} \[event={_QUOTED}, reward=\"([^\"]+)\", label={_QUOTED}\];")
 
 
 def write(design: Design) -> str:
     """Write a machine; who knows and controls what has no place in a drawing."""
     machine = design.machine
-    lines = [HEAD, "  rankdir=LR;", '  "" [shape=none, label=""];']
+    design.check_bare("DOT")
+    point = "start"
+    while point in machine.states:
+        point += "_"
+    lines = [HEAD, "  rankdir=LR;", f"  {_quote(point)} [shape=point];"]
     lines += [f"  // event {_quote(event)}" for event in machine.events]
     for state in machine.states:
         shape = "doublecircle" if state in machine.final else "circle"
         lines.append(f"  {_quote(state)} [shape={shape}, label={_quote(state)}];")
-    lines.append(f'  "" -> {_quote(machine.initial)};')
+    lines.append(f"  {_quote(point)} -> {_quote(machine.initial)};")
     for (state, event), target in machine.transitions.items():
         reward = machine.rewards[state, event]
         label = event if machine.is_task_completion else f"{event} / {reward:g}"
@@ -40,17 +46,25 @@ def write(design: Design) -> str:
 
 def read(content: str) -> Design:
     """Read a machine that `write` wrote."""
-    lines = content.splitlines()
-    if not lines or lines[0].strip() != HEAD:
-        raise FormatError(f"must begin with {HEAD!r}: only DOT files written by hocket can be read", where="line 1")
-    if lines[-1].strip() != FOOT:
-        raise FormatError(f"must end with {FOOT!r}; the file seems to be cut off", where=f"line {len(lines)}")
     parsed = _Parsed()
-    for number, line in enumerate(lines[1:-1], start=2):
+    number, is_open = 0, False
+    for number, line in enumerate(io.StringIO(content), start=1):
+        line = line.strip()
+        if number == 1 and line != HEAD:
+            raise FormatError(f"must begin with {HEAD!r}: only DOT files written by hocket can be read", where="line 1")
+        if number > 1 and not is_open and line:
+            raise FormatError(f"nothing may follow {FOOT!r}", where=f"line {number}")
+        is_open = line != FOOT if number == 1 or is_open else False
+        if number == 1 or not is_open:
+            continue
         try:
-            parsed.take(line.strip())
+            parsed.take(line)
         except FormatError as error:
             raise FormatError(str(error), where=f"line {number}") from None
+    if number == 0:
+        raise FormatError(f"must begin with {HEAD!r}: only DOT files written by hocket can be read", where="line 1")
+    if is_open:
+        raise FormatError(f"must end with {FOOT!r}; the file seems to be cut off", where=f"line {number}")
     return Design(parsed.machine())
 
 
@@ -66,7 +80,7 @@ class _Parsed:
         self.rewards: dict[tuple[str, str], float] = {}
 
     def take(self, line: str) -> None:
-        if not line or SETTING.fullmatch(line) or line == '"" [shape=none, label=""];':
+        if not line or SETTING.fullmatch(line) or POINT.fullmatch(line):
             return
         if match := EVENT.fullmatch(line):
             self.events.append(_unquote(match[1]))
@@ -75,7 +89,7 @@ class _Parsed:
             if match[2] == "doublecircle":
                 self.final.append(_unquote(match[1]))
         elif match := ARROW.fullmatch(line):
-            self.initial = _unquote(match[1])
+            self.initial = _unquote(match[2])
         elif match := EDGE.fullmatch(line):
             state, target, event = (_unquote(match[group]) for group in (1, 2, 3))
             self.triples.append((state, event, target))
@@ -88,7 +102,7 @@ class _Parsed:
 
     def machine(self) -> RewardMachine:
         if self.initial is None:
-            raise FormatError('has no arrow to the initial state, like: "" -> "u0";')
+            raise FormatError('has no arrow to the initial state, like: "start" -> "u0";')
         return RewardMachine(
             initial=self.initial,
             transitions=self.triples,

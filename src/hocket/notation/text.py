@@ -11,14 +11,17 @@ state without transitions that is entered with a reward is final.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import warnings
+from collections.abc import Mapping
 
 from hocket.errors import FormatError, MachineError
 from hocket.machine import RewardMachine
 from hocket.notation.design import Design
 
 FINAL_MARK = "True"
-_QUOTED = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
+_QUOTED = r"""'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+\""""
 _STATE = rf"-?\d{{1,18}}|{_QUOTED}"
 _COMMENT = r"\s*(?:#.*)?"
 INITIAL = re.compile(rf"\s*({_STATE}){_COMMENT}")
@@ -34,7 +37,8 @@ def read(content: str) -> Design:
     rewards: dict[tuple[str, str], float] = {}
     triples: list[tuple[str, str, str]] = []
     marked: list[str] = []
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(io.StringIO(content), start=1):
+        line = line.rstrip("\r\n")
         if BLANK.fullmatch(line):
             continue
         try:
@@ -46,6 +50,8 @@ def read(content: str) -> Design:
             raise FormatError(str(error), where=f"line {number}") from None
         if event == FINAL_MARK:
             marked.append(state)
+        elif (state, event) in rewards:
+            raise FormatError(f"state {state!r} has a transition on {event!r} already", where=f"line {number}")
         else:
             triples.append((state, event, target))
             rewards[state, event] = reward
@@ -57,14 +63,18 @@ def read(content: str) -> Design:
 def _build(
     initial: str, triples: list[tuple[str, str, str]], rewards: dict[tuple[str, str], float], marked: list[str]
 ) -> RewardMachine:
-    leaving = {state for state, _, _ in triples}
-    paid = [target for state, event, target in triples if rewards[state, event] > 0 and target not in leaving]
+    paid = _paid_dead_ends({(state, event): target for state, event, target in triples}, rewards)
     states = dict.fromkeys([state for state, _, target in triples for state in (state, target)] + marked) or {
         initial: None
     }
     return RewardMachine(
         initial=initial, transitions=triples, final=dict.fromkeys(marked or paid), rewards=rewards, states=states
     )
+
+
+def _paid_dead_ends(transitions: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str, str], float]) -> list[str]:
+    leaving = {state for state, _ in transitions}
+    return [target for key, target in transitions.items() if rewards[key] > 0 and target not in leaving]
 
 
 def _read_initial(line: str) -> str:
@@ -92,8 +102,10 @@ def _name(token: str) -> str:
     if token[0] not in "'\"":
         return str(int(token))
     try:
-        return str(ast.literal_eval(token))  # one quoted text, nothing else: the pattern has seen to that
-    except (SyntaxError, ValueError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an unknown escape
+            return str(ast.literal_eval(token))  # one quoted text, nothing else: the pattern has seen to that
+    except (SyntaxError, ValueError, Warning):
         raise FormatError(f"must be a quoted name, got {_shown(token)}") from None
 
 
@@ -105,6 +117,7 @@ def _shown(line: str) -> str:
 def write(design: Design) -> str:
     """Write a machine; who knows and controls what has no place in this format."""
     machine = design.machine
+    design.check_bare("the text format")
     if FINAL_MARK in machine.events:
         raise MachineError(f"in this format the event {FINAL_MARK!r} marks final states, so it cannot be an event")
     used = {event for _, event in machine.transitions}
@@ -115,10 +128,12 @@ def write(design: Design) -> str:
     ]
     if lost:
         raise MachineError(f"this format has no place for what no transition uses: {', '.join(lost[:5])}")
+    if not machine.final and (paid := _paid_dead_ends(machine.transitions, machine.rewards)):
+        raise MachineError(f"in this format {paid[0]!r}, a paid dead end, would be taken for a final state")
     lines = [f"{_token(machine.initial)} # initial state"]
     for (state, event), target in machine.transitions.items():
         reward = machine.rewards[state, event]
-        shown = int(reward) if reward.is_integer() else reward
+        shown = int(reward) if reward.is_integer() and abs(reward) < 1e15 else reward
         lines.append(f"({_token(state)}, {_token(target)}, {event!r}, {shown})")
     lines += [f"({_token(state)}, {_token(state)}, {FINAL_MARK!r}, 0) # final" for state in machine.final]
     return "\n".join(lines) + "\n"

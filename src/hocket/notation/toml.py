@@ -10,6 +10,9 @@ from hocket.errors import FormatError
 from hocket.notation.design import Design, Document, design_from, design_to
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+DEEPEST_KEY = 32  # parts; the standard library's parser needs time and memory by the square of this
+MULTILINE = re.compile(r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
+DEEP_KEY = re.compile(rf"""(?:\.[ \t]*+(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+){{{DEEPEST_KEY},}}""")
 
 
 def read(content: str) -> Design:
@@ -24,24 +27,30 @@ def write(design: Design) -> str:
 
 def parse(content: str) -> Document:
     """Read a TOML document."""
+    if DEEP_KEY.search(MULTILINE.sub('""', content)):
+        raise FormatError(f"a key has more than {DEEPEST_KEY} parts; no task or machine needs that")
     try:
         return tomllib.loads(content)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # not TOML, or a number of thousands of digits
         raise FormatError(f"is not TOML: {error}") from None
 
 
 def unparse(document: Document, at: str = "") -> str:
     """Write a TOML document: tables of tables under headings, the innermost ones on a line each."""
-    plain = {key: value for key, value in document.items() if not isinstance(value, dict)}
-    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    blocks = ["".join(f"{_key(key)} = {_value(value)}\n" for key, value in document.items() if not _is_table(value))]
     for key, value in document.items():
         if isinstance(value, dict):
             heading = f"{at}{_key(key)}"
             if _depth(value) > 2:
-                lines += ["", f"[{heading}]", unparse(value, f"{heading}.").rstrip("\n")]
+                blocks.append(f"[{heading}]\n{unparse(value, f'{heading}.')}")
             else:
-                lines += ["", f"[{heading}]", *(f"{_key(name)} = {_value(row)}" for name, row in value.items())]
-    return "\n".join(lines).replace("\n\n\n", "\n\n").lstrip("\n") + "\n"
+                rows = "".join(f"{_key(name)} = {_value(row)}\n" for name, row in value.items())
+                blocks.append(f"[{heading}]\n{rows}")
+    return "\n".join(block for block in blocks if block)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, dict)
 
 
 def _depth(value: object) -> int:
@@ -56,6 +65,6 @@ def _value(value: object) -> str:
     if isinstance(value, dict):
         row: Document = value
         return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in row.items()) + " }" if row else "{}"
-    if isinstance(value, str) and "\n" in value and "\\" not in value and '"' not in value:
+    if isinstance(value, str) and "\n" in value and value.replace("\n", "").isprintable() and not {*'"\\'} & {*value}:
         return f'"""\n{value}"""'
-    return json.dumps(value, ensure_ascii=False)  # lists, texts and finite numbers look the same in JSON
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # lists, texts and numbers are as in JSON

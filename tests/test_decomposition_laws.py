@@ -1,0 +1,286 @@
+"""Laws of decomposition, repair and cheapest assignments, on random tasks and against brute force."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hocket as hk
+import oracle
+from strategies import (
+    AGENTS,
+    BUTTONS_KNOWS,
+    EVENTS,
+    Team,
+    buttons,
+    composed_teams,
+    order_matters,
+    project_trace,
+    quick,
+    random_teams,
+    task_machines,
+    teams,
+    thorough,
+    traces_up_to,
+)
+
+small_teams = random_teams(max_states=4, events=EVENTS[:3], max_agents=3)
+pairs_of_three = [(agent, event) for agent in AGENTS[:3] for event in EVENTS[:3]]
+few_pairs = st.sets(st.sampled_from(pairs_of_three), max_size=2)
+prices = st.fixed_dictionaries({pair: st.integers(1, 9) for pair in pairs_of_three})
+
+
+@st.composite
+def controlled(draw: st.DrawFn, events: list[str], agents: list[str]) -> dict[str, set[str]]:
+    """Draw who controls each event."""
+    return {event: draw(st.sets(st.sampled_from(agents), min_size=1, max_size=2)) for event in events}
+
+
+@st.composite
+def controlled_teams(draw: st.DrawFn) -> tuple[Team, dict[str, set[str]]]:
+    """Draw a task and who controls some of its events, whether or not they know them."""
+    team = draw(small_teams)
+    events = draw(st.lists(st.sampled_from(sorted(team.machine.events)), unique=True, max_size=2))
+    return team, draw(controlled(events, sorted(team.knows)))
+
+
+def local_runs(machines: Mapping[str, hk.RewardMachine], trace: tuple[str, ...]) -> dict[str, str | None]:
+    """Run each local machine on what its agent sees of a trace."""
+    return {
+        agent: machine.run(project_trace(trace, machine.events), undefined="blocking").state
+        for agent, machine in machines.items()
+    }
+
+
+def added_pairs(additions: Mapping[str, frozenset[str]]) -> list[tuple[str, str]]:
+    """List the (agent, event) pairs of an answer."""
+    return [(agent, event) for agent, events in additions.items() for event in events]
+
+
+@thorough
+@given(teams())
+def test_the_verdict_is_that_of_the_product_of_projections(team):
+    result = hk.decompose(*team)
+    assert result.ok == oracle.decomposable(oracle.plain(team.machine), team.knows)
+    assert (result.counterexample is None) == result.ok
+
+
+@thorough
+@given(teams())
+def test_the_verdict_is_that_of_composing_and_comparing(team):
+    result = hk.decompose(*team)
+    difference = hk.distinguish(team.machine, hk.compose(*result.machines.values()))
+    assert result.ok == (difference is None)
+    if difference is not None:
+        assert len(difference) - len(result.counterexample.trace) in (0, 1)
+
+
+@thorough
+@given(teams())
+def test_a_counterexample_is_among_the_shortest(team):
+    found = hk.decompose(*team).counterexample
+    if found is not None:
+        expected = oracle.shortest_evidence(oracle.plain(team.machine), team.knows)
+        assert oracle.Evidence(tuple(found.trace), found.kind, found.event) in expected
+
+
+@thorough
+@given(teams())
+def test_a_counterexample_shows_itself_when_it_is_run(team):
+    result = hk.decompose(*team)
+    if result.ok:
+        return
+    trace, kind, event = (getattr(result.counterexample, name) for name in ("trace", "kind", "event"))
+    end = team.machine.run(trace, undefined="blocking").state
+    local = local_runs(result.machines, trace)
+    assert end is not None
+    if kind == "premature completion":
+        assert event is None
+        assert end not in team.machine.final
+        assert all(local[agent] in part.final for agent, part in result.machines.items())
+    else:
+        assert kind == "phantom event"
+        assert team.machine.step(end, event) is None
+        knowers = [agent for agent, known in team.knows.items() if event in known]
+        assert knowers
+        assert all(result.machines[agent].step(local[agent], event) is not None for agent in knowers)
+
+
+@quick
+@given(teams())
+def test_the_machines_of_a_decomposition_are_the_projections(team):
+    machines = hk.decompose(*team).machines
+    assert machines == {agent: hk.project(team.machine, known) for agent, known in team.knows.items()}
+
+
+@thorough
+@given(small_teams)
+def test_a_task_without_a_counterexample_has_none_for_brute_force_either(team):
+    if hk.decompose(*team).ok:
+        assert not oracle.shortest_evidence(oracle.plain(team.machine), team.knows)
+
+
+@thorough
+@given(composed_teams())
+def test_a_composition_is_decomposable_into_its_parts(team):
+    assert hk.decompose(*team).ok
+
+
+def check_completion_is_shared(team: Team, length: int) -> None:
+    """Compare, on every trace up to a length, completion by the team with completion by all of its parts."""
+    result = hk.decompose(*team)
+    assert result.ok
+    for trace in traces_up_to(team.machine.events, length):
+        completed = team.machine.run(trace, undefined="blocking").completed
+        local = local_runs(result.machines, trace)
+        assert completed == all(local[agent] in part.final for agent, part in result.machines.items())
+
+
+@quick
+@given(composed_teams(max_states=2))
+def test_a_composed_task_is_complete_exactly_when_all_parts_are(team):
+    check_completion_is_shared(team, length=3)
+
+
+@thorough
+@given(random_teams(max_states=4, events=EVENTS[:3], max_agents=3))
+def test_a_decomposable_task_is_complete_exactly_when_all_parts_are(team):
+    if oracle.decomposable(oracle.plain(team.machine), team.knows):
+        check_completion_is_shared(team, length=4)
+
+
+def test_the_buttons_are_complete_exactly_when_all_parts_are():
+    check_completion_is_shared(Team(buttons(), BUTTONS_KNOWS), length=4)
+
+
+def test_two_parts_may_be_complete_before_the_team_is():
+    # Theorem 1 ends "otherwise R_i = 0 for all i"; what holds is that not all of them are 1.
+    machine = buttons()
+    parts = hk.decompose(machine, BUTTONS_KNOWS).machines
+    trace = ("Y", "G", "A2on", "A3on", "R")
+    completed = {
+        agent: part.run(project_trace(trace, part.events), undefined="blocking").completed
+        for agent, part in parts.items()
+    }
+    assert not machine.run(trace, undefined="blocking").completed
+    assert completed == {"A1": False, "A2": True, "A3": True}
+
+
+@thorough
+@given(small_teams | composed_teams(max_states=2), st.sets(st.sampled_from(pairs_of_three)))
+def test_knowing_more_never_breaks_a_decomposition(team, pairs):
+    learned = [(agent, event) for agent, event in pairs if event in team.machine.events]
+    if hk.decompose(*team).ok:
+        assert hk.decompose(team.machine, oracle.grow(team.knows, learned)).ok
+
+
+@quick
+@given(task_machines(), st.data())
+def test_one_agent_that_knows_everything_is_enough(machine, data):
+    knows = {"all": set(machine.events), "some": data.draw(st.sets(st.sampled_from(sorted(machine.events))))}
+    assert hk.decompose(machine, knows).ok
+
+
+@thorough
+@given(controlled_teams())
+def test_every_controller_of_an_event_must_know_it(team_and_control):
+    (machine, knows), control = team_and_control
+    result = hk.decompose(machine, knows, control=control)
+    expected = oracle.decomposable(oracle.plain(machine), knows)
+    assert result.ok == (expected and oracle.controllers_know(knows, control))
+
+
+def test_the_order_of_two_events_can_complete_a_task_too_early():
+    found = hk.decompose(*order_matters()).counterexample
+    assert (tuple(found.trace), found.kind, found.event) == (("b", "a"), "premature completion", None)
+
+
+def test_an_agent_that_misses_the_signal_allows_a_phantom_event():
+    machine = hk.RewardMachine(initial="u", transitions={("u", "a"): "v", ("v", "b"): "w"}, final={"w"})
+    found = hk.decompose(machine, {"A1": {"a"}, "A2": {"b"}}).counterexample
+    assert (tuple(found.trace), found.kind, found.event) == ((), "phantom event", "b")
+
+
+@thorough
+@given(controlled_teams(), prices, few_pairs)
+def test_a_repair_is_the_cheapest_there_is(team_and_control, cost, forbidden):
+    (machine, knows), control = team_and_control
+    cost = {pair: value for pair, value in cost.items() if pair[0] in knows and pair[1] in machine.events}
+    forbidden &= set(cost)
+    best = oracle.minimum_repair(oracle.plain(machine), knows, control, cost, forbidden)
+    if best is None:
+        with pytest.raises(hk.HocketError):
+            hk.repair(machine, knows, control, cost, forbidden)
+        return
+    found = hk.repair(machine, knows, control, cost, forbidden)
+    pairs = added_pairs(found)
+    assert found.exact
+    assert found.cost == oracle.price(pairs, cost) == best
+    assert not forbidden & set(pairs)
+    assert hk.decompose(machine, oracle.grow(knows, pairs), control).ok
+
+
+@thorough
+@given(small_teams)
+def test_a_repair_adds_the_fewest_events_and_none_where_none_is_needed(team):
+    found = hk.repair(*team)
+    pairs = added_pairs(found)
+    assert found.cost == len(pairs) == oracle.minimum_repair(oracle.plain(team.machine), team.knows)
+    assert oracle.decomposable(oracle.plain(team.machine), oracle.grow(team.knows, pairs))
+    assert all(event not in team.knows[agent] for agent, event in pairs)
+    assert (dict(found) == {}) == hk.decompose(*team).ok
+
+
+@thorough
+@given(st.data(), task_machines(max_states=4, events=EVENTS[:3]), prices, few_pairs)
+def test_a_cheapest_assignment_is_the_cheapest_there_is(data, machine, cost, forbidden):
+    agents = AGENTS[: data.draw(st.sampled_from((2, 3)))]
+    control = data.draw(controlled(sorted(machine.events), list(agents)))
+    cost = {pair: value for pair, value in cost.items() if pair[0] in agents and pair[1] in machine.events}
+    forbidden &= set(cost)
+    nothing = {agent: frozenset[str]() for agent in agents}
+    best = oracle.minimum_repair(oracle.plain(machine), nothing, control, cost, forbidden)
+    if best is None:
+        with pytest.raises(hk.HocketError):
+            hk.cheapest(machine, agents, control, cost, forbidden)
+        return
+    found = hk.cheapest(machine, agents, control, cost, forbidden)
+    pairs = added_pairs(found)
+    assert oracle.price(pairs, cost) == best
+    assert not forbidden & set(pairs)
+    assert hk.decompose(machine, found, control).ok
+
+
+def test_costs_change_which_events_a_repair_adds():
+    machine, knows = order_matters()
+    assert hk.repair(machine, knows, cost={("A1", "b"): 3}) == {"A2": frozenset({"a"})}
+    assert hk.repair(machine, knows, cost={("A2", "a"): 3}) == {"A1": frozenset({"b"})}
+
+
+def test_forbidden_pairs_change_which_events_a_repair_adds():
+    machine, knows = order_matters()
+    assert hk.repair(machine, knows, forbidden={("A1", "b")}) == {"A2": frozenset({"a"})}
+    assert hk.repair(machine, knows, forbidden={("A2", "a")}) == {"A1": frozenset({"b"})}
+
+
+def test_a_repair_that_needs_what_is_forbidden_is_an_error():
+    machine, knows = order_matters()
+    with pytest.raises(hk.HocketError):
+        hk.repair(machine, knows, forbidden={("A1", "b"), ("A2", "a")})
+
+
+def test_a_repair_first_tells_controllers_what_they_control():
+    machine, knows = order_matters()
+    found = hk.repair(machine, knows, control={"a": {"A1", "A2"}}, cost={("A2", "a"): 9})
+    assert found == {"A2": frozenset({"a"})}
+    assert found.cost == 9
+
+
+def test_costs_change_the_cheapest_assignment():
+    machine, _ = order_matters()
+    control = {"a": {"A1"}, "b": {"A2"}}
+    b_is_dear = hk.cheapest(machine, ("A1", "A2"), control, cost={("A1", "b"): 3})
+    a_is_dear = hk.cheapest(machine, ("A1", "A2"), control, cost={("A2", "a"): 3})
+    assert b_is_dear == {"A1": {"a"}, "A2": {"a", "b"}}
+    assert a_is_dear == {"A1": {"a", "b"}, "A2": {"b"}}

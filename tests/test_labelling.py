@@ -1,0 +1,457 @@
+"""Labelling functions: the three conditions, each with tasks that break it, and local labels made from a team's."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hocket as hk
+from hocket.labelling import check_labelling, label_table, local_label, synchronise, team_label
+from task_strategies import cells_of, few, random_pair, random_task, some, tasks
+
+LINE = hk.Grid(
+    1,
+    4,
+    frozenset(),
+    {"w": frozenset({0}), "x": frozenset({1}), "y": frozenset({2}), "z": frozenset({3}), "x or y": frozenset({1, 2})},
+)
+
+
+def at(*places: str) -> dict[str, hk.Condition]:
+    """Send A1, A2, ... to places; "-" stands for an agent that has no part in it."""
+    return {f"A{i}": hk.Condition(place) for i, place in enumerate(places, start=1) if place != "-"}
+
+
+def task_of(
+    transitions: Mapping[tuple[str, str], str],
+    events: Mapping[str, Mapping[str, hk.Condition]],
+    knows: Mapping[str, str],
+    final: tuple[str, ...] = ("done",),
+) -> hk.Task:
+    """Build a task on a line of four cells; events are letters."""
+    agents = {name: hk.Agent(0, tuple(own)) for name, own in knows.items()}
+    machine = hk.RewardMachine(initial="u0", transitions=transitions, final=final, states=None)
+    return hk.Task("line", LINE, agents, events, machine)
+
+
+# The three conditions, on tasks made by hand.
+
+TWO_WAYS = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "c"): "done", ("u2", "c"): "done"}
+
+
+def test_an_agent_to_which_two_events_happen_at_once_breaks_the_first_condition():
+    task = task_of(TWO_WAYS, {"a": at("x or y"), "b": at("y"), "c": at("z")}, {"A1": "abc"})
+    verdict = check_labelling(task)
+    assert (verdict.ok, verdict.condition) == (False, 1)
+    assert verdict.witness == "in state u0 agent A1 standing on y could see both a and b"
+    assert team_label(task, {"A1": 2}, "u0") == ("a", "b")
+
+
+def test_an_agent_that_cannot_tell_which_of_two_events_it_is_breaks_the_second_condition():
+    """Where the other agent stands tells a from b, so both never happen at once; agent 1 does not see it."""
+    task = task_of(TWO_WAYS, {"a": at("x", "y"), "b": at("x", "z"), "c": at("z")}, {"A1": "abc", "A2": "abc"})
+    verdict = check_labelling(task)
+    assert (verdict.ok, verdict.condition) == (False, 2)
+    assert verdict.witness == "in state u0 agent A1 standing on x could see both a and b"
+
+
+def test_an_agent_that_takes_two_states_for_one_breaks_the_second_condition():
+    """Agent 1 does not notice c, and what is a before it is b after it."""
+    moves = {("u0", "a"): "v", ("u0", "c"): "u1", ("u1", "b"): "w"}
+    task = task_of(moves, {"a": at("x"), "b": at("x"), "c": at("-", "z")}, {"A1": "ab", "A2": "abc"}, final=())
+    verdict = check_labelling(task)
+    assert (verdict.ok, verdict.condition) == (False, 2)
+    assert verdict.witness == "in state {u0,u1} agent A1 standing on x could see both a and b"
+
+
+def test_an_agent_that_merely_hears_of_two_events_breaks_the_second_condition():
+    task = task_of(TWO_WAYS, {"a": at("x"), "b": at("y"), "c": at("z")}, {"A1": "abc", "A2": "abc"})
+    verdict = check_labelling(task)
+    assert (verdict.ok, verdict.condition) == (False, 2)
+    assert verdict.witness == "in state u0 agent A2 standing on w could see both a and b"
+
+
+CHAIN = {("u0", "a"): "u1", ("u1", "b"): "done"}
+
+
+def test_an_agent_that_does_not_know_what_it_controls_breaks_the_third_condition():
+    task = task_of(CHAIN, {"a": at("x"), "b": at("x", "y")}, {"A1": "a", "A2": "ab"})
+    verdict = check_labelling(task)
+    assert (verdict.ok, verdict.condition) == (False, 3)
+    assert verdict.witness == "A1 controls b and does not know it, so nobody can tell where A1 rules it out"
+
+
+def test_an_event_that_comes_too_early_for_all_who_know_it_breaks_the_third_condition():
+    task = task_of(CHAIN, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "b"})
+    verdict = check_labelling(task)
+    assert (verdict.ok, verdict.condition) == (False, 3)
+    assert verdict.witness == "after nothing, no agent can rule out b: the task does not split"
+
+
+def test_a_completion_that_all_believe_in_breaks_the_third_condition():
+    moves = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "b"): "done", ("u2", "a"): "stuck"}
+    task = task_of(moves, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "b"})
+    verdict = check_labelling(task)
+    assert (verdict.ok, verdict.condition) == (False, 3)
+    assert verdict.witness == "after b, a, no agent can rule out completion: the task does not split"
+
+
+def test_a_sound_labelling_has_no_witness():
+    task = task_of(CHAIN, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "ab"})
+    verdict = check_labelling(task)
+    assert (verdict.ok, verdict.condition, verdict.witness) == (True, None, None)
+
+
+@pytest.mark.parametrize("condition", [1, 2])
+def test_an_ambiguous_task_is_not_compiled(condition):
+    events = {"a": at("x or y"), "b": at("y"), "c": at("z")}
+    if condition == 2:
+        events = {"a": at("x", "y"), "b": at("x", "z"), "c": at("z")}
+    task = task_of(TWO_WAYS, events, {"A1": "abc", "A2": "abc" if condition == 2 else ""})
+    assert check_labelling(task).condition == condition
+    with pytest.raises(hk.TaskError, match="could see both a and b; an agent's own state must tell it") as caught:
+        hk.compile_task(task)
+    assert caught.value.key == "labelling"
+
+
+# Local labels, by their definitions.
+
+
+@some
+@given(tasks())
+def test_labels_are_those_of_the_definitions(task):
+    """Team: possible in the team machine, all conditions met. Local: possible in the own machine, own condition met."""
+    grid = task.grid
+    where = {
+        (name, event): cells_of(grid, task.events[event].get(name, hk.Condition()))
+        for name in task.agents
+        for event in task.events
+    }
+    ground = sorted(set(range(grid.cells)) - grid.walls)
+    for name, machine in task.machines.items():
+        table = label_table(task, name)
+        for row, state in enumerate(machine.states):
+            for cell in ground:
+                possible = [e for e in task.knows[name] if (state, e) in machine.transitions and cell in where[name, e]]
+                assert len(possible) <= 1
+                assert local_label(task, name, cell, state) == (possible[0] if possible else None)
+                assert table[row, cell] == (list(machine.events).index(possible[0]) if possible else -1)
+    rng = Random(0)
+    for _ in range(20):
+        cells = {name: rng.choice(ground) for name in task.agents}
+        state = task.machine.initial
+        for _ in range(rng.randrange(4)):
+            ends = [end for event in task.events if (end := task.machine.step(state, event)) is not None]
+            state = rng.choice(ends) if ends else state
+        happens = [
+            event
+            for event, conditions in task.events.items()
+            if task.machine.step(state, event) is not None
+            and all(cells[own] in where[own, event] for own in conditions)
+        ]
+        assert list(team_label(task, cells, state)) == happens
+
+
+def test_an_event_happens_iff_all_who_know_it_take_it_for_possible():
+    task = task_of(CHAIN, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "ab", "A3": "b"})
+    everyone = ("a", "b", None)
+    for one, two, three in product(everyone, repeat=3):
+        expected = [event for event, agreed in (("a", one == two == "a"), ("b", two == three == "b")) if agreed]
+        assert list(synchronise(task, {"A1": one, "A2": two, "A3": three})) == expected
+
+
+@few
+@given(tasks())
+def test_what_agents_agree_on_is_what_happens_to_the_team(task):
+    """In every joint state whose local machine states stand for the team's, as Theorem 2 has it."""
+    rng = Random(1)
+    ground = np.flatnonzero(task.grid.floor).tolist()
+    team, states = task.machine.initial, {name: own.initial for name, own in task.machines.items()}
+    for _ in range(100):
+        cells = {name: rng.choice(ground) for name in task.agents}
+        labels = {name: local_label(task, name, cells[name], states[name]) for name in task.agents}
+        assert set(synchronise(task, labels)) == set(team_label(task, cells, team))
+        possible = [event for event in task.events if task.machine.step(team, event) is not None]
+        if not possible:
+            return
+        event = rng.choice(possible)
+        team = task.machine.step(team, event)
+        for name, machine in task.machines.items():
+            if event in task.knows[name]:
+                states[name] = machine.step(states[name], event)
+
+
+# Definition 5.
+
+
+def localised(task: hk.Task, cells: list[int]) -> hk.labelling.LocalLabelling:
+    """Make local labels from the team's, on some cells."""
+    agents = list(task.agents)
+
+    def label(spots: tuple[int, ...], state: str) -> tuple[str, ...]:
+        return team_label(task, dict(zip(agents, spots, strict=True)), state)
+
+    return hk.localise(label, dict.fromkeys(agents, cells), task.decomposition)
+
+
+def assert_same_labels(task: hk.Task, made: hk.labelling.LocalLabelling, cells: list[int]) -> None:
+    """Require the local labels that conditions give."""
+    for name, machine in task.machines.items():
+        own = made.labels[name]
+        for cell, state in product(cells, machine.states):
+            assert own.get((cell, state)) == local_label(task, name, cell, state)
+
+
+def test_local_labels_of_the_buttons_are_those_that_definition_5_makes():
+    """Try a cell for each combination of places rather than every cell.
+
+    What a condition says of a cell depends only on which places the cell is in (the first assertion), and so does all
+    that either labelling function says. Exchanging cells of the same places therefore maps joint states to joint states
+    with the same team label and local states to local states with the same local label, so what holds among the chosen
+    cells, each standing for its kind and every combination of kinds occurring, holds among all joint states.
+    """
+    task = hk.load_task("buttons")
+    kinds: dict[frozenset[str], list[int]] = {}
+    for cell in np.flatnonzero(task.grid.floor).tolist():
+        kinds.setdefault(frozenset(name for name, own in task.grid.places.items() if cell in own), []).append(cell)
+    for name, event in product(task.agents, task.events):
+        assert all(len({bool(task.where(name, event)[cell]) for cell in kind}) == 1 for kind in kinds.values())
+    cells = [kind[-1] for kind in kinds.values()]
+    assert len(cells) == 11
+    made = localised(task, cells)
+    assert made.verdict.ok
+    assert_same_labels(task, made, cells)
+
+
+def test_local_labels_of_the_rendezvous_are_those_that_definition_5_makes():
+    """On all 10,000 joint cells and 8 states, from the team's rules written by hand."""
+    lazy = hk.load_task("rendezvous-2")
+    task = replace(lazy, machine=lazy.machine.machine())
+    meeting, goals = 34, (97, 79)
+
+    def label(spots: tuple[int, int], state: str) -> list[str]:
+        stages, events = state.split("|"), []
+        for i in (0, 1):
+            here = spots[i] == meeting
+            events += [f"r{i + 1}"] * (stages[i] == "0" and here)
+            events += [f"l{i + 1}"] * (stages[i] == "1" and not here)
+            events += [f"g{i + 1}"] * (stages[i] == "2" and spots[i] == goals[i])
+        return events + ["r"] * (stages == ["1", "1"] and spots == (meeting, meeting))
+
+    cells = list(range(100))
+    made = hk.localise(label, {"A1": cells, "A2": cells}, task.decomposition)
+    assert len(task.machine.states) == 8
+    assert made.verdict.ok
+    assert_same_labels(task, made, cells)
+    for name, part in lazy.machine.parts.items():
+        assert hk.distinguish(task.machines[name], part) is None
+
+
+def broken_task(seed: int) -> hk.Task:
+    """Draw a task with places moved about, events forgotten or transitions lost, in which any condition may fail."""
+    rng = Random(seed)
+    task = random_pair(rng).listed
+    agents = {name: replace(agent, gates={}, sync={}) for name, agent in task.agents.items()}
+    task = replace(task, agents=agents)
+    machine = task.machine
+    for _ in range(rng.randrange(3)):
+        kind = rng.randrange(3)
+        if kind == 0 and machine.transitions:
+            moves = dict(machine.transitions)
+            del moves[rng.choice(sorted(moves))]
+            machine = hk.RewardMachine(
+                initial=machine.initial,
+                transitions=moves,
+                final=machine.final,
+                events=machine.events,
+                states=machine.states,
+            )
+            task = replace(task, machine=machine)
+        elif kind == 1:
+            event = rng.choice(sorted(task.events))
+            places = sorted(task.grid.places)
+            moved = {name: hk.Condition(rng.choice(places)) for name in task.events[event]}
+            task = replace(task, events={**task.events, event: moved})
+        else:
+            name = rng.choice(sorted(task.agents))
+            task = task.with_knows({name: [event for event in task.knows[name] if rng.random() < 0.8]})
+    return task
+
+
+def first_failure(task: hk.Task) -> set[int]:
+    """List the conditions that fail in some joint state, by trying them all with the definitions of the supplement."""
+    agents = list(task.agents)
+    ground = np.flatnonzero(task.grid.floor).tolist()
+    stands_for = {
+        (name, member): own
+        for name, machine in task.machines.items()
+        for own, members in machine.members.items()
+        for member in members
+    }
+    happens, seen = {}, {}
+    failures = set()
+    for state in task.machine.states:
+        for cells in product(ground, repeat=len(agents)):
+            events = team_label(task, dict(zip(agents, cells, strict=True)), state)
+            happens[cells, state] = events
+            for name, cell in zip(agents, cells, strict=True):
+                own = [event for event in events if event in task.knows[name]]
+                failures |= {1} if len(own) > 1 else set()
+                seen.setdefault((name, cell, stands_for[name, state]), set()).update(own)
+    failures |= {2} if any(len(own) > 1 for own in seen.values()) else set()
+    for (cells, state), events in happens.items():
+        for event in task.events:
+            views = [
+                event in seen[name, cell, stands_for[name, state]]
+                for name, cell in zip(agents, cells, strict=True)
+                if event in task.knows[name]
+            ]
+            failures |= {3} if event not in events and views and all(views) else set()
+    return failures
+
+
+def small(task: hk.Task) -> bool:
+    """Say whether all joint states can be tried in no time."""
+    return int(task.grid.floor.sum()) ** len(task.agents) * len(task.machine.states) <= 8_000
+
+
+def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_joint_states():
+    """Compare `check_labelling` with `localise` and with the definitions.
+
+    They differ in what they look at: joint states of the team cannot tell a premature completion, which is no event.
+    """
+    seen = {}
+    for seed in range(400):
+        task = broken_task(seed)
+        if not small(task) or task.machine.unreachable:
+            continue
+        verdict = check_labelling(task)
+        made = localised(task, np.flatnonzero(task.grid.floor).tolist()).verdict
+        failures = first_failure(task)
+        example = task.decomposition.counterexample
+        premature = example is not None and example.event is None
+        assert made.ok == (not failures)
+        assert made.ok or made.condition in failures
+        if verdict.condition == 3:
+            assert made.condition == 3 or (made.ok and (premature or needs_nobody(task)))
+        elif verdict.ok:
+            assert made.ok
+        else:
+            assert made.condition in (1, 2) and verdict.condition in failures
+        seen[verdict.condition] = seen.get(verdict.condition, 0) + 1
+    assert all(seen.get(condition, 0) >= 8 for condition in (None, 1, 2, 3)), seen
+
+
+def needs_nobody(task: hk.Task) -> bool:
+    """Say whether agents control without knowing only what holds wherever they stand, or what nobody knows."""
+    unaware = task.decomposition.unaware
+    return bool(unaware) and all(
+        task.where(name, event)[task.grid.floor].all() or all(event not in own for own in task.knows.values())
+        for name, event in unaware
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_local_labels_of_random_tasks_are_those_that_definition_5_makes(seed):
+    rng = Random(seed)
+    task = next(own for own in iter(lambda: random_task(rng), None) if listed(own) and small(own))
+    cells = np.flatnonzero(task.grid.floor).tolist()
+    made = localised(task, cells)
+    assert made.verdict.ok
+    assert_same_labels(task, made, cells)
+
+
+def listed(task: hk.Task) -> bool:
+    """Say whether a task's machine has all its states."""
+    return isinstance(task.machine, hk.RewardMachine)
+
+
+# Team labellings given as Python functions.
+
+BITS = {"A1": [0, 1], "A2": [0, 1]}
+
+
+def two_ways(**knows: str) -> hk.Decomposition:
+    """Split a machine that a or b completes."""
+    machine = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u0", "b"): "u1"}, final={"u1"})
+    return hk.decompose(machine, {name: set(own) for name, own in knows.items()})
+
+
+def test_a_labelling_that_gives_an_agent_two_events_breaks_the_first_condition():
+    def label(spots, state):
+        return ("a", "b") if state == "u0" and spots == (1, 0) else ()
+
+    verdict = hk.localise(label, BITS, two_ways(A1="ab", A2="ab")).verdict
+    assert (verdict.ok, verdict.condition) == (False, 1)
+    assert verdict.witness == "in state u0, with A1 at 1, a and b happen at once"
+
+
+def test_a_labelling_that_depends_on_the_other_agent_breaks_the_second_condition():
+    def label(spots, state):
+        return () if state != "u0" or spots[0] == 0 else ("b",) if spots[1] else ("a",)
+
+    verdict = hk.localise(label, BITS, two_ways(A1="ab", A2="ab")).verdict
+    assert (verdict.ok, verdict.condition) == (False, 2)
+    assert verdict.witness == "in state u0 agent A1 at 1 could see both a and b"
+
+
+def test_a_labelling_that_asks_for_the_same_place_breaks_the_third_condition():
+    """Both agents know a, which happens where they are at the same place: neither can rule it out alone."""
+
+    def label(spots, state):
+        return ("a",) if state == "u0" and spots[0] == spots[1] else ()
+
+    verdict = hk.localise(label, BITS, two_ways(A1="ab", A2="ab")).verdict
+    assert (verdict.ok, verdict.condition) == (False, 3)
+    assert verdict.witness == "in state u0 at (0, 1), everyone who knows a takes it for possible; it is not"
+
+
+def test_a_labelling_that_each_agent_can_tell_its_part_of_is_sound():
+    def label(spots, state):
+        return () if state != "u0" else ("a",) if spots == (1, 1) else ("b",) if spots == (0, 0) else ()
+
+    made = hk.localise(label, BITS, two_ways(A1="ab", A2="ab"))
+    assert made.verdict.ok
+    assert made.labels == dict.fromkeys(("A1", "A2"), {(1, "u0"): "a", (0, "u0"): "b"})
+
+
+def test_local_states_may_be_anything_that_can_be_a_key():
+    def label(spots, state):
+        return ("a",) if state == "u0" and spots == (("left", 1), None) else ()
+
+    made = hk.localise(label, {"A1": [("left", 1), "right"], "A2": [None]}, two_ways(A1="ab", A2="ab"))
+    assert made.labels == {"A1": {(("left", 1), "u0"): "a"}, "A2": {(None, "u0"): "a"}}
+    assert made.verdict.ok
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ({"A1": [0]}, "states must be given for each of A1, A2"),
+        ({"A1": range(10_000), "A2": range(10_000)}, "200,000,000 joint states are more than the 50,000,000"),
+    ],
+    ids=["an agent is missing", "too many"],
+)
+def test_local_labels_are_refused_where_they_cannot_be_made(states, said):
+    with pytest.raises(hk.TaskError, match=re.escape(said)):
+        hk.localise(lambda spots, state: (), states, two_ways(A1="ab", A2="ab"))
+
+
+def test_local_labels_of_a_composition_that_is_not_listed_are_refused():
+    task = hk.load_task("rendezvous-2")
+    with pytest.raises(hk.TaskError, match="labelling: local labels are made for machines with all their states"):
+        hk.localise(lambda spots, state: (), {"A1": [0], "A2": [0]}, task.decomposition)
+
+
+@pytest.mark.xfail(reason="members are states of the machine that was minimised", raises=KeyError)
+def test_local_labels_are_made_for_a_team_machine_that_was_minimised():
+    moves = {("0", "a"): "1", ("0", "b"): "2", ("1", "c"): "3", ("2", "c"): "3"}
+    machine = hk.minimize(hk.RewardMachine(initial="0", transitions=moves, final={"3"}))
+    found = hk.decompose(machine, {"A1": {"a", "b", "c"}})
+    made = hk.localise(lambda spots, state: ("a",) if state == "0" and spots == (1,) else (), {"A1": [0, 1]}, found)
+    assert made.labels == {"A1": {(1, "0"): "a"}}
