@@ -115,7 +115,7 @@ def _random_arguments(rng: Random, states: int, events: Sequence[str], absorbing
     names = [f"u{i}" for i in range(states)]
     final = names[max(1, states - rng.choice((0, 1, 1, 2))) :] or names[: rng.randint(0, 1)]
     lost = ["lost"] * (rng.random() < 0.4)
-    sources = [name for name in names if not (absorbing and name in final)] + 2 * lost
+    sources = [name for name in names if not (absorbing and name in final)] + lost
     density = min(1.0, rng.choice((0.5, 1.0, 2.0)) / len(events))
     transitions = {(name, event): rng.choice(names) for name in sources for event in events if rng.random() < density}
     for name, following in pairwise(names):

@@ -11,11 +11,14 @@ from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
 import hocket as hk
+from hocket.gates import closed_cells
 from hocket.labelling import check_labelling
+from hocket.world import ACTIONS
 
 NAMES = ("A1", "A2", "A3")
 PLACES = ("red", "blue", "green room", "here and there")
@@ -181,6 +184,52 @@ def gates_are_told(task: hk.Task, name: str) -> bool:
 def reorder(items: Mapping[str, object], order: Iterable[str]) -> dict[str, object]:
     """List a mapping in another order."""
     return {key: items[key] for key in order}
+
+
+class Guide:
+    """Chooses actions that mostly lead on, so that tasks get somewhere, and sometimes anywhere."""
+
+    def __init__(self, task: hk.Task, rng: Random, wander: float = 0.3) -> None:
+        self.task, self.rng, self.wander = task, rng, wander
+        self.ways: dict[tuple[str, str], np.ndarray] = {}
+
+    def action(self, name: str, cell: int, state: str) -> str:
+        """Choose an agent's action in its cell and machine state."""
+        if (name, state) not in self.ways:
+            self.ways[name, state] = self._way(name, state)
+        action = int(self.ways[name, state][cell])
+        return ACTIONS[self.rng.randrange(5) if action < 0 or self.rng.random() < self.wander else action]
+
+    def actions(self, episode: hk.TeamEpisode) -> dict[str, str]:
+        """Choose the actions of a team."""
+        return {name: self.action(name, cell, episode.states[name]) for name, cell in episode.cells.items()}
+
+    def _way(self, name: str, state: str) -> np.ndarray:
+        """For each cell: the action that leads towards the next event of a shortest trace to the end, or -1."""
+        machine = self.task.machines[name]
+        event = next_event(machine, state)
+        if event is None:
+            return np.full(self.task.grid.cells, -1)
+        moves = self.task.grid.outcomes(closed_cells(self.task, name)[machine.states.index(state)])[:, :, 0]
+        steps = np.where(self.task.where(name, event), 0, 9_999)
+        while True:
+            shorter = np.minimum(steps, 1 + steps[moves].min(axis=1))
+            if np.array_equal(shorter, steps):
+                break
+            steps = shorter
+        best = steps[moves[:, [4, 0, 1, 2, 3]]].argmin(axis=1)  # staying first
+        return np.where(steps < 9_999, np.array([4, 0, 1, 2, 3])[best], -1)
+
+
+def next_event(machine: hk.RewardMachine, state: str) -> str | None:
+    """Find the first event of a shortest trace from a state to a final one, or any event where there is none."""
+    away = dict.fromkeys(machine.final, 0)
+    for _ in machine.states:
+        for (source, _), target in machine.transitions.items():
+            if target in away:
+                away[source] = min(away.get(source, len(machine.states)), 1 + away[target])
+    choices = [(away.get(target, 9_999), event) for (own, event), target in machine.transitions.items() if own == state]
+    return min(choices)[1] if choices else None
 
 
 # Everything but the seed is derived: a shrunk task would be no simpler to read than its printed form.

@@ -67,6 +67,13 @@ def test_the_verdict_is_that_of_the_product_of_projections(team):
 
 
 @thorough
+@given(random_teams(max_states=5), st.sets(st.sampled_from(EVENTS), min_size=1))
+def test_an_event_that_nobody_knows_breaks_a_decomposition_exactly_where_it_can_happen(team, forgotten):
+    knows = {agent: known - forgotten for agent, known in team.knows.items()}
+    assert hk.decompose(team.machine, knows).ok == oracle.decomposable(oracle.plain(team.machine), knows)
+
+
+@thorough
 @given(teams())
 def test_the_verdict_is_that_of_composing_and_comparing(team):
     result = hk.decompose(*team)

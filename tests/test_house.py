@@ -43,6 +43,7 @@ LAYERS = (
     ("episode",),
     ("taskfile",),
     ("catalogue",),
+    ("commands.palette",),
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),

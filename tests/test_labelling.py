@@ -253,37 +253,39 @@ def test_local_labels_of_the_rendezvous_are_those_that_definition_5_makes():
 
 
 def broken_task(seed: int) -> hk.Task:
-    """Draw a task with places moved about, events forgotten or transitions lost, in which any condition may fail."""
+    """Draw a task with conditions moved about, events told or forgotten, transitions lost: any condition may fail."""
     rng = Random(seed)
     task = random_pair(rng).listed
-    agents = {name: replace(agent, gates={}, sync={}) for name, agent in task.agents.items()}
-    task = replace(task, agents=agents)
-    machine = task.machine
-    for _ in range(rng.randrange(3)):
-        kind = rng.randrange(3)
-        if kind == 0 and machine.transitions:
-            moves = dict(machine.transitions)
-            del moves[rng.choice(sorted(moves))]
-            machine = hk.RewardMachine(
-                initial=machine.initial,
-                transitions=moves,
-                final=machine.final,
-                events=machine.events,
-                states=machine.states,
-            )
-            task = replace(task, machine=machine)
-        elif kind == 1:
-            event = rng.choice(sorted(task.events))
-            places = sorted(task.grid.places)
-            moved = {name: hk.Condition(rng.choice(places)) for name in task.events[event]}
-            task = replace(task, events={**task.events, event: moved})
+    task = replace(task, agents={name: hk.Agent(agent.start, agent.knows) for name, agent in task.agents.items()})
+    for _ in range(rng.randrange(4)):
+        kind = rng.choice(("lose", "move", "tell", "tell", "tell", "forget"))
+        if kind == "lose":
+            task = replace(task, machine=without_a_transition(rng, task.machine))
+        elif kind == "move":
+            places = rng.sample(sorted(task.grid.places), 2)
+            moved = {
+                event: {name: hk.Condition(rng.choice(places)) for name in own} if rng.random() < 0.7 else own
+                for event, own in task.events.items()
+            }
+            task = replace(task, events=moved)
         else:
             name = rng.choice(sorted(task.agents))
-            task = task.with_knows({name: [event for event in task.knows[name] if rng.random() < 0.8]})
+            kept = [event for event in task.knows[name] if rng.random() < 0.8]
+            task = task.with_knows({name: task.events if kind == "tell" else kept})
     return task
 
 
-def first_failure(task: hk.Task) -> set[int]:
+def without_a_transition(rng: Random, machine: hk.RewardMachine) -> hk.RewardMachine:
+    """Take a transition out of a machine, unless it leads on, so that no state gets out of reach."""
+    lost = set(rng.sample(sorted(machine.transitions), min(1, len(machine.transitions))))
+    moves = {key: target for key, target in machine.transitions.items() if key not in lost}
+    less = hk.RewardMachine(
+        initial=machine.initial, transitions=moves, final=machine.final, events=machine.events, states=machine.states
+    )
+    return machine if less.unreachable else less
+
+
+def all_failures(task: hk.Task) -> set[int]:
     """List the conditions that fail in some joint state, by trying them all with the definitions of the supplement."""
     agents = list(task.agents)
     ground = np.flatnonzero(task.grid.floor).tolist()
@@ -317,49 +319,43 @@ def first_failure(task: hk.Task) -> set[int]:
 
 def small(task: hk.Task) -> bool:
     """Say whether all joint states can be tried in no time."""
-    return int(task.grid.floor.sum()) ** len(task.agents) * len(task.machine.states) <= 8_000
+    return int(task.grid.floor.sum()) ** len(task.agents) * len(task.machine.states) <= 1_500
 
 
 def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_joint_states():
     """Compare `check_labelling` with `localise` and with the definitions.
 
-    They differ in what they look at: joint states of the team cannot tell a premature completion, which is no event.
+    On local states it is asked for more: an agent must know what it controls even where that does not matter, and a
+    task must not seem done, which joint states cannot tell because it is no event.
     """
     seen = {}
     for seed in range(400):
         task = broken_task(seed)
-        if not small(task) or task.machine.unreachable:
+        if not small(task):
             continue
         verdict = check_labelling(task)
         made = localised(task, np.flatnonzero(task.grid.floor).tolist()).verdict
-        failures = first_failure(task)
+        failures = all_failures(task)
         example = task.decomposition.counterexample
-        premature = example is not None and example.event is None
+        asked_for_more = bool(task.decomposition.unaware) or (example is not None and example.event is None)
         assert made.ok == (not failures)
         assert made.ok or made.condition in failures
-        if verdict.condition == 3:
-            assert made.condition == 3 or (made.ok and (premature or needs_nobody(task)))
-        elif verdict.ok:
-            assert made.ok
-        else:
+        if verdict.condition in (1, 2):
             assert made.condition in (1, 2) and verdict.condition in failures
+        elif verdict.condition == 3:
+            assert made.condition == 3 or (made.ok and asked_for_more)
+        else:
+            assert made.ok
         seen[verdict.condition] = seen.get(verdict.condition, 0) + 1
     assert all(seen.get(condition, 0) >= 8 for condition in (None, 1, 2, 3)), seen
-
-
-def needs_nobody(task: hk.Task) -> bool:
-    """Say whether agents control without knowing only what holds wherever they stand, or what nobody knows."""
-    unaware = task.decomposition.unaware
-    return bool(unaware) and all(
-        task.where(name, event)[task.grid.floor].all() or all(event not in own for own in task.knows.values())
-        for name, event in unaware
-    )
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_local_labels_of_random_tasks_are_those_that_definition_5_makes(seed):
     rng = Random(seed)
-    task = next(own for own in iter(lambda: random_task(rng), None) if listed(own) and small(own))
+    task = next(
+        own for own in iter(lambda: random_task(rng), None) if listed(own) and small(own) and len(own.agents) > 1
+    )
     cells = np.flatnonzero(task.grid.floor).tolist()
     made = localised(task, cells)
     assert made.verdict.ok
@@ -417,7 +413,7 @@ def test_a_labelling_that_each_agent_can_tell_its_part_of_is_sound():
 
     made = hk.localise(label, BITS, two_ways(A1="ab", A2="ab"))
     assert made.verdict.ok
-    assert made.labels == dict.fromkeys(("A1", "A2"), {(1, "u0"): "a", (0, "u0"): "b"})
+    assert made.labels == {name: {(1, "u0"): "a", (0, "u0"): "b"} for name in BITS}
 
 
 def test_local_states_may_be_anything_that_can_be_a_key():

@@ -13,8 +13,8 @@ from strategies import (
     rendezvous_parts,
 )
 
-# Figure 3, with a state's name standing for its position in the drawing.
-FIGURE_3 = {
+# Figure 2, with a state's name standing for its position in the drawing.
+FIGURE_2 = {
     "A1": hk.RewardMachine(
         initial="0",
         transitions={("0", "Y"): "1", ("1", "R"): "2", ("2", "Goal"): "3"},
@@ -61,9 +61,9 @@ def without(agent: str, event: str) -> dict[str, set[str]]:
     return {name: known - {event} if name == agent else known for name, known in BUTTONS_KNOWS.items()}
 
 
-@pytest.mark.parametrize("agent", FIGURE_3)
-def test_the_projections_of_the_buttons_are_those_of_figure_3(agent):
-    assert_isomorphic(hk.project(buttons(), BUTTONS_KNOWS[agent]), FIGURE_3[agent])
+@pytest.mark.parametrize("agent", FIGURE_2)
+def test_the_projections_of_the_buttons_are_those_of_figure_2(agent):
+    assert_isomorphic(hk.project(buttons(), BUTTONS_KNOWS[agent]), FIGURE_2[agent])
 
 
 @pytest.mark.parametrize("agent", CLASSES)
@@ -101,7 +101,7 @@ def test_the_buttons_are_decomposable():
 
 
 def test_the_parts_of_the_buttons_compose_to_the_team_machine():
-    assert hk.distinguish(hk.compose(*FIGURE_3.values()), buttons()) is None
+    assert hk.distinguish(hk.compose(*FIGURE_2.values()), buttons()) is None
 
 
 @pytest.mark.parametrize(("agent", "event"), EVERY_KNOWN_EVENT)

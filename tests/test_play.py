@@ -355,8 +355,8 @@ def test_agents_that_only_believe_to_be_done_have_not_completed_the_task(play, t
     [
         (["--agent", "A9"], "--agent: agent 'A9' does not exist (did you mean 'A1'?)"),
         (["--steps", "0"], "--steps must be at least 1, got 0"),
-        (["--delay", "-1"], "--delay must be a number of seconds, got -1.0"),
-        (["--delay", "nan"], "--delay must be a number of seconds, got nan"),
+        (["--delay", "-1"], "--delay must be between 0 and 3600 seconds, got -1.0"),
+        (["--delay", "nan"], "--delay must be between 0 and 3600 seconds, got nan"),
         (["--agent", "A1"], "key 'x' does nothing"),
     ],
 )

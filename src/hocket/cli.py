@@ -11,13 +11,14 @@ import tyro
 from tyro.conf import subcommand
 
 from hocket import __version__
-from hocket.commands import design, terminal
+from hocket.commands import design, play, terminal
 from hocket.errors import HocketError
 
 Command = (
     Annotated[design.Check, subcommand("check")]
     | Annotated[design.Repair, subcommand("repair")]
     | Annotated[design.Show, subcommand("show")]
+    | Annotated[play.Play, subcommand("play")]
 )
 
 
@@ -28,16 +29,9 @@ def main(args: list[str] | None = None) -> None:
 
 def run(args: list[str]) -> int:
     """Run a command; return its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a name must never fail to be printed
-    if args in (["--version"], ["-V"]):
-        print(f"hocket {__version__}")
-        return 0
-    description = "Split a team's task among its agents, and prove that the parts make the whole."
-    command = tyro.cli(Command, prog="hocket", description=description, args=args or ["--help"])
+    _prepare_streams()
     try:
-        code: int = command.run()
+        code = _obey(args)
         sys.stdout.flush()
     except HocketError as error:
         terminal.make_console(stderr=True).print(f"hocket: {error}", style="red")
@@ -45,6 +39,36 @@ def run(args: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:  # a full disk
+        _drop_output()
+        terminal.make_console(stderr=True).print(f"hocket: cannot write: {error.strerror}", style="red")
+        return 2
     return code
+
+
+def _obey(args: list[str]) -> int:
+    if args in (["--version"], ["-V"]):
+        print(f"hocket {__version__}")
+        return 0
+    description = "Split a team's task among its agents, and prove that the parts make the whole."
+    try:
+        command = tyro.cli(Command, prog="hocket", description=description, args=args or ["--help"])
+    except SystemExit as stop:  # help was asked for, or the words were wrong
+        return stop.code if isinstance(stop.code, int) else 2
+    return command.run()
+
+
+def _prepare_streams() -> None:
+    """See to it that there is an output, and that no name ever fails to be printed."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _drop_output() -> None:
+    """Keep the interpreter from failing on what is still unwritten when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hocket.errors import MachineError
 from hocket.machine import Names, RewardMachine, make_distinct
@@ -64,6 +65,11 @@ class Composition:
     def machine(self) -> RewardMachine:
         """Enumerate the reachable states."""
         return compose(*self._machines)
+
+    def part_states(self) -> NDArray[np.int16]:
+        """Tabulate the state of each part in each state of `machine()`: [parts, states]."""
+        states, *_ = _explore(self._machines, self.events)
+        return np.array(states, np.int16).T
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Composition) and list(self.parts.items()) == list(other.parts.items())

@@ -46,10 +46,10 @@ Styles = Mapping[str, tuple[str, str]]  # event -> its colour and line style
 Pair = tuple[float, float]  # across the page, and down
 Frame = tuple[float, float, float, float]  # left, width, top (from the page's upper edge), height
 Page = tuple[Pair, list[Frame]]  # the lower right corner, and where each panel goes
-_one_at_a_time = threading.Lock()  # Graphviz has global state
+_one_at_a_time = threading.RLock()  # Graphviz has global state
 
 
-class _Mark(NamedTuple):
+class Mark(NamedTuple):
     """A node or an edge as Graphviz is told to draw it."""
 
     name: str  # unique in a picture
@@ -58,12 +58,22 @@ class _Mark(NamedTuple):
     tooltip: str = ""
 
 
-def draw_machines(machines: Mapping[str, RewardMachine], path: str | Path) -> None:
-    """Draw machines, each under its title, into a file whose suffix says the format: .svg, .png or .pdf."""
+class Panel(NamedTuple):
+    """Marks that have their places, up and right from the origin."""
+
+    marks: Sequence[Mark]
+    size: Pair
+
+
+def draw_machines(machines: Mapping[str, RewardMachine], path: str | Path, *before: Panel) -> None:
+    """Draw machines, each under its title, into a file whose suffix says the format: .svg, .png or .pdf.
+
+    Panels that are given go before the machines.
+    """
     form = Path(path).suffix.lower()
     if form not in FORMATS:
         raise FormatError(f"a drawing's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
-    write_whole(Path(path), _picture(machines, form))
+    write_whole(Path(path), _picture(machines, form, before))
 
 
 def machine_svg(machines: Mapping[str, RewardMachine]) -> str:
@@ -71,39 +81,56 @@ def machine_svg(machines: Mapping[str, RewardMachine]) -> str:
     return _picture(machines, ".svg").decode()
 
 
-def _picture(machines: Mapping[str, RewardMachine], form: str) -> bytes:
-    if not machines:
+def is_readable(machine: RewardMachine) -> bool:
+    """Say whether a machine is small enough to be drawn."""
+    return len(machine.states) <= MAX_STATES and len(machine.graph.target) <= MAX_TRANSITIONS
+
+
+def measure(texts: Iterable[str], size: float) -> dict[str, float]:
+    """Find how wide texts are in a size of the font, all in points."""
+    looks = {text: {"label": literal(text), "shape": "plain", "fontsize": f"{size:g}"} for text in texts}
+    marks = [Mark(f"text{place}", look) for place, look in enumerate(looks.values())]
+    with _graphviz():
+        graph = _graph(marks, {})
+        graph.layout(prog="dot")
+        widths = [float(graph.get_node(mark.name).attr["width"]) * POINTS for mark in marks]
+    return dict(zip(looks, widths, strict=True))
+
+
+def _picture(machines: Mapping[str, RewardMachine], form: str, before: Sequence[Panel] = ()) -> bytes:
+    if not machines and not before:
         raise HocketError("a drawing needs at least one machine, got none")
     for title, machine in machines.items():
-        states, transitions = len(machine.states), len(machine.graph.target)
-        if states > MAX_STATES or transitions > MAX_TRANSITIONS:
+        if not is_readable(machine):
             limit = f"at most {MAX_STATES:,} states and {MAX_TRANSITIONS:,} transitions"
-            raise MachineError(f"{title!r} must have {limit} to be drawn, got {states:,} and {transitions:,}")
+            size = f"{len(machine.states):,} and {len(machine.graph.target):,}"
+            raise MachineError(f"{title!r} must have {limit} to be drawn, got {size}")
     events = dict.fromkeys(event for machine in machines.values() for event in machine.events)
     styles = dict(zip(events, cycle((color, line) for line in LINES for color in PALETTE), strict=False))
-    panels = [_marks(machine, f"m{place}", styles) for place, machine in enumerate(machines.values())]
-    with _one_at_a_time, _quiet():
-        content = _render(machines, panels, form)
+    contents = [_marks(machine, f"m{place}", styles) for place, machine in enumerate(machines.values())]
+    with _graphviz():
+        panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
+        content = _render(panels, len(before), form)
     if form == ".svg":
-        return _with_tooltips(content, [mark for panel in panels for mark in panel])
+        return _with_tooltips(content, [mark for panel in panels for mark in panel.marks])
     return re.sub(rb"(?<=CreationDate \(D:)\d{14}", b"20000101000000", content) if form == ".pdf" else content
 
 
-def _marks(machine: RewardMachine, prefix: str, styles: Styles) -> list[_Mark]:
+def _marks(machine: RewardMachine, prefix: str, styles: Styles) -> list[Mark]:
     """List what a panel shows; the arrow to the initial state comes from a node that is not seen."""
     nodes = {state: f"{prefix}s{place}" for place, state in enumerate(machine.states)}
-    start = _Mark(f"{prefix}start", {"label": "", "shape": "point", "style": "invis", "width": "0.01"})
-    arrow = _Mark(f"{prefix}initial", {"color": INK}, (start.name, nodes[machine.initial]))
+    start = Mark(f"{prefix}start", {"label": "", "shape": "point", "style": "invis", "width": "0.01"})
+    arrow = Mark(f"{prefix}initial", {"color": INK}, (start.name, nodes[machine.initial]))
     states = []
     for state, node in nodes.items():
         members = machine.members[state]
         tooltip = state if members == (state,) else f"{state} = {{{', '.join(members)}}}"
-        look = {"label": _literal(state), "peripheries": "2" if state in machine.final else "1"}
-        states.append(_Mark(node, look, tooltip=tooltip))
+        look = {"label": literal(state), "peripheries": "2" if state in machine.final else "1"}
+        states.append(Mark(node, look, tooltip=tooltip))
     return [start, *states, arrow, *_edges(machine, nodes, styles)]
 
 
-def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> Iterator[_Mark]:
+def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> Iterator[Mark]:
     """Merge the transitions between the same two states into one edge each."""
     merged: dict[tuple[str, str], dict[str, str]] = {}  # the events, and what a reward adds to each
     for (state, event), target in machine.transitions.items():
@@ -119,44 +146,48 @@ def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> 
         # Graphviz ranks along edges: those that lead back are reversed for it, so that ranks follow distance.
         if reached.get(target, len(names)) < reached.get(state, len(names)):
             ends, look["dir"] = ends[::-1], "back"
-        yield _Mark(f"{nodes[state]}to{nodes[target]}", look, ends, tooltip)
+        yield Mark(f"{nodes[state]}to{nodes[target]}", look, ends, tooltip)
 
 
 def _stacked(events: Mapping[str, str], styles: Styles) -> str:
     """Write events under each other, each in its colour, as one of Graphviz's HTML-like labels."""
-    words = [f'<FONT COLOR="{styles[name][0]}">{_literal(name)}{pay}</FONT>' for name, pay in events.items()]
+    words = [f'<FONT COLOR="{styles[name][0]}">{literal(name)}{pay}</FONT>' for name, pay in events.items()]
     per_row = math.ceil(len(words) / MAX_ROWS)
     rows = "<BR/>".join(", ".join(words[first : first + per_row]) for first in range(0, len(words), per_row))
     return f'<<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="2"><TR><TD>{rows}</TD></TR></TABLE>>'
 
 
-def _literal(text: str) -> str:
-    """Escape text so that Graphviz shows it as it is, in plain and in HTML-like labels alike."""
-    return _xml(text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 1]}…").replace("\\", "\\\\")
+def literal(text: str, most: int = MAX_NAME) -> str:
+    """Escape text so that Graphviz shows it as it is, in plain and in HTML-like labels alike; cut it if it is long."""
+    return _xml(text if len(text) <= most else f"{text[: most - 1]}…").replace("\\", "\\\\")
 
 
 def _xml(text: str) -> str:
     return html.escape(UNPRINTABLE.sub("\ufffd", text))
 
 
-def _render(titles: Iterable[str], panels: Sequence[Sequence[_Mark]], form: str) -> bytes:
-    """Draw the panels, each in its frame and under its title."""
-    laid_out = [_lay_out(title, marks) for title, marks in zip(titles, panels, strict=True)]
-    frames = _arranged([size for _, size in laid_out], [len(marks) for marks in panels])
-    page: list[_Mark] = []
-    for (marks, (_, high)), (left, width, top, height) in zip(laid_out, frames, strict=True):
-        middle = {"pos": f"{left + width / 2:.2f},{-top - height / 2:.2f}", "label": "", "fixedsize": "true"}
-        size = {"shape": "box", "width": f"{width / POINTS:.4f}", "height": f"{height / POINTS:.4f}"}
-        look = {"style": "rounded", "color": FRAME if len(panels) > 1 else "transparent"}
-        page.append(_Mark(f"frame{len(page)}", middle | size | look))
-        page += [_moved(mark, left + PADDING, -top - PADDING - high) for mark in marks]
+def _render(panels: Sequence[Panel], leading: int, form: str) -> bytes:
+    """Draw panels, each in its frame."""
+    page: list[Mark] = []
+    for panel, frame in zip(panels, _arranged(panels, leading), strict=True):
+        color = FRAME if len(panels) > 1 else "transparent"
+        page.append(box(f"frame{len(page)}", frame, {"style": "rounded", "color": color}))
+        page += [moved(mark, frame[0] + PADDING, -frame[2] - PADDING - panel.size[1]) for mark in panel.marks]
     graph = _graph(page, {"bgcolor": "white", "margin": "0", "pad": "0.03"} | FORMATS[form])
     return bytes(graph.draw(format=form.removeprefix("."), prog="nop2"))
 
 
-def _lay_out(title: str, marks: Sequence[_Mark]) -> tuple[list[_Mark], Pair]:
-    """Let Graphviz place a title and the marks of a machine, up and right from the origin; add the size."""
-    text = _literal(title) or " "
+def box(name: str, frame: Frame, look: Mapping[str, str], tooltip: str = "") -> Mark:
+    """Make a box that fills a frame."""
+    left, width, top, height = frame
+    place = {"shape": "box", "fixedsize": "true", "pos": f"{left + width / 2:.2f},{-top - height / 2:.2f}"}
+    size = {"width": f"{width / POINTS:.4f}", "height": f"{height / POINTS:.4f}", "label": ""}
+    return Mark(name, {**place, **size, **look}, tooltip=tooltip)
+
+
+def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
+    """Let Graphviz place a title and the marks of a machine."""
+    text = literal(title) or " "
     settings = {"label": text, "labelloc": "t", "rankdir": "LR", "ranksep": "0.35"}
     graph = _graph(marks, settings | (HASTE if len(marks) > MANY_MARKS else {}))
     graph.layout(prog="dot")
@@ -168,28 +199,40 @@ def _lay_out(title: str, marks: Sequence[_Mark]) -> tuple[list[_Mark], Pair]:
     right, top = map(float, graph.graph_attr["bb"].split(",")[2:])
     half_width, half_height = (float(graph.graph_attr[name]) * POINTS / 2 for name in ("lwidth", "lheight"))
     look = {"pos": f"{half_width:.2f},{top - half_height:.2f}", "shape": "plain", "fontsize": TITLE_SIZE}
-    return [_Mark(f"{marks[0].name}title", look | {"label": text}), *placed], (right, top)
+    return Panel([Mark(f"{marks[0].name}title", look | {"label": text}), *placed], (right, top))
 
 
-def _moved(mark: _Mark, right: float, up: float) -> _Mark:
+def moved(mark: Mark, right: float, up: float) -> Mark:
+    """Move a mark."""
+
     def move(point: re.Match[str]) -> str:
         return f"{float(point[1]) + right:.2f},{float(point[2]) + up:.2f}"
 
-    moved = {name: POINT.sub(move, mark.attributes[name]) for name in PLACES if name in mark.attributes}
-    return mark._replace(attributes={**mark.attributes, **moved})
+    places = {name: POINT.sub(move, mark.attributes[name]) for name in PLACES if name in mark.attributes}
+    return mark._replace(attributes={**mark.attributes, **places})
 
 
-def _arranged(contents: Sequence[Pair], counts: Sequence[int]) -> list[Frame]:
-    """Choose the grid that shows panels largest; a first one with most marks is above or beside the rest."""
-    sizes = [(width + 2 * PADDING, height + 2 * PADDING) for width, height in contents]
+def _arranged(panels: Sequence[Panel], leading: int) -> list[Frame]:
+    """Choose the page that shows panels largest; a machine with most marks leads the others."""
+    sizes = [(width + 2 * PADDING, height + 2 * PADDING) for _, (width, height) in panels]
+    first, *others = [len(panel.marks) for panel in panels[leading:]] or [0]
+    leading += bool(others) and first > max(others)
+    return min(_pages(sizes, leading), key=lambda page: max(page[0][0] / ASPECT, page[0][1]))[1]
+
+
+def _pages(sizes: Sequence[Pair], leading: int, corner: Pair = (0, 0), least: Pair = (0, 0)) -> Iterator[Page]:
+    """List pages from a corner on: each of some leading panels above or beside what follows, the others on a grid."""
+    if leading == 0 or len(sizes) == 1:
+        yield from (_grid(sizes, columns, corner, least) for columns in range(1, len(sizes) + 1))
+        return
     (width, height), *rest = sizes
-    pages = [_grid(sizes, columns) for columns in range(1, len(sizes) + 1)]
-    if rest and counts[0] > max(counts[1:]):
-        below = [_grid(rest, columns, (0, height + GAP), (width, 0)) for columns in range(1, len(sizes))]
-        beside = [_grid(rest, columns, (width + GAP, 0), (0, height)) for columns in range(1, len(sizes))]
-        pages = [(end, [(0, end[0], 0, height), *frames]) for end, frames in below]
-        pages += [(end, [(0, width, 0, end[1]), *frames]) for end, frames in beside]
-    return min(pages, key=lambda page: max(page[0][0] / ASPECT, page[0][1]))[1]
+    (left, top), (wide, high) = corner, least
+    below = (left, top + height + GAP), (max(width, wide), max(0, high - height - GAP))
+    beside = (left + width + GAP, top), (max(0, wide - width - GAP), max(height, high))
+    for end, frames in _pages(rest, leading - 1, *below):
+        yield end, [(left, end[0] - left, top, height), *frames]
+    for end, frames in _pages(rest, leading - 1, *beside):
+        yield end, [(left, width, top, end[1] - top), *frames]
 
 
 def _grid(sizes: Sequence[Pair], columns: int, corner: Pair = (0, 0), least: Pair = (0, 0)) -> Page:
@@ -208,7 +251,7 @@ def _spans(lengths: Sequence[float], start: float, least: float) -> list[Pair]:
     return [(at, length + spare) for at, length in zip(starts, lengths, strict=True)]
 
 
-def _graph(marks: Iterable[_Mark], settings: Mapping[str, str]) -> Any:  # noqa: ANN401
+def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: ANN401
     """Build Graphviz's form of some marks."""
     import pygraphviz  # loads Graphviz, which only drawings need
 
@@ -225,7 +268,7 @@ def _graph(marks: Iterable[_Mark], settings: Mapping[str, str]) -> Any:  # noqa:
     return graph
 
 
-def _with_tooltips(svg: bytes, marks: Iterable[_Mark]) -> bytes:
+def _with_tooltips(svg: bytes, marks: Iterable[Mark]) -> bytes:
     """Put tooltips in the place of Graphviz's own titles, which are made of our names for marks."""
     tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
     titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
@@ -233,17 +276,17 @@ def _with_tooltips(svg: bytes, marks: Iterable[_Mark]) -> bytes:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Drop what Graphviz and its libraries write to the process's standard error."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is none
-        yield
-        return
-    with Path(os.devnull).open("wb") as sink:
+def _graphviz() -> Iterator[None]:
+    """Have Graphviz alone, and drop what it and its libraries write to the process's standard error."""
+    with _one_at_a_time, Path(os.devnull).open("wb") as sink:
+        try:
+            kept = os.dup(2)
+        except OSError:  # there is none
+            yield
+            return
         os.dup2(sink.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

@@ -30,6 +30,10 @@ class TaskError(HocketError):
         self.key = key
 
 
+class SettingsError(HocketError):
+    """A setting that makes no sense, alone or for this task."""
+
+
 class FormatError(HocketError):
     """A file that cannot be read or written; names the file and, where there is one, the line or key."""
 

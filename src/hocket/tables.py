@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.composition import Composition
 from hocket.errors import TaskError
 from hocket.gates import closed_cells
 from hocket.labelling import check_labelling, label_table
@@ -19,6 +20,7 @@ from hocket.task import Task
 from hocket.world import ACTIONS, OUTCOMES
 
 MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
+MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
 
 Shorts = NDArray[np.int16]
@@ -46,7 +48,7 @@ class Tables(NamedTuple):
     option_target: Bools  # [N, O, S] where an option is completed
     option_bit: Shorts  # [N, O] the bit that makes it available; -1: always; -2: there is no such option
     slip: float  # chance that a move goes astray
-    team_next: NDArray[np.int32]  # [V, E] the team machine's next state, or -1; V is 0 for a composition
+    team_next: NDArray[np.int32]  # [V, E] the team machine's next state, or -1; V is 0 where it is too large
     team_final: Bools  # [V]
     team_initial: int
     team_class: Shorts  # [N, V] the agent's machine state that contains a team state
@@ -176,16 +178,26 @@ def _options(task: Task) -> tuple[Bools, Shorts]:
 def _team(task: Task) -> tuple[NDArray[np.int32], Bools, int, Shorts]:
     """Tabulate the team machine, where it is given with all its states and not too large."""
     team, agents = task.machine, len(task.agents)
+    parts = None
+    if isinstance(team, Composition) and team.most_states <= MOST_COMPOSED and _is_into_parts(task, team):
+        parts, team = team.part_states(), team.machine()
     if not isinstance(team, RewardMachine) or len(team.states) * len(team.events) > MOST_TEAM_ENTRIES:
         return np.zeros((0, len(task.events)), np.int32), np.zeros(0, np.bool_), 0, np.zeros((agents, 0), np.int16)
     following = np.full((len(team.states), len(team.events)), -1, np.int32)
     following[team.graph.source, team.graph.label] = team.graph.target
+    if parts is not None:
+        return following, team.is_final.copy(), team.start, parts
     classes = np.zeros((agents, len(team.states)), np.int16)
     for index, machine in enumerate(task.machines.values()):
         for state, members in machine.members.items():
             for member in members:
                 classes[index, team.states.index(member)] = machine.states.index(state)
     return following, team.is_final.copy(), team.start, classes
+
+
+def _is_into_parts(task: Task, team: Composition) -> bool:
+    """Say whether the agents' machines are the parts of the composition, in the same order."""
+    return list(task.machines.items()) == list(team.parts.items())
 
 
 def sync_chances(tables: Tables, probability: float, *, literal: bool = False) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 from hocket.assignment import Assignment, repair
 from hocket.catalogue import load
 from hocket.commands import terminal
+from hocket.commands.map import print_map
 from hocket.composition import Composition
 from hocket.decomposition import Decomposition, decompose, enumerate_states
 from hocket.errors import AssignmentError, InfeasibleError
@@ -196,6 +197,7 @@ class Show(OnSubject):
         console = terminal.make_console()
         if subject.task is not None:
             terminal.print_task(console, subject.task)
+            print_map(console, subject.task)
         for title, machine in list(machines.items())[: terminal.SHOWN_AGENTS]:
             terminal.print_machine(console, title, machine)
         terminal.print_rest(console, len(machines) - terminal.SHOWN_AGENTS, "machine")
@@ -204,11 +206,15 @@ class Show(OnSubject):
 
 def _items(given: Words, option: str) -> Iterator[tuple[str, str]]:
     """Split words of the form KEY=VALUE."""
+    seen: set[str] = set()
     for words in given:
         for word in words:
             key, equals, value = word.partition("=")
             if not equals or not key:
                 raise AssignmentError(f"{option} takes words of the form KEY=VALUE, got {word!r}")
+            if key in seen:
+                raise AssignmentError(f"{option} has {key!r} twice; give all of it in one word")
+            seen.add(key)
             yield key, value
 
 
@@ -234,7 +240,7 @@ def _number(text: str) -> float:
 
 
 def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(json.dumps(value, indent=2))
 
 
 def _decomposition_as_json(

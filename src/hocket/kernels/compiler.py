@@ -1,4 +1,4 @@
-"""How kernels are compiled: once, to disk, and free of the interpreter's lock."""
+"""How kernels are compiled: once, to disk, free of the interpreter's lock, and without reference counting."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+LEAN: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}  # no reference counts, no exceptions
+
 
 def kernel(function: Function) -> Function:
-    """Compile a function that Python calls."""
-    return cast(Function, njit(cache=True, nogil=True)(function))
+    """Compile a function that Python calls. It makes no arrays, so that nothing has to count who uses them."""
+    return cast(Function, njit(cache=True, nogil=True, **LEAN)(function))
 
 
 def inlined(function: Function) -> Function:
     """Compile a function that only kernels call; it becomes part of them."""
-    return cast(Function, njit(inline="always")(function))
+    return cast(Function, njit(inline="always", **LEAN)(function))

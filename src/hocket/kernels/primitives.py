@@ -11,6 +11,7 @@ from hocket import draws
 from hocket.kernels.compiler import inlined
 
 Floats = NDArray[np.float32]
+Index = int | np.int64
 
 GOLDEN = np.uint64(draws.GOLDEN)
 MIX_1, MIX_2 = np.uint64(draws.MIX_1), np.uint64(draws.MIX_2)

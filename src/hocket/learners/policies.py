@@ -1,0 +1,104 @@
+"""What a run leaves behind: a policy that can be saved, loaded, and played, and the curve of its tests."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket import __version__
+from hocket.errors import FormatError
+from hocket.files import write_whole
+from hocket.learners.settings import Settings
+
+LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Learnt arrays, and what they belong to."""
+
+    task: str  # name
+    digest: str  # of the task
+    learner: str
+    seed: int
+    settings: Mapping[str, float | int | bool]
+    arrays: Mapping[str, NDArray[np.float32]]
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to a file (.npz), without pickle."""
+        about = {key: value for key, value in self.__dict__.items() if key != "arrays"}
+        about = {**about, "settings": dict(self.settings), "version": __version__}
+        buffer = io.BytesIO()
+        text = np.frombuffer(json.dumps(about).encode(), np.uint8)
+        np.savez_compressed(buffer, about=text, **dict(self.arrays))  # type: ignore[arg-type]
+        write_whole(Path(path), buffer.getvalue())
+
+
+def load_policy(path: str | Path, digest: str | None = None) -> Policy:
+    """Read a policy; with a task's digest, refuse one that belongs to another task."""
+    path = Path(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > LARGEST_POLICY:
+                raise FormatError("is too large to be a policy", path=path)
+        with np.load(path, allow_pickle=False) as stored:
+            about = json.loads(stored["about"].tobytes())
+            arrays = {name: stored[name] for name in stored.files if name != "about"}
+        policy = Policy(
+            about["task"], about["digest"], about["learner"], about["seed"], about["settings"], arrays
+        )  # fmt: skip
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+    except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError("is not a policy that hocket has written", path=path) from None
+    if digest is not None and policy.digest != digest:
+        raise FormatError(f"belongs to another task ({policy.task}, or another version of it)", path=path)
+    return policy
+
+
+class Trial(NamedTuple):
+    """A test episode."""
+
+    step: int  # of training
+    policy: str  # softmax or greedy
+    test_steps: int  # at most what the settings allow; that many where it failed
+    success: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of a learner on a task: its tests, and what it learnt."""
+
+    trials: tuple[Trial, ...]
+    policy: Policy
+    settings: Settings
+    steps: int
+    seconds: float  # of computing, for its whole block
+
+    @property
+    def learner(self) -> str:
+        return self.policy.learner
+
+    @property
+    def seed(self) -> int:
+        return self.policy.seed
+
+    def curve(self, policy: str = "softmax") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the training steps at which tests were made, and the steps that each took."""
+        rows = [trial for trial in self.trials if trial.policy == policy]
+        return np.array([row.step for row in rows], np.int64), np.array([row.test_steps for row in rows], np.int64)
+
+
+def settings_as_dict(settings: Settings) -> dict[str, float | int | bool]:
+    """Lay settings out for a file."""
+    return asdict(settings)

@@ -1,0 +1,98 @@
+"""Settings of the learners, one frozen dataclass each, with the paper's values as defaults."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+from hocket.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all learners have in common."""
+
+    discount: float = 0.9
+    learning_rate: float = 0.8
+    temperature: float = 0.02  # of softmax exploration and of softmax tests
+    episode_steps: int = 1_000  # at most, in training and in tests
+    test_every: int = 1_000  # training steps
+    test_episodes: int = 1  # per test and kind of policy
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float | int) and not isinstance(value, bool) and not math.isfinite(value):
+                raise SettingsError(f"{field.name} must be a finite number, got {value!r}")
+        self._require(0 <= self.discount <= 1, "discount", "between 0 and 1")
+        self._require(0 < self.learning_rate <= 1, "learning_rate", "above 0 and at most 1")
+        self._require(self.temperature > 0, "temperature", "above 0")
+        self._require(self.episode_steps >= 1, "episode_steps", "at least 1")
+        self._require(self.test_every >= 1, "test_every", "at least 1")
+        self._require(self.test_episodes >= 0, "test_episodes", "at least 0")
+
+    def _require(self, holds: bool, name: str, rule: str) -> None:
+        if not holds:
+            raise SettingsError(f"{name} must be {rule}, got {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class ScheduledSettings(Settings):
+    """Settings of learners whose rates may change over time."""
+
+    learning_rate_decay: float = 0.0  # the rate at step t is learning_rate / (1 + decay * t)
+    temperature_decay: float = 0.0  # the temperature at step t is temperature / (1 + decay * t)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(self.learning_rate_decay >= 0, "learning_rate_decay", "at least 0")
+        self._require(self.temperature_decay >= 0, "temperature_decay", "at least 0")
+
+
+@dataclass(frozen=True)
+class DqprmSettings(ScheduledSettings):
+    """Decentralised q-learning with projected reward machines."""
+
+    sync_probability: float = 0.3  # chance per step that simulated teammates are ready
+    sync_literal: bool = False  # also for events that the agent alone controls, as the paper's text has it
+    counterfactual: bool = True  # learn for all machine states in every step
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(0 < self.sync_probability <= 1, "sync_probability", "above 0 and at most 1")
+
+
+@dataclass(frozen=True)
+class CqrmSettings(ScheduledSettings):
+    """Centralised q-learning with the team's reward machine."""
+
+    counterfactual: bool = True  # learn for all machine states in every step
+    most_memory: int = 4_000_000_000  # bytes for the q-function of one seed
+
+
+@dataclass(frozen=True)
+class IqlSettings(ScheduledSettings):
+    """Independent q-learning."""
+
+    bootstrap_past_end: bool = True  # also on the step that completes the task, as published; False: as in textbooks
+
+
+@dataclass(frozen=True)
+class HilSettings(Settings):
+    """Hierarchical independent learning."""
+
+    bootstrap_past_end: bool = True  # as published; False: as in textbooks
+
+
+@dataclass(frozen=True)
+class OptimalSettings(Settings):
+    """Optimal local policies by value iteration; nothing is learnt, so training steps have no effect."""
+
+    sync_probability: float = 0.3  # chance per step that simulated teammates are ready
+    sync_literal: bool = False
+    tolerance: float = 1e-10  # of the values
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(0 < self.sync_probability <= 1, "sync_probability", "above 0 and at most 1")
+        self._require(self.tolerance > 0, "tolerance", "above 0")

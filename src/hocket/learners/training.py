@@ -1,0 +1,151 @@
+"""Train any learner on a task: seeds side by side, tests in between, the same numbers however it is cut up."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from threading import Event
+from typing import Any, NamedTuple
+
+from hocket.errors import SettingsError, known_names
+from hocket.kernels.team import Recording
+from hocket.learners.blocks import Block, CqrmBlock, DqprmBlock, HilBlock, IqlBlock, OptimalBlock
+from hocket.learners.policies import Policy, Run, Trial, settings_as_dict
+from hocket.learners.settings import (
+    CqrmSettings,
+    DqprmSettings,
+    HilSettings,
+    IqlSettings,
+    OptimalSettings,
+    Settings,
+)
+from hocket.learners.world import recording
+from hocket.tables import Tables, compile_task
+from hocket.task import Task
+from hocket.taskfile import digest
+
+DEFAULT_STEPS = 250_000
+LARGEST_BLOCK = 16  # seeds that go in lock step
+
+
+class Learner(NamedTuple):
+    """How a learner is made."""
+
+    settings: type[Settings]
+    block: Callable[[Tables, Any, Sequence[int]], Block]
+
+
+LEARNERS = {
+    "dqprm": Learner(DqprmSettings, DqprmBlock),
+    "cqrm": Learner(CqrmSettings, CqrmBlock),
+    "iql": Learner(IqlSettings, IqlBlock),
+    "hil": Learner(HilSettings, HilBlock),
+    "optimal": Learner(OptimalSettings, OptimalBlock),
+}
+
+Progress = Callable[[int], None]  # is told of agent-steps that are done
+
+
+def train(
+    task: Task,
+    learner: str = "dqprm",
+    seeds: int | Iterable[int] = 10,
+    steps: int = DEFAULT_STEPS,
+    settings: Settings | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    stop: Event | None = None,
+    **changes: float | int | bool,
+) -> list[Run]:
+    """Train a learner on a task, testing the team every so often; return a run for each seed.
+
+    `seeds` is how many, or which. `changes` are settings by name. Results depend on the task, the settings and the seed
+    alone. When `stop` is set, training ends early and what was finished by then is returned.
+    """
+    if learner not in LEARNERS:
+        raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
+    chosen = make_settings(learner, settings, changes)
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers or any(not isinstance(seed, int) or seed < 0 for seed in numbers):
+        raise SettingsError(f"seeds must be at least one number of at least 0, got {seeds!r}")
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise SettingsError(f"steps must be at least 1, got {steps!r}")
+    tables, mark = compile_task(task), digest(task)
+    workers = max(1, threads or os.cpu_count() or 1)
+    size = max(1, min(LARGEST_BLOCK, -(-len(numbers) // workers)))
+    blocks = [numbers[begin : begin + size] for begin in range(0, len(numbers), size)]
+
+    def work(own: Sequence[int]) -> list[Run]:
+        return _run_block(task, mark, tables, learner, chosen, own, steps, progress, stop)
+
+    with ThreadPoolExecutor(workers) as pool:
+        return [run for runs in pool.map(work, blocks) for run in runs]
+
+
+def make_settings(learner: str, settings: Settings | None, changes: dict[str, float | int | bool]) -> Settings:
+    """Complete a learner's settings, refusing those that it does not have."""
+    kind = LEARNERS[learner].settings
+    base = kind() if settings is None else settings
+    if not isinstance(base, kind):
+        raise SettingsError(f"{learner} takes {kind.__name__}, got {type(base).__name__}")
+    known = {field.name: field for field in fields(kind)}
+    for name, value in changes.items():
+        if name not in known:
+            raise SettingsError(f"{learner} has no setting {name!r} ({known_names(name, known)})")
+        if isinstance(getattr(base, name), bool) != isinstance(value, bool):
+            raise SettingsError(
+                f"{name} must be {'true or false' if not isinstance(value, bool) else 'a number'}, got {value!r}"
+            )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def _run_block(
+    task: Task,
+    mark: str,
+    tables: Tables,
+    learner: str,
+    settings: Settings,
+    seeds: Sequence[int],
+    steps: int,
+    progress: Progress | None,
+    stop: Event | None,
+) -> list[Run]:
+    begin_time = time.perf_counter()
+    block = LEARNERS[learner].block(tables, settings, seeds)
+    trials: list[list[Trial]] = [[] for _ in seeds]
+    nothing = recording(0, len(task.agents))
+    done = 0
+    while done < steps and not (stop is not None and stop.is_set()):
+        chunk = min(settings.test_every - done % settings.test_every, steps - done)
+        block.train(done, chunk)
+        done += chunk
+        if done % settings.test_every == 0:
+            for index in range(len(seeds)):
+                trials[index] += _test(block, index, done, settings, nothing)
+        if progress is not None:
+            progress(chunk * len(seeds) * len(task.agents))
+    seconds = time.perf_counter() - begin_time
+    return [
+        Run(
+            tuple(trials[index]),
+            Policy(task.name, mark, learner, seed, settings_as_dict(settings), block.arrays(index)),
+            settings,
+            done,
+            seconds,
+        )
+        for index, seed in enumerate(seeds)
+    ]
+
+
+def _test(block: Block, index: int, done: int, settings: Settings, nothing: Recording) -> list[Trial]:
+    trials = []
+    first = done // settings.test_every * settings.test_episodes
+    for kind, greedy in (("softmax", False), ("greedy", True)):
+        for number in range(first, first + settings.test_episodes):
+            taken = block.test(index, number, greedy, nothing)
+            trials.append(Trial(done, kind, settings.episode_steps if taken < 0 else taken, taken >= 0))
+    return trials

@@ -1,0 +1,524 @@
+"""Episodes: Theorem 2 along the way, the same from the same seed, what agents can reach, and the random numbers."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations, product
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hocket as hk
+from hocket.catalogue import built_in_tasks
+from hocket.draws import (
+    ACTION_BITS,
+    CHANCE_BITS,
+    INDIVIDUAL,
+    TEAM,
+    TRAINING,
+    action_draw,
+    number,
+    slip_draw,
+    stream_key,
+    sync_draw,
+    threshold,
+)
+from hocket.episode import InvariantError, TeamStep
+from hocket.gates import closed_cells
+from hocket.labelling import local_label
+from strategies import project_trace
+from task_strategies import Guide, few, pairs, random_task, reorder, some, tasks
+
+BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-3"]
+
+
+def play(task: hk.Task, steps: int, seed: int = 0, number: int = 0) -> Iterator[tuple[hk.TeamEpisode, TeamStep]]:
+    """Play a strict episode with actions that mostly lead on."""
+    episode = hk.TeamEpisode(task, seed, number, strict=True)
+    guide = Guide(task, Random(seed))
+    for _ in range(steps):
+        yield episode, episode.step(guide.actions(episode))
+
+
+# Theorem 2.
+
+
+def run_team(machine: hk.RewardMachine | hk.Composition, trace: Iterable[str]) -> object:
+    """Run a team machine of either kind; an event that it does not have here is an error."""
+    state = machine.initial
+    for event in trace:
+        state = machine.step(state, event)
+        assert state is not None
+    return state
+
+
+def assert_theorem_2(task: hk.Task, steps: int, seed: int) -> None:
+    """Require that the machines have run on what happened, and that agents' states stand for the team's."""
+    trace: list[str] = []
+    for episode, step in play(task, steps, seed):
+        trace += step.events
+        assert step.team_state == run_team(task.machine, trace)
+        for index, (name, machine) in enumerate(task.machines.items()):
+            run = machine.run(project_trace(trace, task.knows[name]), undefined="blocking")
+            assert step.states[name] == run.state
+            if isinstance(task.machine, hk.Composition):
+                assert step.team_state[index] == step.states[name]
+            else:
+                assert step.team_state in machine.members[step.states[name]]
+            assert episode.finished[name] == run.completed
+        assert step.done == is_final(task.machine, step.team_state)
+
+
+def is_final(machine: hk.RewardMachine | hk.Composition, state: object) -> bool:
+    """Say whether a team machine of either kind has completed its task."""
+    return machine.is_final(state) if isinstance(machine, hk.Composition) else state in machine.final
+
+
+@some
+@given(task=tasks())
+def test_each_agents_state_stands_for_the_teams_along_every_episode(task):
+    assert_theorem_2(task, 60, seed=0)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_each_agents_state_stands_for_the_teams_along_episodes_of_built_in_tasks(name):
+    assert_theorem_2(hk.load_task(name), 300, seed=4)
+
+
+@few
+@given(pair=pairs())
+def test_a_composition_and_the_machine_that_lists_its_states_make_the_same_episode(pair):
+    lazy, listed = (hk.TeamEpisode(task, seed=2) for task in pair)
+    guide = Guide(pair.lazy, Random(2))
+    for _ in range(60):
+        actions = guide.actions(lazy)
+        one, other = lazy.step(actions), listed.step(actions)
+        assert one.cells == other.cells
+        assert one.events == other.events
+        assert one.done == other.done
+        assert "|".join(one.team_state) == other.team_state
+
+
+def test_the_team_is_done_iff_its_machine_is_final_and_both_occur():
+    """Theorem 1, on what happens; the other tests say little unless some teams finish and some do not."""
+    seen = Counter()
+    for seed in range(60):
+        task = random_task(Random(seed))
+        for _, step in play(task, 60, seed):
+            assert step.done == is_final(task.machine, step.team_state)
+            seen[step.done] += 1
+    assert min(seen[True], seen[False]) > 200
+
+
+@pytest.mark.xfail(
+    reason="states of projections are compared with those of the composition's parts", raises=InvariantError
+)
+def test_agents_of_a_composition_may_know_more_than_their_parts():
+    task = hk.load_task("rendezvous-2")
+    told = task.with_knows({"A1": (*task.knows["A1"], "g2")})
+    assert told.decomposition.ok
+    assert_theorem_2(told, 60, seed=0)
+
+
+@pytest.mark.xfail(reason="members are states of the machine that was minimised", raises=InvariantError)
+def test_a_team_machine_may_have_been_minimised():
+    moves = {("0", "a"): "1", ("0", "b"): "2", ("1", "c"): "3", ("2", "c"): "3"}
+    machine = hk.minimize(hk.RewardMachine(initial="0", transitions=moves, final={"3"}))
+    task = line_task(machine, {"a": {"A1": "x"}, "b": {"A1": "y"}, "c": {"A1": "z"}}, {"A1": "abc", "A2": "c"})
+    assert task.decomposition.ok
+    for _, step in play(task, 60):
+        assert step.done == (step.team_state == "3")
+
+
+def test_the_parts_of_a_composition_may_come_in_another_order_than_the_agents():
+    task = hk.load_task("rendezvous-2")
+    moved = replace(task, machine=hk.Composition(reorder(task.machine.parts, ("A2", "A1"))))
+    for (_, one), (_, other) in zip(play(task, 100), play(moved, 100), strict=True):
+        assert (one.cells, set(one.events), one.states) == (other.cells, set(other.events), other.states)
+        assert one.team_state == other.team_state[::-1]
+
+
+# Events that happen at once.
+
+
+def test_events_that_happen_at_once_may_be_applied_in_any_order():
+    together = 0
+    for seed in range(140):
+        task = random_task(Random(seed))
+        before = task.machine.initial
+        for _, step in play(task, 60, seed):
+            if len(step.events) > 1:
+                together += 1
+                for order in permutations(step.events):
+                    state = before
+                    for event in order:
+                        state = task.machine.step(state, event)
+                    assert state == step.team_state
+            before = step.team_state
+    assert together > 30
+
+
+@pytest.mark.parametrize("name", ["buttons", "rendezvous-3"])
+def test_whatever_can_happen_at_once_may_be_applied_in_any_order(name):
+    """Try every team state and every set of events of which no agent knows two, whether or not it is ever played."""
+    task = hk.load_task(name)
+    machine = task.machine if isinstance(task.machine, hk.RewardMachine) else task.machine.machine()
+    sets = 0
+    for state in machine.states:
+        enabled = [event for event in machine.events if machine.step(state, event) is not None]
+        for first, second in permutations(enabled, 2):
+            if any({first, second} <= set(own) for own in task.knows.values()):
+                continue
+            sets += 1
+            one, other = (machine.step(machine.step(state, e) or "", f) for e, f in ((first, second), (second, first)))
+            assert one == other is not None
+    assert sets > 0
+
+
+# What the check is for: tasks that do not split.
+
+PLACES = {"w": 0, "x": 1, "y": 2, "z": 3}
+
+
+def line_task(
+    machine: hk.RewardMachine,
+    events: Mapping[str, Mapping[str, str]],
+    knows: Mapping[str, str],
+    starts: Mapping[str, int] | None = None,
+) -> hk.Task:
+    """Build a task on a line of four cells w, x, y, z, without slips; events are letters."""
+    grid = hk.Grid(1, 4, frozenset(), {name: frozenset({cell}) for name, cell in PLACES.items()})
+    agents = {name: hk.Agent((starts or {}).get(name, 0), tuple(own)) for name, own in knows.items()}
+    conditions = {event: {name: hk.Condition(place) for name, place in own.items()} for event, own in events.items()}
+    return hk.Task("line", grid, agents, conditions, machine, slip=0.0)
+
+
+def follow(task: hk.Task, plan: Mapping[str, Sequence[str]], strict: bool = True) -> hk.TeamEpisode:
+    """Play a plan."""
+    episode = hk.TeamEpisode(task, strict=strict)
+    for actions in zip(*plan.values(), strict=True):
+        episode.step(dict(zip(plan, actions, strict=True)))
+    return episode
+
+
+def test_an_event_that_comes_too_early_breaks_the_invariant():
+    """Agent 2 does not know that b has to wait for a."""
+    machine = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
+    task = line_task(machine, {"a": {"A1": "x"}, "b": {"A2": "x"}}, {"A1": "a", "A2": "b"})
+    assert not task.decomposition.ok
+    plan = {"A1": ["stay"], "A2": ["right"]}
+    with pytest.raises(InvariantError, match=r"step 0: the agents agreed on \('b',\), which is not the team's"):
+        follow(task, plan)
+    assert follow(task, plan, strict=False).team_state == "u0"
+    told = task.with_knows({"A2": ("a", "b")})
+    assert told.decomposition.ok
+    assert follow(told, plan).team_state == "u0"
+
+
+def test_events_that_exclude_each_other_and_happen_at_once_break_the_invariant():
+    """Either a or b is possible at first, and the agents cause both in the same step."""
+    machine = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u0", "b"): "u2"}, final=())
+    task = line_task(machine, {"a": {"A1": "x"}, "b": {"A2": "x"}}, {"A1": "a", "A2": "b"})
+    assert not task.decomposition.ok
+    with pytest.raises(InvariantError, match="step 1: the team is in u1, which A2 rules out"):
+        follow(task, {"A1": ["right"], "A2": ["right"]})
+
+
+def test_a_completion_that_all_believe_in_is_believed_in():
+    """Both agents have done their part, in the order that does not complete the task: all are done, the team is not."""
+    moves = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "b"): "done", ("u2", "a"): "stuck"}
+    machine = hk.RewardMachine(initial="u0", transitions=moves, final={"done"})
+    task = line_task(machine, {"a": {"A1": "x"}, "b": {"A2": "x"}}, {"A1": "a", "A2": "b"})
+    assert task.decomposition.counterexample.kind == "premature completion"
+    episode = follow(task, {"A1": ["stay", "right"], "A2": ["right", "stay"]}, strict=False)
+    assert episode.done and episode.team_state == "stuck"
+    episode = follow(task, {"A1": ["right", "stay"], "A2": ["stay", "right"]})
+    assert episode.done and episode.team_state == "done"
+
+
+# Seeds.
+
+
+def record(task: hk.Task, seed: int, number: int = 0, steps: int = 60) -> list[TeamStep]:
+    """Play an episode with the actions that it draws itself."""
+    episode = hk.TeamEpisode(task, seed, number)
+    return [episode.step(episode.random_actions()) for _ in range(steps)]
+
+
+def record_alone(task: hk.Task, agent: str, seed: int, number: int = 0, steps: int = 60) -> list[object]:
+    """Play an agent's episode with the actions that it draws itself."""
+    episode = hk.IndividualEpisode(task, agent, seed, number)
+    return [episode.step(episode.random_action()) for _ in range(steps)]
+
+
+@few
+@given(task=tasks())
+def test_the_same_seed_makes_the_same_episode(task):
+    assert record(task, seed=7) == record(task, seed=7)
+    for agent in task.agents:
+        assert record_alone(task, agent, seed=7) == record_alone(task, agent, seed=7)
+
+
+def test_other_seeds_and_other_numbers_make_other_episodes():
+    task = hk.load_task("rendezvous-3")
+    played = [record(task, seed, number) for seed, number in product(range(5), range(5))]
+    assert all(one != other for one, other in permutations(played, 2))
+    alone = [record_alone(task, agent, seed) for agent, seed in product(task.agents, range(5))]
+    assert all(one != other for one, other in permutations(alone, 2))
+
+
+def test_agents_of_a_team_draw_apart():
+    """Three agents that start together part at once."""
+    task = hk.load_task("rendezvous-3")
+    agents = {name: replace(agent, start=55) for name, agent in task.agents.items()}
+    last = record(replace(task, agents=agents), seed=0, steps=20)[-1]
+    assert len(set(last.cells.values())) == 3
+
+
+def test_actions_and_agents_that_do_not_exist_are_refused():
+    task = hk.load_task("rendezvous-2")
+    with pytest.raises(hk.TaskError, match=r"action: action 'rihgt' does not exist \(did you mean 'right'"):
+        hk.TeamEpisode(task).step({"A1": "rihgt", "A2": "stay"})
+    with pytest.raises(hk.TaskError, match="agents: agent 'A3' does not exist"):
+        hk.IndividualEpisode(task, "A3")
+
+
+# Memory.
+
+
+def test_memory_keeps_what_has_happened():
+    kept = 0
+    for seed in range(40):
+        task = random_task(Random(seed))
+        happened: set[str] = set()
+        for episode, step in play(task, 60, seed):
+            happened |= set(step.events)
+            for name, agent in task.agents.items():
+                assert episode.memory[name] == happened & set(agent.memory)
+                kept += len(episode.memory[name])
+    assert kept > 1000
+
+
+# What agents can reach.
+
+TWO_ROOMS = "1.#..\n..#.x"
+
+
+def map_task(
+    text: str, events: Mapping[str, Mapping[str, str]], moves: Mapping[tuple[str, str], str], **gates: str
+) -> hk.Task:
+    """Build a task of agent 1, who starts at 1, and agent 2, who starts at 2 if there is one; other letters are places.
+
+    Gates are given as place="event" and closed to agent 1.
+    """
+    lines = text.split("\n")
+    cells = [letter for line in lines for letter in line]
+    places = {name: frozenset(i for i, own in enumerate(cells) if own == name) for name in set(cells) - set("#.12")}
+    walls = frozenset(i for i, own in enumerate(cells) if own == "#")
+    grid = hk.Grid(len(lines), len(lines[0]), walls, places)
+    agents = {
+        f"A{letter}": hk.Agent(cells.index(letter), tuple(events), gates=gates if letter == "1" else {})
+        for letter in "12"
+        if letter in cells
+    }
+    conditions = {event: {name: hk.Condition(place) for name, place in own.items()} for event, own in events.items()}
+    return hk.Task("map", grid, agents, conditions, hk.RewardMachine(initial="u0", transitions=moves, final={"done"}))
+
+
+def test_a_place_behind_a_wall_is_reported():
+    task = map_task(TWO_ROOMS, {"a": {"A1": "x"}}, {("u0", "a"): "done"})
+    inspection = hk.check_task(task)
+    said = "A1 cannot make a happen (at x) in state u0: no way leads there."
+    assert inspection.labelling.ok and inspection.decomposition.ok and not inspection.ok
+    assert inspection.unreachable == inspection.problems == (said,)
+    assert hk.check_task(map_task(TWO_ROOMS.replace("#", "."), {"a": {"A1": "x"}}, {("u0", "a"): "done"})).ok
+
+
+def test_a_place_behind_a_gate_that_opens_too_late_is_reported():
+    moves = {("u0", "a"): "u1", ("u1", "b"): "done"}
+    events = {"a": {"A1": "x"}, "b": {"A1": "y"}}
+    early, late = (map_task("1yg.x", events, moves, g=opener) for opener in ("b", "a"))
+    for task in (early, late):
+        said = "A1 cannot make a happen (at x) in state u0: no way leads there."
+        assert hk.check_task(task).unreachable == (said,)
+    assert hk.check_task(map_task("1.xgy", events, moves, g="a")).ok
+    assert hk.check_task(map_task("1yg.x", events, moves)).ok
+
+
+def test_a_gate_that_a_teammate_opens_in_time_is_no_obstacle():
+    moves = {("u0", "b"): "u1", ("u1", "a"): "done"}
+    events = {"a": {"A1": "x"}, "b": {"A2": "y"}}
+    assert hk.check_task(map_task("1g.x\n####\n2..y", events, moves, g="b")).ok
+    stuck = hk.check_task(map_task("1g.x\n####\n2.#y", events, moves, g="b"))
+    assert stuck.unreachable == ("A2 cannot make b happen (at y) in state u0: no way leads there.",)
+
+
+def test_a_place_that_an_agent_reaches_only_by_leaving_its_last_chance_is_reported():
+    """The first x ends state u0 before the agent can be at y; nothing waits, so it never sees y in u0."""
+    moves = {("u0", "a"): "done", ("u0", "b"): "done"}
+    task = map_task("1xy", {"a": {"A1": "x"}, "b": {"A1": "y"}}, moves)
+    assert hk.check_task(task).unreachable == ("A1 cannot make b happen (at y) in state u0: no way leads there.",)
+
+
+def explore(task: hk.Task, name: str) -> set[str]:
+    """Say what an agent cannot do, by a search written without tables."""
+    machine = task.machines[name]
+    closed = dict(zip(machine.states, closed_cells(task, name), strict=True))
+    start = (task.agents[name].start, machine.initial)
+    seen, queue = {start}, [start]
+    possible: dict[str, set[str | None]] = {}
+    for cell, state in queue:
+        if state in machine.final:
+            continue
+        for action in range(5):
+            there = task.grid.neighbour(cell, action, closed[state])
+            event = local_label(task, name, there, state)
+            possible.setdefault(state, set()).add(event)
+            ends = [state] if event is None else [machine.step(state, event)]
+            if event is not None and any(other != name for other in task.control[event]):
+                ends.append(state)  # the teammate may not be ready
+            for end in ends:
+                if (there, end) not in seen:
+                    seen.add((there, end))
+                    queue.append((there, end))
+    said = {
+        f"{name} cannot make {event} happen ({task.events[event].get(name, hk.Condition())}) in state {state}: "
+        "no way leads there."
+        for state, event in machine.transitions
+        if state in possible and event not in possible[state]
+    }
+    if not said and machine.final and machine.final.isdisjoint({state for _, state in seen}):
+        said = {f"{name} can never finish its part."}
+    return said
+
+
+def test_what_is_reported_is_what_a_plain_search_does_not_find():
+    counts = Counter()
+    for seed in range(150):
+        task = random_task(Random(seed))
+        inspection = hk.check_task(task)
+        expected = {said for name in task.agents for said in explore(task, name)}
+        assert set(inspection.unreachable) == expected
+        assert inspection.ok == (not expected)
+        counts.update(said.split(" ")[2] for said in expected)
+        counts["nothing"] += not expected
+    assert counts["make"] > 30 and counts["nothing"] > 30
+
+
+def test_an_agent_that_can_never_finish_is_reported():
+    machine = hk.RewardMachine(
+        initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u0"}, final={"end"}, states=("u0", "u1", "end")
+    )
+    task = line_task(machine, {"a": {"A1": "x"}, "b": {"A1": "y"}}, {"A1": "ab"})
+    assert hk.check_task(task).unreachable == ("A1 can never finish its part.",)
+
+
+@pytest.mark.xfail(reason="arrays without events are indexed", raises=IndexError)
+def test_a_task_without_events_can_be_checked():
+    machine = hk.RewardMachine(initial="u0", transitions={})
+    assert hk.check_task(hk.Task("nothing", hk.Grid(1, 2), {"A1": hk.Agent(0, ())}, {}, machine)).ok
+
+
+@pytest.mark.xfail(reason="the inspection asks for a decomposition that such a machine has not", raises=hk.MachineError)
+def test_an_agent_alone_with_rewards_of_its_own_can_be_checked():
+    machine = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1"}, final={"u1"}, rewards={("u0", "a"): 5.0})
+    assert hk.check_task(line_task(machine, {"a": {"A1": "x"}}, {"A1": "a"})).ok
+
+
+# Random numbers.
+
+
+def test_numbers_are_those_of_the_published_generator():
+    published = [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+    assert [number(1234567, position) for position in range(5)] == published
+
+
+def test_streams_have_keys_of_their_own():
+    parts = list(product((TRAINING, TEAM, INDIVIDUAL), range(12), range(12), range(12)))
+    keys = {stream_key(*part) for part in parts}
+    assert len(keys) == len(parts) and max(keys) < 2**64
+    assert stream_key(TEAM, 3, 4, 0) == stream_key(TEAM, 3, 4)
+
+
+def chi_square(counts: Sequence[int], chances: Sequence[float]) -> float:
+    """Measure how far counts are from what chances let expect."""
+    expected = np.array(chances) * sum(counts)
+    return float(((np.array(counts) - expected) ** 2 / expected).sum())
+
+
+# What chi-square exceeds once in a thousand times, by degrees of freedom.
+ONCE_IN_A_THOUSAND = {1: 10.83, 2: 13.82, 4: 18.47, 99: 148.2}
+
+DRAWS = {
+    "action": lambda key, step: action_draw(key, step),
+    "slip": lambda key, step: slip_draw(key, step) / 2**CHANCE_BITS,
+    "sync": lambda key, step: sync_draw(key, step) / 2**CHANCE_BITS,
+}
+
+
+@pytest.mark.parametrize("use", DRAWS)
+@pytest.mark.parametrize("along", ["steps", "seeds", "agents", "episodes"])
+def test_draws_are_even_along_everything_that_they_depend_on(use, along):
+    keys = {
+        "steps": lambda i: (stream_key(TRAINING, 5, 0), i),
+        "seeds": lambda i: (stream_key(TRAINING, i, 0), 0),
+        "agents": lambda i: (stream_key(TRAINING, 5, i), 0),
+        "episodes": lambda i: (stream_key(TRAINING, 5, 0, i), 0),
+    }[along]
+    drawn = [DRAWS[use](*keys(i)) for i in range(10_000)]
+    assert min(drawn) >= 0 and max(drawn) < 1
+    counts = Counter(int(value * 100) for value in drawn)
+    assert chi_square([counts[i] for i in range(100)], [0.01] * 100) < ONCE_IN_A_THOUSAND[99]
+
+
+@pytest.mark.parametrize(("one", "other"), [("action", "slip"), ("action", "sync"), ("slip", "sync")])
+@pytest.mark.parametrize("later", [0, 1])
+def test_draws_for_different_uses_are_independent(one, other, later):
+    key = stream_key(TEAM, 9, 1)
+    cells = Counter(
+        (int(DRAWS[one](key, step) * 10), int(DRAWS[other](key, step + later) * 10)) for step in range(10_000)
+    )
+    assert chi_square([cells[pair] for pair in product(range(10), repeat=2)], [0.01] * 100) < ONCE_IN_A_THOUSAND[99]
+
+
+def test_a_test_of_evenness_notices_what_is_not_even():
+    counts = Counter(int(action_draw(stream_key(TEAM, 9, 1), step) ** 1.1 * 100) for step in range(10_000))
+    assert chi_square([counts[i] for i in range(100)], [0.01] * 100) > ONCE_IN_A_THOUSAND[99]
+
+
+def test_a_threshold_leaves_certain_things_certain():
+    assert threshold(0.0) == 0
+    assert threshold(1.0) == 2**CHANCE_BITS
+    assert threshold(0.25) == 2 ** (CHANCE_BITS - 2)
+    assert action_draw(0, 0) * 2**ACTION_BITS == int(action_draw(0, 0) * 2**ACTION_BITS)
+
+
+def test_agents_choose_and_slip_as_often_as_they_should():
+    machine = hk.RewardMachine(initial="u0", transitions={})
+    task = hk.Task("plain", hk.Grid(3, 3), {"A1": hk.Agent(4, ())}, {}, machine, slip=0.3)
+    ends, chosen = Counter(), Counter()
+    for number_of_episode in range(4_000):
+        episode = hk.IndividualEpisode(task, "A1", 0, number_of_episode)
+        chosen[episode.random_action()] += 1
+        ends[task.grid.row_column(episode.step("up").cell)] += 1
+    assert set(ends) == {(0, 1), (1, 2), (1, 0)} and len(chosen) == 5
+    assert chi_square([ends[0, 1], ends[1, 2], ends[1, 0]], [0.7, 0.15, 0.15]) < ONCE_IN_A_THOUSAND[2]
+    assert chi_square(list(chosen.values()), [0.2] * 5) < ONCE_IN_A_THOUSAND[4]
+
+
+@pytest.mark.parametrize("probability", [0.3, 0.8])
+def test_simulated_teammates_are_ready_as_often_as_they_should(probability):
+    machine = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1"}, final={"u1"})
+    task = line_task(machine, {"a": {"A1": "w", "A2": "w"}}, {"A1": "a", "A2": "a"})
+    ready = Counter(
+        hk.IndividualEpisode(task, "A1", 0, episode, probability).step("stay").event for episode in range(4_000)
+    )
+    assert chi_square([ready["a"], ready[None]], [probability, 1 - probability]) < ONCE_IN_A_THOUSAND[1]
