@@ -87,7 +87,7 @@ def _has_world(path: Path) -> bool:
         document = toml.parse(content) if path.suffix.lower() == ".toml" else json_notation.parse(content)
     except (HocketError, RecursionError):
         return False  # whoever reads it next will say what is wrong
-    return isinstance(document, dict) and "map" in document
+    return isinstance(document, dict) and bool({"map", "agents", "legend", "places", "machine"} & document.keys())
 
 
 def rendezvous(agents: int = 2, *, rows: int = 10, columns: int = 10, seed: int = 0) -> Task:

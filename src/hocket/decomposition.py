@@ -169,8 +169,9 @@ def enumerate_states(team: Composition) -> RewardMachine:
 
 def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str, Names]:
     """Check that agents have names and know events that exist; put the events in the machine's order."""
-    if not machine.has_completion_rewards:
-        raise MachineError("only a machine that rewards nothing but completing its task can be decomposed")
+    is_whole = len(knows) == 1 and all(set(own) == set(machine.events) for own in knows.values()) if knows else False
+    if not machine.has_completion_rewards and not is_whole:
+        raise MachineError("only a machine that rewards nothing but completing its task can be split among agents")
     if not isinstance(knows, Mapping) or not knows:
         raise AssignmentError(f"knows must map each agent to the events it knows, got {knows!r}")
     known: dict[str, Names] = {}

@@ -24,7 +24,7 @@ from hocket.machine import RewardMachine
 VECTORS, PIXELS = {"dpi": "72", "size": "138"}, {"dpi": "200", "size": "50"}  # in inches: at most 10,000 dots
 FORMATS = {".svg": VECTORS, ".png": PIXELS, ".pdf": VECTORS}
 MAX_STATES, MAX_TRANSITIONS = 300, 1_500  # per panel; nobody can read more
-MAX_NAME = 40  # characters of a name that are drawn; an SVG's tooltip has all of them
+MAX_NAME, MAX_LINE = 40, 64  # characters of a name and of other text that are drawn; an SVG's tooltip has all of them
 MAX_ROWS = 6  # lines of an edge's label; more events than that share lines
 MANY_MARKS = 500  # beyond this a full search for the best layout takes minutes
 HASTE = {"mclimit": "0.1", "nslimit": "1", "nslimit1": "1"}
@@ -88,7 +88,7 @@ def is_readable(machine: RewardMachine) -> bool:
 
 def measure(texts: Iterable[str], size: float) -> dict[str, float]:
     """Find how wide texts are in a size of the font, all in points."""
-    looks = {text: {"label": literal(text), "shape": "plain", "fontsize": f"{size:g}"} for text in texts}
+    looks = {text: {"label": literal(text, MAX_LINE), "shape": "plain", "fontsize": f"{size:g}"} for text in texts}
     marks = [Mark(f"text{place}", look) for place, look in enumerate(looks.values())]
     with _graphviz():
         graph = _graph(marks, {})

@@ -83,16 +83,11 @@ def check_labelling(task: Task) -> Verdict:
             if event not in task.knows[agent]:
                 said = f"{agent} controls {event} and does not know it, so nobody can tell where {agent} rules it out"
                 return Verdict(False, 3, said)
-    if not _is_plain(task) and not task.decomposition.ok and (example := task.decomposition.counterexample) is not None:
+    if not task.is_alone and not task.decomposition.ok and (example := task.decomposition.counterexample) is not None:
         what = "completion" if example.event is None else example.event
         said = f"after {', '.join(example.trace) or 'nothing'}, no agent can rule out {what}: the task does not split"
         return Verdict(False, 3, said)
     return Verdict(True)
-
-
-def _is_plain(task: Task) -> bool:
-    """Say whether a task needs no decomposition: one agent with the team's machine."""
-    return len(task.agents) == 1 and task.machines[next(iter(task.agents))] is task.machine
 
 
 def _ambiguity(task: Task, agent: str) -> Verdict | None:

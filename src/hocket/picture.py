@@ -4,59 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from hocket.commands.palette import FLOOR, WALL, choose_colors, choose_letters
+from hocket.commands.palette import FLOOR, WALL
 from hocket.composition import Composition
-from hocket.drawing import TITLE_SIZE, Frame, Mark, Panel, box, draw_machines, is_readable, measure, moved
+from hocket.drawing import INK, TITLE_SIZE, Frame, Mark, Pair, Panel, box, draw_machines, is_readable, measure, moved
+from hocket.landmarks import Place, Start, count_named, find_places, find_starts, listed
 from hocket.machine import RewardMachine
-from hocket.shapes import Rectangle, filled, hatching, lines, parts, rectangles, words
+from hocket.shapes import Rectangle, dot, filled, hatching, label, lines, parts, rectangles, words
 from hocket.task import Task
 from hocket.world import Grid
 
-MOST_AGENTS, FEW_AGENTS = 12, 6  # of more agents than that, only a few are named and have their machines drawn
-MOST_PLACES = 24  # that are named; others are grey
-MOST_LISTED = 6  # agents in a line of the legend
 MOST_COUNTED = 10_000  # states of a composition up to which they are counted
 
 # Lengths are in points; sizes of the font too.
 CELL, SMALL = 30.0, 18.0  # a cell's side on a small map; marks may be larger than cells smaller than that
 LARGEST = (640.0, 440.0)  # width and height of a map; if it has many cells, they are smaller
-TOP, GAP = 24.0, 18.0  # from a panel's top to the map, from the map to the legend and between the legend's columns
-ROW, SAMPLE = 17.0, 26.0  # height of a line of the legend, and width of what is before it
+TOP, GAP = 26.0, 18.0  # from a panel's top to the map, from the map to the legend and between the legend's columns
+ROW, LINE, SWATCH = 20.0, 14.0, 20.0  # heights of an entry of the legend and of its further lines, width of a sample
+LOWEST = 200.0  # height of a legend that is not split into columns, be the map ever so low
 TEXT, NAME, LEAST = 11.0, 10.0, 6.5  # sizes of the legend, of agents' names, and of the smallest that can be read
 MARGIN, WIDEST = 3.0, 48.0  # beside the name of an agent, and with it
 DOT, UPPER = 5.0, 0.46  # diameter of an agent without a name; how much of a cell a tag has above an agent
-OTHER, FAINT, HATCHED, NOTE = "#dddddd", "#00000022", "#00000080", "#666666"
+AGENT, FAINT, HATCHED, NOTE = "#222222", "#00000022", "#00000080", "#666666"
+
+Sample = Callable[[str, Frame], Iterable[Mark]]  # by the name of the marks, and where they go
 
 
-class _Place(NamedTuple):
-    """Places of the same cells."""
+class _AgentTag(NamedTuple):
+    """What is written on an agent."""
 
-    names: Sequence[str]
-    cells: frozenset[int]
-    color: str
-    tag: str
-    closed: Sequence[str]  # to whom, and until when
-
-
-class _Start(NamedTuple):
-    """Agents that start in the same cell."""
-
-    cell: int
-    agents: Sequence[str]
-    tag: str
-    size: float  # of the tag's font
-    width: float  # of the tag
+    text: str
+    size: float  # of the font
+    width: float
 
 
 class _Entry(NamedTuple):
-    """A line or more of the legend, and what draws a sample into a frame before it."""
+    """Lines of the legend, and what stands before them."""
 
-    lines: Sequence[str]
-    sample: Callable[[str, Frame], Iterable[Mark]] = lambda *_: ()
+    names: Sequence[str]
+    remarks: Sequence[str] = ()
+    sample: Sample | None = None
+    width: float = SWATCH  # of the sample
 
 
 def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine]) -> None:
@@ -66,7 +58,7 @@ def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine
     """
     team = {title: machine for title, machine in machines.items() if title == "team" and title not in task.agents}
     agents = {title: machine for title, machine in machines.items() if title not in team}
-    few = {**team, **dict(list(agents.items())[: _named(len(agents))])}
+    few = {**team, **dict(list(agents.items())[: count_named(len(agents))])}
     readable = {title: machine for title, machine in few.items() if is_readable(machine)}
     notes = [
         f"{title}{'' if title in team else '’s'} machine: {len(machine.states):,} states, not drawn"
@@ -80,128 +72,58 @@ def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine
     draw_machines(readable, path, _map_panel(task, notes))
 
 
-def _named(agents: int) -> int:
-    """Say how many of some agents are named."""
-    return agents if agents <= MOST_AGENTS else FEW_AGENTS
-
-
 def _count_states(team: Composition) -> str:
     """Say how many states a composition has, or how many it could have where they are too many to count."""
     if team.most_states > MOST_COUNTED**2:
         return f"up to 10^{math.ceil(math.log10(team.most_states))}"
+    found = {team.initial: None}
     queue = [team.initial]
-    found = set(queue)
     for state in queue:  # grows while it is read
-        reached = [target for event in team.events if (target := team.step(state, event)) not in (None, *found)]
-    return f"{len(found):,}"
+        if len(queue) > MOST_COUNTED:
+            return f"more than {MOST_COUNTED:,}"
+        targets = dict.fromkeys(team.step(state, event) for event in team.events)
+        queue += [target for target in targets if target is not None and target not in found]
+        found |= dict.fromkeys(queue[len(found) :])
+    return f"{len(queue):,}"
 
 
 def _map_panel(task: Task, notes: Sequence[str]) -> Panel:
     """Draw a map under the task's name, and a legend beside it."""
-    grid = task.grid
+    grid, starts, places = task.grid, find_starts(task), find_places(task)
     cell = min(CELL, LARGEST[0] / grid.columns, LARGEST[1] / grid.rows)
-    right, bottom = grid.columns * cell, TOP + grid.rows * cell
-    starts, places = _starts(task, cell), _places(task)
-    entries = [*_start_entries(task, starts), *_place_entries(places), *(_Entry([note]) for note in notes)]
-    legend, size = _legend(entries, right + GAP, bottom)
+    agents = list(zip(starts, _agent_tags(grid, starts, cell), strict=True))
+    unnamed = len(task.agents) - sum(len(start.agents) for start in starts)
+    entries = [*_agent_entries(agents, unnamed), *_place_entries(places), *(_Entry([], [note]) for note in notes)]
+    legend, size = _legend(entries, grid.columns * cell + GAP, TOP + grid.rows * cell)
     marks = [
         words("map", task.name, (0, size[0], 0, ROW), float(TITLE_SIZE)),
         *_ground(grid, places, cell),
-        *_tags_and_agents(task, places, starts, cell),
+        *_tags_and_agents(task, places, agents, cell),
         *legend,
     ]
     return Panel([moved(mark, 0, size[1]) for mark in marks], size)
 
 
-def _frame(rectangle: Rectangle, cell: float) -> Frame:
-    row, column, rows, columns = rectangle
-    return column * cell, columns * cell, TOP + row * cell, rows * cell
+def _agent_tags(grid: Grid, starts: Sequence[Start], cell: float) -> list[_AgentTag]:
+    """Find what is written on agents: their names where they fit, or else their numbers."""
+    texts = [(start.tag, str(start.number)) for start in starts]
+    widths = measure([text for pair in texts for text in pair], NAME)
+    room = (cell if cell >= SMALL else min(WIDEST, cell * _least_distance(grid, starts))) - 2 * MARGIN
+    tags = []
+    for name, number in texts:
+        size, smaller = (NAME * min(1, max(room, 1) / widths[text]) for text in (name, number))
+        text, size = (name, size) if size >= LEAST else (number, smaller)
+        tags.append(_AgentTag(text, size, widths[text] * size / NAME))
+    return tags
 
 
-# What a map shows.
-
-
-def _starts(task: Task, cell: float) -> list[_Start]:
-    """Choose the tags of the named agents: a name where it fits, or else a number."""
-    names = list(task.agents)[: _named(len(task.agents))]
-    together: dict[int, list[str]] = {}
-    for name in names:
-        together.setdefault(task.agents[name].start, []).append(name)
-    tags = {
-        start: (f"{own[0]} +{len(own) - 1}" if own[1:] else own[0], str(names.index(own[0]) + 1))
-        for start, own in together.items()
-    }
-    widths = measure([tag for pair in tags.values() for tag in pair], NAME)
-    room = cell - 2 * MARGIN if cell >= SMALL else min(WIDEST, cell * _steps_apart(task.grid, together))
-    starts = []
-    for start, (name, number) in tags.items():
-        sizes = {tag: NAME * min(1, room / widths[tag]) for tag in (name, number)}
-        tag = name if sizes[name] >= LEAST else number
-        starts.append(_Start(start, together[start], tag, sizes[tag], widths[tag] * sizes[tag] / NAME))
-    return starts
-
-
-def _steps_apart(grid: Grid, cells: Iterable[int]) -> float:
-    """Find how many rows or columns are between the nearest of some cells, whichever are more."""
-    pairs = combinations([grid.row_column(cell) for cell in cells], 2)
+def _least_distance(grid: Grid, starts: Sequence[Start]) -> float:
+    """Find how many rows or columns, whichever are more, the nearest two starts are apart."""
+    pairs = combinations([grid.row_column(start.cell) for start in starts], 2)
     return min((max(abs(a - c), abs(b - d)) for (a, b), (c, d) in pairs), default=math.inf)
 
 
-def _places(task: Task) -> list[_Place]:
-    """Find how places are drawn, without those that only say where an agent starts."""
-    colors, tags = choose_colors(task.grid), _short_names(task.grid)
-    corners = {place for own in _corners(task).values() for place in own}
-    together: dict[frozenset[int], list[str]] = {}
-    for name, cells in task.grid.places.items():
-        if name not in corners:
-            together.setdefault(cells, []).append(name)
-    places = [
-        _Place(names, cells, colors[names[0]], tags[names[0]], [line for own in names for line in _closed(task, own)])
-        for cells, names in together.items()
-    ]
-    named = sorted(places, key=lambda place: not place.closed)[:MOST_PLACES]
-    return [place if place in named else place._replace(color=OTHER, tag="") for place in places]
-
-
-def _short_names(grid: Grid) -> dict[str, str]:
-    """Choose a tag for each place: its initial and the number that it ends in, or else a letter of the name."""
-    ends = {name: name.split()[-1] for name in grid.places}
-    numbered = {name: f"{name.strip()[0].upper()}{end}" for name, end in ends.items() if end.isdecimal()}
-    if len({*numbered.values()}) < len(numbered) or max(map(len, numbered.values()), default=0) > 4:
-        numbered = {}
-    return choose_letters(grid) | numbered
-
-
-def _corners(task: Task) -> dict[str, list[str]]:
-    """List for each agent the places that are its start and nothing else: no event and no gate is about them."""
-    used = {condition.place for own in task.events.values() for condition in own.values()}
-    used |= {region for agent in task.agents.values() for region in agent.gates}
-    idle: dict[frozenset[int], list[str]] = {}
-    for place, cells in task.grid.places.items():
-        if place not in used:
-            idle.setdefault(cells, []).append(place)
-    return {name: idle.get(frozenset({agent.start}), []) for name, agent in task.agents.items()}
-
-
-def _closed(task: Task, region: str) -> Iterator[str]:
-    """Say to whom a region is closed, and until when."""
-    until: dict[str, list[str]] = {}
-    for name, agent in task.agents.items():
-        if region in agent.gates:
-            until.setdefault(agent.gates[region], []).append(name)
-    for event, names in until.items():
-        yield f"closed to {_listed(names)} until {event}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_LISTED
-    return ", ".join(names[:MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
-
-
-# The map.
-
-
-def _ground(grid: Grid, places: Sequence[_Place], cell: float) -> Iterator[Mark]:
+def _ground(grid: Grid, places: Sequence[Place], cell: float) -> Iterator[Mark]:
     """Draw floor, places (small ones upon large ones), lines between cells, gates and walls."""
     whole = _frame((0, 0, grid.rows, grid.columns), cell)
     yield box("floor", whole, filled(FLOOR))
@@ -219,8 +141,59 @@ def _ground(grid: Grid, places: Sequence[_Place], cell: float) -> Iterator[Mark]
     yield box("border", whole, {"color": WALL, "penwidth": "1.2"})
 
 
-def _by_size(places: Iterable[_Place]) -> list[_Place]:
-    return sorted(places, key=lambda place: -len(place.cells))
+def _tags_and_agents(
+    task: Task, places: Sequence[Place], agents: Sequence[tuple[Start, _AgentTag]], cell: float
+) -> Iterator[Mark]:
+    """Draw the tag of a place once on each part of it that hangs together, and agents where they start."""
+    grid = task.grid
+    occupied = {agent.start for agent in task.agents.values()}
+    below: set[int] = set()  # cells in which an agent has a tag above it
+    on_top = {own: place for place in _by_size(places) for own in place.cells}
+    for number, place in enumerate(places):
+        seen = {own for own in place.cells if on_top[own] is place}
+        for own, part in enumerate(parts(seen, grid) if place.tag else ()):
+            free = part - occupied
+            best = max(rectangles(free or part, grid), key=lambda rectangle: rectangle[2] * rectangle[3])
+            left, width, top, height = _frame(best, cell)
+            if free or cell >= SMALL:
+                yield _place_tag(place, f"tag{number}n{own}", (left, width, top, height if free else cell * UPPER))
+                below |= part - free if not free else set()
+    named = {start.cell: partial(_pill, tag, grid.columns * cell) for start, tag in agents}
+    for own in sorted(occupied):
+        left, width, top, height = _frame((*grid.row_column(own), 1, 1), cell)
+        above = cell * UPPER if own in below else 0
+        yield from named.get(own, _dot)(f"start{own}", (left, width, top + above, height - above))
+
+
+def _place_tag(place: Place, name: str, frame: Frame) -> Mark:
+    """Write a place's tag into the middle of a frame, on the place's colour, so that hatching leaves it readable."""
+    left, width, top, height = frame
+    size = min(12.0, height * 0.8, width / len(place.tag) * 1.4)
+    wide, high = size * (0.5 + 0.6 * len(place.tag)), size * 1.1
+    spot = left + (width - wide) / 2, wide, top + (height - high) / 2, high
+    return box(name, spot, filled(place.color) | label(place.tag, size))
+
+
+def _pill(tag: _AgentTag, right: float, name: str, frame: Frame) -> list[Mark]:
+    """Draw an agent's tag into the middle of a frame, or as near as it can be without leaving the map."""
+    left, width, top, height = frame
+    wide, high = tag.width + 2 * MARGIN, tag.size * 1.35
+    start = max(0.0, min(left + (width - wide) / 2, right - wide))
+    spot = start, wide, top + (height - high) / 2, high
+    return [box(name, spot, filled(AGENT) | {"style": "filled,rounded"} | label(tag.text, tag.size, "#ffffff"))]
+
+
+def _dot(name: str, frame: Frame) -> list[Mark]:
+    left, width, top, height = frame
+    return [dot(name, (left + width / 2, top + height / 2), min(DOT, width / 2, height / 2), AGENT)]
+
+
+def _swatch(place: Place, name: str, frame: Frame) -> Iterator[Mark]:
+    yield box(name, frame, filled(place.color))
+    if place.closed:
+        yield from _hatched(f"{name}hatch", [frame])
+    if place.tag:
+        yield _place_tag(place, f"{name}tag", frame)
 
 
 def _hatched(name: str, frames: Iterable[Frame]) -> list[Mark]:
@@ -228,21 +201,50 @@ def _hatched(name: str, frames: Iterable[Frame]) -> list[Mark]:
     return lines(name, segments, {"color": HATCHED, "penwidth": "0.8"})
 
 
-def _tags_and_agents(task: Task, places: Sequence[_Place], starts: Sequence[_Start], cell: float) -> Iterator[Mark]:
-    """Draw the tag of a place once on each part of it that hangs together, and agents where they start."""
-    grid = task.grid
-    taken = {agent.start for agent in task.agents.values()}
-    on_top = {own: place for place in _by_size(places) for own in place.cells}
-    shared = set()
-    for number, place in enumerate(places):
-        seen = [own for own in place.cells if on_top[own] is place]
-        for own, part in enumerate(parts(seen, grid) if place.tag else ()):
-            left, width, top, height = _frame(_roomiest(part - taken or part, grid), cell)
-            if part <= taken:
-                shared |= part
-                height *= UPPER
-            yield _tag(f"tag{number}n{own}", place, (left, width, top, height))
+def _agent_entries(agents: Iterable[tuple[Start, _AgentTag]], unnamed: int) -> Iterator[_Entry]:
+    for start, tag in agents:
+        corners = f" ({listed(start.corners)})" if start.corners else ""
+        line = f"start of {listed(start.agents)}{corners}"
+        yield _Entry([line], sample=partial(_pill, tag, math.inf), width=tag.width + 2 * MARGIN)
+    if unnamed:
+        yield _Entry([f"starts of {unnamed:,} more agents"], sample=_dot)
 
 
-def _roomiest(cells: set[int], grid: Grid) -> Rectangle:
-    return max(rectangles(cells, grid), key=lambda rectangle: rectangle[2] * rectangle[3])
+def _place_entries(places: Sequence[Place]) -> Iterator[_Entry]:
+    for place in places:
+        if place.tag:
+            yield _Entry(place.names, place.closed, partial(_swatch, place))
+    if others := [place for place in places if not place.tag]:
+        count = sum(len(place.names) for place in others)
+        yield _Entry([f"{count:,} more places"], sample=partial(_swatch, others[0]))
+
+
+def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list[Mark], Pair]:
+    """Set entries into columns that are as high as the map; return the lower right corner too."""
+    widths = measure([line for entry in entries for line in (*entry.names, *entry.remarks)], TEXT)
+    before = max(entry.width for entry in entries)
+    marks: list[Mark] = []
+    right, top, lowest = left, TOP, bottom
+    for number, (names, remarks, sample, _) in enumerate(entries):
+        high = ROW + LINE * (len(names) + len(remarks) - 1)
+        if top > TOP and top + high > max(bottom, TOP + LOWEST):
+            left, top = right + GAP, TOP
+        if sample is not None:
+            marks += sample(f"sample{number}", (left, before, top + 2, ROW - 4))
+        start = left if sample is None else left + before + GAP / 2
+        for place, line in enumerate((*names, *remarks)):
+            frame = start, widths[line], top + place * LINE, ROW
+            marks.append(words(f"line{number}n{place}", line, frame, TEXT, NOTE if place >= len(names) else INK))
+            right = max(right, start + widths[line])
+        top += high
+        lowest = max(lowest, top)
+    return marks, (right, lowest)
+
+
+def _frame(rectangle: Rectangle, cell: float) -> Frame:
+    row, column, rows, columns = rectangle
+    return column * cell, columns * cell, TOP + row * cell, rows * cell
+
+
+def _by_size(places: Iterable[Place]) -> list[Place]:
+    return sorted(places, key=lambda place: -len(place.cells))

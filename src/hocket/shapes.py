@@ -9,11 +9,10 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 
-from hocket.drawing import INK, Frame, Mark, Pair, box, literal
+from hocket.drawing import INK, MAX_LINE, Frame, Mark, Pair, box, literal
 from hocket.world import STEPS, Grid
 
 HATCH = 6.0  # between hatching lines
-LONGEST = 64  # characters of a line that are drawn; the tooltip has all
 
 Rectangle = tuple[int, int, int, int]  # row, column, rows, columns
 Segment = tuple[Pair, Pair]
@@ -26,13 +25,13 @@ def filled(color: str) -> dict[str, str]:
 
 def label(text: str, size: float, color: str = INK) -> dict[str, str]:
     """Look labelled with literal text."""
-    return {"label": literal(text, LONGEST), "fontsize": f"{size:.2f}", "fontcolor": color, "margin": "0"}
+    return {"label": literal(text, MAX_LINE), "fontsize": f"{size:.2f}", "fontcolor": color, "margin": "0"}
 
 
 def words(name: str, text: str, frame: Frame, size: float, color: str = INK) -> Mark:
     """Write a line from the left of a frame on."""
     look = label(text, size, color)
-    tooltip = text if len(text) > LONGEST else ""
+    tooltip = text if len(text) > MAX_LINE else ""
     return box(name, frame, {**look, "label": look["label"] + "\\l", "shape": "none"}, tooltip)
 
 

@@ -85,11 +85,27 @@ class Task:
             raise TaskError(f"must be a probability, got {self.slip!r}", key="slip")
         if not self.agents:
             raise TaskError("a task needs at least one agent", key="agents")
+        self._check_parts()
         self._check_events()
         agents = {name: self._checked(name, agent) for name, agent in self.agents.items()}
         object.__setattr__(self, "agents", MappingProxyType(agents))
         ordered = {event: MappingProxyType(dict(self.events[event])) for event in self.machine.events}
         object.__setattr__(self, "events", MappingProxyType(ordered))
+
+    def _check_parts(self) -> None:
+        """Require a part of a composition for each agent, and put the parts in the order of the agents."""
+        if not isinstance(self.machine, Composition):
+            return
+        for name in self.machine.parts:
+            if name not in self.agents:
+                hint = known_names(name, self.agents)
+                raise TaskError(f"agent {name!r} does not exist ({hint})", key=f"machine.parts.{name}")
+        for name in self.agents:
+            if name not in self.machine.parts:
+                raise TaskError("every agent needs a part of the composition", key=f"machine.parts.{name}")
+        if list(self.machine.parts) != list(self.agents):
+            ordered = Composition({name: self.machine.parts[name] for name in self.agents})
+            object.__setattr__(self, "machine", ordered)
 
     def _check_events(self) -> None:
         for event in self.machine.events:
@@ -118,8 +134,8 @@ class Task:
             gate = f"gates.{region}.{name}"
             self.grid.place(region, gate)
             self._require_event(event, gate)
-        if len(agent.memory) > MOST_LATCHED:
-            raise TaskError(f"an agent remembers at most {MOST_LATCHED} events", key=f"{key}.memory")
+        if len(agent.memory) > MOST_LATCHED or len(set(agent.memory)) < len(agent.memory):
+            raise TaskError(f"an agent remembers at most {MOST_LATCHED} events, each once", key=f"{key}.memory")
         for event in agent.memory:
             self._require_event(event, f"{key}.memory")
         for option in agent.options:
@@ -163,10 +179,14 @@ class Task:
     @cached_property
     def machines(self) -> Mapping[str, RewardMachine]:
         """Each agent's machine; an agent that is alone and knows everything has the team's, whatever it rewards."""
-        names = list(self.agents)
-        if len(names) == 1 and isinstance(self.machine, RewardMachine) and self.knows[names[0]] == self.machine.events:
-            return MappingProxyType({names[0]: self.machine})
+        if self.is_alone and isinstance(self.machine, RewardMachine):
+            return MappingProxyType(dict.fromkeys(self.agents, self.machine))
         return self.decomposition.machines
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one agent, which knows everything, so that nothing has to be split."""
+        return len(self.agents) == 1 and all(own == self.machine.events for own in self.knows.values())
 
     def with_knows(self, knows: Mapping[str, Iterable[str]]) -> Task:
         """Change what some agents know."""

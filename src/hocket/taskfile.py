@@ -1,4 +1,4 @@
-"""Tasks as TOML or JSON files; docs/tasks.md describes the format."""
+"""Tasks as TOML or JSON files; docs/format.md describes the format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hocket.composition import Composition
-from hocket.errors import FormatError, HocketError, TaskError
+from hocket.errors import FormatError, HocketError, TaskError, known_names
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine import RewardMachine
 from hocket.notation import json as json_notation
@@ -67,9 +67,17 @@ def task_from(document: object, name: str = "task", folder: Path | None = None) 
         if key not in table:
             raise FormatError("is missing", where=key)
     rows = {agent: as_table(row, f"agents.{agent}") for agent, row in as_table(table["agents"], "agents").items()}
+    if not rows:
+        raise FormatError("a task needs at least one agent", where="agents")
+    for agent, row in rows.items():
+        _check_agent(agent, row, is_part="parts" in as_table(table["machine"], "machine"))
     grid, letters = _grid_from(table, rows)
     machine = _machine_from(as_table(table["machine"], "machine"), folder)
     memory = as_texts(table.get("memory", []), "memory")
+    for event in memory:
+        if event not in machine.events:
+            hint = known_names(event, machine.events)
+            raise FormatError(f"event {event!r} does not exist in the machine ({hint})", where="memory")
     gates = _gates_from(table, rows)
     return Task(
         name=as_text(table.get("name", name), "name"),
@@ -90,7 +98,7 @@ def task_from(document: object, name: str = "task", folder: Path | None = None) 
 
 def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dict[str, list[int]]]:
     legend = {
-        letter: (names,) if isinstance(names, str) else as_texts(names, f"legend.{letter}")
+        letter: _names_from(names, f"legend.{letter}")
         for letter, names in as_table(table.get("legend", {}), "legend").items()
     }
     starts = [row["start"] for row in rows.values() if isinstance(row.get("start"), str)]
@@ -102,6 +110,13 @@ def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dic
         cells = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
         places[name] = places.get(name, frozenset()) | {_cell_from(cell, grid, key) for cell in cells}
     return Grid(grid.rows, grid.columns, grid.walls, places), letters
+
+
+def _names_from(value: object, key: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else as_texts(value, key) if isinstance(value, list) else ()
+    if not names:
+        raise FormatError(f"must be a name or a list of names, got {value!r:.60}", where=key)
+    return names
 
 
 def _cell_from(value: object, grid: Grid, key: str) -> int:
@@ -120,7 +135,10 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
         name = as_text(table["file"], "machine.file")
         if folder is None or Path(name).name != name:
             raise FormatError(f"must be a file beside the task's own, got {name!r}", where="machine.file")
-        return load_machine(folder / name)
+        try:
+            return load_machine(folder / name)
+        except HocketError as error:
+            raise FormatError(str(error), where="machine.file") from None
     if "parts" in table:
         check_keys(table, ("parts",), "machine.")
         return Composition(
@@ -141,7 +159,8 @@ def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, di
     for region, value in as_table(table.get("gates", {}), "gates").items():
         for agent, event in as_table(value, f"gates.{region}").items():
             key = f"gates.{region}.{agent}"
-            check_keys({agent: None}, tuple(agents), f"gates.{region}.")
+            if agent not in agents:
+                raise FormatError(f"agent {agent!r} does not exist ({known_names(agent, agents)})", where=key)
             gates[agent][region] = as_text(event, key)
     return gates
 
@@ -156,22 +175,26 @@ def _agent_from(
     part_events: tuple[str, ...] | None,
 ) -> Agent:
     key = f"agents.{name}"
-    check_keys(row, AGENT_KEYS, f"{key}.")
-    if "start" not in row:
-        raise FormatError("is missing; it is a letter on the map, a place, or [row, column]", where=f"{key}.start")
-    if "knows" not in row and part_events is None:
-        raise FormatError("is missing; it lists the events that the agent notices", where=f"{key}.knows")
     return Agent(
         start=_start_from(row["start"], grid, letters, f"{key}.start"),
         knows=as_texts(row["knows"], f"{key}.knows") if "knows" in row else part_events or (),
         gates=gates,
         memory=as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory,
-        options=tuple(_option_from(text) for text in as_texts(row.get("options", []), f"{key}.options")),
+        options=tuple(_option_from(text, grid) for text in as_texts(row.get("options", []), f"{key}.options")),
         sync={
             event: as_number(chance, f"{key}.sync.{event}")
             for event, chance in as_table(row.get("sync", {}), f"{key}.sync").items()
         },
     )
+
+
+def _check_agent(name: str, row: Document, *, is_part: bool) -> None:
+    key = f"agents.{name}"
+    check_keys(row, AGENT_KEYS, f"{key}.")
+    if "start" not in row:
+        raise FormatError("is missing; it is a letter on the map, a place, or [row, column]", where=f"{key}.start")
+    if "knows" not in row and not is_part:
+        raise FormatError("is missing; it lists the events that the agent notices", where=f"{key}.knows")
 
 
 def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key: str) -> int:
@@ -183,14 +206,18 @@ def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key
     return cells[0]
 
 
-def _option_from(text: str) -> Option:
+def _option_from(text: str, grid: Grid) -> Option:
     """Read "red button" or "red button after Y"."""
     target, after, event = text.rpartition(" after ")
-    return Option(target.strip(), event.strip()) if after else Option(text.strip())
+    return Option(text.strip()) if text.strip() in grid.places or not after else Option(target.strip(), event.strip())
 
 
 def _conditions_from(value: object, agents: Mapping[str, object], grid: Grid, key: str) -> dict[str, Condition]:
+    if not isinstance(value, str | dict):
+        raise FormatError(f"must be a sentence such as 'A1 at door', got {value!r:.60}", where=key)
     if isinstance(value, str):
+        if not value.strip():
+            raise FormatError("must say when the event happens, such as 'A1 at door'", where=key)
         return parse_conditions(value, agents, grid.places, key)
     conditions: dict[str, Condition] = {}
     for agent, text in as_table(value, key).items():

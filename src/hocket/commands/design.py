@@ -190,9 +190,7 @@ class Show(OnSubject):
         elif subject.knows:
             machines |= decompose(subject.machine, subject.knows, subject.control).machines
         if self.out is not None:
-            from hocket.drawing import draw_machines  # loads Graphviz
-
-            draw_machines(machines, self.out)
+            self.draw(machines, subject.task, self.out)
             return 0
         console = terminal.make_console()
         if subject.task is not None:
@@ -202,6 +200,16 @@ class Show(OnSubject):
             terminal.print_machine(console, title, machine)
         terminal.print_rest(console, len(machines) - terminal.SHOWN_AGENTS, "machine")
         return 0
+
+    def draw(self, machines: Mapping[str, RewardMachine], task: Task | None, path: Path) -> None:
+        """Draw machines to a file, beside the map where there is one."""
+        from hocket.drawing import draw_machines  # loads Graphviz
+        from hocket.picture import draw_task
+
+        if task is None:
+            draw_machines(machines, path)
+        else:
+            draw_task(task, path, machines)
 
 
 def _items(given: Words, option: str) -> Iterator[tuple[str, str]]:

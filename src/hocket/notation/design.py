@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hocket.errors import FormatError, known_names
+from hocket.errors import FormatError, MachineError, known_names
 from hocket.machine import RewardMachine
 
 Document = dict[str, object]
@@ -64,14 +64,18 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
     lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
     if "states" not in lists and not all(rows.values()):
         lists["states"] = tuple(dict.fromkeys([*rows, *transitions.values()]))
-    return RewardMachine(
-        initial=_initial(table, lists.get("states", ()), at),
-        transitions=transitions,
-        final=lists.get("final", ()),
-        events=lists.get("events"),
-        rewards=_rewards(table, at),
-        states=lists.get("states"),
-    )
+    initial, rewards = _initial(table, lists.get("states", ()), at), _rewards(table, at)
+    try:
+        return RewardMachine(
+            initial=initial,
+            transitions=transitions,
+            final=lists.get("final", ()),
+            events=lists.get("events"),
+            rewards=rewards,
+            states=lists.get("states"),
+        )
+    except MachineError as error:
+        raise FormatError(str(error), where=at.rstrip(".") or None) from None
 
 
 def design_to(design: Design) -> Document:
