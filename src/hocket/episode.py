@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hocket.composition import Composition
+from hocket.composition import SEPARATOR, Composition
 from hocket.draws import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
 from hocket.errors import TaskError, known_names
 from hocket.gates import closed_cells
@@ -101,10 +101,12 @@ class TeamEpisode:
         if not self.strict:
             return
         for index, (name, state) in enumerate(self.states.items()):
-            if isinstance(self.task.machine, Composition):
-                agrees = isinstance(self.team_state, tuple) and self.team_state[index] == state
+            machine, team_state = self.task.machines[name], self.team_state
+            if isinstance(self.task.machine, Composition) and machine is self.task.machine.parts[name]:
+                agrees = isinstance(team_state, tuple) and team_state[index] == state
             else:
-                agrees = self.team_state in self.task.machines[name].members[state]
+                joined = SEPARATOR.join(team_state) if isinstance(team_state, tuple) else team_state
+                agrees = joined in machine.members[state]
             if not agrees:
                 raise InvariantError(f"step {self.time}: the team is in {self.team_state}, which {name} rules out")
 

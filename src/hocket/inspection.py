@@ -65,9 +65,9 @@ def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
             event = tuple(machine.events)[label]
             if event not in possible:
                 where = task.events[event].get(agent, ANYWHERE)
-                said.append(
-                    f"{agent} cannot make {event} happen ({where}) in state {names[state]}: no way leads there."
-                )
+                shut = [f"{region} is closed until {opener}" for region, opener in task.agents[agent].gates.items()]
+                why = f" ({', '.join(shut)})" if shut else ""
+                said.append(f"{agent} cannot be {where} for {event} in state {names[state]}: no way leads there{why}.")
     if len(machine.final) and not (entered & machine.is_final).any() and not said:
         said.append(f"{agent} can never finish its part.")
     return said

@@ -17,8 +17,8 @@ from hocket.commands import terminal
 from hocket.commands.map import print_map
 from hocket.composition import Composition
 from hocket.decomposition import Decomposition, decompose, enumerate_states
-from hocket.errors import AssignmentError, InfeasibleError
-from hocket.inspection import check_task
+from hocket.errors import AssignmentError, FormatError, InfeasibleError, TaskError
+from hocket.inspection import Inspection, check_task
 from hocket.labelling import Verdict
 from hocket.machine import RewardMachine
 from hocket.notation import save_design
@@ -88,7 +88,7 @@ class Check(OnSubject):
         subject = self.subject()
         if not subject.knows:
             return self.report_machine(subject)
-        inspection = None if subject.task is None else check_task(subject.task)
+        inspection = None if subject.task is None else self.inspect(subject.task)
         found = inspection.decomposition if inspection else decompose(subject.machine, subject.knows, subject.control)
         ok = inspection.ok if inspection else found.ok
         labelling = inspection.labelling if inspection else None
@@ -108,6 +108,13 @@ class Check(OnSubject):
             console.print()
             terminal.print_repair(console, fix)
         return 0 if ok else 1
+
+    def inspect(self, task: Task) -> Inspection:
+        """Inspect a task; what is wrong with its gates is an error, and names the file."""
+        try:
+            return check_task(task)
+        except TaskError as error:
+            raise FormatError(str(error), path=self.target) from None
 
     def suggest(self, subject: Subject) -> Assignment | None:
         """Look for the cheapest fix, where that does not take long."""
