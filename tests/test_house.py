@@ -16,14 +16,15 @@ PACKAGE = ROOT / "src" / "hocket"
 # A module may import from earlier lines only. "" is the package itself, which imports nothing until it is used.
 LAYERS = (
     ("",),
-    ("tasks", "commands", "kernels"),  # folders
+    ("tasks", "commands", "kernels", "learners"),  # folders
     ("errors",),
     ("graphs",),
     ("hitting",),
     ("draws",),
     ("kernels.compiler",),
     ("kernels.primitives",),
-    ("kernels.lanes",),
+    ("kernels.lanes", "kernels.team"),
+    ("kernels.hierarchical", "kernels.independent", "kernels.joint"),
     ("machine",),
     ("algebra",),
     ("composition",),
@@ -43,11 +44,17 @@ LAYERS = (
     ("episode",),
     ("taskfile",),
     ("catalogue",),
+    ("learners.settings",),
+    ("learners.optimal", "learners.world"),
+    ("learners.blocks", "learners.policies"),
+    ("learners.training",),
+    ("evaluation", "exact", "runs"),
     ("commands.palette",),
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),
-    ("commands.design", "commands.play"),
+    ("commands.design", "commands.learning", "commands.play"),
+    ("commands.workshop",),
     ("cli",),
     ("__main__",),
 )

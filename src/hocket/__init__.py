@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     from hocket.drawing import draw_machines
     from hocket.episode import IndividualEpisode, TeamEpisode
     from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError, MachineError, TaskError
+    from hocket.evaluation import Evaluation, evaluate
+    from hocket.exact import solve_team
     from hocket.inspection import Inspection, check_task
     from hocket.labelling import localise
-    from hocket.machine import RewardMachine, Run
+    from hocket.learners.policies import Policy, Run, load_policy
+    from hocket.learners.training import LEARNERS, train
+    from hocket.machine import RewardMachine
     from hocket.notation import load_machine, save_machine
+    from hocket.runs import load_policies, save_runs
     from hocket.tables import Tables, compile_task
     from hocket.task import Agent, Condition, Option, Task
     from hocket.taskfile import save_task
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "LEARNERS",
     "Agent",
     "Assignment",
     "AssignmentError",
@@ -38,6 +44,7 @@ __all__ = [
     "Confusion",
     "Counterexample",
     "Decomposition",
+    "Evaluation",
     "FormatError",
     "Grid",
     "HocketError",
@@ -46,6 +53,7 @@ __all__ = [
     "Inspection",
     "MachineError",
     "Option",
+    "Policy",
     "RewardMachine",
     "Run",
     "Tables",
@@ -59,7 +67,10 @@ __all__ = [
     "decompose",
     "distinguish",
     "draw_machines",
+    "evaluate",
     "load_machine",
+    "load_policies",
+    "load_policy",
     "load_task",
     "localise",
     "minimize",
@@ -67,7 +78,10 @@ __all__ = [
     "rendezvous",
     "repair",
     "save_machine",
+    "save_runs",
     "save_task",
+    "solve_team",
+    "train",
 ]
 
 _HOME = {
@@ -80,10 +94,15 @@ _HOME = {
         "drawing": ("draw_machines",),
         "episode": ("IndividualEpisode", "TeamEpisode"),
         "errors": ("AssignmentError", "FormatError", "HocketError", "InfeasibleError", "MachineError", "TaskError"),
+        "evaluation": ("Evaluation", "evaluate"),
+        "exact": ("solve_team",),
         "inspection": ("Inspection", "check_task"),
         "labelling": ("localise",),
-        "machine": ("RewardMachine", "Run"),
+        "learners.policies": ("Policy", "Run", "load_policy"),
+        "learners.training": ("LEARNERS", "train"),
+        "machine": ("RewardMachine",),
         "notation": ("load_machine", "save_machine"),
+        "runs": ("load_policies", "save_runs"),
         "tables": ("Tables", "compile_task"),
         "task": ("Agent", "Condition", "Option", "Task"),
         "taskfile": ("save_task",),

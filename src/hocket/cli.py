@@ -11,13 +11,15 @@ import tyro
 from tyro.conf import subcommand
 
 from hocket import __version__
-from hocket.commands import design, play, terminal
+from hocket.commands import design, learning, play, terminal
 from hocket.errors import HocketError
 
 Command = (
     Annotated[design.Check, subcommand("check")]
     | Annotated[design.Repair, subcommand("repair")]
     | Annotated[design.Show, subcommand("show")]
+    | Annotated[learning.Train, subcommand("train")]
+    | Annotated[learning.Evaluate, subcommand("evaluate")]
     | Annotated[play.Play, subcommand("play")]
 )
 

@@ -76,6 +76,7 @@ class DqprmBlock:
             lane_tables(tables, agent, settings.sync_probability, settings.sync_literal) for agent in range(agents)
         ]
         self.lanes = [self._lanes(agent) for agent in range(agents)]
+        self.room = lanes.make_room(len(seeds))
         self._play = _tester(tables, settings, BY_MACHINE)
 
     def _lanes(self, agent: int) -> lanes.Lanes:
@@ -93,7 +94,11 @@ class DqprmBlock:
 
     def train(self, begin: int, steps: int) -> None:
         for own, table in zip(self.lanes, self.tables, strict=True):
-            lanes.train_lanes(own, table, self.rates, 0, len(self.seeds), begin, steps)
+            if len(self.seeds) >= lanes.WORTHWHILE:
+                lanes.train_lanes(own, table, self.rates, self.room, begin, steps)
+            else:
+                for lane in range(len(self.seeds)):
+                    lanes.train_lane(own, table, self.rates, lane, begin, steps)
 
     def test(self, index: int, number: int, greedy: bool, record: Recording) -> int:
         return self._play(np.ascontiguousarray(self.q[:, index]), self.seeds[index], number, greedy, record)

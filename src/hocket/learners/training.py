@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from threading import Event
@@ -59,16 +59,16 @@ def train(
     threads: int | None = None,
     progress: Progress | None = None,
     stop: Event | None = None,
-    **changes: float | int | bool,
+    changes: Mapping[str, float | int | bool] | None = None,
 ) -> list[Run]:
     """Train a learner on a task, testing the team every so often; return a run for each seed.
 
-    `seeds` is how many, or which. `changes` are settings by name. Results depend on the task, the settings and the seed
-    alone. When `stop` is set, training ends early and what was finished by then is returned.
+    `seeds` is how many, or which. `changes` are settings by name, in place of the defaults. Results depend on the task,
+    the settings and the seed alone. When `stop` is set, training ends early and what was finished is returned.
     """
     if learner not in LEARNERS:
         raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
-    chosen = make_settings(learner, settings, changes)
+    chosen = make_settings(learner, settings, changes or {})
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if not numbers or any(not isinstance(seed, int) or seed < 0 for seed in numbers):
         raise SettingsError(f"seeds must be at least one number of at least 0, got {seeds!r}")
@@ -86,7 +86,7 @@ def train(
         return [run for runs in pool.map(work, blocks) for run in runs]
 
 
-def make_settings(learner: str, settings: Settings | None, changes: dict[str, float | int | bool]) -> Settings:
+def make_settings(learner: str, settings: Settings | None, changes: Mapping[str, float | int | bool]) -> Settings:
     """Complete a learner's settings, refusing those that it does not have."""
     kind = LEARNERS[learner].settings
     base = kind() if settings is None else settings
