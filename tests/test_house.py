@@ -53,8 +53,8 @@ LAYERS = (
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),
-    ("commands.design", "commands.learning", "commands.play"),
     ("commands.workshop",),
+    ("commands.design", "commands.learning", "commands.play"),
     ("cli",),
     ("__main__",),
 )

@@ -36,7 +36,10 @@ class Train:
     def run(self) -> int:
         from hocket.commands.workshop import train_and_report
 
-        return train_and_report(self)
+        learners = [name.strip() for name in self.learner.split(",")]
+        return train_and_report(
+            self.target, learners, self.seeds, self.steps, self.set, self.out, self.threads, self.json
+        )
 
 
 @dataclass(frozen=True)
@@ -59,4 +62,6 @@ class Evaluate:
     def run(self) -> int:
         from hocket.commands.workshop import evaluate_and_report
 
-        return evaluate_and_report(self)
+        return evaluate_and_report(
+            self.target, self.runs, self.episodes, greedy=self.greedy, solve=self.exact, as_json=self.json
+        )

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from rich.text import Text
 
 from hocket.catalogue import load_task
 from hocket.commands import terminal
-from hocket.commands.learning import Evaluate, Train
 from hocket.errors import SettingsError, known_names
 from hocket.evaluation import LOOKS_AT, Evaluation, evaluate
 from hocket.learners.policies import Run
@@ -28,45 +28,53 @@ from hocket.task import Task
 LAST_TESTS = 10  # per seed, in the summary
 
 Changes = Mapping[str, float | int | bool]
+Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
 
 
-def train_and_report(command: Train) -> int:
+def train_and_report(
+    target: str,
+    learners: Sequence[str],
+    seeds: int,
+    steps: int,
+    words: Words,
+    out: Path | None,
+    threads: int | None,
+    as_json: bool,
+) -> int:
     """Train, write the runs, and sum them up. An interrupt ends training early and keeps what is there."""
-    task = load_task(command.target)
-    learners = [name.strip() for name in command.learner.split(",")]
-    changes = {name: parse_changes(command.set, name) for name in learners}
+    task = load_task(target)
+    changes = {name: parse_changes(words, name) for name in learners}
     for name in learners:
         make_settings(name, None, changes[name])  # complain before any work
     stop = threading.Event()
     previous = signal.signal(signal.SIGINT, lambda *_: stop.set())
     try:
-        runs = _train_all(command, task, changes, stop)
+        runs = _train_all(task, changes, seeds, steps, threads, stop)
     finally:
         signal.signal(signal.SIGINT, previous)
-    if command.out is not None:
-        save_runs(task, runs, command.out)
+    if out is not None:
+        save_runs(task, runs, out)
     trained = [name for name in learners if any(run.learner == name for run in runs)]
     rows = [summary(task, [run for run in runs if run.learner == name]) for name in trained]
-    if command.json:
+    if as_json:
         print(json.dumps({"task": task.name, "stopped": stop.is_set(), "learners": rows}, indent=2))
     else:
         _print_summary(rows, stop.is_set())
     return 130 if stop.is_set() else 0
 
 
-def _train_all(command: Train, task: Task, changes: Mapping[str, Changes], stop: threading.Event) -> list[Run]:
+def _train_all(
+    task: Task, changes: Mapping[str, Changes], seeds: int, steps: int, threads: int | None, stop: threading.Event
+) -> list[Run]:
     """Train learners one after the other, with a progress line on a terminal."""
     console = terminal.make_console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeRemainingColumn())
     runs: list[Run] = []
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         for name, own in changes.items():
-            total = command.steps * command.seeds * len(task.agents)
+            total = steps * seeds * len(task.agents)
             meter = _Meter(progress, progress.add_task(f"{name} on {task.name}", total=total, speed="compiling"))
-            threads = command.threads
-            runs += train(
-                task, name, command.seeds, command.steps, threads=threads, progress=meter.add, stop=stop, changes=own
-            )
+            runs += train(task, name, seeds, steps, threads=threads, progress=meter.add, stop=stop, changes=own)
             if stop.is_set():
                 break
     return runs
@@ -129,7 +137,7 @@ def summary(task: Task, runs: list[Run]) -> dict[str, object]:
     return about
 
 
-def parse_changes(words: tuple[tuple[str, ...], ...], learner: str) -> dict[str, float | int | bool]:
+def parse_changes(words: Words, learner: str) -> dict[str, float | int | bool]:
     """Read NAME=VALUE words by the types of a learner's settings."""
     if learner not in LEARNERS:
         raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
@@ -157,21 +165,21 @@ def _value(name: str, text: str, kind: type) -> float | int | bool:
         raise SettingsError(f"{name} must be a {'whole ' if kind is int else ''}number, got {text!r}") from None
 
 
-def evaluate_and_report(command: Evaluate) -> int:
+def evaluate_and_report(target: str, folder: Path, episodes: int, *, greedy: bool, solve: bool, as_json: bool) -> int:
     """Evaluate the policies of a folder, and solve their chains if asked."""
-    task = load_task(command.target)
-    policies = [policy for policy in load_policies(command.runs, task) if policy.learner in LOOKS_AT]
-    found = evaluate(task, policies, command.episodes, greedy=command.greedy)
+    task = load_task(target)
+    policies = [policy for policy in load_policies(folder, task) if policy.learner in LOOKS_AT]
+    found = evaluate(task, policies, episodes, greedy=greedy)
     exact: list[dict[str, float] | None] = [None] * len(policies)
-    if command.exact:
+    if solve:
         from hocket.exact import solve_team  # loads scipy
 
-        exact = [asdict(solve_team(task, policy, greedy=command.greedy)) for policy in policies]
+        exact = [asdict(solve_team(task, policy, greedy=greedy)) for policy in policies]
     rows = [
         {"learner": policy.learner, "seed": policy.seed, **asdict(own), "exact": solved}
         for policy, own, solved in zip(policies, found, exact, strict=True)
     ]
-    if command.json:
+    if as_json:
         print(json.dumps(rows, indent=2))
     else:
         _print_evaluations(rows, found)
