@@ -48,7 +48,7 @@ LAYERS = (
     ("learners.optimal", "learners.world"),
     ("learners.blocks", "learners.policies"),
     ("learners.training",),
-    ("evaluation", "exact", "runs"),
+    ("benchmark", "evaluation", "exact", "runs"),
     ("commands.palette",),
     ("commands.map",),
     ("commands.terminal",),

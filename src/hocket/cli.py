@@ -20,6 +20,7 @@ Command = (
     | Annotated[design.Show, subcommand("show")]
     | Annotated[learning.Train, subcommand("train")]
     | Annotated[learning.Evaluate, subcommand("evaluate")]
+    | Annotated[learning.Bench, subcommand("bench")]
     | Annotated[play.Play, subcommand("play")]
 )
 

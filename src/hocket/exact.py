@@ -145,6 +145,9 @@ def _linear(
 ) -> NDArray[np.float64]:
     """Solve (1 - P) x = b over the states that can finish; where the solver gives up, iterate."""
     kept = np.flatnonzero(~doomed)
+    full = np.zeros(len(doomed))
+    if len(kept) == 0:
+        return full
     small = matrix[kept][:, kept]
     found, failed = bicgstab(small, right[kept], rtol=TOLERANCE, atol=0.0, maxiter=10_000)
     if failed or np.abs(small @ found - right[kept]).max() > 1e-8:
@@ -154,6 +157,5 @@ def _linear(
             if np.abs(better - found).max() < TOLERANCE:
                 break
             found = better
-    full = np.zeros(matrix.shape[0])
     full[kept] = found
     return full

@@ -65,3 +65,18 @@ class Evaluate:
         return evaluate_and_report(
             self.target, self.runs, self.episodes, greedy=self.greedy, solve=self.exact, as_json=self.json
         )
+
+
+@dataclass(frozen=True)
+class Bench:
+    """How fast is it here? Speeds on this machine, as ratios to a straightforward loop in the same run."""
+
+    tasks: Annotated[tuple[str, ...], arg(metavar="TASK")] = ("rendezvous-2", "buttons")
+    """What to train on."""
+    json: Flag = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        from hocket.commands.workshop import benchmark_and_report
+
+        return benchmark_and_report(self.tasks, as_json=self.json)

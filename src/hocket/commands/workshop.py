@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from hocket.benchmark import measure_algebra, measure_learning
 from hocket.catalogue import load_task
 from hocket.commands import terminal
 from hocket.errors import SettingsError, known_names
@@ -25,6 +26,7 @@ from hocket.learners.training import LEARNERS, make_settings, train
 from hocket.runs import load_policies, save_runs
 from hocket.task import Task
 
+ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is
 LAST_TESTS = 10  # per seed, in the summary
 
 Changes = Mapping[str, float | int | bool]
@@ -200,3 +202,20 @@ def _print_evaluations(rows: Sequence[Mapping[str, Any]], found: Sequence[Evalua
             cells += [f"{row['exact']['success']:.6f}", f"{row['exact']['mean_steps']:.4f}"]
         table.append([Text(cell) for cell in cells])
     terminal.print_columns(terminal.make_console(), table)
+
+
+def benchmark_and_report(tasks: Sequence[str], *, as_json: bool) -> int:
+    """Measure speeds and print them."""
+    rows = [row for name in tasks for row in measure_learning(name)]
+    seconds = measure_algebra(ALGEBRA_AGENTS)
+    if as_json:
+        speeds = [asdict(row) for row in rows]
+        print(json.dumps({"learning": speeds, f"decompose rendezvous-{ALGEBRA_AGENTS} (s)": seconds}, indent=2))
+        return 0
+    console = terminal.make_console()
+    table = [[Text(title, "dim") for title in ("M agent-steps/s", "ratio", "what, on one core")]]
+    for row in rows:
+        table.append([Text(cell) for cell in (f"{row.per_second / 1e6:.1f}", f"{row.ratio:.2f}", row.what)])
+    terminal.print_columns(console, table)
+    console.print(f"Decomposing rendezvous-{ALGEBRA_AGENTS} with all its states takes {seconds * 1000:.1f} ms.")
+    return 0
