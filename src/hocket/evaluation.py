@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.kernels import team
-from hocket.kernels.team import BY_MACHINE, BY_MEMORY
+from hocket.learners.players import PLAYERS, play_many
 from hocket.learners.policies import Policy, Run
-from hocket.learners.world import recording, team_state, team_tables
 from hocket.tables import Tables, compile_task
 from hocket.task import Task
 from hocket.taskfile import digest
@@ -84,14 +82,7 @@ def evaluate(
     for policy in policies:
         if policy.digest != mark:
             raise SettingsError(f"this policy belongs to another task ({policy.task}, or another version of it)")
-        if policy.learner not in LOOKS_AT:
-            raise SettingsError(
-                f"policies of {policy.learner} cannot be evaluated this way ({', '.join(LOOKS_AT)} can)"
-            )
     return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
-
-
-LOOKS_AT = {"dqprm": BY_MACHINE, "optimal": BY_MACHINE, "iql": BY_MEMORY}  # what a learner's q-function goes by
 
 
 def _evaluate(
@@ -100,14 +91,12 @@ def _evaluate(
     most_steps = int(policy.settings["episode_steps"])
     steps = np.zeros(episodes, np.int64)
     finish = np.zeros((episodes, len(task.agents)), np.int32)
+    arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
 
     def play(begin: int) -> None:
         part = slice(begin, min(begin + CHUNK, episodes))
-        team.play_episodes(
-            np.ascontiguousarray(policy.arrays["q"], np.float32), team_tables(tables), team_state(tables),
-            LOOKS_AT[policy.learner], np.float32(1 / policy.settings["temperature"]), greedy, seed, begin, most_steps,
-            recording(0, len(task.agents)), steps[part], finish[part],
-        )  # fmt: skip
+        player = PLAYERS[policy.learner](tables, float(policy.settings["temperature"]), most_steps)
+        play_many(player, arrays, seed, begin, greedy, steps[part], finish[part])
 
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         list(pool.map(play, range(0, episodes, CHUNK)))

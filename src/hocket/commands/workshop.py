@@ -20,13 +20,14 @@ from hocket.benchmark import measure_algebra, measure_learning
 from hocket.catalogue import load_task
 from hocket.commands import terminal
 from hocket.errors import SettingsError, known_names
-from hocket.evaluation import LOOKS_AT, Evaluation, evaluate
+from hocket.evaluation import Evaluation, evaluate
 from hocket.learners.policies import Run
 from hocket.learners.training import LEARNERS, make_settings, train
 from hocket.runs import load_policies, save_runs
 from hocket.task import Task
 
 ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is
+SUMMARY_STEPS = 20_000_000  # agent-steps, at most, that estimate a learner's success for the summary
 LAST_TESTS = 10  # per seed, in the summary
 
 Changes = Mapping[str, float | int | bool]
@@ -131,8 +132,9 @@ def summary(task: Task, runs: list[Run]) -> dict[str, object]:
             steps = np.array([trial.test_steps for trial in last])
             quartiles = np.percentile(steps, (25, 50, 75)).tolist()
             about[policy] = {"quartiles": quartiles, "success": float(np.mean([trial.success for trial in last]))}
-    if runs and runs[0].learner in LOOKS_AT:
-        [found] = evaluate(task, runs[0], 1_000)
+    if runs:
+        longest = len(task.agents) * runs[0].settings.episode_steps
+        [found] = evaluate(task, runs[0], max(10, min(1_000, SUMMARY_STEPS // longest)))
         about["bounds"] = {
             "episodes": found.episodes, "lower": found.lower, "success": found.success.value, "upper": found.upper,
         }  # fmt: skip
@@ -170,7 +172,7 @@ def _value(name: str, text: str, kind: type) -> float | int | bool:
 def evaluate_and_report(target: str, folder: Path, episodes: int, *, greedy: bool, solve: bool, as_json: bool) -> int:
     """Evaluate the policies of a folder, and solve their chains if asked."""
     task = load_task(target)
-    policies = [policy for policy in load_policies(folder, task) if policy.learner in LOOKS_AT]
+    policies = load_policies(folder, task)
     found = evaluate(task, policies, episodes, greedy=greedy)
     exact: list[dict[str, float] | None] = [None] * len(policies)
     if solve:

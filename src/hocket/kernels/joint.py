@@ -35,6 +35,7 @@ class JointTables(NamedTuple):
     knowers: NDArray[np.int32]  # [E]
     team_next: NDArray[np.int32]  # [V, E]
     is_final: Bools  # [V]
+    is_own_final: Bools  # [2, V] whether a team state is final for an agent's own machine
     start: Shorts  # [2]
     initial: int  # team state
     slip_limit: int
@@ -151,6 +152,7 @@ def play_jointly(
     number: int,
     most_steps: int,
     recording: Recording,
+    finish: Ints,  # [2] out: when each agent's own machine was first final, in steps; -1: never
 ) -> int:
     """Play a test episode; return its steps, or -1 if the task was not done in `most_steps`.
 
@@ -159,6 +161,8 @@ def play_jointly(
     width = np.int64(tables.next_cell.shape[2])
     key_1, key_2 = stream_key(TEAM, seed, 0, number), stream_key(TEAM, seed, 1, number)
     one, other, state = np.int64(tables.start[0]), np.int64(tables.start[1]), np.int64(tables.initial)
+    for agent in range(2):
+        finish[agent] = 0 if tables.is_own_final[agent, state] else -1
     for time in range(most_steps):
         if tables.is_final[state]:
             return time
@@ -168,6 +172,9 @@ def play_jointly(
         one = np.int64(tables.next_cell[0, tables.dynamics[0, state], one, action // ACTIONS, outcome_1])
         other = np.int64(tables.next_cell[1, tables.dynamics[1, state], other, action % ACTIONS, outcome_2])
         state = advance(state, one, other, tables)
+        for agent in range(2):
+            if finish[agent] < 0 and tables.is_own_final[agent, state]:
+                finish[agent] = time + 1
         if time < len(recording.cell):
             recording.cell[time, 0], recording.cell[time, 1] = one, other
             recording.action[time, 0], recording.action[time, 1] = action // ACTIONS, action % ACTIONS

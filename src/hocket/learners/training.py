@@ -11,8 +11,8 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from hocket.errors import SettingsError, known_names
-from hocket.kernels.team import Recording
 from hocket.learners.blocks import Block, CqrmBlock, DqprmBlock, HilBlock, IqlBlock, OptimalBlock
+from hocket.learners.players import PLAYERS, Arrays, Player
 from hocket.learners.policies import Policy, Run, Trial, settings_as_dict
 from hocket.learners.settings import (
     CqrmSettings,
@@ -35,7 +35,7 @@ class Learner(NamedTuple):
     """How a learner is made."""
 
     settings: type[Settings]
-    block: Callable[[Tables, Any, Sequence[int]], Block]
+    block: Callable[[Tables, Any, Sequence[int], int], Block]  # tables, settings, seeds, threads to spare
 
 
 LEARNERS = {
@@ -78,9 +78,12 @@ def train(
     workers = max(1, threads or os.cpu_count() or 1)
     size = max(1, min(LARGEST_BLOCK, -(-len(numbers) // workers)))
     blocks = [numbers[begin : begin + size] for begin in range(0, len(numbers), size)]
+    spare = max(1, workers // len(blocks))
 
     def work(own: Sequence[int]) -> list[Run]:
-        return _run_block(task, mark, tables, learner, chosen, own, steps, progress, stop)
+        block = LEARNERS[learner].block(tables, chosen, own, spare)
+        player = PLAYERS[learner](tables, chosen.temperature, chosen.episode_steps)
+        return _run_block(task, mark, learner, chosen, own, block, player, steps, progress, stop)
 
     with ThreadPoolExecutor(workers) as pool:
         return [run for runs in pool.map(work, blocks) for run in runs]
@@ -106,33 +109,32 @@ def make_settings(learner: str, settings: Settings | None, changes: Mapping[str,
 def _run_block(
     task: Task,
     mark: str,
-    tables: Tables,
     learner: str,
     settings: Settings,
     seeds: Sequence[int],
+    block: Block,
+    player: Player,
     steps: int,
     progress: Progress | None,
     stop: Event | None,
 ) -> list[Run]:
     begin_time = time.perf_counter()
-    block = LEARNERS[learner].block(tables, settings, seeds)
     trials: list[list[Trial]] = [[] for _ in seeds]
-    nothing = recording(0, len(task.agents))
     done = 0
     while done < steps and not (stop is not None and stop.is_set()):
         chunk = min(settings.test_every - done % settings.test_every, steps - done)
         block.train(done, chunk)
         done += chunk
         if done % settings.test_every == 0:
-            for index in range(len(seeds)):
-                trials[index] += _test(block, index, done, settings, nothing)
+            for index, seed in enumerate(seeds):
+                trials[index] += _test(player, block.arrays(index), seed, done, settings, len(task.agents))
         if progress is not None:
             progress(chunk * len(seeds) * len(task.agents))
     seconds = time.perf_counter() - begin_time
     return [
         Run(
             tuple(trials[index]),
-            Policy(task.name, mark, learner, seed, settings_as_dict(settings), block.arrays(index)),
+            Policy(task.name, mark, learner, seed, settings_as_dict(settings), _copy(block.arrays(index))),
             settings,
             done,
             seconds,
@@ -141,11 +143,16 @@ def _run_block(
     ]
 
 
-def _test(block: Block, index: int, done: int, settings: Settings, nothing: Recording) -> list[Trial]:
+def _copy(arrays: Arrays) -> Arrays:
+    return {name: array.copy() for name, array in arrays.items()}
+
+
+def _test(player: Player, arrays: Arrays, seed: int, done: int, settings: Settings, agents: int) -> list[Trial]:
     trials = []
+    nothing = recording(0, agents)
     first = done // settings.test_every * settings.test_episodes
     for kind, greedy in (("softmax", False), ("greedy", True)):
         for number in range(first, first + settings.test_episodes):
-            taken = block.test(index, number, greedy, nothing)
+            taken = player.play(arrays, seed, number, greedy, nothing)
             trials.append(Trial(done, kind, settings.episode_steps if taken < 0 else taken, taken >= 0))
     return trials

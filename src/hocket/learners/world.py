@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hocket.draws import TRAINING, stream_key, threshold
 from hocket.kernels.lanes import LaneTables
@@ -46,18 +47,22 @@ def recording(steps: int, agents: int) -> Recording:
     )
 
 
-def lane_tables(tables: Tables, agent: int, sync_probability: float, literal: bool) -> LaneTables:
-    """Pick what an agent needs that trains alone; final states lead to themselves and pay nothing."""
+def lane_tables(tables: Tables, sync_probability: float, literal: bool) -> list[LaneTables]:
+    """Pick what each agent needs that trains alone; final states lead to themselves and pay nothing."""
+    chances = np.round(sync_chances(tables, sync_probability, literal=literal) * float(threshold(1.0))).astype(np.int64)
+    return [_lane_table(tables, agent, chances[agent]) for agent in range(len(tables.start))]
+
+
+def _lane_table(tables: Tables, agent: int, limit: NDArray[np.int64]) -> LaneTables:
     states = int(tables.states[agent])
     is_final = tables.is_final[agent, :states]
     own = np.arange(states, dtype=np.int16)[:, None]
-    chance = sync_chances(tables, sync_probability, literal=literal)[agent, :states]
     return LaneTables(
         tables.next_cell[agent],
         tables.dynamics[agent, :states].copy(),
         np.where(is_final[:, None], own, tables.next_state[agent, :states]),
         np.where(is_final[:, None], 0.0, tables.reward[agent, :states]).astype(np.float32),
-        np.round(chance * float(threshold(1.0))).astype(np.int64),
+        limit[:states].copy(),
         is_final.copy(),
         int(tables.start[agent]),
         int(tables.initial[agent]),
