@@ -427,7 +427,7 @@ def test_a_file_whose_agents_know_what_does_not_exist_is_refused_by_name(hocket,
 def test_a_general_machine_cannot_be_decomposed(hocket, tmp_path):
     path = save(tmp_path, hk.RewardMachine(initial="u", transitions={("u", "a"): "u"}, rewards={("u", "a"): 2}))
     for command in ("check", "repair"):
-        code, _, err = hocket(command, path, "--knows", "A1=a")
+        code, _, err = hocket(command, path, "--knows", "A1=a", "A2=a")
         assert code == 2
         assert is_one_line(err) and "only a machine that rewards nothing but completing its task" in err
 

@@ -125,7 +125,7 @@ class _Search:
             if not (
                 isinstance(key, tuple) and len(key) == 2 and key[0] in self.place and key[1] in self.machine.events
             ):
-                raise AssignmentError(f"a cost belongs to a pair (agent, event) that exists, got {key!r}")
+                raise AssignmentError(f"costs and prohibitions are for pairs (agent, event) that exist, got {key!r}")
             if not isinstance(value, int | float | np.number) or not value >= 0:
                 raise AssignmentError(f"the cost of {key!r} must be a number of at least 0, got {value!r}")
             table[self.place.index(key[0]), self.machine.events.index(key[1])] = float(value)
@@ -156,7 +156,9 @@ class _Search:
         for agent, event in sorted(forced):
             if math.isinf(self.cost[agent, event]):
                 who, what = self.agents[agent], self.events[event]
-                raise InfeasibleError(f"{who} controls {what} and so must know it, but that is forbidden")
+                raise InfeasibleError(
+                    f"{who} must know {what}, which it controls or waits for at a gate, but that is forbidden"
+                )
         base = already | forced
         clauses: list[Clause] = []
         while True:

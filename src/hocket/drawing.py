@@ -13,18 +13,20 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, cycle
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hocket.errors import FormatError, HocketError, MachineError
 from hocket.files import write_whole
 from hocket.machine import RewardMachine
+from hocket.pages import Frame, Pair, arrange
 
 VECTORS, PIXELS = {"dpi": "72", "size": "138"}, {"dpi": "200", "size": "50"}  # in inches: at most 10,000 dots
 FORMATS = {".svg": VECTORS, ".png": PIXELS, ".pdf": VECTORS}
 MAX_STATES, MAX_TRANSITIONS = 300, 1_500  # per panel; nobody can read more
-MAX_NAME, MAX_LINE = 40, 64  # characters of a name and of other text that are drawn; an SVG's tooltip has all of them
+MAX_NAME, MAX_LINE = 48, 64  # characters of a name and of other text that are drawn; an SVG's tooltip has all of them
+MAX_WIDTH = 20  # characters in a line of a state's name, if it has where to break
 MAX_ROWS = 6  # lines of an edge's label; more events than that share lines
 MANY_MARKS = 500  # beyond this a full search for the best layout takes minutes
 HASTE = {"mclimit": "0.1", "nslimit": "1", "nslimit1": "1"}
@@ -37,15 +39,11 @@ INK, FRAME, FONT, TITLE_SIZE = "#333333", "#d0d0d0", "Helvetica,Arial,sans-serif
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # most are not allowed in XML
 
 POINTS = 72  # to the inch, Graphviz's unit of size; positions and the lengths below are in points
-PADDING, GAP = 12.0, 12.0  # around a panel's content, between panels
-ASPECT = 1.6  # width to height of the page that a picture should fill
+PADDING = 12.0  # around a panel's content
 PLACES = ("pos", "lp")  # Graphviz's attributes that hold points
 POINT = re.compile(r"(-?\d[\d.e+-]*),(-?\d[\d.e+-]*)")
 
 Styles = Mapping[str, tuple[str, str]]  # event -> its colour and line style
-Pair = tuple[float, float]  # across the page, and down
-Frame = tuple[float, float, float, float]  # left, width, top (from the page's upper edge), height
-Page = tuple[Pair, list[Frame]]  # the lower right corner, and where each panel goes
 _one_at_a_time = threading.RLock()  # Graphviz has global state
 
 
@@ -81,11 +79,6 @@ def machine_svg(machines: Mapping[str, RewardMachine]) -> str:
     return _picture(machines, ".svg").decode()
 
 
-def is_readable(machine: RewardMachine) -> bool:
-    """Say whether a machine is small enough to be drawn."""
-    return len(machine.states) <= MAX_STATES and len(machine.graph.target) <= MAX_TRANSITIONS
-
-
 def measure(texts: Iterable[str], size: float) -> dict[str, float]:
     """Find how wide texts are in a size of the font, all in points."""
     looks = {text: {"label": literal(text, MAX_LINE), "shape": "plain", "fontsize": f"{size:g}"} for text in texts}
@@ -101,10 +94,10 @@ def _picture(machines: Mapping[str, RewardMachine], form: str, before: Sequence[
     if not machines and not before:
         raise HocketError("a drawing needs at least one machine, got none")
     for title, machine in machines.items():
-        if not is_readable(machine):
+        states, transitions = len(machine.states), len(machine.graph.target)
+        if states > MAX_STATES or transitions > MAX_TRANSITIONS:
             limit = f"at most {MAX_STATES:,} states and {MAX_TRANSITIONS:,} transitions"
-            size = f"{len(machine.states):,} and {len(machine.graph.target):,}"
-            raise MachineError(f"{title!r} must have {limit} to be drawn, got {size}")
+            raise MachineError(f"{title!r} must have {limit} to be drawn, got {states:,} and {transitions:,}")
     events = dict.fromkeys(event for machine in machines.values() for event in machine.events)
     styles = dict(zip(events, cycle((color, line) for line in LINES for color in PALETTE), strict=False))
     contents = [_marks(machine, f"m{place}", styles) for place, machine in enumerate(machines.values())]
@@ -125,9 +118,20 @@ def _marks(machine: RewardMachine, prefix: str, styles: Styles) -> list[Mark]:
     for state, node in nodes.items():
         members = machine.members[state]
         tooltip = state if members == (state,) else f"{state} = {{{', '.join(members)}}}"
-        look = {"label": literal(state), "peripheries": "2" if state in machine.final else "1"}
+        look = {"label": _broken(state), "peripheries": "2" if state in machine.final else "1"}
         states.append(Mark(node, look, tooltip=tooltip))
     return [start, *states, arrow, *_edges(machine, nodes, styles)]
+
+
+def _broken(name: str) -> str:
+    """Break a long name into lines: after bars, which the names of composed states have, or after blanks and commas."""
+    short = name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+    lines = [""]
+    for piece in re.findall(r"[^|]*[|]+|[^|]+$" if "|" in short else r"[^ ,]*[ ,]+|[^ ,]+$", short):
+        if lines[-1] and len(lines[-1] + piece) > MAX_WIDTH:
+            lines.append("")
+        lines[-1] += piece
+    return "\\n".join(map(literal, lines))
 
 
 def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> Iterator[Mark]:
@@ -167,9 +171,12 @@ def _xml(text: str) -> str:
 
 
 def _render(panels: Sequence[Panel], leading: int, form: str) -> bytes:
-    """Draw panels, each in its frame."""
+    """Draw panels, each in its frame; after some leading ones, a machine with most marks leads the others."""
+    sizes = [(panel.size[0] + 2 * PADDING, panel.size[1] + 2 * PADDING) for panel in panels]
+    first, *others = [len(panel.marks) for panel in panels[leading:]] or [0]
+    leading += bool(others) and first > max(others)
     page: list[Mark] = []
-    for panel, frame in zip(panels, _arranged(panels, leading), strict=True):
+    for panel, frame in zip(panels, arrange(sizes, leading), strict=True):
         color = FRAME if len(panels) > 1 else "transparent"
         page.append(box(f"frame{len(page)}", frame, {"style": "rounded", "color": color}))
         page += [moved(mark, frame[0] + PADDING, -frame[2] - PADDING - panel.size[1]) for mark in panel.marks]
@@ -210,45 +217,6 @@ def moved(mark: Mark, right: float, up: float) -> Mark:
 
     places = {name: POINT.sub(move, mark.attributes[name]) for name in PLACES if name in mark.attributes}
     return mark._replace(attributes={**mark.attributes, **places})
-
-
-def _arranged(panels: Sequence[Panel], leading: int) -> list[Frame]:
-    """Choose the page that shows panels largest; a machine with most marks leads the others."""
-    sizes = [(width + 2 * PADDING, height + 2 * PADDING) for _, (width, height) in panels]
-    first, *others = [len(panel.marks) for panel in panels[leading:]] or [0]
-    leading += bool(others) and first > max(others)
-    return min(_pages(sizes, leading), key=lambda page: max(page[0][0] / ASPECT, page[0][1]))[1]
-
-
-def _pages(sizes: Sequence[Pair], leading: int, corner: Pair = (0, 0), least: Pair = (0, 0)) -> Iterator[Page]:
-    """List pages from a corner on: each of some leading panels above or beside what follows, the others on a grid."""
-    if leading == 0 or len(sizes) == 1:
-        yield from (_grid(sizes, columns, corner, least) for columns in range(1, len(sizes) + 1))
-        return
-    (width, height), *rest = sizes
-    (left, top), (wide, high) = corner, least
-    below = (left, top + height + GAP), (max(width, wide), max(0, high - height - GAP))
-    beside = (left + width + GAP, top), (max(0, wide - width - GAP), max(height, high))
-    for end, frames in _pages(rest, leading - 1, *below):
-        yield end, [(left, end[0] - left, top, height), *frames]
-    for end, frames in _pages(rest, leading - 1, *beside):
-        yield end, [(left, width, top, end[1] - top), *frames]
-
-
-def _grid(sizes: Sequence[Pair], columns: int, corner: Pair = (0, 0), least: Pair = (0, 0)) -> Page:
-    """Put sizes into columns from a corner on, stretched to at least a size in all."""
-    widths = [max(size[0] for size in sizes[column::columns]) for column in range(columns)]
-    heights = [max(size[1] for size in sizes[row : row + columns]) for row in range(0, len(sizes), columns)]
-    across, down = _spans(widths, corner[0], least[0]), _spans(heights, corner[1], least[1])
-    frames = [(*across[place % columns], *down[place // columns]) for place in range(len(sizes))]
-    return (sum(across[-1]), sum(down[-1])), frames
-
-
-def _spans(lengths: Sequence[float], start: float, least: float) -> list[Pair]:
-    """Find where each of some lengths starts, and how long it is when all are stretched."""
-    spare = max(0.0, least - sum(lengths) - GAP * (len(lengths) - 1)) / len(lengths)
-    starts = accumulate(lengths[:-1], lambda at, length: at + length + spare + GAP, initial=start)
-    return [(at, length + spare) for at, length in zip(starts, lengths, strict=True)]
 
 
 def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: ANN401

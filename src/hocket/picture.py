@@ -11,21 +11,23 @@ from typing import NamedTuple
 
 from hocket.commands.palette import FLOOR, WALL
 from hocket.composition import Composition
-from hocket.drawing import INK, TITLE_SIZE, Frame, Mark, Pair, Panel, box, draw_machines, is_readable, measure, moved
+from hocket.drawing import INK, TITLE_SIZE, Mark, Panel, box, draw_machines, literal, measure, moved
 from hocket.landmarks import Place, Start, count_named, find_places, find_starts, listed
 from hocket.machine import RewardMachine
+from hocket.pages import Frame, Pair
 from hocket.shapes import Rectangle, dot, filled, hatching, label, lines, parts, rectangles, words
 from hocket.task import Task
 from hocket.world import Grid
 
+MOST_STATES, MOST_TRANSITIONS = 50, 200  # of a machine beside a map: a larger one would dwarf it
 MOST_COUNTED = 10_000  # states of a composition up to which they are counted
 
 # Lengths are in points; sizes of the font too.
-CELL, SMALL = 30.0, 18.0  # a cell's side on a small map; marks may be larger than cells smaller than that
+CELL, SMALL, FINE = 34.0, 18.0, 4.0  # a cell's side on a small map; below which names are larger; without lines between
 LARGEST = (640.0, 440.0)  # width and height of a map; if it has many cells, they are smaller
 TOP, GAP = 26.0, 18.0  # from a panel's top to the map, from the map to the legend and between the legend's columns
-ROW, LINE, SWATCH = 20.0, 14.0, 20.0  # heights of an entry of the legend and of its further lines, width of a sample
-LOWEST = 200.0  # height of a legend that is not split into columns, be the map ever so low
+ROW, LINE, SWATCH = 20.0, 14.0, 26.0  # heights of an entry of the legend and of its further lines, width of a sample
+LOWEST = 340.0  # height up to which a legend has one column, be the map ever so low
 TEXT, NAME, LEAST = 11.0, 10.0, 6.5  # sizes of the legend, of agents' names, and of the smallest that can be read
 MARGIN, WIDEST = 3.0, 48.0  # beside the name of an agent, and with it
 DOT, UPPER = 5.0, 0.46  # diameter of an agent without a name; how much of a cell a tag has above an agent
@@ -59,31 +61,37 @@ def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine
     team = {title: machine for title, machine in machines.items() if title == "team" and title not in task.agents}
     agents = {title: machine for title, machine in machines.items() if title not in team}
     few = {**team, **dict(list(agents.items())[: count_named(len(agents))])}
-    readable = {title: machine for title, machine in few.items() if is_readable(machine)}
+    too_much = {title: _too_much(machine) for title, machine in few.items()}
     notes = [
-        f"{title}{'' if title in team else '’s'} machine: {len(machine.states):,} states, not drawn"
-        for title, machine in few.items()
-        if title not in readable
+        f"{title}{'' if title in team else '’s'} machine: {size}, not drawn" for title, size in too_much.items() if size
     ]
     if not team and isinstance(task.machine, Composition):
         notes.append(f"team machine: {_count_states(task.machine)} states, not drawn")
     if left_out := len(machines) - len(few):
         notes.append(f"{left_out:,} more agents’ machines, not drawn")
+    readable = {title: machine for title, machine in few.items() if not too_much[title]}
     draw_machines(readable, path, _map_panel(task, notes))
+
+
+def _too_much(machine: RewardMachine) -> str:
+    """Say what a machine has too much of to be read beside a map, if anything."""
+    if len(machine.states) > MOST_STATES:
+        return f"{len(machine.states):,} states"
+    return f"{transitions:,} transitions" if (transitions := len(machine.graph.target)) > MOST_TRANSITIONS else ""
 
 
 def _count_states(team: Composition) -> str:
     """Say how many states a composition has, or how many it could have where they are too many to count."""
     if team.most_states > MOST_COUNTED**2:
         return f"up to 10^{math.ceil(math.log10(team.most_states))}"
-    found = {team.initial: None}
     queue = [team.initial]
+    found = set(queue)
     for state in queue:  # grows while it is read
         if len(queue) > MOST_COUNTED:
             return f"more than {MOST_COUNTED:,}"
-        targets = dict.fromkeys(team.step(state, event) for event in team.events)
-        queue += [target for target in targets if target is not None and target not in found]
-        found |= dict.fromkeys(queue[len(found) :])
+        reached = {target for event in team.events if (target := team.step(state, event)) is not None} - found
+        found |= reached
+        queue += reached
     return f"{len(queue):,}"
 
 
@@ -94,21 +102,23 @@ def _map_panel(task: Task, notes: Sequence[str]) -> Panel:
     agents = list(zip(starts, _agent_tags(grid, starts, cell), strict=True))
     unnamed = len(task.agents) - sum(len(start.agents) for start in starts)
     entries = [*_agent_entries(agents, unnamed), *_place_entries(places), *(_Entry([], [note]) for note in notes)]
-    legend, size = _legend(entries, grid.columns * cell + GAP, TOP + grid.rows * cell)
+    legend, (right, bottom) = _legend(entries, grid.columns * cell + GAP, TOP + grid.rows * cell)
+    title_size = float(TITLE_SIZE)
+    right = max(right, measure([task.name], title_size)[task.name])
     marks = [
-        words("map", task.name, (0, size[0], 0, ROW), float(TITLE_SIZE)),
+        words("map", task.name, (0, right, 0, ROW), title_size),
         *_ground(grid, places, cell),
         *_tags_and_agents(task, places, agents, cell),
         *legend,
     ]
-    return Panel([moved(mark, 0, size[1]) for mark in marks], size)
+    return Panel([moved(mark, 0, bottom) for mark in marks], (right, bottom))
 
 
 def _agent_tags(grid: Grid, starts: Sequence[Start], cell: float) -> list[_AgentTag]:
     """Find what is written on agents: their names where they fit, or else their numbers."""
     texts = [(start.tag, str(start.number)) for start in starts]
     widths = measure([text for pair in texts for text in pair], NAME)
-    room = (cell if cell >= SMALL else min(WIDEST, cell * _least_distance(grid, starts))) - 2 * MARGIN
+    room = (cell if cell >= SMALL else min(WIDEST, cell * _least_distance(grid, starts))) - 2 * MARGIN - 2
     tags = []
     for name, number in texts:
         size, smaller = (NAME * min(1, max(room, 1) / widths[text]) for text in (name, number))
@@ -130,10 +140,11 @@ def _ground(grid: Grid, places: Sequence[Place], cell: float) -> Iterator[Mark]:
     for number, place in enumerate(_by_size(places)):
         for own, rectangle in enumerate(rectangles(place.cells, grid)):
             yield box(f"place{number}n{own}", _frame(rectangle, cell), filled(place.color), ", ".join(place.names))
-    _, width, _, height = whole
-    across = [((0.0, TOP + row * cell), (width, TOP + row * cell)) for row in range(1, grid.rows)]
-    down = [((column * cell, TOP), (column * cell, TOP + height)) for column in range(1, grid.columns)]
-    yield from lines("cells", [*across, *down], {"color": FAINT, "penwidth": "0.5"})
+    if cell >= FINE:
+        _, width, _, height = whole
+        across = [((0.0, TOP + row * cell), (width, TOP + row * cell)) for row in range(1, grid.rows)]
+        down = [((column * cell, TOP), (column * cell, TOP + height)) for column in range(1, grid.columns)]
+        yield from lines("cells", [*across, *down], {"color": FAINT, "penwidth": "0.5"})
     barred = {own for place in places if place.closed for own in place.cells}
     yield from _hatched("gates", [_frame(rectangle, cell) for rectangle in rectangles(barred, grid)])
     for number, rectangle in enumerate(rectangles(grid.walls, grid)):
@@ -155,23 +166,26 @@ def _tags_and_agents(
             free = part - occupied
             best = max(rectangles(free or part, grid), key=lambda rectangle: rectangle[2] * rectangle[3])
             left, width, top, height = _frame(best, cell)
+            if not free:
+                below |= part
+                height = cell * UPPER
             if free or cell >= SMALL:
-                yield _place_tag(place, f"tag{number}n{own}", (left, width, top, height if free else cell * UPPER))
-                below |= part - free if not free else set()
+                yield _place_tag(place, f"tag{number}n{own}", (left, width, top, height))
     named = {start.cell: partial(_pill, tag, grid.columns * cell) for start, tag in agents}
     for own in sorted(occupied):
         left, width, top, height = _frame((*grid.row_column(own), 1, 1), cell)
-        above = cell * UPPER if own in below else 0
+        above = cell * UPPER if own in below and cell >= SMALL else 0
         yield from named.get(own, _dot)(f"start{own}", (left, width, top + above, height - above))
 
 
 def _place_tag(place: Place, name: str, frame: Frame) -> Mark:
     """Write a place's tag into the middle of a frame, on the place's colour, so that hatching leaves it readable."""
     left, width, top, height = frame
-    size = min(12.0, height * 0.8, width / len(place.tag) * 1.4)
-    wide, high = size * (0.5 + 0.6 * len(place.tag)), size * 1.1
+    size = min(12.0, height * 0.8, width / len(place.tag) * 1.25)
+    wide, high = min(width, size * (0.3 + 0.6 * len(place.tag))), size * 1.1
     spot = left + (width - wide) / 2, wide, top + (height - high) / 2, high
-    return box(name, spot, filled(place.color) | label(place.tag, size))
+    bold = {"label": f"<<B>{literal(place.tag)}</B>>"}
+    return box(name, spot, filled(place.color) | label(place.tag, size) | bold)
 
 
 def _pill(tag: _AgentTag, right: float, name: str, frame: Frame) -> list[Mark]:
@@ -213,21 +227,23 @@ def _agent_entries(agents: Iterable[tuple[Start, _AgentTag]], unnamed: int) -> I
 def _place_entries(places: Sequence[Place]) -> Iterator[_Entry]:
     for place in places:
         if place.tag:
-            yield _Entry(place.names, place.closed, partial(_swatch, place))
+            yield _Entry([listed(place.names)], place.closed, partial(_swatch, place))
     if others := [place for place in places if not place.tag]:
         count = sum(len(place.names) for place in others)
-        yield _Entry([f"{count:,} more places"], sample=partial(_swatch, others[0]))
+        yield _Entry([f"{count:,} more place{'' if count == 1 else 's'}"], sample=partial(_swatch, others[0]))
 
 
 def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list[Mark], Pair]:
-    """Set entries into columns that are as high as the map; return the lower right corner too."""
+    """Set entries into columns of about one height, at most that of the map; return the lower right corner too."""
     widths = measure([line for entry in entries for line in (*entry.names, *entry.remarks)], TEXT)
     before = max(entry.width for entry in entries)
+    heights = [ROW + LINE * (len(names) + len(remarks) - 1) for names, remarks, *_ in entries]
+    columns = math.ceil(sum(heights) / max(bottom - TOP, LOWEST))
+    limit = TOP + sum(heights) / columns + (ROW if columns > 1 else 0)
     marks: list[Mark] = []
     right, top, lowest = left, TOP, bottom
     for number, (names, remarks, sample, _) in enumerate(entries):
-        high = ROW + LINE * (len(names) + len(remarks) - 1)
-        if top > TOP and top + high > max(bottom, TOP + LOWEST):
+        if top > TOP and top + heights[number] > limit:
             left, top = right + GAP, TOP
         if sample is not None:
             marks += sample(f"sample{number}", (left, before, top + 2, ROW - 4))
@@ -236,7 +252,7 @@ def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list
             frame = start, widths[line], top + place * LINE, ROW
             marks.append(words(f"line{number}n{place}", line, frame, TEXT, NOTE if place >= len(names) else INK))
             right = max(right, start + widths[line])
-        top += high
+        top += heights[number]
         lowest = max(lowest, top)
     return marks, (right, lowest)
 

@@ -9,7 +9,8 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 
-from hocket.drawing import INK, MAX_LINE, Frame, Mark, Pair, box, literal
+from hocket.drawing import INK, MAX_LINE, Mark, box, literal
+from hocket.pages import Frame, Pair
 from hocket.world import STEPS, Grid
 
 HATCH = 6.0  # between hatching lines

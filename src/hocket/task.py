@@ -167,6 +167,15 @@ class Task:
         return MappingProxyType({event: Names(conditions) for event, conditions in self.events.items()})
 
     @cached_property
+    def needs(self) -> Mapping[str, Names]:
+        """Who must know each event: the agents that control it, and those to whom it opens a gate."""
+        waiting: dict[str, list[str]] = {event: list(own) for event, own in self.control.items()}
+        for name, agent in self.agents.items():
+            for event in agent.gates.values():
+                waiting[event].append(name)
+        return MappingProxyType({event: Names(own) for event, own in waiting.items()})
+
+    @cached_property
     def knows(self) -> Mapping[str, Names]:
         """Which events each agent notices."""
         return MappingProxyType({name: Names(agent.knows) for name, agent in self.agents.items()})

@@ -40,6 +40,7 @@ class Subject(NamedTuple):
     machine: RewardMachine | Composition
     knows: Mapping[str, tuple[str, ...]]
     control: Mapping[str, tuple[str, ...]]
+    needs: Mapping[str, tuple[str, ...]]  # event -> who must know it: control, and in a task also gates
     task: Task | None  # None: a machine without a world
 
     def enumerated(self) -> RewardMachine:
@@ -67,14 +68,15 @@ class OnSubject:
                 raise AssignmentError("--control is for machines; in a task the conditions of an event say it")
             task = found.with_knows(given) if given else found
             knows = {agent: tuple(own) for agent, own in task.knows.items()}
-            return Subject(self.target, task.machine, knows, {e: tuple(own) for e, own in task.control.items()}, task)
+            control, needs = ({e: tuple(own) for e, own in who.items()} for who in (task.control, task.needs))
+            return Subject(self.target, task.machine, knows, control, needs, task)
         knows = {**found.knows, **given}
         control = {**found.control, **{event: _names(text) for event, text in _items(self.control, "--control")}}
         if not knows:
             for event, agents in control.items():
                 for agent in agents:
                     knows[agent] = (*knows.get(agent, ()), event)
-        return Subject(self.target, found.machine, knows, control, None)
+        return Subject(self.target, found.machine, knows, control, control, None)
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Check(OnSubject):
         is_large = isinstance(subject.machine, Composition) and subject.machine.most_states > LARGEST_COMPOSITION
         if is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
             return None
-        return repair(subject.enumerated(), subject.knows, subject.control)
+        return repair(subject.enumerated(), subject.knows, subject.needs)
 
     def report_machine(self, subject: Subject) -> int:
         """Report on a machine of which nobody has said who knows what."""
@@ -158,7 +160,7 @@ class Repair(OnSubject):
         costs = {_pair(pair, "--cost"): _number(text) for pair, text in _items(self.cost, "--cost")}
         forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
         try:
-            fix = repair(subject.enumerated(), subject.knows, subject.control, costs, forbidden)
+            fix = repair(subject.enumerated(), subject.knows, subject.needs, costs, forbidden)
         except InfeasibleError as error:
             if self.json:
                 _print_json({"add": None, "problems": [str(error)]})

@@ -22,7 +22,7 @@ from hocket.kernels.primitives import (
     C4,
     C5,
     C6,
-    C7,
+    HALF,
     LEAST,
     LOG2_E,
     Floats,
@@ -160,10 +160,10 @@ def choose_together(room: Together, beta: np.float32) -> None:
     for option in range(5):
         for lane in range(width):
             scaled = max(beta * (weight[option, lane] - best[lane]) * LOG2_E, LEAST)
-            whole = np.int32(scaled)
+            whole = np.int32(scaled - HALF)
             f = scaled - np.float32(whole)
             bits[lane] = (whole + BIAS) << SHIFT
-            weight[option, lane] = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * (C6 + f * C7))))))
+            weight[option, lane] = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
         for lane in range(width):
             weight[option, lane] *= power[lane]
     for lane in range(width):

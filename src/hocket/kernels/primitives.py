@@ -22,12 +22,12 @@ ACTION_UNIT = np.float32(2.0**-draws.ACTION_BITS)
 TWO = np.uint64(2)
 ONE = np.uint64(1)
 
-# exp(x) for x <= 0 is 2^-n * 2^f with f in (-1, 0]: a table of powers and a polynomial (its Taylor series) for 2^f.
+# exp(x) for x <= 0 is 2^-n * 2^f with f within half of 0: a table of powers and a polynomial (a Taylor series) for 2^f.
 POWERS = (2.0 ** -np.arange(128)).astype(np.float32)
 LOG2_E = np.float32(math.log2(math.e))
 LEAST = np.float32(-126)
-C1, C2, C3, C4, C5, C6, C7 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 8))
-UNIT = np.float32(1)
+C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 7))
+UNIT, HALF = np.float32(1), np.float32(0.5)
 
 
 @inlined
@@ -61,11 +61,11 @@ def second_number(key: np.uint64, step: int) -> np.uint64:
 
 @inlined
 def exponential(x: np.float32) -> np.float32:
-    """Compute exp(x) for x <= 0 to single precision; 0 where it would be smaller than 2^-126."""
-    scaled = x * LOG2_E
-    whole = int(max(scaled, LEAST))
-    f = max(scaled, LEAST) - np.float32(whole)
-    power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * (C6 + f * C7))))))
+    """Compute exp(x) for x <= 0 to single precision; nothing smaller than 2^-126."""
+    scaled = max(x * LOG2_E, LEAST)
+    whole = np.int32(scaled - HALF)
+    f = scaled - np.float32(whole)
+    power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
     return np.float32(power * POWERS[-whole])
 
 
