@@ -151,6 +151,19 @@ def test_a_long_name_is_cut_but_not_its_reward_or_its_tooltip():
     assert {state_name, f"a → {state_name}: {event} / 7"} <= {title.text for title in root.iter(f"{SVG}title")}
 
 
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("waiting|carrying|apart|no half", ["waiting|carrying|", "apart|no half"]),
+        ("the far side of the river, alone", ["the far side of the", "river, alone"]),
+        ("nowhere_to_break_this_name", ["nowhere_to_break_this_name"]),
+    ],
+)
+def test_a_long_name_of_a_state_is_broken_into_lines(name, lines):
+    root = parse({"team": hk.RewardMachine(initial="a", transitions={("a", "go"): name})})
+    assert [text.strip() for text in texts(groups(root, "node")["m0s1"])] == lines
+
+
 def test_tooltips_list_the_states_that_a_merged_state_stands_for():
     root = parse({"A1": hk.project(buttons(), BUTTONS_KNOWS["A1"])})
     titles = [title.text for title in root.iter(f"{SVG}title")]

@@ -86,10 +86,11 @@ class View:
         ranks, begins = self._by_class
         return ranks[ranges(begins[classes], begins[classes + 1])]
 
-    def machine(self) -> RewardMachine:
-        """Give the classes names."""
+    def machine(self, *, trace_back: bool = True) -> RewardMachine:
+        """Give the classes names; its members are states of the team machine, or of what that was made from."""
         number = np.cumsum(self.visible, dtype=np.int32) - np.int32(1)  # of the visible events, among themselves
-        origin = _compose_origin(self.team, self.classes)
+        team_states = Origin(tuple(self.team.states), self.classes)
+        origin = _compose_origin(self.team, self.classes) if trace_back else team_states
         return RewardMachine._from_arrays(
             _name_classes(origin, len(self.is_final)),
             Names(event for event, seen in zip(self.team.events, self.visible.tolist(), strict=True) if seen),

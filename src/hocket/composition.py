@@ -66,6 +66,14 @@ class Composition:
         """Enumerate the reachable states."""
         return compose(*self._machines)
 
+    @cached_property
+    def names(self) -> Mapping[tuple[str, ...], str]:
+        """The name in `machine()` of each reachable state."""
+        own = [tuple(part.states) for part in self._machines]
+        states, *_ = _explore(self._machines, self.events)
+        joint = (tuple(names[place] for names, place in zip(own, state, strict=True)) for state in states)
+        return dict(zip(joint, self.machine().states, strict=True))
+
     def part_states(self) -> NDArray[np.int16]:
         """Tabulate the state of each part in each state of `machine()`: [parts, states]."""
         states, *_ = _explore(self._machines, self.events)

@@ -217,7 +217,7 @@ def _views_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[str, V
 
 def _machines_of(views: Mapping[str, View]) -> dict[str, RewardMachine]:
     made = {id(view): view for view in views.values()}
-    named = {key: view.machine() for key, view in made.items()}
+    named = {key: view.machine(trace_back=False) for key, view in made.items()}
     return {agent: named[id(view)] for agent, view in views.items()}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hocket.composition import SEPARATOR, Composition
+from hocket.composition import Composition
 from hocket.draws import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
 from hocket.errors import TaskError, known_names
 from hocket.gates import closed_cells
@@ -101,12 +101,14 @@ class TeamEpisode:
         if not self.strict:
             return
         for index, (name, state) in enumerate(self.states.items()):
-            machine, team_state = self.task.machines[name], self.team_state
-            if isinstance(self.task.machine, Composition) and machine is self.task.machine.parts[name]:
+            machine, team, team_state = self.task.machines[name], self.task.machine, self.team_state
+            if machine is team:
+                agrees = team_state == state
+            elif isinstance(team, Composition) and machine is team.parts[name]:
                 agrees = isinstance(team_state, tuple) and team_state[index] == state
             else:
-                joined = SEPARATOR.join(team_state) if isinstance(team_state, tuple) else team_state
-                agrees = joined in machine.members[state]
+                known_as = team.names[team_state] if isinstance(team, Composition) else team_state  # type: ignore[index]
+                agrees = known_as in machine.members[state]
             if not agrees:
                 raise InvariantError(f"step {self.time}: the team is in {self.team_state}, which {name} rules out")
 

@@ -14,15 +14,23 @@ from hocket.task import Task
 
 def closed_cells(task: Task, agent: str) -> list[frozenset[int]]:
     """For each state of an agent's machine: the cells that gates close to it."""
+    return [
+        frozenset(cell for region in regions for cell in task.grid.places[region])
+        for regions in closed_regions(task, agent)
+    ]
+
+
+def closed_regions(task: Task, agent: str) -> list[list[str]]:
+    """For each state of an agent's machine: the regions that are closed to it."""
     machine = task.machines[agent]
-    closed: list[set[int]] = [set() for _ in machine.states]
+    closed: list[list[str]] = [[] for _ in machine.states]
     for region, event in task.agents[agent].gates.items():
         key = f"gates.{region}.{agent}"
         if event not in machine.events:
             raise TaskError(f"{agent} does not know {event}, so it cannot tell when the gate opens", key=key)
         for state in np.flatnonzero(~_has_happened(machine, event, key)).tolist():
-            closed[state] |= task.grid.place(region, key)
-    return [frozenset(cells) for cells in closed]
+            closed[state].append(region)
+    return closed
 
 
 def _has_happened(machine: RewardMachine, event: str, key: str) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from hocket.decomposition import Decomposition
+from hocket.gates import closed_regions
 from hocket.labelling import Verdict, check_labelling
 from hocket.tables import Bools, Tables, compile_task
 from hocket.task import ANYWHERE, Task
@@ -55,6 +56,7 @@ def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
     machine = task.machines[agent]
     entered, arrived = _explore(tables, index)
     names, events = tuple(machine.states), tuple(task.events)
+    closed, gates = closed_regions(task, agent), task.agents[agent].gates
     said = []
     for state in np.flatnonzero(entered & ~machine.is_final).tolist():
         row = slice(machine.graph.first[state], machine.graph.first[state + 1])
@@ -65,7 +67,7 @@ def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
             event = tuple(machine.events)[label]
             if event not in possible:
                 where = task.events[event].get(agent, ANYWHERE)
-                shut = [f"{region} is closed until {opener}" for region, opener in task.agents[agent].gates.items()]
+                shut = [f"{region} is closed until {gates[region]}" for region in closed[state]]
                 why = f" ({', '.join(shut)})" if shut else ""
                 said.append(f"{agent} cannot be {where} for {event} in state {names[state]}: no way leads there{why}.")
     if len(machine.final) and not (entered & machine.is_final).any() and not said:
@@ -78,7 +80,7 @@ def _explore(tables: Tables, index: int) -> tuple[Bools, Bools]:
     cells it can arrive while in each of them: [machine states], [machine states, cells].
     """
     states, cells = int(tables.states[index]), tables.event.shape[2]
-    can_wait = (tables.is_shared & tables.has_partner)[index]
+    can_wait = np.append((tables.is_shared & tables.has_partner)[index], False)  # the last one is for no event
     arrived = np.zeros((states, cells), np.bool_)
     been = np.zeros((states, cells), np.bool_)
     been[tables.initial[index], tables.start[index]] = True

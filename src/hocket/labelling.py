@@ -16,6 +16,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.composition import Composition
 from hocket.decomposition import Decomposition
 from hocket.errors import TaskError
 from hocket.machine import RewardMachine
@@ -110,16 +111,19 @@ def _ambiguity(task: Task, agent: str) -> Verdict | None:
 
 def _can_coincide(task: Task, machine: RewardMachine, state: str, one: str, other: str) -> bool:
     """Say whether two events can really happen in one step, or only as far as one agent can tell."""
-    if not isinstance(task.machine, RewardMachine):
-        return False
     agents = {*task.events[one], *task.events[other]}
     if not all((task.where(agent, one) & task.where(agent, other)).any() for agent in agents):
         return False
-    return any(
-        task.machine.step(own, one) is not None and task.machine.step(own, other) is not None
-        for own in machine.members[state]
-        if own in task.machine.states
-    )
+    if isinstance(task.machine, Composition):  # as far as the parts can tell one by one
+        return all(_allows_both(part, one, other) for part in task.machine.parts.values())
+    states = (state,) if machine is task.machine else machine.members[state]
+    return any(task.machine.step(own, one) is not None and task.machine.step(own, other) is not None for own in states)
+
+
+def _allows_both(part: RewardMachine, one: str, other: str) -> bool:
+    """Say whether in some state all of two events that a part has are possible."""
+    own = [event for event in (one, other) if event in part.events]
+    return any(all(part.step(state, event) is not None for event in own) for state in part.states)
 
 
 def _describe(task: Task, cell: int) -> str:

@@ -12,7 +12,7 @@ from hocket.world import Grid
 MOST_AGENTS, FEW_AGENTS = 12, 6  # of more agents than that, only a few are named
 MOST_PLACES = 24  # that are named
 MOST_LISTED = 6  # names in a line
-LONGEST_TAG = 4  # characters
+LONGEST_TAG, LONGEST_NAME = 4, 24  # characters: of a tag, and of a name in a line about a gate
 OTHER = "#dddddd"  # the colour of places that are not named
 
 
@@ -97,9 +97,13 @@ def _closed(task: Task) -> Mapping[str, list[str]]:
         for region, event in agent.gates.items():
             until.setdefault(region, {}).setdefault(event, []).append(name)
     return {
-        region: [f"closed to {listed(names)} until {event}" for event, names in own.items()]
+        region: [f"closed to {listed([*map(_cut, names)])} until {_cut(event)}" for event, names in own.items()]
         for region, own in until.items()
     }
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def listed(names: Sequence[str]) -> str:

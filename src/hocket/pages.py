@@ -36,7 +36,7 @@ def _pages(
 ) -> Iterator[Page]:
     """List pages of at least a size from a corner on: the others on a grid, and leading panels around them.
 
-    The first that leads is above or beside what follows; a later one may also be below all that is left.
+    The first that leads is above or left of what follows; a later one may also be below or right of all that is left.
     """
     if not others or not leading:
         rest = [*leading, *others]
@@ -46,18 +46,18 @@ def _pages(
     for one in leading:
         rest = [other for other in leading if other != one]
         width, height = sizes[one]
-        lower, narrower = (
-            (max(width, wide), max(0, high - height - GAP)),
-            (max(0, wide - width - GAP), max(height, high)),
-        )
-        if one != leading[0]:
+        lower = max(width, wide), max(0, high - height - GAP)
+        narrower = max(0, wide - width - GAP), max(height, high)
+        if one == leading[0]:
+            for (right, bottom), frames in _pages(sizes, rest, others, (left, top + height + GAP), lower):
+                yield (right, bottom), {**frames, one: (left, right - left, top, height)}
+            for (right, bottom), frames in _pages(sizes, rest, others, (left + width + GAP, top), narrower):
+                yield (right, bottom), {**frames, one: (left, width, top, bottom - top)}
+        else:
             for (right, bottom), frames in _pages(sizes, rest, others, corner, lower):
                 yield (right, bottom + GAP + height), {**frames, one: (left, right - left, bottom + GAP, height)}
-            continue
-        for (right, bottom), frames in _pages(sizes, rest, others, (left, top + height + GAP), lower):
-            yield (right, bottom), {**frames, one: (left, right - left, top, height)}
-        for (right, bottom), frames in _pages(sizes, rest, others, (left + width + GAP, top), narrower):
-            yield (right, bottom), {**frames, one: (left, width, top, bottom - top)}
+            for (right, bottom), frames in _pages(sizes, rest, others, corner, narrower):
+                yield (right + GAP + width, bottom), {**frames, one: (right + GAP, width, top, bottom - top)}
 
 
 def _grid(sizes: Sequence[Pair], chosen: Sequence[int], columns: int, corner: Pair, least: Pair) -> Page:

@@ -239,11 +239,11 @@ def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list
     before = max(entry.width for entry in entries)
     heights = [ROW + LINE * (len(names) + len(remarks) - 1) for names, remarks, *_ in entries]
     columns = math.ceil(sum(heights) / max(bottom - TOP, LOWEST))
-    limit = TOP + sum(heights) / columns + (ROW if columns > 1 else 0)
+    share = sum(heights) / columns
     marks: list[Mark] = []
     right, top, lowest = left, TOP, bottom
     for number, (names, remarks, sample, _) in enumerate(entries):
-        if top > TOP and top + heights[number] > limit:
+        if top + heights[number] / 2 > TOP + share:
             left, top = right + GAP, TOP
         if sample is not None:
             marks += sample(f"sample{number}", (left, before, top + 2, ROW - 4))

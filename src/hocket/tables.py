@@ -20,6 +20,7 @@ from hocket.task import Task
 from hocket.world import ACTIONS, OUTCOMES
 
 MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
+MOST_EVENTS = 32_000  # likewise
 MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
 
@@ -59,6 +60,8 @@ def compile_task(task: Task) -> Tables:
     verdict = check_labelling(task)
     if not verdict.ok and verdict.condition != 3:
         raise TaskError(f"{verdict.witness}; an agent's own state must tell it which event it is", key="labelling")
+    if len(task.events) > MOST_EVENTS:
+        raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
     machines = list(task.machines.values())
     sizes = [len(machine.states) for machine in machines]
     if max(sizes) > MOST_STATES:
@@ -188,6 +191,9 @@ def _team(task: Task) -> tuple[NDArray[np.int32], Bools, int, Shorts]:
     if parts is not None:
         return following, team.is_final.copy(), team.start, parts
     classes = np.zeros((agents, len(team.states)), np.int16)
+    if task.is_alone:
+        classes[0] = np.arange(len(team.states))
+        return following, team.is_final.copy(), team.start, classes
     for index, machine in enumerate(task.machines.values()):
         for state, members in machine.members.items():
             for member in members:
@@ -206,6 +212,8 @@ def sync_chances(tables: Tables, probability: float, *, literal: bool = False) -
     A shared event waits for simulated teammates: it takes effect with `probability` where a teammate has a part in it,
     and at once where the agent is its only controller. Read literally, the paper has all shared events wait.
     """
+    if tables.is_shared.shape[1] == 0:
+        return np.ones(tables.event.shape)
     waits = tables.is_shared if literal else tables.is_shared & tables.has_partner
     chance = np.where(waits, probability, 1.0)
     chance = np.where(np.isnan(tables.fixed_sync), chance, tables.fixed_sync)

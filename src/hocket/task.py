@@ -19,7 +19,7 @@ from hocket.world import Grid
 
 MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values
 
-_CONDITION = re.compile(r"(not at|not in|at|in|anywhere)(?:\s+|$)")
+_CONDITION = re.compile(r"(?:not at|not in|at|in)(?:\s+|$)|anywhere(?=\s|,|$)")
 _AND = re.compile(r"(?:\s+and\s+|\s*,\s*)")
 
 
@@ -85,6 +85,8 @@ class Task:
             raise TaskError(f"must be a probability, got {self.slip!r}", key="slip")
         if not self.agents:
             raise TaskError("a task needs at least one agent", key="agents")
+        for place in self.grid.places:
+            _check_tidy(place, f"places.{place}")
         self._check_parts()
         self._check_events()
         agents = {name: self._checked(name, agent) for name, agent in self.agents.items()}
@@ -124,7 +126,7 @@ class Task:
                 condition.cells(self.grid, key)
 
     def _checked(self, name: str, agent: Agent) -> Agent:
-        check_name(name, "an agent")
+        _check_tidy(name, f"agents.{name}")
         key = f"agents.{name}"
         self.grid.check_cell(agent.start, f"{key}.start")
         own = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
@@ -265,7 +267,7 @@ class _Reader:
 
     def agents(self, everyone: list[str]) -> list[str]:
         """Read "all", or agents joined by "and" or commas, up to the condition."""
-        if (found := re.match(r"all\s+", self.rest)) and "all" not in everyone:
+        if (found := re.match(r"all\s+", self.rest)) and self.known(everyone) is None:
             self.position += found.end()
             return everyone
         named = [self.name(everyone, "agent")]
@@ -277,12 +279,26 @@ class _Reader:
 
     def name(self, known: Iterable[str], what: str) -> str:
         """Read the longest known name that is not part of a longer word."""
-        for name in sorted(known, key=len, reverse=True):
-            if self.rest.startswith(name) and re.match(r"\s|,|$", self.rest[len(name) :]):
-                self.position += len(name)
-                return name
+        found = self.known(known)
+        if found is not None:
+            self.position += len(found)
+            return found
         unknown = re.split(r"\s+(?:and|not|at|in|anywhere)\b|,", self.rest)[0]
         raise TaskError(f"{what} {unknown!r} does not exist ({known_names(unknown, known)})", key=self.key)
+
+    def known(self, names: Iterable[str]) -> str | None:
+        """Find the longest of some names that comes next."""
+        for name in sorted(names, key=len, reverse=True):
+            if self.rest.startswith(name) and re.match(r"\s|,|$", self.rest[len(name) :]):
+                return name
+        return None
+
+
+def _check_tidy(name: str, key: str) -> None:
+    """Require a name that a sentence can carry: without blanks at its ends."""
+    check_name(name, "an agent or place")
+    if name != name.strip():
+        raise TaskError(f"names of agents and places have no blanks at their ends, got {name!r}", key=key)
 
 
 def write_conditions(conditions: Mapping[str, Condition]) -> str:

@@ -54,9 +54,17 @@ def save_task(task: Task, path: str | Path) -> None:
 
 
 def digest(task: Task) -> str:
-    """Fingerprint all that a task says, except how it is described."""
-    document = {key: value for key, value in task_to(task).items() if key not in ("name", "description")}
+    """Fingerprint all that a task says, except how it is described and in which order states and events are listed."""
+    document = {key: value for key, value in task_to(task).items() if key not in ("name", "description", "machine")}
+    machines = task.machine.parts if isinstance(task.machine, Composition) else {"": task.machine}
+    document["machine"] = {name: _canonical(machine) for name, machine in machines.items()}
+    document["order"] = list(task.agents)  # an agent's random numbers depend on its place
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _canonical(machine: RewardMachine) -> object:
+    moves = sorted([*key, target, machine.rewards[key]] for key, target in machine.transitions.items())
+    return [machine.initial, sorted(machine.states), sorted(machine.events), sorted(machine.final), moves]
 
 
 def task_from(document: object, name: str = "task", folder: Path | None = None) -> Task:
@@ -208,8 +216,14 @@ def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key
 
 def _option_from(text: str, grid: Grid) -> Option:
     """Read "red button" or "red button after Y"."""
-    target, after, event = text.rpartition(" after ")
-    return Option(text.strip()) if text.strip() in grid.places or not after else Option(target.strip(), event.strip())
+    if text.strip() in grid.places:
+        return Option(text.strip())
+    words = text.split(" after ")
+    for cut in range(1, len(words)):
+        target = " after ".join(words[:cut]).strip()
+        if target in grid.places:
+            return Option(target, " after ".join(words[cut:]).strip())
+    return Option(words[0].strip())
 
 
 def _conditions_from(value: object, agents: Mapping[str, object], grid: Grid, key: str) -> dict[str, Condition]:
@@ -235,7 +249,7 @@ def task_to(task: Task) -> Document:
 
     letters = [WALL if cell in grid.walls else FLOOR for cell in range(grid.cells)]
     lines = ["".join(letters[row * grid.columns : (row + 1) * grid.columns]) for row in range(grid.rows)]
-    document: Document = {"name": task.name, "description": task.description, "slip": task.slip}
+    document: Document = {"name": task.name, "description": task.description, "slip": float(task.slip)}
     document["map"] = "\n".join(lines) + "\n"
     document["places"] = {name: [spot(cell) for cell in sorted(own)] for name, own in grid.places.items()}
     document["agents"] = {name: _agent_to(agent, spot(agent.start)) for name, agent in task.agents.items()}
@@ -272,5 +286,5 @@ def _agent_to(agent: Agent, start: list[int]) -> Document:
     if agent.options:
         row["options"] = [own.target + (f" after {own.after}" if own.after else "") for own in agent.options]
     if agent.sync:
-        row["sync"] = dict(agent.sync)
+        row["sync"] = {event: float(chance) for event, chance in agent.sync.items()}
     return row

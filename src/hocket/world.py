@@ -42,6 +42,8 @@ class Grid:
             raise TaskError(f"a map must have between 1 and {MOST_CELLS:,} cells, got {size}", key="map")
         object.__setattr__(self, "walls", frozenset(self.walls))
         object.__setattr__(self, "places", MappingProxyType({n: frozenset(own) for n, own in self.places.items()}))
+        if any(not 0 <= wall < self.cells for wall in self.walls):
+            raise TaskError(f"walls must lie on the map of {self.rows} rows and {self.columns} columns", key="map")
         for name, own in self.places.items():
             check_name(name, "a place")
             if not own:

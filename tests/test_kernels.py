@@ -1,0 +1,583 @@
+"""Kernels, held against plain Python: random numbers, the choice of actions, the team world, and learning alone."""
+
+import math
+from itertools import accumulate, product
+from random import Random
+
+import numpy as np
+import pytest
+from numba import njit
+
+import hocket as hk
+from hocket import draws
+from hocket.catalogue import built_in_tasks
+from hocket.composition import SEPARATOR
+from hocket.kernels import primitives
+from hocket.kernels.lanes import VECTOR, WORTHWHILE
+from hocket.kernels.team import BY_MACHINE, BY_MEMORY, Recording, TeamState, play_episode
+from hocket.labelling import local_label
+from hocket.learners.blocks import CqrmBlock, DqprmBlock, IqlBlock, OptimalBlock
+from hocket.learners.players import PLAYERS
+from hocket.learners.settings import CqrmSettings, DqprmSettings, IqlSettings, OptimalSettings
+from hocket.learners.training import train
+from hocket.learners.world import recording, team_state, team_tables
+from hocket.world import ACTIONS, slip_outcome
+from strategies import project_trace
+from task_strategies import random_task
+from worlds import Alone, courtyard, gatehouse, is_done, meeting, own_states, turnpike, warm_kernels
+
+BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-10"]
+RANDOM = range(40)  # seeds of random tasks
+
+f32 = np.float32
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled(tmp_path_factory):
+    """Compile what is not on disk before tests in several processes do."""
+    warm_kernels(tmp_path_factory.getbasetemp().parent / "kernels.lock")
+
+
+# Random numbers.
+
+
+@njit
+def compiled_mix(value):
+    return primitives.mix(value)
+
+
+@njit
+def compiled_key(purpose, seed, agent, episode):
+    return primitives.stream_key(purpose, seed, agent, episode)
+
+
+@njit
+def compiled_draws(key, step, limit):
+    one, other = primitives.first_number(key, step), primitives.second_number(key, step)
+    return one, other, primitives.slip_outcome(other, limit), primitives.sync_draw(other)
+
+
+def some_numbers(count: int) -> list[int]:
+    rng = Random(5)
+    return [0, 1, 2, draws.MASK, 1 << 63, *(rng.getrandbits(64) for _ in range(count))]
+
+
+def test_compiled_kernels_hash_as_python_does():
+    for value in some_numbers(200):
+        assert compiled_mix(np.uint64(value)) == draws.mix(value)
+
+
+def test_compiled_kernels_make_the_same_keys():
+    for purpose, seed, agent, episode in product((1, 2, 3), (0, 1, 77, 2**62), (0, 1, 99_999), (0, 1, 10**9)):
+        assert compiled_key(purpose, seed, agent, episode) == draws.stream_key(purpose, seed, agent, episode)
+
+
+def test_compiled_kernels_draw_the_same_numbers_and_the_same_chances():
+    outcomes = []
+    for key, step, chance in product(some_numbers(20), (0, 1, 2, 12_345, 10**12), (0.0, 0.02, 0.5, 1.0)):
+        limit = draws.threshold(chance)
+        one, other, outcome, ready = compiled_draws(np.uint64(key), step, limit)
+        assert one == draws.number(key, draws.PER_STEP * step)
+        assert one >> (64 - draws.ACTION_BITS) == draws.action_draw(key, step) * 2**draws.ACTION_BITS
+        assert other == draws.number(key, draws.PER_STEP * step + 1)
+        assert outcome == slip_outcome(draws.slip_draw(key, step), limit)
+        assert ready == draws.sync_draw(key, step)
+        outcomes.append((chance, outcome))
+    seen = {chance: {outcome for own, outcome in outcomes if own == chance} for chance in (0.0, 0.5, 1.0)}
+    assert seen == {0.0: {0}, 0.5: {0, 1, 2}, 1.0: {1, 2}}
+
+
+# The choice of an action.
+
+
+@njit
+def compiled_exponentials(values, results):
+    for index in range(len(values)):
+        results[index] = primitives.exponential(values[index])
+
+
+@njit
+def softmax_counts(q, beta, key, counts):
+    for step in range(counts[-1]):
+        drawn = primitives.first_number(key, step)
+        counts[primitives.softmax_action(q[0], q[1], q[2], q[3], q[4], beta, drawn)] += 1
+
+
+@njit
+def greedy_counts(q, key, counts):
+    for step in range(counts[-1]):
+        drawn = primitives.first_number(key, step)
+        counts[primitives.greedy_action(q[0], q[1], q[2], q[3], q[4], drawn)] += 1
+
+
+@njit
+def chosen_by(q, beta, drawn):
+    soft = primitives.softmax_action(q[0], q[1], q[2], q[3], q[4], beta, drawn)
+    return soft, primitives.greedy_action(q[0], q[1], q[2], q[3], q[4], drawn)
+
+
+def test_the_exponential_function_is_right_to_single_precision():
+    values = np.append(np.linspace(-80, 0, 400_001), -np.arange(80) * math.log(2)).astype(f32)
+    results = np.zeros_like(values)
+    compiled_exponentials(values, results)
+    true = np.array([math.exp(value) for value in values.tolist()])
+    rounding = 7.5e-8 * np.abs(values)  # of the argument, when it is scaled
+    assert (np.abs(results / true - 1) < 3e-7 + rounding).all()
+    assert results[values == 0].tolist() == [1.0, 1.0]
+
+
+def test_what_is_too_small_for_the_exponential_function_weighs_nothing_to_speak_of():
+    values = np.array([-87.5, -100, -1e6, -1e30, -np.inf], f32)
+    results = np.ones_like(values)
+    compiled_exponentials(values, results)
+    assert (results < 1.2e-38).all() and (results >= 0).all()
+
+
+DRAWS = 200_000
+LEAST_LIKELY = {1: 15.1, 2: 18.4, 3: 21.1, 4: 23.5}  # degrees of freedom -> chi-square that 1 in 10,000 exceeds
+
+
+def chi_square(counts: np.ndarray, chances: np.ndarray) -> float:
+    expected = counts.sum() * chances
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+@pytest.mark.parametrize(
+    ("q", "beta"),
+    [
+        ((0, 0, 0, 0, 0), 50),
+        ((0.5, 0.5, 0.5, 0.5, 0.5), 50),
+        ((0.9, 0.89, 0.88, 0.87, 0.86), 50),
+        ((0.86, 0.87, 0.88, 0.89, 0.9), 50),
+        ((0.01, 0.0, 0.03, 0.0, 0.02), 50),
+        ((-1, -2, -0.5, -1.5, -1), 1),
+        ((3, 1, 4, 1, 5), 0.5),
+        ((1e-4, 0, 0, 0, -1e-4), 1_000),
+    ],
+)
+def test_softmax_chooses_in_proportion_to_the_exponentials(q, beta):
+    counts = np.array([0, 0, 0, 0, 0, DRAWS])
+    softmax_counts(np.array(q, f32), f32(beta), np.uint64(draws.stream_key(1, 2, 3)), counts)
+    weights = np.exp(beta * (np.array(q) - max(q)))
+    assert counts[:5].sum() == DRAWS
+    assert chi_square(counts[:5], weights / weights.sum()) < LEAST_LIKELY[4]
+
+
+@pytest.mark.parametrize("best", range(5))
+def test_softmax_never_chooses_what_is_far_worse(best):
+    q = np.zeros(5, f32)
+    q[best] = 2
+    counts = np.array([0, 0, 0, 0, 0, DRAWS])
+    softmax_counts(q, f32(50), np.uint64(7), counts)
+    assert counts[best] == DRAWS
+
+
+@pytest.mark.parametrize("best", range(1, 32), ids="{:05b}".format)
+def test_greedy_chooses_evenly_among_the_best_and_nothing_else(best):
+    ties = [action for action in range(5) if best >> action & 1]
+    q = np.full(5, 0.25, f32)
+    q[ties] = 0.5
+    counts = np.array([0, 0, 0, 0, 0, DRAWS])
+    greedy_counts(q, np.uint64(draws.stream_key(2, best, 0)), counts)
+    assert counts[ties].sum() == DRAWS
+    if len(ties) > 1:
+        assert chi_square(counts[ties], np.full(len(ties), 1 / len(ties))) < LEAST_LIKELY[len(ties) - 1]
+
+
+@pytest.mark.parametrize("drawn", [0, draws.MASK])
+def test_the_least_and_the_greatest_draw_choose_the_first_and_the_last_of_the_best(drawn):
+    for best in range(1, 32):
+        ties = [action for action in range(5) if best >> action & 1]
+        q = np.full(5, -1, f32)
+        q[ties] = f32(1 / 3)
+        expected = ties[0] if drawn == 0 else ties[-1]
+        assert chosen_by(q, f32(1e30), np.uint64(drawn))[1] == expected
+        if drawn or best & 1:  # the first action has the least positive weight
+            assert chosen_by(q, f32(50), np.uint64(drawn))[0] == expected
+
+
+# The team world.
+
+
+def rollout(
+    task: hk.Task, q: np.ndarray, looks_at: int, seed: int, number: int, steps: int, *, greedy: bool = False
+) -> tuple[int, Recording, TeamState]:
+    """Play a compiled episode and record it."""
+    tables = hk.compile_task(task)
+    team, record = team_state(tables), recording(steps, len(task.agents))
+    beta = f32(20)
+    taken = play_episode(q, team_tables(tables), team, looks_at, beta, greedy, seed, number, steps, record)
+    return taken, record, team
+
+
+def way(task: hk.Task, noise: float, seed: int = 0) -> np.ndarray:
+    """Make action values that lead on: those of the optimal local policies, disturbed."""
+    block = OptimalBlock(hk.compile_task(task), OptimalSettings(tolerance=1e-4), [0])
+    return block.q + np.random.default_rng(seed).uniform(0, noise, block.q.shape).astype(f32)
+
+
+def whim(task: hk.Task, seed: int) -> np.ndarray:
+    """Make action values by cell and memory that lead anywhere."""
+    tables = hk.compile_task(task)
+    shape = (len(task.agents), task.grid.cells, len(ACTIONS), int(tables.memories.max()))
+    return np.random.default_rng(seed).uniform(0, 0.1, shape).astype(f32)
+
+
+def assert_replayed(task: hk.Task, taken: int, record: Recording, team: TeamState, seed: int, number: int) -> int:
+    """Replay recorded actions in plain Python: the same cells, machine states, events, memory and end."""
+    episode = hk.TeamEpisode(task, seed, number)
+    names = list(task.agents)
+    finish = {name: 0 for name, is_final in episode.finished.items() if is_final}
+    first: dict[str, int] = {}
+    length = len(record.cell) if taken < 0 else taken
+    assert episode.done == (taken == 0)
+    for time in range(length):
+        step = episode.step({name: ACTIONS[own] for name, own in zip(names, record.action[time], strict=True)})
+        assert list(step.cells.values()) == record.cell[time].tolist()
+        states = [task.machines[name].states.index(state) for name, state in step.states.items()]
+        assert states == record.state[time].tolist()
+        assert step.done == (time + 1 == taken)
+        finish = {name: time + 1 for name, is_final in episode.finished.items() if is_final} | finish
+        first = dict.fromkeys(step.events, time + 1) | first
+    assert team.finish.tolist() == [finish.get(name, -1) for name in names]
+    assert team.event_time.tolist() == [first.get(event, -1) for event in task.events]
+    memories = [sum(1 << task.agents[name].memory.index(event) for event in episode.memory[name]) for name in names]
+    assert team.memory.tolist() == memories
+    assert not team.tally.any()
+    return len(first)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_compiled_episodes_of_built_in_tasks_are_those_of_plain_python(name):
+    task = hk.load_task(name)
+    q = way(task, noise=0.02)
+    happened = 0
+    for seed, number in ((0, 0), (0, 1), (3, 0)):
+        happened += assert_replayed(task, *rollout(task, q, BY_MACHINE, seed, number, 150), seed, number)
+    assert happened > 0
+
+
+@pytest.mark.parametrize("name", ["buttons", "rendezvous-3"])
+def test_compiled_greedy_episodes_are_those_of_plain_python_to_their_end(name):
+    task = hk.load_task(name)
+    taken, record, team = rollout(task, way(task, noise=0.0), BY_MACHINE, 5, 2, 400, greedy=True)
+    assert_replayed(task, taken, record, team, 5, 2)
+    assert taken > 0 and team.finish.max() == taken
+
+
+def test_compiled_episodes_of_random_tasks_are_those_of_plain_python():
+    ends, happened = [], 0
+    for seed in RANDOM:
+        task = random_task(Random(seed))
+        taken, record, team = rollout(task, way(task, 0.05, seed), BY_MACHINE, seed, 7, 60)
+        happened += assert_replayed(task, taken, record, team, seed, 7)
+        ends.append(taken)
+    assert happened > len(RANDOM) and 0 < sum(end > 0 for end in ends) < len(ends)
+
+
+def test_compiled_episodes_of_policies_with_memory_are_those_of_plain_python():
+    remembered = 0
+    for seed in RANDOM:
+        task = random_task(Random(seed))
+        taken, record, team = rollout(task, whim(task, seed), BY_MEMORY, seed, 1, 80)
+        assert_replayed(task, taken, record, team, seed, 1)
+        remembered += int(team.memory.any())
+    assert remembered > 5
+
+
+def test_a_policy_with_memory_is_asked_what_to_do_in_that_memory():
+    """After the button is pressed, and only then, A1 is told to go on."""
+    task = gatehouse()
+    q = np.zeros((2, 5, 5, 2), f32)
+    q[0, :, ACTIONS.index("stay"), 0] = 1
+    q[0, :, ACTIONS.index("right"), 1] = 1
+    q[1, :, ACTIONS.index("left"), :] = 1
+    taken, record, team = rollout(task, q, BY_MEMORY, 0, 0, 20, greedy=True)
+    assert record.cell[:taken, 0].tolist() == [0, 0, 0, 0, 1, 2, 3, 4]
+    assert team.event_time.tolist() == [4, 8] and team.finish.tolist() == [8, 4]
+
+
+@pytest.mark.parametrize("learner", PLAYERS)
+@pytest.mark.parametrize("slip", [0.0, 0.2])
+def test_what_learners_play_is_what_plain_python_plays(learner, slip):
+    """Replay recorded episodes of policies that are half learnt: the same cells, and the same end."""
+    task, most = meeting(slip), 25
+    names, lengths = list(task.agents), set()
+    (run,) = train(task, learner, [1], 60, threads=1, changes={"temperature": 0.2})
+    player = PLAYERS[learner](hk.compile_task(task), 0.2, most)
+    for number, greedy in product(range(20), (False, True)):
+        record = recording(most, 2)
+        taken = player.play(run.policy.arrays, 6, number, greedy, record)
+        episode = hk.TeamEpisode(task, 6, number)
+        for time in range(most if taken < 0 else taken):
+            step = episode.step({name: ACTIONS[own] for name, own in zip(names, record.action[time], strict=True)})
+            assert list(step.cells.values()) == record.cell[time].tolist()
+            assert step.done == (time + 1 == taken)
+        assert player.finish.tolist() == [taken, taken]  # they finish together, or never
+        lengths.add(taken)
+    assert len(lengths) > 1 or learner == "optimal"
+
+
+def events_of(task: hk.Task, before: dict[str, str], cells: dict[str, int]) -> list[str]:
+    """List what happens when agents arrive in cells: what everyone who knows it takes for possible."""
+    labels = {name: local_label(task, name, cells[name], before[name]) for name in before}
+    return [
+        event
+        for event in task.events
+        if (own := [name for name in before if event in task.knows[name]])
+        and all(labels[name] == event for name in own)
+    ]
+
+
+def assert_theorem_2(task: hk.Task, taken: int, record: Recording) -> int:
+    """Run the team machine on the events of a recording: each agent's state always stands for the machine's."""
+    states = {name: machine.initial for name, machine in task.machines.items()}
+    team, trace = task.machine.initial, []
+    for time in range(len(record.cell) if taken < 0 else taken):
+        cells = dict(zip(states, record.cell[time].tolist(), strict=True))
+        for event in events_of(task, states, cells):
+            team = task.machine.step(team, event)
+            assert team is not None
+            trace.append(event)
+        for index, (name, machine) in enumerate(task.machines.items()):
+            states[name] = tuple(machine.states)[record.state[time, index]]
+            assert machine.run(project_trace(trace, task.knows[name]), undefined="blocking").state == states[name]
+            if isinstance(task.machine, hk.Composition):
+                assert team[index] == states[name]
+            else:
+                assert team in machine.members[states[name]]
+        assert is_done(task.machine, team) == (time + 1 == taken)
+    return len(trace)
+
+
+@pytest.mark.parametrize("name", ["buttons", "four-buttons", "rendezvous-3"])
+def test_each_agents_state_stands_for_the_teams_in_compiled_episodes_of_built_in_tasks(name):
+    task = hk.load_task(name)
+    q = way(task, noise=0.02)
+    taken, record, _ = rollout(task, q, BY_MACHINE, 1, 0, 300)
+    assert assert_theorem_2(task, taken, record) > 3
+
+
+def test_each_agents_state_stands_for_the_teams_in_compiled_episodes_of_random_tasks():
+    happened = 0
+    for seed in RANDOM:
+        task = random_task(Random(seed))
+        taken, record, _ = rollout(task, way(task, 0.05, seed), BY_MACHINE, seed, 0, 60)
+        happened += assert_theorem_2(task, taken, record)
+    assert happened > len(RANDOM)
+
+
+# Learning alone: the paper's Algorithm 1, step by step.
+
+
+def softmax(q: np.ndarray, beta: float, drawn: float) -> int:
+    """Choose an action as the definition has it."""
+    best = max(q.tolist())
+    sums = list(accumulate(math.exp(beta * (value - best)) for value in q.tolist()))
+    return next(action for action, own in enumerate(sums) if drawn * sums[-1] < own)
+
+
+def learn_alone(world: Alone, settings: DqprmSettings, seed: int, steps: int) -> tuple[np.ndarray, int, int]:
+    """Learn as Algorithm 1 says, in single precision; return q [cells, actions, states], the cell and the state.
+
+    Every state of the machine learns what would have happened in it, by its own dynamics with the same draws.
+    """
+    task, states, machine = world.task, list(world.machine.states), world.machine
+    key = draws.stream_key(draws.TRAINING, seed, world.index)
+    q = np.zeros((task.grid.cells, len(ACTIONS), len(states)), f32)
+    start = (task.agents[world.name].start, machine.initial)
+    (cell, state), clock = start, 0
+    for time in range(steps):
+        rate = f32(settings.learning_rate) / (f32(1) + f32(settings.learning_rate_decay) * f32(time))
+        beta = f32(1 / settings.temperature) * (f32(1) + f32(settings.temperature_decay) * f32(time))
+        action = softmax(q[cell, :, states.index(state)], float(beta), draws.action_draw(key, time))
+        outcome = slip_outcome(draws.slip_draw(key, time), draws.threshold(task.slip))
+        best = q.max(axis=1)
+        for own, there in enumerate(states):
+            if there in machine.final or not (settings.counterfactual or there == state):
+                continue
+            end, event = world.arrive(there, cell, action, outcome)
+            target, reward = there, 0.0
+            if event is not None and draws.sync_draw(key, time) < draws.threshold(world.chance(event)):
+                target, reward = machine.transitions[there, event], machine.rewards[there, event]
+            goal = f32(reward) + f32(settings.discount) * best[end, states.index(target)]
+            q[cell, action, own] += rate * (goal - q[cell, action, own])
+            if there == state:
+                following = (end, target)
+        (cell, state), clock = following, clock + 1
+        if state in machine.final or clock >= settings.episode_steps:
+            (cell, state), clock = start, 0
+    return q, cell, states.index(state)
+
+
+def assert_learns_alike(task: hk.Task, name: str, settings: DqprmSettings, steps: int, seed: int = 4) -> np.ndarray:
+    """Train lanes one by one and in lock step, in two pieces, and require what Algorithm 1 gives."""
+    world = Alone(task, name, settings.sync_probability, literal=settings.sync_literal)
+    q, cell, state = learn_alone(world, settings, seed, steps)
+    tables = hk.compile_task(task)
+    for others in range(WORTHWHILE + 1):
+        block = DqprmBlock(tables, settings, [*range(seed + 1, seed + 1 + others), seed])
+        block.train(0, steps // 3)
+        block.train(steps // 3, steps - steps // 3)
+        lanes = block.lanes[world.index]
+        assert (lanes.cell[others], lanes.state[others]) == (cell, state)
+        np.testing.assert_array_equal(block.q[world.index, others, :, :, : q.shape[2]], q, strict=True)
+    return q
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "steps"),
+    [("buttons", "A1", 12_000), ("buttons", "A2", 4_000), ("buttons", "A3", 3_000), ("rendezvous-2", "A1", 4_000)],
+)
+def test_compiled_learning_follows_algorithm_1_to_the_last_bit(task, name, steps):
+    q = assert_learns_alike(hk.load_task(task), name, DqprmSettings(), steps)
+    assert np.count_nonzero(q) > 40
+
+
+SETTINGS = {
+    "the paper's": DqprmSettings(),
+    "short episodes": DqprmSettings(episode_steps=17, temperature=0.2),
+    "rates that fall": DqprmSettings(learning_rate_decay=0.01, temperature=0.5, temperature_decay=0.02, discount=0.8),
+    "only the state that it is in": DqprmSettings(counterfactual=False),
+    "the paper's text": DqprmSettings(sync_literal=True, sync_probability=0.6),
+}
+WORLDS = {"courtyard": courtyard, "gatehouse": gatehouse, "meeting": meeting, "turnpike": lambda: turnpike(0.1)}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_compiled_learning_follows_algorithm_1_whatever_the_settings(world, settings):
+    q = assert_learns_alike(world(), "A1", settings, 1_500)
+    assert np.count_nonzero(q) > 1
+
+
+def test_compiled_learning_follows_algorithm_1_on_random_tasks():
+    learnt = 0
+    for seed in RANDOM:
+        task = random_task(Random(seed))
+        for name in task.agents:
+            q = assert_learns_alike(task, name, DqprmSettings(episode_steps=25, temperature=0.1), 150, seed)
+            learnt += int(q.any())
+    assert learnt > len(RANDOM)
+
+
+@pytest.mark.parametrize("count", [WORTHWHILE, VECTOR - 1, VECTOR, VECTOR + 1, 2 * VECTOR + 3])
+def test_lanes_in_lock_step_learn_what_each_learns_by_itself(count):
+    tables, settings = hk.compile_task(hk.load_task("buttons")), DqprmSettings()
+    together = DqprmBlock(tables, settings, range(count))
+    together.train(0, 3_000)
+    for seed in range(count):
+        alone = DqprmBlock(tables, settings, [seed])
+        alone.train(0, 3_000)
+        assert alone.q.any()
+        np.testing.assert_array_equal(alone.q[:, 0], together.q[:, seed], strict=True)
+
+
+# Two agents as one.
+
+
+def learn_as_one(task: hk.Task, settings: CqrmSettings, seed: int, steps: int) -> np.ndarray:
+    """Let two agents learn joint actions with the team's machine: [pairs of cells, pairs of actions, team states]."""
+    team = task.machine if isinstance(task.machine, hk.RewardMachine) else task.machine.machine()
+    names, states, width = list(task.agents), list(team.states), task.grid.cells
+    alone = [Alone(task, name) for name in names]
+    key = draws.stream_key(draws.TRAINING, seed, 0)
+    q = np.zeros((width * width, 25, len(states)), f32)
+    start = (*(agent.start for agent in task.agents.values()), team.initial)
+    (one, other, state), clock = start, 0
+    rate, discount, limit = f32(settings.learning_rate), f32(settings.discount), draws.threshold(task.slip)
+    for time in range(steps):
+        cells = one * width + other
+        action = softmax(q[cells, :, states.index(state)], 1 / settings.temperature, draws.action_draw(key, time))
+        number = draws.number(key, draws.PER_STEP * time + 1)  # its halves decide who slips
+        slips = [slip_outcome(half >> 1, limit) for half in (number >> 32, number & 0xFFFFFFFF)]
+        best = q.max(axis=1)
+        for own, there in enumerate(states):
+            if there in team.final or not (settings.counterfactual or there == state):
+                continue
+            classes = own_states(
+                task, tuple(there.split(SEPARATOR)) if isinstance(task.machine, hk.Composition) else there
+            )
+            ends = [
+                alone[agent].arrive(classes[agent], (one, other)[agent], divmod(action, 5)[agent], slips[agent])[0]
+                for agent in (0, 1)
+            ]
+            target = there
+            for event in events_of(task, dict(zip(names, classes, strict=True)), dict(zip(names, ends, strict=True))):
+                target = team.transitions[target, event]
+            goal = f32(target in team.final) + discount * best[ends[0] * width + ends[1], states.index(target)]
+            q[cells, action, own] += rate * (goal - q[cells, action, own])
+            if there == state:
+                following = (*ends, target)
+        (one, other, state), clock = following, clock + 1
+        if state in team.final or clock >= settings.episode_steps:
+            (one, other, state), clock = start, 0
+    return q
+
+
+@pytest.mark.parametrize("counterfactual", [True, False])
+@pytest.mark.parametrize(
+    "task",
+    [meeting(slip=0.2), gatehouse(slip=0.2), courtyard(), hk.rendezvous(2, rows=2, columns=2)],
+    ids=["meeting", "gatehouse", "courtyard", "rendezvous"],
+)
+def test_compiled_learning_of_two_agents_as_one_is_that_of_plain_python(task, counterfactual):
+    settings = CqrmSettings(episode_steps=50, temperature=0.1, counterfactual=counterfactual)
+    block = CqrmBlock(hk.compile_task(task), settings, [2, 9])
+    block.train(0, 100)
+    block.train(100, 1_400)
+    q = learn_as_one(task, settings, 9, 1_500)
+    assert np.count_nonzero(q) > 1
+    np.testing.assert_array_equal(block.q[1], q, strict=True)
+
+
+# Learning at once.
+
+
+def learn_at_once(task: hk.Task, settings: IqlSettings, seed: int, steps: int) -> np.ndarray:
+    """Let every agent learn from the team's reward by its cell and memory: [agents, cells, actions, memories]."""
+    names = list(task.agents)
+    keys = [draws.stream_key(draws.TRAINING, seed, index) for index in range(len(names))]
+    most = max(1 << len(agent.memory) for agent in task.agents.values())
+    q = np.zeros((len(names), task.grid.cells, len(ACTIONS), most), f32)
+    episode, begin = None, 0
+    rate, discount = f32(settings.learning_rate), f32(settings.discount)
+
+    def views() -> list[tuple[int, int]]:
+        memories = (
+            sum(1 << task.agents[name].memory.index(event) for event in own) for name, own in episode.memory.items()
+        )
+        return list(zip(episode.cells.values(), memories, strict=True))
+
+    for time in range(steps):
+        if episode is None:
+            episode, begin = hk.TeamEpisode(task), time
+            episode._keys, episode.time = keys, time  # one stream for the whole training
+        before = views()
+        actions = [
+            softmax(q[agent, cell, :, memory], 1 / settings.temperature, draws.action_draw(keys[agent], time))
+            for agent, (cell, memory) in enumerate(before)
+        ]
+        done = episode.step({name: ACTIONS[action] for name, action in zip(names, actions, strict=True)}).done
+        after = views()
+        for agent, ((cell, memory), action, there) in enumerate(zip(before, actions, after, strict=True)):
+            goal = f32(done)
+            if not done or settings.bootstrap_past_end:
+                goal = goal + discount * q[agent, there[0], :, there[1]].max()
+            q[agent, cell, action, memory] += rate * (goal - q[agent, cell, action, memory])
+        if done or time + 1 - begin >= settings.episode_steps:
+            episode = None
+    return q
+
+
+@pytest.mark.parametrize("bootstrap_past_end", [True, False])
+@pytest.mark.parametrize("world", [meeting, gatehouse, lambda: hk.rendezvous(2, rows=2, columns=2)])
+def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_past_end):
+    settings = IqlSettings(bootstrap_past_end=bootstrap_past_end, episode_steps=50, temperature=0.1)
+    task = world()
+    block = IqlBlock(hk.compile_task(task), settings, [2, 9])
+    block.train(0, 100)
+    block.train(100, 700)
+    q = learn_at_once(task, settings, 9, 800)
+    assert q.any(axis=(1, 2, 3)).all()
+    np.testing.assert_array_equal(block.q[1], q, strict=True)

@@ -1,0 +1,889 @@
+"""Learners: the same numbers however the work is cut up, worlds solved by hand, and what is refused."""
+
+import io
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pytest
+
+import hocket as hk
+from hocket.learners.blocks import DqprmBlock, HilBlock
+from hocket.learners.policies import Policy, Run, load_policy
+from hocket.learners.settings import (
+    CqrmSettings,
+    DqprmSettings,
+    HilSettings,
+    IqlSettings,
+    OptimalSettings,
+    ScheduledSettings,
+    Settings,
+)
+from hocket.learners.training import LARGEST_BLOCK, LEARNERS, train
+from hocket.tables import sync_chances
+from hocket.taskfile import digest
+from hocket.world import ACTIONS
+from worlds import (
+    LEFT,
+    RIGHT,
+    STAY,
+    Alone,
+    action_values,
+    at,
+    corridor,
+    courtyard,
+    fewest_steps,
+    gatehouse,
+    line,
+    meeting,
+    turnpike,
+    warm_kernels,
+)
+
+GAMMA = 0.9
+WIDE = {"temperature": 10.0, "episode_steps": 40}  # settings that explore everything: nearly even choices
+SLOW = WIDE | {"learning_rate_decay": 1e-3}  # and rates that fall, so that chances are averaged
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled(tmp_path_factory):
+    """Compile what is not on disk before tests in several processes do."""
+    warm_kernels(tmp_path_factory.getbasetemp().parent / "kernels.lock")
+
+
+def learn(task: hk.Task, learner: str, steps: int, seeds=(0,), threads: int = 1, **changes) -> list[Run]:
+    """Train with some settings changed."""
+    return train(task, learner, seeds, steps, threads=threads, changes=changes)
+
+
+def values(task: hk.Task, learner: str = "dqprm", steps: int = 20_000, agent: int = 0, **changes) -> np.ndarray:
+    """Train one seed without tests; return what an agent has learnt: [cells, actions, machine states or memories]."""
+    return learn(task, learner, steps, test_every=steps, test_episodes=0, **changes)[0].policy.arrays["q"][agent]
+
+
+def greedy_tests(task: hk.Task, learner: str, steps: int, seeds=(0, 1, 2), **changes) -> list[int]:
+    """Train some seeds; return how many steps greedy tests take at the end, 5 for each."""
+    settings = {"test_every": steps, "test_episodes": 5} | changes
+    runs = learn(task, learner, steps, seeds, **settings)
+    return [taken for run in runs for taken in run.curve("greedy")[1].tolist()]
+
+
+def assert_same(one: Run, other: Run) -> None:
+    """Require the same tests and the same arrays, to the last bit."""
+    assert one.seed == other.seed and one.trials == other.trials
+    assert one.policy.arrays.keys() == other.policy.arrays.keys()
+    for name, array in one.policy.arrays.items():
+        np.testing.assert_array_equal(array, other.policy.arrays[name], strict=True)
+
+
+# The same numbers, however the work is cut up.
+
+SMALL = {"dqprm": "buttons", "iql": "buttons", "hil": "buttons", "optimal": "buttons", "cqrm": "meeting"}
+
+
+def small_task(learner: str) -> hk.Task:
+    return meeting(slip=0.1) if SMALL[learner] == "meeting" else hk.load_task(SMALL[learner])
+
+
+def some_runs(learner: str, seeds, threads: int = 1, **changes) -> dict[int, Run]:
+    runs = learn(small_task(learner), learner, 2_500, seeds, threads, **({"test_every": 500} | changes))
+    return {run.seed: run for run in runs}
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_seed_gives_the_same_run_whichever_other_seeds_run_beside_it(learner):
+    alone = some_runs(learner, [3])[3]
+    assert len(alone.trials) == 10 and alone.steps == 2_500
+    for seeds in ([1, 2, 3], [3, 1], [3, 3], 5, range(4)):
+        runs = some_runs(learner, seeds)
+        assert_same(runs[3], alone)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_runs_are_the_same_for_any_number_of_threads(learner):
+    alone = some_runs(learner, 7, threads=1)
+    for threads in (2, 3, 16):
+        runs = some_runs(learner, 7, threads)
+        assert list(runs) == list(range(7))
+        for seed, run in runs.items():
+            assert_same(run, alone[seed])
+    assert_same(some_runs(learner, [3], threads=8)[3], alone[3])  # threads to spare go to its agents
+
+
+def test_runs_are_the_same_past_the_largest_block():
+    last = LARGEST_BLOCK + 1
+    runs = some_runs("dqprm", last + 1)
+    assert list(runs) == list(range(last + 1))
+    for seed in (0, LARGEST_BLOCK - 1, LARGEST_BLOCK, last):
+        assert_same(runs[seed], some_runs("dqprm", [seed])[seed])
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_training_may_be_cut_into_pieces_of_any_length(learner):
+    whole, *pieces = (
+        some_runs(learner, [0, 4, 9], test_every=length, test_episodes=0) for length in (2_500, 1_000, 100, 7)
+    )
+    for runs in pieces:
+        for seed, run in runs.items():
+            assert_same(run, whole[seed])
+
+
+@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil"])
+def test_tests_leave_what_is_learnt_alone(learner):
+    without, with_many = (some_runs(learner, [2], test_episodes=episodes)[2] for episodes in (0, 20))
+    assert len(with_many.trials) == 5 * 2 * 20
+    assert_same(replace(with_many, trials=()), without)
+
+
+@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil"])
+def test_different_seeds_learn_differently(learner):
+    one, other = some_runs(learner, 2).values()
+    assert any((one.policy.arrays[name] != array).any() for name, array in other.policy.arrays.items())
+
+
+def test_tests_come_when_they_should_and_are_counted_as_they_should():
+    (run,) = learn(corridor(3), "dqprm", 2_500, [0], test_every=1_000, test_episodes=2, episode_steps=50)
+    assert [(trial.step, trial.policy) for trial in run.trials] == [
+        (step, policy) for step in (1_000, 2_000) for policy in ("softmax", "softmax", "greedy", "greedy")
+    ]
+    steps, taken = run.curve("greedy")
+    assert steps.tolist() == [1_000, 1_000, 2_000, 2_000] and taken.tolist() == [2, 2, 2, 2]
+    assert all(trial.success for trial in run.trials)
+
+
+def test_a_test_that_fails_counts_as_the_most_steps():
+    (run,) = learn(gatehouse(), "dqprm", 10, [0], test_every=10, episode_steps=6)  # it takes 7
+    assert {(trial.test_steps, trial.success) for trial in run.trials} == {(6, False)}
+
+
+def test_progress_is_told_of_every_step_of_every_agent():
+    told = []
+    train(gatehouse(), "dqprm", 5, 2_300, threads=2, progress=told.append, changes={"test_every": 1_000})
+    assert sum(told) == 2_300 * 5 * 2 and len(told) == 3 * 2
+
+
+def test_training_that_is_stopped_returns_what_it_has_done():
+    stop = Event()
+
+    def progress(_: int) -> None:
+        stop.set()
+
+    (run,) = train(corridor(4), "dqprm", 1, 10_000, progress=progress, stop=stop)
+    (whole,) = train(corridor(4), "dqprm", 1, 1_000)
+    assert run.steps == 1_000
+    assert_same(run, whole)
+
+
+# Worlds solved by hand: a corridor.
+
+
+def corridor_values(cells: int) -> np.ndarray:
+    """Solve the corridor: the end is worth 1 on arrival, and a step less for each step more."""
+    q = np.zeros((cells, len(ACTIONS)))
+    for cell in range(cells - 1):
+        away = cells - 1 - cell
+        q[cell] = GAMMA**away  # a step is lost
+        q[cell, RIGHT] = GAMMA ** (away - 1)
+        q[cell, LEFT] = GAMMA ** (away + (1 if cell else 0))
+    q[-1] = 1  # whoever is there already and stays arrives
+    q[-1, LEFT] = GAMMA
+    return q
+
+
+@pytest.mark.parametrize("learner", ["dqprm", "optimal"])
+@pytest.mark.parametrize("cells", [2, 3, 7])
+def test_a_corridor_is_worth_less_by_the_discount_for_each_step(learner, cells):
+    q = values(corridor(cells), learner, **WIDE if learner == "dqprm" else {})
+    visited = slice(0, cells if learner == "optimal" else cells - 1)  # an episode ends on arrival
+    np.testing.assert_allclose(q[visited, :, 0], corridor_values(cells)[visited], atol=1e-5)
+    assert not q[:, :, 1].any()  # what is done is worth nothing more
+
+
+@pytest.mark.parametrize("learner", ["dqprm", "iql", "hil", "optimal"])
+@pytest.mark.parametrize("cells", [2, 3, 7])
+def test_an_agent_walks_straight_down_a_corridor(learner, cells):
+    wide = {"optimal": {}, "hil": {"temperature": 2.0}}.get(learner, WIDE)
+    assert set(greedy_tests(corridor(cells), learner, 5_000, **wide)) == {cells - 1}
+
+
+def test_the_discount_is_the_one_that_is_set():
+    q = values(corridor(4), discount=0.5, **WIDE)
+    assert q[:3, RIGHT, 0].tolist() == [0.25, 0.5, 1.0]
+
+
+# Two that meet.
+
+P = 0.3  # chance per step that simulated teammates are ready
+THERE = P / (1 - (1 - P) * GAMMA)  # what waiting at the meeting place is worth: P + (1 - P) * GAMMA * THERE
+
+
+def test_waiting_for_a_teammate_is_worth_what_its_chances_say():
+    q = values(meeting(), "optimal")
+    best = q[:, :, 0].max(axis=1)
+    np.testing.assert_allclose(best, [THERE * GAMMA**away for away in (2, 1, 0, 0, 0, 1)], rtol=1e-6)
+    np.testing.assert_allclose(q[3, STAY, 0], THERE, rtol=1e-6)
+
+
+@pytest.mark.parametrize("chance", [0.1, 1.0])
+def test_the_chance_that_teammates_are_ready_is_the_one_that_is_set(chance):
+    q = values(meeting(), "optimal", sync_probability=chance)
+    np.testing.assert_allclose(q[3, STAY, 0], chance / (1 - (1 - chance) * GAMMA), rtol=1e-6)
+
+
+def test_a_task_may_set_the_chance_for_an_agent_and_an_event_itself():
+    task = meeting()
+    agents = {**task.agents, "A1": replace(task.agents["A1"], sync={"meet": 0.5})}
+    for agent, chance in enumerate((0.5, P)):
+        q = values(replace(task, agents=agents), "optimal", agent=agent)
+        np.testing.assert_allclose(q[3, STAY, 0], chance / (1 - (1 - chance) * GAMMA), rtol=1e-6)
+
+
+def test_learning_to_meet_finds_the_values_worked_out_by_hand():
+    for agent in (0, 1):
+        q = values(meeting(), steps=1_000_000, agent=agent, **SLOW)
+        np.testing.assert_allclose(q[3, STAY, 0], THERE, atol=0.01)
+        np.testing.assert_allclose(q[0, RIGHT, 0], THERE * GAMMA**2, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("learner", "steps", "changes"),
+    [
+        ("dqprm", 300_000, SLOW),
+        ("cqrm", 100_000, WIDE),
+        ("iql", 200_000, {"temperature": 0.3, "episode_steps": 40, "learning_rate_decay": 1e-3}),
+        ("hil", 50_000, {"temperature": 1.0, "episode_steps": 40}),
+        ("optimal", 1, {}),
+    ],
+)
+def test_two_agents_meet_in_the_fewest_steps(learner, steps, changes):
+    assert fewest_steps(meeting()) == 3
+    assert set(greedy_tests(meeting(), learner, steps, **changes)) == {3}
+
+
+# A gate.
+
+
+@pytest.mark.parametrize(
+    ("learner", "steps", "changes"),
+    [("dqprm", 300_000, SLOW), ("cqrm", 300_000, WIDE | {"episode_steps": 80}), ("optimal", 1, {})],
+)
+def test_an_agent_waits_before_a_gate_and_goes_through_when_it_opens(learner, steps, changes):
+    assert fewest_steps(gatehouse()) == 7
+    assert set(greedy_tests(gatehouse(), learner, steps, **changes)) == {7}
+
+
+def test_counterfactual_updates_respect_gates():
+    """With teammates always ready, the agent is before a closed door for one step of an episode, in cell 0 only.
+
+    What it learns of the closed door in other cells, it learns while the door is open; and yet it learns that the way
+    from cell 1 to cell 4 takes a step more while the door is closed, and that there is no way through it either side.
+    """
+    task = gatehouse()
+    closed, opened = 0, 1
+    q = values(task, sync_probability=1.0, **WIDE)
+    np.testing.assert_allclose(q[:4, RIGHT, opened], GAMMA ** np.array([3, 2, 1, 0]), atol=1e-6)
+    np.testing.assert_allclose(q[1, RIGHT, closed], GAMMA * GAMMA**2, atol=1e-6)  # held up: the same as staying
+    np.testing.assert_allclose(q[1, STAY, closed], GAMMA * GAMMA**2, atol=1e-6)
+    np.testing.assert_allclose(q[3, LEFT, closed], GAMMA, atol=1e-6)  # held up: still a step away
+    true = action_values(Alone(task, "A1", 1.0))
+    true[3, RIGHT, closed] = 0  # episodes end on the goal, so nothing is known of having been there too early
+    np.testing.assert_allclose(q[:4], true[:4], atol=1e-5)
+
+
+def test_without_counterfactual_updates_an_agent_learns_only_of_the_state_that_it_is_in():
+    q = values(gatehouse(), sync_probability=1.0, counterfactual=False, **WIDE)
+    assert not q[1:, :, 0].any()  # the door opens in the first step
+    np.testing.assert_allclose(q[:4, RIGHT, 1], GAMMA ** np.array([3, 2, 1, 0]), atol=1e-6)
+
+
+def test_learning_without_counterfactual_updates_gets_there_too():
+    for task, fewest in ((meeting(), 3), (gatehouse(), 7)):
+        assert set(greedy_tests(task, "dqprm", 400_000, counterfactual=False, **SLOW)) == {fewest}
+
+
+# Exact values.
+
+
+@pytest.mark.parametrize("literal", [False, True])
+@pytest.mark.parametrize("name", ["buttons", "rendezvous-2"])
+def test_optimal_values_are_those_of_value_iteration(name, literal):
+    task = hk.load_task(name)
+    for agent, own in enumerate(task.agents):
+        true = action_values(Alone(task, own, literal=literal))
+        q = values(task, "optimal", agent=agent, sync_literal=literal)
+        np.testing.assert_allclose(q[:, :, : true.shape[2]], true, atol=1e-6)
+        assert not q[:, :, true.shape[2] :].any()
+
+
+@pytest.mark.parametrize("agent", ["A1", "A2"])
+def test_learning_alone_converges_to_the_values_of_value_iteration(agent):
+    task = courtyard()
+    assert task.decomposition.ok
+    world = Alone(task, agent)
+    true = action_values(world)
+    q = values(task, steps=4_000_000, agent=world.index, **WIDE, learning_rate_decay=3e-4)
+    floor = [cell for cell in range(task.grid.cells) if cell not in task.grid.walls]
+    assert true[floor].max() > 0.5
+    np.testing.assert_allclose(q[floor], true[floor], atol=0.02)
+
+
+def test_read_literally_the_paper_has_every_shared_event_wait():
+    """A1 alone opens; A2 merely learns of it."""
+    task = hk.Task(
+        "door",
+        line(3, door=2),
+        {"A1": hk.Agent(0, ("open",)), "A2": hk.Agent(0, ("open",))},
+        {"open": at(A1="door")},
+        hk.RewardMachine(initial="shut", transitions={("shut", "open"): "ajar"}, final={"ajar"}),
+        slip=0.0,
+    )
+    tables = hk.compile_task(task)
+    at_the_door = [[sync_chances(tables, P, literal=literal)[agent, 0, 2] for agent in (0, 1)] for literal in (0, 1)]
+    assert at_the_door == [[1.0, P], [P, P]]
+    np.testing.assert_allclose(values(task, **WIDE)[:2, RIGHT, 0], [GAMMA, 1], rtol=1e-6)
+    q = values(task, steps=1_000_000, sync_literal=True, **SLOW)
+    np.testing.assert_allclose(q[:2, RIGHT, 0], [GAMMA * THERE, THERE], atol=0.01)
+    np.testing.assert_allclose(values(task, "optimal", sync_literal=True)[1, RIGHT, 0], THERE, rtol=1e-6)
+
+
+def test_on_buttons_only_events_in_which_a_teammate_has_a_part_wait():
+    task = hk.load_task("buttons")
+    tables = hk.compile_task(task)
+    waits = {False: set(), True: set()}
+    for literal in waits:
+        chance = sync_chances(tables, P, literal=literal)
+        for agent, state, cell in np.argwhere(chance < 1):
+            waits[literal].add((tuple(task.agents)[agent], tuple(task.events)[tables.event[agent, state, cell]]))
+    by_teammates = {("A1", "R"), ("A2", "Y"), ("A2", "R"), ("A3", "G"), ("A3", "R")}
+    assert waits == {False: by_teammates, True: by_teammates | {("A1", "Y"), ("A2", "G")}}
+
+
+# One agent, and a machine that pays for more than the end.
+
+
+@pytest.mark.parametrize(
+    ("toll", "worth", "steps"),
+    [(0.1, GAMMA**3 - 0.1 * GAMMA, 4), (0.4, 0.5, 1), (-0.3, GAMMA**3 + 0.3 * GAMMA, 4)],
+    ids=["the market is worth the toll", "the inn is better", "the toll is a present"],
+)
+def test_an_agent_goes_where_its_machine_pays_most(toll, worth, steps):
+    task = turnpike(toll)
+    for learner in ("dqprm", "optimal"):
+        q = values(task, learner, **WIDE if learner == "dqprm" else {})
+        np.testing.assert_allclose(q[2, :, 0].max(), worth, atol=1e-5)
+        past = task.machines["A1"].states.index("past")
+        np.testing.assert_allclose(q[4:6, RIGHT, past], [GAMMA, 1], atol=1e-5)
+    assert set(greedy_tests(task, "dqprm", 20_000, **WIDE)) == {steps}
+
+
+def test_two_events_between_the_same_states_pay_what_each_is_worth():
+    task = hk.Task(
+        "two ways",
+        line(5, cheap=0, dear=4),
+        {"A1": hk.Agent(2, ("give", "take"))},
+        {"give": at(A1="cheap"), "take": at(A1="dear")},
+        hk.RewardMachine(
+            initial="0",
+            transitions={("0", "give"): "1", ("0", "take"): "1"},
+            final={"1"},
+            rewards={("0", "give"): -1.0, ("0", "take"): 0.25},
+        ),
+        slip=0.0,
+    )
+    q = values(task, **WIDE)
+    assert q[1, LEFT, 0] == -1 and q[3, RIGHT, 0] == 0.25
+    np.testing.assert_allclose(q[2, [LEFT, RIGHT], 0], [GAMMA * GAMMA * GAMMA * 0.25, GAMMA * 0.25], atol=1e-6)
+
+
+def test_an_agent_takes_again_and_again_what_pays_without_an_end():
+    """Staying on the well pays 0.1 each step for ever: 0.1 / (1 - GAMMA) = 1."""
+    task = hk.Task(
+        "well",
+        line(3, well=2),
+        {"A1": hk.Agent(0, ("draw",))},
+        {"draw": at(A1="well")},
+        hk.RewardMachine(
+            initial="0", transitions={("0", "draw"): "0"}, states=("0", "1"), final={"1"}, rewards={("0", "draw"): 0.1}
+        ),
+        slip=0.0,
+    )
+    for learner in ("dqprm", "optimal"):
+        q = values(task, learner, **WIDE if learner == "dqprm" else {})
+        np.testing.assert_allclose(q[[0, 1, 2], [RIGHT, RIGHT, STAY], 0], [GAMMA, 1, 1], atol=1e-5)
+
+
+# Two agents as one.
+
+
+def test_cqrm_refuses_three_agents_and_says_what_they_would_need():
+    with pytest.raises(hk.HocketError, match="two agents as one, got 3, which would need 4,000,000,000 bytes"):
+        train(hk.load_task("buttons"), "cqrm", 1, 10)
+
+
+def test_cqrm_refuses_what_needs_more_memory_than_it_may_have():
+    needed = 36 * 25 * 2 * 4
+    with pytest.raises(hk.HocketError, match=f"would need {needed:,} bytes.* {needed - 1:,}"):
+        learn(meeting(), "cqrm", 10, most_memory=needed - 1)
+    assert learn(meeting(), "cqrm", 10, most_memory=needed)
+
+
+@pytest.mark.parametrize("counterfactual", [True, False])
+@pytest.mark.parametrize(
+    ("world", "steps"), [(meeting, 200_000), (gatehouse, 400_000), (lambda: small_rendezvous(), 400_000)]
+)
+def test_cqrm_learns_what_the_fewest_steps_are_worth(world, steps, counterfactual):
+    task = world()
+    fewest = fewest_steps(task)
+    settings = {"temperature": 10.0, "episode_steps": 60, "counterfactual": counterfactual}
+    (run,) = learn(task, "cqrm", steps, test_every=steps, test_episodes=5, **settings)
+    one, other = (agent.start for agent in task.agents.values())
+    start = hk.compile_task(task).team_initial
+    np.testing.assert_allclose(
+        run.policy.arrays["q"][one * task.grid.cells + other, :, start].max(), GAMMA ** (fewest - 1), atol=1e-3
+    )
+    assert set(run.curve("greedy")[1].tolist()) == {fewest}
+
+
+def small_rendezvous() -> hk.Task:
+    """Let two agents meet on 2 x 3 cells, without slips; their events may happen at once."""
+    return replace(hk.rendezvous(2, rows=2, columns=3), slip=0.0)
+
+
+# A task that does not split.
+
+
+def in_order() -> hk.Task:
+    """Let A1 press the left button and A2, which does not notice, the right one afterwards."""
+    return hk.Task(
+        "in order",
+        line(4, left=0, right=3),
+        {"A1": hk.Agent(2, ("first",)), "A2": hk.Agent(2, ("second",))},
+        {"first": at(A1="left"), "second": at(A2="right")},
+        hk.RewardMachine(initial="0", transitions={("0", "first"): "1", ("1", "second"): "2"}, final={"2"}),
+        slip=0.0,
+    )
+
+
+@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "optimal"])
+def test_a_task_that_does_not_split_is_refused_or_done_as_its_machine_says(learner):
+    task = in_order()
+    assert not task.decomposition.ok and fewest_steps(task) == 3
+    try:
+        taken = greedy_tests(task, learner, 5_000, episode_steps=50)
+    except hk.HocketError:
+        return
+    assert min(taken) >= 3
+
+
+# Hierarchical learning, by hand.
+
+
+def two_options() -> hk.Task:
+    """Put an agent in a corridor of four cells with options to go to cell 1, to its end, and, afterwards, back."""
+    options = (hk.Option("near"), hk.Option("end"), hk.Option("home", "arrive"))
+    return hk.Task(
+        "two options",
+        line(4, home=0, near=1, end=3),
+        {"A1": hk.Agent(0, ("arrive",), memory=("arrive",), options=options)},
+        {"arrive": at(A1="end")},
+        hk.RewardMachine(initial="0", transitions={("0", "arrive"): "1"}, final={"1"}),
+        slip=0.0,
+    )
+
+
+NEAR, END, HOME = range(3)
+SURE = 5.0  # so much better than nothing that softmax takes it
+
+
+def hierarchy(option: int, **changes) -> HilBlock:
+    """Make an agent that goes right under every option and prefers one of them."""
+    block = HilBlock(hk.compile_task(two_options()), HilSettings(**changes), [0])
+    block.low[0, 0, :, RIGHT, :] = SURE
+    block.meta[0, 0, 0, option] = SURE
+    block.meta[0, 0, 1] = [1, 2, 3]  # of the options after the end
+    return block
+
+
+def moved(old: float, towards: float) -> float:
+    """Take a step of learning at the rate of 0.8."""
+    return old + 0.8 * (towards - old)
+
+
+def test_an_option_learns_from_every_step_whether_it_is_chosen_or_not():
+    block = hierarchy(END)
+    block.train(0, 1)
+    low = block.low[0, 0]
+    np.testing.assert_allclose(low[0, RIGHT, END], moved(SURE, GAMMA * SURE), rtol=1e-6)
+    np.testing.assert_allclose(low[0, RIGHT, NEAR], moved(SURE, 1 + GAMMA * SURE), rtol=1e-6)
+    assert low[0, RIGHT, HOME] == SURE  # not available before the end
+    assert (low[1:, RIGHT] == SURE).all() and not low[:, [0, 2, 3, 4]].any()
+
+
+def test_in_the_textbook_form_an_option_ends_at_its_target():
+    block = hierarchy(END, bootstrap_past_end=False)
+    block.train(0, 1)
+    low = block.low[0, 0]
+    np.testing.assert_allclose(low[0, RIGHT, NEAR], moved(SURE, 1), rtol=1e-6)
+    np.testing.assert_allclose(low[0, RIGHT, END], moved(SURE, GAMMA * SURE), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bootstrap_past_end", [True, False])
+def test_an_option_that_completes_before_the_task_hands_on_the_best_that_follows(bootstrap_past_end):
+    block = hierarchy(NEAR, bootstrap_past_end=bootstrap_past_end)
+    before = block.meta.copy()
+    block.train(0, 1)
+    np.testing.assert_allclose(block.meta[0, 0, 0, NEAR], moved(SURE, GAMMA * SURE), rtol=1e-6)
+    before[0, 0, 0, NEAR] = block.meta[0, 0, 0, NEAR]
+    np.testing.assert_array_equal(block.meta, before)
+
+
+@pytest.mark.parametrize(
+    ("bootstrap_past_end", "worth"), [(True, GAMMA**3 + GAMMA**3 * 3), (False, GAMMA**3)], ids=["published", "textbook"]
+)
+def test_the_option_that_completes_the_task_earns_its_discounted_reward(bootstrap_past_end, worth):
+    """Three steps to the end: GAMMA ** 3 * 1, and as published the best option in the memory of the end on top."""
+    block = hierarchy(END, bootstrap_past_end=bootstrap_past_end)
+    block.train(0, 2)
+    assert block.meta[0, 0, 0, END] == SURE
+    block.train(2, 1)
+    np.testing.assert_allclose(block.meta[0, 0, 0, END], moved(SURE, worth), rtol=1e-6)
+    assert block.meta[0, 0, 1].tolist() == [1, 2, 3]
+    past = GAMMA * SURE if bootstrap_past_end else 0
+    np.testing.assert_allclose(block.low[0, 0, 2, RIGHT, END], moved(SURE, 1 + past), rtol=1e-6)
+    # After the end it is time to go home, too, and the option has learnt from that one step.
+    np.testing.assert_allclose(block.low[0, 0, 2, RIGHT, HOME], moved(SURE, GAMMA * SURE), rtol=1e-6)
+    assert block.teams[0].cell[0] == 3 and block.clocks[0, 0] == -1
+
+
+def test_an_option_is_chosen_again_where_the_last_one_ended():
+    """Near the start after one step; from there on the end is preferred, and two steps away."""
+    block = hierarchy(NEAR, bootstrap_past_end=False)
+    block.train(0, 1)
+    block.meta[0, 0, 0] = [0, SURE, 0]
+    block.train(1, 2)
+    np.testing.assert_allclose(block.meta[0, 0, 0, END], moved(SURE, GAMMA**2), rtol=1e-6)
+
+
+def test_an_option_learns_nothing_from_running_out_of_time():
+    block = hierarchy(END, episode_steps=2)
+    before = block.meta.copy()
+    block.train(0, 2)
+    np.testing.assert_array_equal(block.meta, before)
+    block.train(2, 1)  # another episode has begun
+    assert block.teams[0].cell[0] == 1 and block.options[0].age[0] == 1
+
+
+def test_an_option_that_is_not_available_is_never_chosen():
+    block = hierarchy(HOME, temperature=1.0)
+    for step in range(500):
+        block.train(step, 1)
+        assert block.options[0].current[0] != HOME or block.teams[0].memory[0] == 1
+    assert block.meta[0, 0, 0, HOME] == SURE
+
+
+def test_hierarchical_learning_needs_options():
+    with pytest.raises(hk.HocketError, match="every agent has options"):
+        train(gatehouse(), "hil", 1, 10)
+
+
+# What is refused, before anything is done.
+
+WRONG = [
+    ({"learning_rate": -0.1}, "learning_rate must be above 0 and at most 1, got -0.1"),
+    ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+    ({"learning_rate": 1.5}, "learning_rate must be above 0 and at most 1"),
+    ({"learning_rate": float("nan")}, "learning_rate must be a finite number"),
+    ({"learning_rate": True}, "learning_rate must be"),
+    ({"learning_rate": "0.5"}, "learning_rate must be"),
+    ({"learning_rate": None}, "learning_rate must be"),
+    ({"discount": -0.1}, "discount must be between 0 and 1"),
+    ({"discount": 1.1}, "discount must be between 0 and 1"),
+    ({"temperature": 0.0}, "temperature must be above 0"),
+    ({"temperature": float("inf")}, "temperature must be a finite number"),
+    ({"temperature": 1e-45}, "temperature must be"),  # its inverse is no 32-bit number
+    ({"episode_steps": 0}, "episode_steps must be at least 1"),
+    ({"episode_steps": 10.5}, "episode_steps must be"),
+    ({"episode_steps": 10**30}, "episode_steps must be"),
+    ({"test_every": 0}, "test_every must be at least 1"),
+    ({"test_every": 10.5}, "test_every must be"),
+    ({"test_every": False}, "test_every must be"),
+    ({"test_episodes": -1}, "test_episodes must be at least 0"),
+    ({"test_episodes": 1.5}, "test_episodes must be"),
+]
+WRONG_SCHEDULES = [
+    ({"learning_rate_decay": -1.0}, "learning_rate_decay must be at least 0"),
+    ({"temperature_decay": -1.0}, "temperature_decay must be at least 0"),
+]
+WRONG_DQPRM = [
+    ({"sync_probability": 0.0}, "sync_probability must be above 0 and at most 1, got 0.0"),
+    ({"sync_probability": 1.01}, "sync_probability must be above 0 and at most 1"),
+    ({"sync_probability": True}, "sync_probability must be"),
+    ({"sync_literal": 1}, "sync_literal must be true or false, got 1"),
+    ({"counterfactual": 0.0}, "counterfactual must be true or false"),
+    ({"counterfactual": "no"}, "counterfactual must be true or false"),
+]
+WRONG_OF = {
+    "dqprm": [*WRONG, *WRONG_SCHEDULES, *WRONG_DQPRM],
+    "cqrm": [({"counterfactual": 1}, "counterfactual must be true or false"), WRONG_SCHEDULES[0]],
+    "iql": [({"bootstrap_past_end": 1}, "bootstrap_past_end must be true or false"), WRONG_SCHEDULES[1]],
+    "hil": [({"bootstrap_past_end": 0}, "bootstrap_past_end must be true or false"), WRONG[0]],
+    "optimal": [({"tolerance": 0.0}, "tolerance must be above 0"), WRONG_DQPRM[0], WRONG_DQPRM[1]],
+}
+CASES = [(learner, changes, message) for learner, rows in WRONG_OF.items() for changes, message in rows]
+
+
+def assert_refused(message: str, *args, **kwargs) -> None:
+    """Require that training says what is wrong before it does anything."""
+    told = []
+    with pytest.raises(hk.HocketError, match=message):
+        train(meeting(), *args, progress=told.append, **kwargs)
+    assert told == []
+
+
+@pytest.mark.parametrize(("learner", "changes", "message"), CASES)
+def test_a_setting_that_makes_no_sense_is_refused_before_training(learner, changes, message):
+    assert_refused(message, learner, 1, 10, changes=changes)
+
+
+@pytest.mark.parametrize(("learner", "changes", "message"), CASES)
+def test_settings_that_make_no_sense_cannot_be_made(learner, changes, message):
+    with pytest.raises(hk.HocketError, match=message):
+        LEARNERS[learner].settings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "steps", "message"),
+    [
+        (0, 10, "seeds must be at least one"),
+        (-1, 10, "seeds must be at least one"),
+        ([], 10, "seeds must be at least one"),
+        ([0, -1], 10, "seeds must be"),
+        ([0.5], 10, "seeds must be"),
+        (True, 10, "seeds must be"),
+        ([True], 10, "seeds must be"),
+        (2.5, 10, "seeds must be"),
+        ("3", 10, "seeds must be"),
+        ([2**64], 10, "seeds must be"),
+        (1, 0, "steps must be at least 1, got 0"),
+        (1, -5, "steps must be at least 1"),
+        (1, True, "steps must be"),
+        (1, 10.0, "steps must be"),
+    ],
+)
+def test_seeds_and_steps_that_make_no_sense_are_refused_before_training(seeds, steps, message):
+    assert_refused(message, "dqprm", seeds, steps)
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest_known_one():
+    message = r"dqprm has no setting 'learning_rat' \(did you mean 'learning_rate'\?\)"
+    assert_refused(message, "dqprm", changes={"learning_rat": 0.5})
+    assert_refused("hil has no setting 'sync_probability'", "hil", changes={"sync_probability": 0.5})
+
+
+def test_an_unknown_learner_is_refused_with_the_nearest_known_one():
+    assert_refused(r"learner 'dqrpm' does not exist \(did you mean 'dqprm'\?\)", "dqrpm")
+
+
+def test_settings_of_another_learner_are_refused():
+    assert_refused("dqprm takes DqprmSettings, got HilSettings", "dqprm", settings=HilSettings())
+
+
+def test_settings_may_be_given_and_changed():
+    (run,) = train(corridor(2), "dqprm", 1, 10, DqprmSettings(discount=0.5), changes={"temperature": 1.0})
+    assert run.settings == DqprmSettings(discount=0.5, temperature=1.0)
+    assert run.policy.settings["discount"] == 0.5 and run.policy.settings["temperature"] == 1.0
+
+
+@pytest.mark.parametrize("kind", [Settings, ScheduledSettings, *(own.settings for own in LEARNERS.values())])
+def test_the_defaults_are_those_of_the_paper(kind):
+    settings = kind()
+    common = (settings.discount, settings.learning_rate, settings.temperature, settings.episode_steps)
+    assert common == (0.9, 0.8, 0.02, 1_000) and settings.test_every == 1_000
+    if isinstance(settings, DqprmSettings | OptimalSettings):
+        assert settings.sync_probability == 0.3 and settings.sync_literal is False
+    if isinstance(settings, DqprmSettings | CqrmSettings):
+        assert settings.counterfactual is True
+    if isinstance(settings, IqlSettings | HilSettings):
+        assert settings.bootstrap_past_end is True
+
+
+# Policies in files.
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    (run,) = learn(meeting(), "dqprm", 300, [5])
+    return run.policy
+
+
+@pytest.fixture
+def stored(policy, tmp_path) -> Path:
+    path = tmp_path / "policy.npz"
+    policy.save(path)
+    return path
+
+
+def assert_equal_policies(one: Policy, other: Policy) -> None:
+    assert replace(one, arrays={}) == replace(other, arrays={})
+    assert one.arrays.keys() == other.arrays.keys()
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(array, other.arrays[name], strict=True)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_policy_is_read_as_it_was_written(learner, tmp_path):
+    task = meeting()
+    (run,) = learn(task, learner, 200, [2**40], episode_steps=30)
+    run.policy.save(tmp_path / "policy.npz")
+    found = load_policy(tmp_path / "policy.npz", digest(task))
+    assert_equal_policies(found, run.policy)
+    assert (found.task, found.learner, found.seed) == ("meeting", learner, 2**40)
+    assert found.settings["episode_steps"] == 30
+
+
+def test_the_policy_of_another_task_is_refused(stored):
+    for other in (gatehouse(), meeting(slip=0.1), replace(meeting(), grid=line(6, centre=2))):
+        with pytest.raises(hk.HocketError, match=r"belongs to another task \(meeting, or another version of it\)"):
+            load_policy(stored, digest(other))
+
+
+def test_a_task_that_is_only_called_something_else_keeps_its_policies(stored, policy):
+    renamed = replace(meeting(), name="encounter", description="Two agents meet.")
+    assert_equal_policies(load_policy(stored, digest(renamed)), policy)
+
+
+def test_a_policy_that_is_cut_off_anywhere_is_refused(stored):
+    whole = stored.read_bytes()
+    for length in range(len(whole)):
+        stored.write_bytes(whole[:length])
+        with pytest.raises(hk.HocketError):
+            load_policy(stored)
+
+
+def test_a_policy_with_any_byte_changed_is_refused_or_the_same(stored, policy):
+    whole = stored.read_bytes()
+    refused = 0
+    for position in range(len(whole)):
+        for flip in (0x01, 0x41):
+            changed = bytearray(whole)
+            changed[position] ^= flip
+            stored.write_bytes(changed)
+            try:
+                found = load_policy(stored)
+            except hk.HocketError:
+                refused += 1
+            else:
+                assert_equal_policies(found, policy)
+    assert refused > len(whole)
+
+
+ABOUT = {"task": "t", "digest": "d", "learner": "dqprm", "seed": 0, "settings": {}}
+
+
+def as_text(document: object) -> np.ndarray:
+    return np.frombuffer(json.dumps(document).encode(), np.uint8)
+
+
+def as_npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def header_only(shape: tuple[int, ...]) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    return buffer.getvalue()
+
+
+FOREIGN = {
+    "nothing in it": {},
+    "no description": {"q.npy": as_npy(np.zeros(3, np.float32))},
+    "a description that is no text": {"about.npy": as_npy(np.zeros(3)), "q.npy": as_npy(np.zeros(3))},
+    "a description that is no array": {"about.npy": b"hello"},
+    "a description without its keys": {"about.npy": as_npy(as_text({}))},
+    "a description that is a list": {"about.npy": as_npy(as_text([1]))},
+    "a description that is nested too deeply": {"about.npy": as_npy(np.frombuffer(b"[" * 200_000, np.uint8))},
+    "a description of other types": {"about.npy": as_npy(as_text({**ABOUT, "task": 5, "seed": "x", "settings": 3}))},
+    "values that are no array": {"about.npy": as_npy(as_text(ABOUT)), "q.npy": b"hello"},
+    "values that are texts": {"about.npy": as_npy(as_text(ABOUT)), "q.npy": as_npy(np.array(["a"]))},
+    "values larger than the file": {"about.npy": as_npy(as_text(ABOUT)), "q.npy": header_only((10**13,))},
+}
+
+
+@pytest.mark.parametrize("entries", FOREIGN.values(), ids=FOREIGN)
+def test_an_archive_that_is_no_policy_is_refused(entries, tmp_path):
+    path = tmp_path / "policy.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    with pytest.raises(hk.HocketError, match=r"policy\.npz: is not a policy"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", as_npy(np.zeros(3)), b"PK\x03\x04" + bytes(100)])
+def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
+    path = tmp_path / "policy.npz"
+    path.write_bytes(content)
+    with pytest.raises(hk.HocketError, match=r"policy\.npz: is not a policy"):
+        load_policy(path)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path):
+    for path in (tmp_path / "missing.npz", tmp_path):
+        with pytest.raises(hk.HocketError, match=rf"{path.name}: cannot be read"):
+            load_policy(path)
+
+
+class Trap:
+    """Leaves a trace when it is unpickled."""
+
+    sprung = False
+
+    def __reduce__(self):
+        return setattr, (Trap, "sprung", True)
+
+
+@pytest.mark.parametrize("name", ["about", "q"])
+def test_a_policy_is_never_unpickled(name, tmp_path):
+    arrays = {"about": as_text(ABOUT), "q": np.zeros(3, np.float32)} | {name: np.array([Trap()], dtype=object)}
+    np.savez(tmp_path / "policy.npz", **arrays)
+    with pytest.raises(hk.HocketError, match="is not a policy"):
+        load_policy(tmp_path / "policy.npz")
+    assert not Trap.sprung
+    np.load(tmp_path / "policy.npz", allow_pickle=True)[name]
+    assert Trap.sprung  # what was in the file would have worked
+    Trap.sprung = False
+
+
+# How good they are.
+
+
+@pytest.mark.parametrize(("name", "most"), [("buttons", 45), ("rendezvous-2", 35)])
+def test_dqprm_is_good_after_thirty_thousand_steps(name, most):
+    for run in learn(hk.load_task(name), "dqprm", 30_000, range(3)):
+        last = [trial for trial in run.trials if trial.policy == "softmax"][-10:]
+        assert np.median([trial.test_steps for trial in last]) < most
+        assert all(trial.success for trial in last)
+
+
+@pytest.mark.parametrize(("name", "fewest"), [("buttons", 17), ("rendezvous-2", 17), ("rendezvous-10", 22)])
+def test_optimal_local_policies_make_the_team_as_fast_as_can_be(name, fewest):
+    """A slip costs a step or more now and then; without slips nothing is lost."""
+    taken = greedy_tests(hk.load_task(name), "optimal", 1, range(20))
+    assert min(taken) == fewest
+    if name != "rendezvous-10":
+        assert np.median(taken) == fewest
+    assert set(greedy_tests(replace(hk.load_task(name), slip=0.0), "optimal", 1)) == {fewest}
+
+
+def test_what_is_learnt_comes_close_to_the_optimal_values():
+    task = hk.load_task("rendezvous-2")
+    block = DqprmBlock(hk.compile_task(task), DqprmSettings(learning_rate_decay=1e-4), [0])
+    block.train(0, 400_000)
+    start, initial = task.agents["A1"].start, 0
+    true = values(task, "optimal")[start, :, initial].max()
+    np.testing.assert_allclose(block.q[0, 0, start, :, initial].max(), true, rtol=0.1)
