@@ -131,7 +131,11 @@ def _random_part(
             if (state, event) not in transitions and rng.random() < 0.5:
                 add(state, event, rng.choice(states))
     return hk.RewardMachine(
-        initial="0", transitions=transitions, final={states[-1]}, states=states, events=rng.sample(known, len(known))
+        initial="0",
+        transitions=transitions,
+        final={states[-1]},
+        states=rng.sample(states, len(states)),
+        events=rng.sample(known, len(known)),
     )
 
 

