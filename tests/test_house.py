@@ -38,7 +38,7 @@ LAYERS = (
     ("pages",),
     ("drawing",),
     ("world",),
-    ("shapes", "commands.palette"),
+    ("shapes", "palette"),
     ("task",),
     ("landmarks",),
     ("picture",),

@@ -357,7 +357,7 @@ def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_jo
 
 
 def test_what_is_sound_of_a_composition_is_sound_where_its_states_are_listed():
-    """Each class of a projection stands for one state of the agent's part, so it allows no event that the part does not.
+    """A class of a projection stands for one state of the part, so it allows no event that the part does not.
 
     The converse fails where a part has states that the team never lets it enter.
     """

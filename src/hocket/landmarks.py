@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hocket.commands.palette import choose_colors, choose_letters
+from hocket.palette import choose_colors, choose_letters
 from hocket.task import Task
 from hocket.world import Grid
 

@@ -9,12 +9,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from hocket.commands.palette import FLOOR, WALL
 from hocket.composition import Composition
 from hocket.drawing import INK, TITLE_SIZE, Mark, Panel, box, draw_machines, literal, measure, moved
 from hocket.landmarks import Place, Start, count_named, find_places, find_starts, listed
 from hocket.machine import RewardMachine
 from hocket.pages import Frame, Pair
+from hocket.palette import FLOOR, WALL
 from hocket.shapes import Rectangle, dot, filled, hatching, label, lines, parts, rectangles, words
 from hocket.task import Task
 from hocket.world import Grid

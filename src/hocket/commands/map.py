@@ -10,7 +10,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from hocket.commands.palette import (
+from hocket.gates import closed_cells
+from hocket.palette import (
     AGENT_COLORS,
     DOT,
     FLOOR,
@@ -21,7 +22,6 @@ from hocket.commands.palette import (
     choose_colors,
     choose_letters,
 )
-from hocket.gates import closed_cells
 from hocket.task import Task
 from hocket.world import Grid
 
