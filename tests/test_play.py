@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import hocket as hk
-from hocket import cli
+from hocket import cli, palette
 from hocket.catalogue import built_in_tasks
-from hocket.commands import palette
 from hocket.commands.game import Game, draw_frame
 from hocket.commands.map import TaskMap, View, Window, clip, print_map, start_view
 from hocket.commands.play import Keyboard

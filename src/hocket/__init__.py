@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hocket.learners.training import LEARNERS, train
     from hocket.machine import RewardMachine
     from hocket.notation import load_machine, save_machine
+    from hocket.picture import draw_task
     from hocket.runs import load_policies, save_runs
     from hocket.tables import Tables, compile_task
     from hocket.task import Agent, Condition, Option, Task
@@ -67,6 +68,7 @@ __all__ = [
     "decompose",
     "distinguish",
     "draw_machines",
+    "draw_task",
     "evaluate",
     "load_machine",
     "load_policies",
@@ -101,6 +103,7 @@ _HOME = {
         "learners.policies": ("Policy", "Run", "load_policy"),
         "learners.training": ("LEARNERS", "train"),
         "machine": ("RewardMachine",),
+        "picture": ("draw_task",),
         "notation": ("load_machine", "save_machine"),
         "runs": ("load_policies", "save_runs"),
         "tables": ("Tables", "compile_task"),

@@ -19,7 +19,7 @@ from hocket.task import Agent, Condition, Option, Task
 from hocket.taskfile import read_task
 from hocket.world import Grid
 
-MOST_AGENTS = 100_000  # in a family
+MOST_AGENTS = 5_000  # in a family
 
 # The paper's rendezvous: (row, column) of each agent's start and goal.
 RENDEZVOUS_ENDS = (

@@ -201,9 +201,7 @@ def check_control(
             if agent not in everyone:
                 hint = known_names(str(agent), everyone)
                 raise AssignmentError(f"control of {event!r}: agent {agent!r} does not exist ({hint})")
-    return {
-        event: Names(agent for agent in everyone if agent in given[event]) for event in machine.events if event in given
-    }
+    return {event: Names(sorted(given[event], key=everyone.index)) for event in machine.events if event in given}
 
 
 def _views_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[str, View]:

@@ -100,6 +100,10 @@ class TeamEpisode:
     def _check_members(self) -> None:
         if not self.strict:
             return
+        team = self.task.machine
+        final = team.is_final(self.team_state) if isinstance(team, Composition) else self.team_state in team.final  # type: ignore[arg-type]
+        if self.done != final:
+            raise InvariantError(f"step {self.time}: the agents and the team disagree on whether the task is done")
         for index, (name, state) in enumerate(self.states.items()):
             machine, team, team_state = self.task.machines[name], self.task.machine, self.team_state
             if machine is team:

@@ -80,7 +80,7 @@ def _explore(tables: Tables, index: int) -> tuple[Bools, Bools]:
     cells it can arrive while in each of them: [machine states], [machine states, cells].
     """
     states, cells = int(tables.states[index]), tables.event.shape[2]
-    can_wait = np.append((tables.is_shared & tables.has_partner)[index], False)  # the last one is for no event
+    can_wait = np.append(tables.is_shared[index] & tables.has_partner[index], False)  # the last one is for no event
     arrived = np.zeros((states, cells), np.bool_)
     been = np.zeros((states, cells), np.bool_)
     been[tables.initial[index], tables.start[index]] = True

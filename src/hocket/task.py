@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -79,7 +80,7 @@ class Task:
 
     def __post_init__(self) -> None:
         check_name(self.name, "a task")
-        if not self.description.replace("\n", "").isprintable():
+        if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in self.description.replace("\n", "")):
             raise TaskError("must have no control characters", key="description")
         if not 0 <= self.slip <= 1:
             raise TaskError(f"must be a probability, got {self.slip!r}", key="slip")
