@@ -1,6 +1,7 @@
 """Kernels, held against plain Python: random numbers, the choice of actions, the team world, and learning alone."""
 
 import math
+from dataclasses import replace
 from itertools import accumulate, product
 from random import Random
 
@@ -286,11 +287,13 @@ def test_compiled_episodes_of_policies_with_memory_are_those_of_plain_python():
 
 
 def test_a_policy_with_memory_is_asked_what_to_do_in_that_memory():
-    """After the button is pressed, and only then, A1 is told to go on."""
+    """After the button is pressed, and only then, A1 is told to go on; its machine numbers its states otherwise."""
     task = gatehouse()
-    q = np.zeros((2, 5, 5, 2), f32)
-    q[0, :, ACTIONS.index("stay"), 0] = 1
-    q[0, :, ACTIONS.index("right"), 1] = 1
+    agents = {name: replace(agent, memory=("goal", "press")) for name, agent in task.agents.items()}
+    task = replace(task, agents=agents)
+    q = np.zeros((2, 5, 5, 4), f32)
+    q[0, :, ACTIONS.index("stay"), :] = 1
+    q[0, :, ACTIONS.index("right"), 0b10] = 2
     q[1, :, ACTIONS.index("left"), :] = 1
     taken, record, team = rollout(task, q, BY_MEMORY, 0, 0, 20, greedy=True)
     assert record.cell[:taken, 0].tolist() == [0, 0, 0, 0, 1, 2, 3, 4]

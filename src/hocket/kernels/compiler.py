@@ -19,4 +19,4 @@ def kernel(function: Function) -> Function:
 
 def inlined(function: Function) -> Function:
     """Compile a function that only kernels call; it becomes part of them."""
-    return cast(Function, njit(inline="always", **LEAN)(function))
+    return cast(Function, njit(forceinline=True, **LEAN)(function))
