@@ -153,3 +153,12 @@ def test_a_run_folder_holds_what_was_run_and_can_be_evaluated_again(tmp_path, tr
     rows = (tmp_path / "runs" / "curves.csv").read_text().splitlines()
     assert rows[0] == "task,learner,seed,step,policy,test_steps,success"
     assert len(rows) == 1 + 2 * 20
+
+
+def test_arrays_that_do_not_fit_the_task_are_refused(trained):
+    task, runs = trained
+    wrong = hk.Policy(
+        task.name, digest(task), "dqprm", 0, runs[0].policy.settings, {"q": np.zeros((1, 1, 1, 1), np.float32)}
+    )
+    with pytest.raises(hk.HocketError, match="other names or shapes"):
+        hk.evaluate(task, wrong, 3)

@@ -1,8 +1,13 @@
 """Kernels, held against plain Python: random numbers, the choice of actions, the team world, and learning alone."""
 
 import math
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import accumulate, product
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -584,3 +589,41 @@ def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_
     q = learn_at_once(task, settings, 9, 800)
     assert q.any(axis=(1, 2, 3)).all()
     np.testing.assert_array_equal(block.q[1], q, strict=True)
+
+
+# What is kept on disk.
+
+PROBE = """
+import numpy as np
+from hocket.kernels.compiler import kernel
+from hocket.kernels.primitives import exponential
+
+@kernel
+def probe(x):
+    return exponential(x)
+
+print(float(probe(np.float32(-80))))
+"""
+CHANGE = """
+
+@inlined
+def exponential(x: np.float32) -> np.float32:
+    return UNIT
+"""
+
+
+def test_kernels_are_compiled_anew_when_what_they_use_has_changed(tmp_path):
+    package = tmp_path / "hocket"
+    shutil.copytree(Path(hk.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "kernels" / "probe.py").write_text(PROBE, encoding="utf-8")
+
+    def probe() -> float:
+        command = [sys.executable, "-m", "hocket.kernels.probe"]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        return float(done.stdout)
+
+    assert probe() < 1e-30
+    with (package / "kernels" / "primitives.py").open("a", encoding="utf-8") as file:
+        file.write(CHANGE)
+    assert probe() == 1.0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learners.players import PLAYERS, play_many
+from hocket.learners.players import PLAYERS, check_arrays, play_many
 from hocket.learners.policies import Policy, Run
 from hocket.tables import Tables, compile_task
 from hocket.task import Task
@@ -88,6 +88,9 @@ def evaluate(
 def _evaluate(
     task: Task, tables: Tables, policy: Policy, episodes: int, greedy: bool, seed: int, threads: int | None
 ) -> Evaluation:
+    check_arrays(policy.learner, policy.arrays, tables)
+    if not {"episode_steps", "temperature"} <= policy.settings.keys():
+        raise SettingsError("this policy does not say how it was trained")
     most_steps = int(policy.settings["episode_steps"])
     steps = np.zeros(episodes, np.int64)
     finish = np.zeros((episodes, len(task.agents)), np.int32)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hocket.draws import CHANCE_BITS, TEAM
 from hocket.kernels.compiler import inlined, kernel
-from hocket.kernels.primitives import Floats, exponential, first_number, second_number, stream_key, sync_draw
+from hocket.kernels.primitives import Floats, first_number, second_number, stream_key, sync_draw, weight_of
 from hocket.kernels.team import (
     Bools,
     Ints,
@@ -71,23 +71,16 @@ def choose_option(
     total = NOTHING
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory):
-            total += _weight(meta[agent, memory, option], best, beta, greedy)
+            total += weight_of(meta[agent, memory, option], best, beta, greedy)
     mark = np.float32(sync_draw(drawn)) * CHANCE_UNIT * total
     chosen, sum_so_far = -1, NOTHING
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory):
-            weight = _weight(meta[agent, memory, option], best, beta, greedy)
+            weight = weight_of(meta[agent, memory, option], best, beta, greedy)
             if weight > NOTHING and (chosen < 0 or mark >= sum_so_far):
                 chosen = option
             sum_so_far += weight
     return chosen
-
-
-@inlined
-def _weight(value: np.float32, best: np.float32, beta: np.float32, greedy: bool) -> np.float32:
-    if greedy:
-        return UNIT if value == best else NOTHING
-    return exponential(beta * (value - best))
 
 
 @inlined

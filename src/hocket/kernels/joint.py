@@ -14,11 +14,11 @@ from hocket.kernels.primitives import (
     ACTION_UNIT,
     Floats,
     Index,
-    exponential,
     first_number,
     second_number,
     slip_outcome,
     stream_key,
+    weight_of,
 )
 from hocket.kernels.team import Bools, Ints, Recording, Shorts
 
@@ -61,22 +61,15 @@ def joint_action(q: Floats, cells: Index, state: Index, beta: np.float32, greedy
         best = max(best, q[cells, action, state])
     total = NOTHING
     for action in range(ACTIONS * ACTIONS):
-        total += _weight(q[cells, action, state], best, beta, greedy)
+        total += weight_of(q[cells, action, state], best, beta, greedy)
     mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * total
     chosen, sum_so_far = 0, NOTHING
     for action in range(ACTIONS * ACTIONS):
-        weight = _weight(q[cells, action, state], best, beta, greedy)
+        weight = weight_of(q[cells, action, state], best, beta, greedy)
         if weight > NOTHING and mark >= sum_so_far:
             chosen = action
         sum_so_far += weight
     return chosen
-
-
-@inlined
-def _weight(value: np.float32, best: np.float32, beta: np.float32, greedy: bool) -> np.float32:
-    if greedy:
-        return UNIT if value == best else NOTHING
-    return exponential(beta * (value - best))
 
 
 @inlined

@@ -27,7 +27,7 @@ POWERS = (2.0 ** -np.arange(128)).astype(np.float32)
 LOG2_E = np.float32(math.log2(math.e))
 LEAST = np.float32(-126)
 C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 7))
-UNIT, HALF = np.float32(1), np.float32(0.5)
+NOTHING, HALF, UNIT = np.float32(0), np.float32(0.5), np.float32(1)
 
 
 @inlined
@@ -97,6 +97,14 @@ def greedy_action(
     n4 = n3 + int(q4 == best)
     mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * np.float32(n4)
     return int(mark >= n0) + int(mark >= n1) + int(mark >= n2) + int(mark >= n3)
+
+
+@inlined
+def weight_of(value: np.float32, best: np.float32, beta: np.float32, greedy: bool) -> np.float32:
+    """Weigh a choice by its value: exp(beta * value), or only the best where the choice is greedy."""
+    if greedy:
+        return UNIT if value == best else NOTHING
+    return exponential(beta * (value - best))
 
 
 @inlined

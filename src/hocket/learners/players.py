@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.draws import threshold
-from hocket.errors import SettingsError
+from hocket.errors import SettingsError, known_names
 from hocket.kernels import hierarchical, joint, team
 from hocket.kernels.team import BY_MACHINE, BY_MEMORY, Recording
 from hocket.learners.world import recording, team_state, team_tables
 from hocket.tables import Tables
+from hocket.world import ACTIONS
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
@@ -110,6 +111,23 @@ PLAYERS: dict[str, Callable[[Tables, float, int], Player]] = {
     "hil": OptionPlayer,
     "cqrm": JointPlayer,
 }
+
+
+def check_arrays(learner: str, arrays: Arrays, tables: Tables) -> None:
+    """Require arrays of the names and shapes that a learner's policies have on a task."""
+    agents, states, cells = tables.event.shape
+    memories, options, actions = int(tables.memories.max()), tables.option_bit.shape[1], len(ACTIONS)
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {
+        "dqprm": {"q": (agents, cells, actions, states)},
+        "optimal": {"q": (agents, cells, actions, states)},
+        "iql": {"q": (agents, cells, actions, memories)},
+        "hil": {"meta": (agents, memories, options), "low": (agents, cells, actions, options)},
+        "cqrm": {"q": (cells**2, actions**2, len(tables.team_final))},
+    }
+    if learner not in shapes:
+        raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, shapes)})")
+    if {name: array.shape for name, array in arrays.items()} != shapes[learner]:
+        raise SettingsError(f"this is not what {learner} learns on this task: its arrays have other names or shapes")
 
 
 def play_many(

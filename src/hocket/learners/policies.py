@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,24 +47,35 @@ def load_policy(path: str | Path, digest: str | None = None) -> Policy:
     """Read a policy; with a task's digest, refuse one that belongs to another task."""
     path = Path(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > LARGEST_POLICY:
-                raise FormatError("is too large to be a policy", path=path)
-        with np.load(path, allow_pickle=False) as stored:
-            about = json.loads(stored["about"].tobytes())
-            arrays = {name: stored[name] for name in stored.files if name != "about"}
-        policy = Policy(
-            about["task"], about["digest"], about["learner"], about["seed"], about["settings"], arrays
-        )  # fmt: skip
+        policy = _read(path)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
-    except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        if isinstance(error, FormatError):
-            raise
+    except NOT_A_POLICY:
         raise FormatError("is not a policy that hocket has written", path=path) from None
     if digest is not None and policy.digest != digest:
         raise FormatError(f"belongs to another task ({policy.task}, or another version of it)", path=path)
     return policy
+
+
+NOT_A_POLICY = (
+    ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError, NotImplementedError, EOFError,
+    zipfile.BadZipFile, zlib.error, RuntimeError,
+)  # fmt: skip  # what reading damaged or foreign archives raises
+
+
+def _read(path: Path) -> Policy:
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > LARGEST_POLICY:
+            raise ValueError
+    with np.load(path, allow_pickle=False) as stored:
+        about = json.loads(stored["about"].tobytes())
+        arrays = {name: stored[name] for name in stored.files if name != "about"}
+    kinds = {"task": str, "digest": str, "learner": str, "seed": int, "settings": dict}
+    if any(type(about[key]) is not kind for key, kind in kinds.items()):
+        raise TypeError
+    if not arrays or any(array.dtype != np.float32 for array in arrays.values()):
+        raise TypeError
+    return Policy(about["task"], about["digest"], about["learner"], about["seed"], about["settings"], arrays)
 
 
 class Trial(NamedTuple):

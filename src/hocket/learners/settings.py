@@ -7,6 +7,21 @@ from dataclasses import dataclass, fields
 
 from hocket.errors import SettingsError
 
+COLDEST = 1e-6  # temperature
+FASTEST = 1e6  # decay
+LARGEST = 10**15  # whole number
+
+
+def _check_kind(name: str, value: object, kind: type) -> None:
+    """Require a truth value, a whole number or a number, as the default is one."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is bool and not isinstance(value, bool):
+        raise SettingsError(f"{name} must be true or false, got {value!r}")
+    if kind is int and (not is_number or not isinstance(value, int) or abs(value) > LARGEST):
+        raise SettingsError(f"{name} must be a whole number of ordinary size, got {value!r}")
+    if kind is float and (not is_number or not isinstance(value, int | float) or not math.isfinite(value)):
+        raise SettingsError(f"{name} must be a finite number, got {value!r}")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -21,12 +36,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, float | int) and not isinstance(value, bool) and not math.isfinite(value):
-                raise SettingsError(f"{field.name} must be a finite number, got {value!r}")
+            _check_kind(field.name, getattr(self, field.name), type(field.default))
         self._require(0 <= self.discount <= 1, "discount", "between 0 and 1")
         self._require(0 < self.learning_rate <= 1, "learning_rate", "above 0 and at most 1")
         self._require(self.temperature > 0, "temperature", "above 0")
+        self._require(self.temperature >= COLDEST, "temperature", f"at least {COLDEST}")
         self._require(self.episode_steps >= 1, "episode_steps", "at least 1")
         self._require(self.test_every >= 1, "test_every", "at least 1")
         self._require(self.test_episodes >= 0, "test_episodes", "at least 0")
@@ -47,6 +61,8 @@ class ScheduledSettings(Settings):
         super().__post_init__()
         self._require(self.learning_rate_decay >= 0, "learning_rate_decay", "at least 0")
         self._require(self.temperature_decay >= 0, "temperature_decay", "at least 0")
+        self._require(self.learning_rate_decay <= FASTEST, "learning_rate_decay", f"at most {FASTEST}")
+        self._require(self.temperature_decay <= FASTEST, "temperature_decay", f"at most {FASTEST}")
 
 
 @dataclass(frozen=True)

@@ -69,11 +69,11 @@ def train(
     if learner not in LEARNERS:
         raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
     chosen = make_settings(learner, settings, changes or {})
-    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    if not numbers or any(not isinstance(seed, int) or seed < 0 for seed in numbers):
-        raise SettingsError(f"seeds must be at least one number of at least 0, got {seeds!r}")
+    numbers = _check_seeds(seeds)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise SettingsError(f"steps must be at least 1, got {steps!r}")
+    if not task.is_alone and not task.decomposition.ok:
+        raise SettingsError(f"{task.name} does not split among its agents, so their parts would not make the whole")
     tables, mark = compile_task(task), digest(task)
     workers = max(1, threads or os.cpu_count() or 1)
     size = max(1, min(LARGEST_BLOCK, -(-len(numbers) // workers)))
@@ -89,6 +89,16 @@ def train(
         return [run for runs in pool.map(work, blocks) for run in runs]
 
 
+def _check_seeds(seeds: object) -> list[int]:
+    """List the seeds: as many as a number says, or those that are given."""
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        seeds = range(seeds)
+    numbers = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else []
+    if not numbers or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in numbers):
+        raise SettingsError(f"seeds must be at least one whole number of at least 0, got {seeds!r:.60}")
+    return numbers
+
+
 def make_settings(learner: str, settings: Settings | None, changes: Mapping[str, float | int | bool]) -> Settings:
     """Complete a learner's settings, refusing those that it does not have."""
     kind = LEARNERS[learner].settings
@@ -96,13 +106,9 @@ def make_settings(learner: str, settings: Settings | None, changes: Mapping[str,
     if not isinstance(base, kind):
         raise SettingsError(f"{learner} takes {kind.__name__}, got {type(base).__name__}")
     known = {field.name: field for field in fields(kind)}
-    for name, value in changes.items():
+    for name in changes:
         if name not in known:
             raise SettingsError(f"{learner} has no setting {name!r} ({known_names(name, known)})")
-        if isinstance(getattr(base, name), bool) != isinstance(value, bool):
-            raise SettingsError(
-                f"{name} must be {'true or false' if not isinstance(value, bool) else 'a number'}, got {value!r}"
-            )
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
