@@ -162,3 +162,12 @@ def test_arrays_that_do_not_fit_the_task_are_refused(trained):
     )
     with pytest.raises(hk.HocketError, match="other names or shapes"):
         hk.evaluate(task, wrong, 3)
+
+
+def test_a_test_episode_tells_when_each_agent_was_done_and_each_event_happened(trained):
+    task, runs = trained
+    last = [trial for trial in runs[0].trials if trial.success][-1]
+    times = dict(zip(task.events, last.event_time, strict=True))
+    assert last.finish == (times["g1"], times["g2"])
+    assert max(times["r1"], times["r2"]) < times["r"] < min(last.finish)
+    assert last.test_steps == max(last.finish)

@@ -23,6 +23,7 @@ class Player(Protocol):
     """Plays test episodes; each thread needs its own."""
 
     finish: NDArray[np.int64]  # [N] when each agent was first done in the last episode, in steps; -1: never
+    event_time: NDArray[np.int64]  # [E] when each event first happened in it, likewise; empty where nobody keeps it
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         """Play episode `number` of a seed; return its steps, or -1 where the task was not done."""
@@ -34,7 +35,7 @@ class ValuePlayer:
     def __init__(self, tables: Tables, temperature: float, episode_steps: int, looks_at: int) -> None:
         self.world, self.room = team_tables(tables), team_state(tables)
         self.beta, self.episode_steps, self.looks_at = np.float32(1 / temperature), episode_steps, looks_at
-        self.finish = self.room.finish
+        self.finish, self.event_time = self.room.finish, self.room.event_time
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         return team.play_episode(
@@ -49,7 +50,7 @@ class OptionPlayer:
     def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
         self.world, self.room, self.options = team_tables(tables), team_state(tables), option_state(tables)
         self.beta, self.episode_steps = np.float32(1 / temperature), episode_steps
-        self.finish = self.room.finish
+        self.finish, self.event_time = self.room.finish, self.room.event_time
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         return hierarchical.play_hierarchically(
@@ -64,7 +65,7 @@ class JointPlayer:
     def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
         self.world = joint_tables(tables)
         self.beta, self.episode_steps = np.float32(1 / temperature), episode_steps
-        self.finish = np.zeros(2, np.int64)
+        self.finish, self.event_time = np.zeros(2, np.int64), np.zeros(0, np.int64)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         return joint.play_jointly(

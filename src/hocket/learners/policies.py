@@ -85,6 +85,8 @@ class Trial(NamedTuple):
     policy: str  # softmax or greedy
     test_steps: int  # at most what the settings allow; that many where it failed
     success: bool
+    finish: tuple[int, ...] = ()  # when each agent's own part was first done, in steps; -1: never
+    event_time: tuple[int, ...] = ()  # when each event of the task first happened, likewise; cqrm does not keep it
 
 
 @dataclass(frozen=True)

@@ -160,5 +160,7 @@ def _test(player: Player, arrays: Arrays, seed: int, done: int, settings: Settin
     for kind, greedy in (("softmax", False), ("greedy", True)):
         for number in range(first, first + settings.test_episodes):
             taken = player.play(arrays, seed, number, greedy, nothing)
-            trials.append(Trial(done, kind, settings.episode_steps if taken < 0 else taken, taken >= 0))
+            counted = settings.episode_steps if taken < 0 else taken
+            own = (tuple(player.finish.tolist()), tuple(player.event_time.tolist()))
+            trials.append(Trial(done, kind, counted, taken >= 0, *own))
     return trials
