@@ -25,6 +25,7 @@ LAYERS = (
     ("kernels.primitives",),
     ("kernels.lanes", "kernels.team"),
     ("kernels.hierarchical", "kernels.independent", "kernels.joint"),
+    ("names",),
     ("machine",),
     ("algebra",),
     ("composition",),

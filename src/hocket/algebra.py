@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from hocket.errors import MachineError, known_names
 from hocket.graphs import Flags, Ints, congruence, ranges
-from hocket.machine import Names, Origin, RewardMachine, make_distinct
+from hocket.machine import Origin, RewardMachine
+from hocket.names import Names, make_distinct
 
 LONGEST_CLASS_NAME = 24  # characters
 

@@ -17,7 +17,8 @@ from hocket.confusion import confuse
 from hocket.decomposition import Control, Knows, check_control, check_knows, find_failure, unknown_events
 from hocket.errors import AssignmentError, InfeasibleError
 from hocket.hitting import Clause, Pair, Price, hit_cheaply
-from hocket.machine import Names, RewardMachine, check_name
+from hocket.machine import RewardMachine
+from hocket.names import Names, check_name
 
 Costs = Mapping[tuple[str, str], float]  # (agent, event) -> what it costs that the agent learns of the event
 

@@ -16,6 +16,7 @@ from hocket.notation import FORMATS, load_design, toml
 from hocket.notation import json as json_notation
 from hocket.notation.design import Design
 from hocket.task import Agent, Condition, Option, Task
+from hocket.taskfile import LIMIT as TASK_LIMIT
 from hocket.taskfile import read_task
 from hocket.world import Grid
 
@@ -82,6 +83,8 @@ def _has_world(path: Path) -> bool:
     form = FORMATS.get(path.suffix.lower())
     if form is None or path.suffix.lower() not in (".toml", ".json"):
         return False
+    if _exists(path) and path.stat().st_size > TASK_LIMIT:
+        return False  # and is not read twice
     content = read_text(path, form.limit)
     try:
         document = toml.parse(content) if path.suffix.lower() == ".toml" else json_notation.parse(content)

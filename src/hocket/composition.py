@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
-from hocket.machine import Names, RewardMachine, make_distinct
+from hocket.machine import RewardMachine
+from hocket.names import Names, make_distinct
 
 SEPARATOR = "|"  # between the names of the parts of a composed state
 

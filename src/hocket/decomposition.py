@@ -15,7 +15,8 @@ from hocket.composition import Composition
 from hocket.confusion import confuse
 from hocket.errors import AssignmentError, MachineError, known_names
 from hocket.graphs import Flags, Ints, labels_to
-from hocket.machine import Names, RewardMachine, check_name
+from hocket.machine import RewardMachine
+from hocket.names import Names, check_name
 
 LARGEST_ENUMERATION = 5_000_000  # states
 
@@ -169,9 +170,6 @@ def enumerate_states(team: Composition) -> RewardMachine:
 
 def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str, Names]:
     """Check that agents have names and know events that exist; put the events in the machine's order."""
-    is_whole = len(knows) == 1 and all(set(own) == set(machine.events) for own in knows.values()) if knows else False
-    if not machine.has_completion_rewards and not is_whole:
-        raise MachineError("only a machine that rewards nothing but completing its task can be split among agents")
     if not isinstance(knows, Mapping) or not knows:
         raise AssignmentError(f"knows must map each agent to the events it knows, got {knows!r}")
     known: dict[str, Names] = {}
@@ -183,6 +181,8 @@ def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str,
                 hint = known_names(str(event), machine.events)
                 raise AssignmentError(f"agent {agent!r} knows event {event!r}, which does not exist ({hint})")
         known[agent] = Names(sorted(own, key=machine.events.index))
+    if not machine.has_completion_rewards and list(known.values()) != [machine.events]:
+        raise MachineError("only a machine that rewards nothing but completing its task can be split among agents")
     return known
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from numbers import Real
 from types import MappingProxyType
@@ -13,40 +12,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.errors import MachineError, known_names
+from hocket.errors import MachineError
 from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, make_graph
+from hocket.names import Names, check_name, in_order, require_member
 
 Undefined = Literal["blocking", "stay"]
 Transitions = Mapping[tuple[str, str], str] | Iterable[tuple[str, str, str]]
-
-
-class Names(Set[str], Hashable):
-    """An immutable set of names that remembers their order."""
-
-    __slots__ = ("_index",)
-    _index: dict[str, int]
-
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self._index = {name: position for position, name in enumerate(dict.fromkeys(names))}
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._index
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._index)
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._index))
-
-    def __repr__(self) -> str:
-        return "{" + ", ".join(map(repr, self)) + "}"
-
-    def index(self, name: str) -> int:
-        """Return the position of a name."""
-        return self._index[name]
 
 
 class Run(NamedTuple):
@@ -102,10 +73,10 @@ class RewardMachine:
         table = _as_table(transitions)
         known_states = _states_of(table, initial, states)
         known_events = _events_of(table, events)
-        _require_member(initial, known_states, "initial state")
-        finals = _in_order(final, "a final state")
+        require_member(initial, known_states, "initial state")
+        finals = in_order(final, "a final state")
         for state in finals:
-            _require_member(state, known_states, "final state")
+            require_member(state, known_states, "final state")
         state_at, event_at = known_states._index, known_events._index
         count = len(table)
         source = np.fromiter((state_at[state] for state, _ in table), np.int32, count)
@@ -249,7 +220,7 @@ class RewardMachine:
 
     def step(self, state: str, event: str) -> str | None:
         """Return the state that `event` leads to from `state`, or None where it is undefined."""
-        _require_member(state, self._states, "state")
+        require_member(state, self._states, "state")
         return self.transitions.get((state, event))
 
     def run(self, trace: Sequence[str], *, undefined: Undefined) -> Run:
@@ -358,57 +329,13 @@ def _events_of(table: Mapping[tuple[str, str], str], declared: Iterable[str] | N
 
 def _check_names(used: Iterable[str], declared: Iterable[str] | None, what: str) -> Names:
     """Check that names are names and that those in use are among the declared ones, if any are declared."""
-    names = Names(used) if declared is None else Names(_in_order(declared, what))
+    names = Names(used) if declared is None else Names(in_order(declared, what))
     for name in names:
         check_name(name, what)
     if declared is not None:
         for name in used:
-            _require_member(name, names, what.split()[-1])
+            require_member(name, names, what.split()[-1])
     return names
-
-
-def check_name(name: object, what: str) -> str:
-    """Require a name: text that is not blank and has no control characters; `what` says with its article of what."""
-    if not isinstance(name, str):
-        raise MachineError(f"the name of {what} must be text, got {name!r:.60}")
-    if not name.strip():
-        raise MachineError(f"the name of {what} must not be empty, got {name!r:.60}")
-    if not name.isascii() or not name.isprintable():
-        for character in name:
-            if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
-                raise MachineError(f"the name of {what} must have no control characters, got {name!r:.60}")
-    return name
-
-
-def make_distinct(names: Sequence[str]) -> Iterator[str]:
-    """Mark a name with as many primes as set it apart from all others."""
-    if len(set(names)) == len(names):
-        yield from names
-        return
-    taken = set(names)
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            while name in taken:
-                name += "′"
-            taken.add(name)
-        seen.add(name)
-        yield name
-
-
-def _in_order(names: Iterable[str], what: str) -> list[str]:
-    """List names of `what` in their own order, or alphabetically where they come without one."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        kind = "the string " if isinstance(names, str) else ""
-        raise MachineError(f"names must come as a collection, got {kind}{names!r:.60}")
-    listed = [check_name(name, what) for name in names]
-    return sorted(listed, key=str) if isinstance(names, set | frozenset) else listed
-
-
-def _require_member(name: str, names: Names, what: str) -> None:
-    if name not in names:
-        hint = known_names(str(name), names)
-        raise MachineError(f"{what} {name!r} does not exist in this machine ({hint})")
 
 
 def _rewards_of(table: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str, str], float]) -> NDArray[np.float64]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from hocket.composition import Composition
 from hocket.decomposition import Decomposition, decompose
 from hocket.errors import TaskError, known_names
-from hocket.machine import Names, RewardMachine, check_name
+from hocket.machine import RewardMachine
+from hocket.names import Names, check_name
 from hocket.world import Grid
 
 MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values

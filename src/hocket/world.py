@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError, known_names
-from hocket.machine import check_name
+from hocket.names import check_name
 
 Cells = NDArray[np.int16]
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from rich.text import Text
 
 from hocket.commands.map import CELL, TaskMap, View, clip, listed
+from hocket.commands.terminal import aligned
 from hocket.composition import SEPARATOR, Composition
 from hocket.episode import TeamEpisode, TeamStep
 from hocket.labelling import check_labelling
@@ -163,14 +164,7 @@ def _panel(game: Game, events: int) -> list[Text]:
     agents = list(game.task.agents)[:SHOWN_AGENTS]
     if game.driven is not None and game.driven not in agents:
         agents[-1] = game.driven
-    rows = [_agent_row(game, name) for name in agents]
-    widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
-    for row in rows:
-        line = Text()
-        for cell, width in zip(row, widths, strict=True):
-            line.append_text(cell).append(" " * (width - cell.cell_len + 2))
-        line.rstrip()
-        lines.append(line)
+    lines += aligned([_agent_row(game, name) for name in agents])
     if len(game.task.agents) > len(agents):
         lines.append(Text(f"… and {len(game.task.agents) - len(agents):,} agents more", "dim"))
     told = [tell(game, happening) for happening in game.happenings[-events:]]

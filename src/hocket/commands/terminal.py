@@ -113,14 +113,22 @@ def print_machine(console: Console, title: str, machine: RewardMachine) -> None:
 
 
 def print_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:
-    """Print rows of cells under each other, without a frame and without blanks at the ends of lines."""
+    """Print rows of cells under each other."""
+    for line in aligned(rows):
+        console.print(line)
+
+
+def aligned(rows: Sequence[Sequence[Text]]) -> list[Text]:
+    """Set rows of cells under each other, without a frame and without blanks at the ends of lines."""
+    lines = []
     widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
         line = Text()
         for cell, width in zip(row, widths, strict=True):
             line.append_text(cell).append(" " * (width - cell.cell_len + 2))
         line.rstrip()
-        console.print(line)
+        lines.append(line)
+    return lines
 
 
 def print_rest(console: Console, left: int, what: str) -> None:

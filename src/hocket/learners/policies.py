@@ -7,7 +7,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,8 +111,3 @@ class Run:
         """Return the training steps at which tests were made, and the steps that each took."""
         rows = [trial for trial in self.trials if trial.policy == policy]
         return np.array([row.step for row in rows], np.int64), np.array([row.test_steps for row in rows], np.int64)
-
-
-def settings_as_dict(settings: Settings) -> dict[str, float | int | bool]:
-    """Lay settings out for a file."""
-    return asdict(settings)

@@ -6,14 +6,14 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from threading import Event
 from typing import Any, NamedTuple
 
 from hocket.errors import SettingsError, known_names
 from hocket.learners.blocks import Block, CqrmBlock, DqprmBlock, HilBlock, IqlBlock, OptimalBlock
 from hocket.learners.players import PLAYERS, Arrays, Player
-from hocket.learners.policies import Policy, Run, Trial, settings_as_dict
+from hocket.learners.policies import Policy, Run, Trial
 from hocket.learners.settings import (
     CqrmSettings,
     DqprmSettings,
@@ -140,7 +140,7 @@ def _run_block(
     return [
         Run(
             tuple(trials[index]),
-            Policy(task.name, mark, learner, seed, settings_as_dict(settings), _copy(block.arrays(index))),
+            Policy(task.name, mark, learner, seed, asdict(settings), _copy(block.arrays(index))),
             settings,
             done,
             seconds,

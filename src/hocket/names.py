@@ -1,0 +1,81 @@
+"""Names of states, events, agents and places: what they may be, and sets of them in order."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
+
+from hocket.errors import MachineError, known_names
+
+
+class Names(Set[str], Hashable):
+    """An immutable set of names that remembers their order."""
+
+    __slots__ = ("_index",)
+    _index: dict[str, int]
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._index = {name: position for position, name in enumerate(dict.fromkeys(names))}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._index
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._index))
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(map(repr, self)) + "}"
+
+    def index(self, name: str) -> int:
+        """Return the position of a name."""
+        return self._index[name]
+
+
+def check_name(name: object, what: str) -> str:
+    """Require a name: text that is not blank and has no control characters; `what` says with its article of what."""
+    if not isinstance(name, str):
+        raise MachineError(f"the name of {what} must be text, got {name!r:.60}")
+    if not name.strip():
+        raise MachineError(f"the name of {what} must not be empty, got {name!r:.60}")
+    if not name.isascii() or not name.isprintable():
+        for character in name:
+            if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+                raise MachineError(f"the name of {what} must have no control characters, got {name!r:.60}")
+    return name
+
+
+def make_distinct(names: Sequence[str]) -> Iterator[str]:
+    """Mark a name with as many primes as set it apart from all others."""
+    if len(set(names)) == len(names):
+        yield from names
+        return
+    taken = set(names)
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            while name in taken:
+                name += "′"
+            taken.add(name)
+        seen.add(name)
+        yield name
+
+
+def in_order(names: Iterable[str], what: str) -> list[str]:
+    """List names of `what` in their own order, or alphabetically where they come without one."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        kind = "the string " if isinstance(names, str) else ""
+        raise MachineError(f"names must come as a collection, got {kind}{names!r:.60}")
+    listed = [check_name(name, what) for name in names]
+    return sorted(listed, key=str) if isinstance(names, set | frozenset) else listed
+
+
+def require_member(name: str, names: Names, what: str) -> None:
+    if name not in names:
+        hint = known_names(str(name), names)
+        raise MachineError(f"{what} {name!r} does not exist in this machine ({hint})")
