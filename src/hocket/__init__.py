@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from hocket.machine import RewardMachine
     from hocket.notation import load_machine, save_machine
     from hocket.picture import draw_task
-    from hocket.runs import load_policies, save_runs
+    from hocket.records import Record, Replay, Review
+    from hocket.scene import Area, Scene, scene_of
+    from hocket.store import Results, load_policies, load_results
+    from hocket.study import Study, load_study, run_study, save_runs
     from hocket.tables import Tables, compile_task
     from hocket.task import Agent, Condition, Option, Task
     from hocket.taskfile import save_task
@@ -38,6 +41,7 @@ __version__ = "0.1.0"
 __all__ = [
     "LEARNERS",
     "Agent",
+    "Area",
     "Assignment",
     "AssignmentError",
     "Composition",
@@ -55,8 +59,14 @@ __all__ = [
     "MachineError",
     "Option",
     "Policy",
+    "Record",
+    "Replay",
+    "Results",
+    "Review",
     "RewardMachine",
     "Run",
+    "Scene",
+    "Study",
     "Tables",
     "Task",
     "TaskError",
@@ -73,15 +83,19 @@ __all__ = [
     "load_machine",
     "load_policies",
     "load_policy",
+    "load_results",
+    "load_study",
     "load_task",
     "localise",
     "minimize",
     "project",
     "rendezvous",
     "repair",
+    "run_study",
     "save_machine",
     "save_runs",
     "save_task",
+    "scene_of",
     "solve_team",
     "train",
 ]
@@ -105,7 +119,10 @@ _HOME = {
         "machine": ("RewardMachine",),
         "picture": ("draw_task",),
         "notation": ("load_machine", "save_machine"),
-        "runs": ("load_policies", "save_runs"),
+        "records": ("Record", "Replay", "Review"),
+        "scene": ("Area", "Scene", "scene_of"),
+        "store": ("Results", "load_policies", "load_results"),
+        "study": ("Study", "load_study", "run_study", "save_runs"),
         "tables": ("Tables", "compile_task"),
         "task": ("Agent", "Condition", "Option", "Task"),
         "taskfile": ("save_task",),
