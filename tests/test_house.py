@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "hocket"
 # A module may import from earlier lines only. "" is the package itself, which imports nothing until it is used.
 LAYERS = (
     ("",),
-    ("tasks", "commands", "kernels", "learners", "report"),  # folders
+    ("tasks", "studies", "commands", "kernels", "learners", "report"),  # folders
     ("errors",),
     ("graphs",),
     ("hitting", "statistics"),
@@ -58,11 +58,11 @@ LAYERS = (
     ("benchmark", "evaluation", "exact", "review"),
     ("engines", "store"),
     ("study",),
-    ("report.summary",),
+    ("report.summary", "tensorboard"),
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),
-    ("commands.workshop",),
+    ("commands.studies", "commands.workshop"),
     ("commands.design", "commands.learning", "commands.play"),
     ("cli",),
     ("__main__",),
