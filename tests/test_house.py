@@ -20,6 +20,7 @@ LAYERS = (
     ("errors",),
     ("graphs",),
     ("hitting",),
+    ("statistics",),
     ("draws",),
     ("kernels.compiler",),
     ("kernels.primitives",),
@@ -63,7 +64,7 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-LEAVES = ("graphs", "hitting")  # may import nothing of hocket but its errors
+LEAVES = ("graphs", "hitting", "statistics")  # may import nothing of hocket but its errors
 FORBIDDEN_CALLS = ("eval", "exec", "compile", "__import__")
 FORBIDDEN_MODULES = ("pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
 
@@ -154,10 +155,11 @@ def test_importing_hocket_loads_nothing_else():
     [
         "import hocket as hk; hk.RewardMachine(initial='u', transitions={})",
         "import hocket as hk; hk.decompose, hk.repair, hk.compose, hk.project, hk.load_machine",
+        "import hocket.statistics",
     ],
-    ids=["a machine", "the algebra"],
+    ids=["a machine", "the algebra", "statistics"],
 )
-def test_the_values_and_their_algebra_load_nothing_of_others_but_numpy(code):
+def test_values_algebra_and_statistics_load_nothing_of_others_but_numpy(code):
     assert loaded_by(code) == {"hocket", "numpy"}
 
 
