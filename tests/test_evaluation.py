@@ -4,11 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 import hocket as hk
 from hocket import exact
-from hocket.evaluation import wilson
 from hocket.tables import compile_task
 from hocket.taskfile import digest
 
@@ -127,13 +125,6 @@ def test_evaluation_does_not_depend_on_threads(trained):
     task, runs = trained
     one, two = (hk.evaluate(task, runs, 25_000, threads=threads) for threads in (1, 3))
     assert one == two
-
-
-@pytest.mark.parametrize(("successes", "episodes"), [(0, 10), (8, 10), (10, 10), (333, 1000)])
-def test_wilson_limits_are_those_of_scipy(successes, episodes):
-    share = wilson(successes, episodes)
-    limits = binomtest(successes, episodes).proportion_ci(method="wilson")
-    assert (share.low, share.high) == pytest.approx((limits.low, limits.high))
 
 
 def test_policies_of_another_task_are_refused(trained):

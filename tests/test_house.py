@@ -158,10 +158,11 @@ def test_importing_hocket_loads_nothing_else():
     [
         "import hocket as hk; hk.RewardMachine(initial='u', transitions={})",
         "import hocket as hk; hk.decompose, hk.repair, hk.compose, hk.project, hk.load_machine",
+        "import hocket.statistics",
     ],
-    ids=["a machine", "the algebra"],
+    ids=["a machine", "the algebra", "statistics"],
 )
-def test_the_values_and_their_algebra_load_nothing_of_others_but_numpy(code):
+def test_values_algebra_and_statistics_load_nothing_of_others_but_numpy(code):
     assert loaded_by(code) == {"hocket", "numpy"}
 
 

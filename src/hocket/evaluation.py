@@ -14,21 +14,12 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.learners.players import PLAYERS, check_arrays, play_many
 from hocket.learners.policies import Policy, Run
+from hocket.statistics import Share, wilson
 from hocket.tables import Tables, compile_task
 from hocket.task import Task
 from hocket.taskfile import digest
 
 CHUNK = 10_000  # episodes
-NORMAL_95 = 1.959963984540054  # quantile for two-sided limits of 95 %
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share of episodes, with binomial confidence limits (Wilson's, 95 %)."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -48,20 +39,6 @@ class Evaluation:
     def holds(self) -> bool:
         """Whether the estimate lies within the bounds that the same episodes give; it must."""
         return self.lower - 1e-12 <= self.success.value <= self.upper + 1e-12
-
-
-def wilson(successes: int, episodes: int) -> Share:
-    """Estimate a share with Wilson's confidence limits.
-
-    >>> share = wilson(8, 10)
-    >>> round(share.low, 3), round(share.high, 3)
-    (0.49, 0.943)
-    """
-    z2 = NORMAL_95**2
-    value = successes / episodes
-    centre = (value + z2 / (2 * episodes)) / (1 + z2 / episodes)
-    half = NORMAL_95 / (1 + z2 / episodes) * math.sqrt(value * (1 - value) / episodes + z2 / (4 * episodes**2))
-    return Share(value, max(0.0, centre - half), min(1.0, centre + half))
 
 
 def evaluate(
