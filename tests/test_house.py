@@ -18,6 +18,7 @@ LAYERS = (
     ("",),
     ("tasks", "studies", "commands", "kernels", "learners", "report"),  # folders
     ("errors",),
+    ("showing",),
     ("graphs",),
     ("hitting", "statistics"),
     ("draws",),
@@ -59,6 +60,7 @@ LAYERS = (
     ("engines", "store"),
     ("study",),
     ("report.summary", "tensorboard"),
+    ("display",),
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),

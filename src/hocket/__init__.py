@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hocket.notation import load_machine, save_machine
     from hocket.picture import draw_task
     from hocket.records import Record, Replay, Review
+    from hocket.report.summary import Summary, summarise
     from hocket.scene import Area, Scene, scene_of
     from hocket.store import Results, load_policies, load_results
     from hocket.study import Study, load_study, run_study, save_runs
@@ -67,6 +68,7 @@ __all__ = [
     "Run",
     "Scene",
     "Study",
+    "Summary",
     "Tables",
     "Task",
     "TaskError",
@@ -97,6 +99,7 @@ __all__ = [
     "save_task",
     "scene_of",
     "solve_team",
+    "summarise",
     "train",
 ]
 
@@ -120,6 +123,7 @@ _HOME = {
         "picture": ("draw_task",),
         "notation": ("load_machine", "save_machine"),
         "records": ("Record", "Replay", "Review"),
+        "report.summary": ("Summary", "summarise"),
         "scene": ("Area", "Scene", "scene_of"),
         "store": ("Results", "load_policies", "load_results"),
         "study": ("Study", "load_study", "run_study", "save_runs"),
