@@ -65,7 +65,7 @@ def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine
 def task_svg(task: Task) -> str:
     """Return the drawing of a task with all its machines as the text of an SVG."""
     team = {"team": task.machine} if isinstance(task.machine, RewardMachine) and "team" not in task.agents else {}
-    panel, readable = _lay_out(task, team | task.machines)
+    panel, readable = _lay_out(task, {**team, **task.machines})
     return machine_svg(readable, panel)
 
 
