@@ -44,7 +44,7 @@ LAYERS = (
     ("landmarks",),
     ("picture",),
     ("gates", "labelling"),
-    ("tables",),
+    ("board", "tables"),
     ("inspection",),
     ("episode",),
     ("taskfile",),
