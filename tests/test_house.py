@@ -57,7 +57,7 @@ LAYERS = (
     ("benchmark", "evaluation", "exact", "runs"),
     ("adapters.alone", "adapters.frames", "adapters.observations"),
     ("adapters.individual",),
-    ("adapters.vector",),
+    ("adapters.team", "adapters.vector"),
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),
