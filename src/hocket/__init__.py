@@ -10,6 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hocket.adapters.individual import individual_env
+    from hocket.adapters.playing import play_episode
+    from hocket.adapters.team import team_env
+    from hocket.adapters.vector import individual_envs
     from hocket.algebra import distinguish, minimize, project
     from hocket.assignment import Assignment, cheapest, repair
     from hocket.catalogue import load_task, rendezvous
@@ -18,7 +22,8 @@ if TYPE_CHECKING:
     from hocket.drawing import draw_machines
     from hocket.episode import IndividualEpisode, TeamEpisode
     from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError, MachineError, TaskError
-    from hocket.evaluation import Evaluation, evaluate
+    from hocket.estimates import Evaluation
+    from hocket.evaluation import evaluate
     from hocket.exact import solve_team
     from hocket.inspection import Inspection, check_task
     from hocket.labelling import localise
@@ -70,12 +75,15 @@ __all__ = [
     "draw_machines",
     "draw_task",
     "evaluate",
+    "individual_env",
+    "individual_envs",
     "load_machine",
     "load_policies",
     "load_policy",
     "load_task",
     "localise",
     "minimize",
+    "play_episode",
     "project",
     "rendezvous",
     "repair",
@@ -83,12 +91,17 @@ __all__ = [
     "save_runs",
     "save_task",
     "solve_team",
+    "team_env",
     "train",
 ]
 
 _HOME = {
     name: module
     for module, names in {
+        "adapters.individual": ("individual_env",),
+        "adapters.playing": ("play_episode",),
+        "adapters.team": ("team_env",),
+        "adapters.vector": ("individual_envs",),
         "algebra": ("distinguish", "minimize", "project"),
         "catalogue": ("load_task", "rendezvous"),
         "composition": ("Composition", "compose"),
@@ -96,7 +109,8 @@ _HOME = {
         "drawing": ("draw_machines",),
         "episode": ("IndividualEpisode", "TeamEpisode"),
         "errors": ("AssignmentError", "FormatError", "HocketError", "InfeasibleError", "MachineError", "TaskError"),
-        "evaluation": ("Evaluation", "evaluate"),
+        "estimates": ("Evaluation",),
+        "evaluation": ("evaluate",),
         "exact": ("solve_team",),
         "inspection": ("Inspection", "check_task"),
         "labelling": ("localise",),
