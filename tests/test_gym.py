@@ -104,7 +104,9 @@ def test_a_task_may_be_a_value_a_name_or_a_file(tmp_path):
 
 
 def test_an_agent_alone_is_made_without_compiling_anything():
-    code = "import hocket as hk, sys; hk.individual_env('buttons', 'A1'); env = hk.team_env('buttons', episode_steps=3);"
+    code = (
+        "import hocket as hk, sys; hk.individual_env('buttons', 'A1'); env = hk.team_env('buttons', episode_steps=3);"
+    )
     code += "hk.evaluate(env, dict.fromkeys(env.possible_agents, lambda seen: 4), 1);"
     done = subprocess.run(
         [sys.executable, "-c", code + "print('numba' in sys.modules)"], capture_output=True, text=True, check=True
