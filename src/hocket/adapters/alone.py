@@ -94,7 +94,7 @@ def advance(world: Alone, cell: Numbers, state: NDArray[Any], action: Numbers, s
     return Moved(end, label, np.where(happens, label, -1), after, reward, world.is_final[after])
 
 
-def other_states(world: Alone, state: NDArray[Any]) -> Ints:
+def other_states(world: Alone, state: Ints) -> Ints:
     """For each state list the others that are not final, as many for all from which a step can begin: [..., M].
 
     An agent that is done from the beginning takes its only step from a final state; any other agent takes none there.
