@@ -1,6 +1,6 @@
 """Install what tests need and pip does not have: a browser. As root on Debian and its kin; elsewhere, say how.
 
-    python tests/set_up.py
+python tests/set_up.py
 """
 
 import os

@@ -137,8 +137,8 @@ def test_policies_of_another_task_are_refused(trained):
 
 def test_a_run_folder_holds_what_was_run_and_can_be_evaluated_again(tmp_path, trained):
     task, runs = trained
-    hk.save_runs(task, runs, tmp_path / "runs")
-    assert hk.load_task(tmp_path / "runs" / "task.toml").machine == task.machine
+    results = hk.save_runs(task, runs, tmp_path / "runs")
+    assert [own.machine for own in results.tasks.values()] == [task.machine]
     [policy] = hk.load_policies(tmp_path / "runs", task)
     assert hk.evaluate(task, policy, 500) == hk.evaluate(task, runs, 500)
     rows = (tmp_path / "runs" / "curves.csv").read_text().splitlines()

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "hocket"
 # A module may import from earlier lines only. "" is the package itself, which imports nothing until it is used.
 LAYERS = (
     ("",),
-    ("tasks", "studies", "commands", "kernels", "learners", "report"),  # folders
+    ("tasks", "studies", "adapters", "commands", "kernels", "learners", "report"),  # folders
     ("errors",),
     ("showing",),
     ("graphs",),
@@ -45,7 +45,7 @@ LAYERS = (
     ("landmarks",),
     ("picture", "scene"),
     ("gates", "labelling"),
-    ("tables",),
+    ("board", "tables"),
     ("inspection",),
     ("episode",),
     ("taskfile",),
@@ -56,8 +56,12 @@ LAYERS = (
     ("learners.blocks",),
     ("learners.training",),
     ("learners.compilation", "records"),
-    ("benchmark", "evaluation", "exact", "review"),
-    ("engines", "store"),
+    ("benchmark", "estimates", "exact", "review"),
+    ("adapters.alone", "adapters.frames", "adapters.observations"),
+    ("adapters.individual",),
+    ("adapters.team", "adapters.vector"),
+    ("adapters.playing",),
+    ("engines", "evaluation", "store"),
     ("study",),
     ("report.summary", "tensorboard"),
     ("display",),

@@ -10,6 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hocket.adapters.individual import individual_env
+    from hocket.adapters.playing import play_episode
+    from hocket.adapters.team import team_env
+    from hocket.adapters.vector import individual_envs
     from hocket.algebra import distinguish, minimize, project
     from hocket.assignment import Assignment, cheapest, repair
     from hocket.catalogue import load_task, rendezvous
@@ -18,7 +22,8 @@ if TYPE_CHECKING:
     from hocket.drawing import draw_machines
     from hocket.episode import IndividualEpisode, TeamEpisode
     from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError, MachineError, TaskError
-    from hocket.evaluation import Evaluation, evaluate
+    from hocket.estimates import Evaluation
+    from hocket.evaluation import evaluate
     from hocket.exact import solve_team
     from hocket.inspection import Inspection, check_task
     from hocket.labelling import localise
@@ -82,6 +87,8 @@ __all__ = [
     "draw_machines",
     "draw_task",
     "evaluate",
+    "individual_env",
+    "individual_envs",
     "load_machine",
     "load_policies",
     "load_policy",
@@ -90,6 +97,7 @@ __all__ = [
     "load_task",
     "localise",
     "minimize",
+    "play_episode",
     "project",
     "rendezvous",
     "repair",
@@ -100,12 +108,17 @@ __all__ = [
     "scene_of",
     "solve_team",
     "summarise",
+    "team_env",
     "train",
 ]
 
 _HOME = {
     name: module
     for module, names in {
+        "adapters.individual": ("individual_env",),
+        "adapters.playing": ("play_episode",),
+        "adapters.team": ("team_env",),
+        "adapters.vector": ("individual_envs",),
         "algebra": ("distinguish", "minimize", "project"),
         "catalogue": ("load_task", "rendezvous"),
         "composition": ("Composition", "compose"),
@@ -113,7 +126,8 @@ _HOME = {
         "drawing": ("draw_machines",),
         "episode": ("IndividualEpisode", "TeamEpisode"),
         "errors": ("AssignmentError", "FormatError", "HocketError", "InfeasibleError", "MachineError", "TaskError"),
-        "evaluation": ("Evaluation", "evaluate"),
+        "estimates": ("Evaluation",),
+        "evaluation": ("evaluate",),
         "exact": ("solve_team",),
         "inspection": ("Inspection", "check_task"),
         "labelling": ("localise",),
@@ -136,11 +150,19 @@ _HOME = {
     for name in names
 }
 
+_EXTRAS = {"gymnasium": "gym", "pettingzoo": "gym"}  # what is not always installed, and what installs it
+
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'hocket' has no attribute {name!r}")
-    value: object = getattr(import_module(f"hocket.{_HOME[name]}"), name)
+    try:
+        value: object = getattr(import_module(f"hocket.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        hint = f"hocket.{name} needs {error.name}, which comes with hocket[{_EXTRAS[error.name]}]"
+        raise ModuleNotFoundError(hint, name=error.name) from None
     globals()[name] = value
     return value
 

@@ -13,7 +13,8 @@ from rich.text import Text
 from hocket.benchmark import measure_algebra, measure_learning
 from hocket.catalogue import load_task
 from hocket.commands import terminal
-from hocket.evaluation import Evaluation, evaluate
+from hocket.estimates import Evaluation
+from hocket.evaluation import evaluate
 from hocket.store import load_policies
 
 ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is

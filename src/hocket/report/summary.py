@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.estimates import team_bounds
 from hocket.learners.policies import Run
 from hocket.records import KINDS, Record, Replay, record_of
 from hocket.scene import Scene
@@ -243,14 +244,8 @@ def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
     own = np.array([review.own_successes for review in reviews]).sum(axis=0)
     names: Iterable[str] = scene.agents if scene is not None else [f"agent {place + 1}" for place in range(len(own))]
     agents = {name: wilson(int(count), episodes) for name, count in zip(names, own, strict=False)}
-    values = own / episodes
-    return Bounds(
-        episodes,
-        wilson(sum(review.successes for review in reviews), episodes),
-        agents,
-        max(0.0, math.fsum(values) - (len(values) - 1)),
-        float(values.min()),
-    )
+    success = wilson(sum(review.successes for review in reviews), episodes)
+    return Bounds(episodes, success, agents, *team_bounds((own / episodes).tolist()))
 
 
 def _compare(groups: Sequence[Group]) -> tuple[tuple[str, str, Comparison], ...]:
