@@ -538,8 +538,8 @@ def test_a_name_that_no_file_can_have_is_an_error(tmp_path, suffix, name):
     ("name", "said"),
     [
         ("m.tmol", "got '.tmol' (did you mean '.toml'?)"),
-        ("m.pickle", "got '.pickle' (known: .toml, .json, .txt, .dot, .gv)"),
-        ("m", "got '' (known: .toml, .json, .txt, .dot, .gv)"),
+        ("m.pickle", "got '.pickle' (known: .toml, .json, .txt, .dot, .gv, .hoa)"),
+        ("m", "got '' (known: .toml, .json, .txt, .dot, .gv, .hoa)"),
     ],
 )
 def test_an_unknown_suffix_is_an_error_in_reading_and_in_writing(tmp_path, name, said):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hocket.assignment import Assignment, cheapest, repair
     from hocket.catalogue import load_task, rendezvous
     from hocket.composition import Composition, compose
+    from hocket.conversion import from_aalpy, from_networkx, to_aalpy, to_networkx
     from hocket.decomposition import Confusion, Counterexample, Decomposition, decompose
     from hocket.drawing import draw_machines
     from hocket.episode import IndividualEpisode, TeamEpisode
@@ -70,6 +71,8 @@ __all__ = [
     "draw_machines",
     "draw_task",
     "evaluate",
+    "from_aalpy",
+    "from_networkx",
     "load_machine",
     "load_policies",
     "load_policy",
@@ -83,6 +86,8 @@ __all__ = [
     "save_runs",
     "save_task",
     "solve_team",
+    "to_aalpy",
+    "to_networkx",
     "train",
 ]
 
@@ -92,6 +97,7 @@ _HOME = {
         "algebra": ("distinguish", "minimize", "project"),
         "catalogue": ("load_task", "rendezvous"),
         "composition": ("Composition", "compose"),
+        "conversion": ("from_aalpy", "from_networkx", "to_aalpy", "to_networkx"),
         "decomposition": ("Confusion", "Counterexample", "Decomposition", "decompose"),
         "drawing": ("draw_machines",),
         "episode": ("IndividualEpisode", "TeamEpisode"),

@@ -1,0 +1,95 @@
+"""The tokens of the Hanoi Omega-Automata format: comments may nest, and line ends are blanks like any other."""
+
+from __future__ import annotations
+
+import re
+
+from hocket.errors import FormatError, printable
+
+TOKEN = re.compile(
+    r"(?P<space>[ \t\r\n]++)"
+    r"|(?P<comment>/\*)"
+    r"|(?P<part>--(?:BODY|END|ABORT)--)"
+    r"|(?P<header>[A-Za-z_][0-9A-Za-z_.-]*+:)"
+    r"|(?P<word>[A-Za-z_][0-9A-Za-z_.-]*+)"
+    r"|(?P<alias>@[0-9A-Za-z_.-]++)"
+    r"|(?P<number>[0-9]++)"
+    r'|(?P<string>"(?:[^"\\]|\\.)*+")'
+    r"|(?P<sign>[][(){}!&|])",
+    re.DOTALL,
+)
+COMMENT_SIGN = re.compile(r"/\*|\*/")
+
+
+def line_of(content: str, place: int) -> str:
+    """Say in which line a place is."""
+    return f"line {content.count(chr(10), 0, place) + 1}"
+
+
+class Tokens:
+    """The tokens of a file; one is always in view."""
+
+    kind: str
+    text: str
+
+    def __init__(self, content: str) -> None:
+        self.content = content
+        self.place = self.end = 0
+        self.advance()
+
+    def advance(self) -> None:
+        while True:
+            self.place = self.end
+            if self.place == len(self.content):
+                self.kind, self.text = "nothing", ""
+                return
+            match = TOKEN.match(self.content, self.place)
+            if match is None or match.lastgroup is None:
+                raise self.error("expected a token of the HOA format")
+            self.end, self.kind, self.text = match.end(), match.lastgroup, match[0]
+            if self.kind == "comment":
+                self.end = self._end_of_comment()
+            elif self.kind != "space":
+                break
+        if self.text == "--ABORT--":
+            raise self.error("whoever wrote this gave it up", got=False)
+
+    def _end_of_comment(self) -> int:
+        depth = 0
+        for sign in COMMENT_SIGN.finditer(self.content, self.place):
+            depth += 1 if sign[0] == "/*" else -1
+            if depth == 0:
+                return sign.end()
+        raise self.error("this comment has no end", got=False)
+
+    def error(self, message: str, *, place: int | None = None, got: bool = True) -> FormatError:
+        """Make an error about the token in view, or about an earlier place."""
+        if got and place is None:
+            seen = self.content[self.place : max(self.end, self.place + 1)]
+            message += f", got {printable(repr(seen), 40)}" if seen else ", got the end of the file"
+        return FormatError(message, where=line_of(self.content, self.place if place is None else place))
+
+    def skip(self, sign: str) -> bool:
+        """Pass by a sign, if it is the token in view."""
+        if self.text != sign:
+            return False
+        self.advance()
+        return True
+
+    def require(self, text: str) -> None:
+        if not self.skip(text):
+            raise self.error(f"expected {text!r}")
+
+    def number(self, what: str) -> int:
+        if self.kind != "number" or len(self.text) > 10:
+            raise self.error(f"expected {what}, a whole number below 2,147,483,648")
+        number = int(self.text)
+        self.advance()
+        return number
+
+    def string(self, what: str) -> str:
+        if self.kind != "string":
+            raise self.error(f"expected {what} in quotes")
+        string = re.sub(r"\\(.)", r"\1", self.text[1:-1], flags=re.DOTALL)
+        self.advance()
+        return string
