@@ -7,15 +7,15 @@ import re
 from hocket.errors import FormatError, printable
 
 TOKEN = re.compile(
-    r"(?P<space>[ \t\r\n]++)"
-    r"|(?P<comment>/\*)"
+    r"[ \t\r\n]*+(?:(?P<comment>/\*)"
     r"|(?P<part>--(?:BODY|END|ABORT)--)"
     r"|(?P<header>[A-Za-z_][0-9A-Za-z_.-]*+:)"
     r"|(?P<word>[A-Za-z_][0-9A-Za-z_.-]*+)"
     r"|(?P<alias>@[0-9A-Za-z_.-]++)"
     r"|(?P<number>[0-9]++)"
     r'|(?P<string>"(?:[^"\\]|\\.)*+")'
-    r"|(?P<sign>[][(){}!&|])",
+    r"|(?P<sign>[][(){}!&|])"
+    r"|(?P<nothing>\Z))",
     re.DOTALL,
 )
 COMMENT_SIGN = re.compile(r"/\*|\*/")
@@ -38,19 +38,17 @@ class Tokens:
         self.advance()
 
     def advance(self) -> None:
-        while True:
-            self.place = self.end
-            if self.place == len(self.content):
-                self.kind, self.text = "nothing", ""
-                return
-            match = TOKEN.match(self.content, self.place)
+        self.kind = "comment"
+        while self.kind == "comment":
+            match = TOKEN.match(self.content, self.end)
             if match is None or match.lastgroup is None:
+                rest = self.content[self.end :].lstrip(" \t\r\n")
+                self.place, self.text = len(self.content) - len(rest), rest[:1]
                 raise self.error("expected a token of the HOA format")
-            self.end, self.kind, self.text = match.end(), match.lastgroup, match[0]
+            self.kind = match.lastgroup
+            (self.place, self.end), self.text = match.span(self.kind), match[self.kind]
             if self.kind == "comment":
                 self.end = self._end_of_comment()
-            elif self.kind != "space":
-                break
         if self.text == "--ABORT--":
             raise self.error("whoever wrote this gave it up", got=False)
 
@@ -65,8 +63,7 @@ class Tokens:
     def error(self, message: str, *, place: int | None = None, got: bool = True) -> FormatError:
         """Make an error about the token in view, or about an earlier place."""
         if got and place is None:
-            seen = self.content[self.place : max(self.end, self.place + 1)]
-            message += f", got {printable(repr(seen), 40)}" if seen else ", got the end of the file"
+            message += f", got {printable(repr(self.text), 40)}" if self.text else ", got the end of the file"
         return FormatError(message, where=line_of(self.content, self.place if place is None else place))
 
     def skip(self, sign: str) -> bool:
