@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import hocket as hk
+from hocket import cli
 from hocket.notation import hoa
 from hocket.notation.design import Design
 from strategies import task_machines, thorough, traces_up_to
@@ -280,9 +281,33 @@ def test_an_automaton_that_accepts_nothing_has_no_final_state():
     assert machine == hk.RewardMachine(initial="0", transitions={("0", "a"): "1"})
 
 
+def test_steps_may_be_counted_where_something_happens_at_each():
+    content = """\
+    HOA: v1 name: "X[!]X[!]a & G(a | b)" States: 4 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)
+    --BODY--
+    State: 0 [0 | 1] 1
+    State: 1 [0 | 1] 2
+    State: 2 [0] 3 {0}
+    State: 3 [0 | 1] 3 {0}
+    --END--
+    """
+    machine = read(content)
+    assert machine == hk.RewardMachine(
+        initial="0",
+        transitions={
+            **{("0", event): "1" for event in "ab"},
+            **{("1", event): "2" for event in "ab"},
+            ("2", "a"): "3",
+            ("2", "b"): "violated",
+        },
+        final={"3"},
+        states=["0", "1", "2", "3", "violated"],
+    )
+
+
 def test_a_formula_becomes_a_task_that_splits():
     both = """\
-    HOA: v1 name: "Fchop & Fboil & G(cook -> X[!]...)" States: 5 Start: 0 AP: 3 "chop" "boil" "cook"
+    HOA: v1 name: "(!cook U chop) & (!cook U boil) & Fcook" States: 5 Start: 0 AP: 3 "chop" "boil" "cook"
     Acceptance: 1 Inf(0)
     --BODY--
     State: 0 [!0&!1&!2] 0 [0&!1&!2] 1 [!0&1&!2] 2 [0&1&!2] 3
@@ -292,8 +317,9 @@ def test_a_formula_becomes_a_task_that_splits():
     State: 4 {0} [t] 4
     --END--
     """
-    found = hk.cheapest(read(both), ["Ann", "Bo"], {"chop": {"Ann"}, "boil": {"Bo"}, "cook": {"Bo"}})
-    assert hk.decompose(read(both), found).ok
+    control = {"chop": {"Ann"}, "boil": {"Bo"}, "cook": {"Bo"}}
+    assert not hk.decompose(read(both), {"Ann": {"chop"}, "Bo": {"boil", "cook"}}, control).ok
+    assert hk.cheapest(read(both), ["Ann", "Bo"], control) == {"Ann": {"chop"}, "Bo": {"boil", "cook", "chop"}}
 
 
 # What is refused.
@@ -400,13 +426,21 @@ def test_more_transitions_than_a_machine_should_have_are_refused():
     assert refusal(content) == "must have at most 2,000,000 transitions"
 
 
-def test_a_path_is_named_and_a_command_reads_it(tmp_path):
+def test_a_file_is_told_by_its_suffix_and_named_where_it_is_refused(tmp_path):
     path = tmp_path / "m.hoa"
     path.write_text(BY_STATES)
     assert hk.load_machine(path) == AFTER_RINGING
     path.write_text(BY_STATES.replace("v1", "v9"))
     with pytest.raises(hk.FormatError, match=r"m\.hoa: line 1: must be in version"):
         hk.load_machine(path)
+
+
+def test_a_command_checks_whether_a_formula_splits(tmp_path, capsys):
+    path = tmp_path / "m.hoa"
+    path.write_text(BY_STATES)
+    assert cli.run(["check", str(path), "--knows", "A1=ring", "A2=ring,meet"]) == 0
+    assert cli.run(["check", str(path), "--knows", "A1=ring", "A2=meet"]) == 1
+    assert "A2 cannot tell 0 from 1, where meet can happen: it does not notice ring." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -491,7 +525,8 @@ def random_edges(rng: Random, events: tuple[str, ...], state: int, size: int) ->
         rest, said = rest - nothing.letters, [f"!({nothing.text})"]
     for _ in range(rng.randint(1, 3)):
         label = random_label(rng, events)
-        yield Label("&".join([*said, f"({label.text})"]), label.letters & rest), rng.randrange(size)
+        target = rng.choice((min(state + 1, size - 1), rng.randrange(size)))
+        yield Label("&".join([*said, f"({label.text})"]), label.letters & rest), target
         rest, said = rest - label.letters, [*said, f"!({label.text})"]
     if rng.random() < 0.7:
         yield Label("&".join(said), rest), rng.choice((state, rng.randrange(size)))
