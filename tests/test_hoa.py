@@ -1,5 +1,6 @@
 """Automata in the HOA format: what tools for LTLf write becomes the machine that it means, or is refused in words."""
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -629,6 +630,29 @@ def test_marks_on_the_edges_to_accepting_states_mean_the_same(drawn):
     entered = {target for (_, letter), target in drawn.moves.items() if len(letter) == 1}
     assume(machine.initial not in machine.final and entered.issuperset(final))
     assert read(drawn.by_edges) == machine
+
+
+def with_alive(drawn: Drawn) -> str:
+    """Encode the end of a trace as Spot does: `alive` is true until then, and false ever after."""
+    alive = len(drawn.events)
+    size = 1 + max(int(number) for number in re.findall(r"State: (\d+)", drawn.text))
+    text = drawn.text.replace(f"States: {size}", f"States: {size + 1}")
+    text = text.replace(f"AP: {alive}", f"AP: {alive + 1}").replace("\n--BODY", ' "alive"\n--BODY')
+    text = re.sub(r"^\[(.*)\]", rf"[(\1)&{alive}]", text, flags=re.MULTILINE)
+    text = re.sub(r"\{0\}", f"[!{alive}] {size}", text)
+    return text.replace("--END--", f"State: {size} {{0}} [!{alive}] {size}\n--END--")
+
+
+@thorough
+@given(automata())
+def test_alive_until_the_end_means_the_same_as_marks_on_states(drawn):
+    assume(drawn.accepting)
+    try:
+        machine = read(drawn.text)
+    except hk.FormatError:
+        refusal(with_alive(drawn))
+    else:
+        assert read(with_alive(drawn)) == machine
 
 
 @thorough

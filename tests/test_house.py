@@ -157,7 +157,7 @@ def test_importing_hocket_loads_nothing_else():
     "code",
     [
         "import hocket as hk; hk.RewardMachine(initial='u', transitions={})",
-        "import hocket as hk; hk.decompose, hk.repair, hk.compose, hk.project, hk.load_machine",
+        "import hocket as hk; hk.decompose, hk.repair, hk.compose, hk.project, hk.load_machine, hk.to_networkx",
     ],
     ids=["a machine", "the algebra"],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hocket.errors import FormatError
 from hocket.machine import RewardMachine
-from hocket.notation.design import Design
+from hocket.notation.design import Design, quote
 from hocket.notation.hoa_letters import END_MARK
 from hocket.notation.hoa_meaning import interpret
 from hocket.notation.hoa_syntax import MOST_PROPOSITIONS, parse
@@ -28,7 +28,7 @@ def write(design: Design) -> str:
     events, states = list(machine.events), list(machine.states)
     number = {state: position for position, state in enumerate(states)}
     lines = ["HOA: v1", 'tool: "hocket"', f"States: {len(states)}", f"Start: {number[machine.initial]}"]
-    lines.append(" ".join((f"AP: {len(events)}", *map(_quote, events))))
+    lines.append(" ".join((f"AP: {len(events)}", *map(quote, events))))
     lines += ["acc-name: Buchi", "Acceptance: 1 Inf(0)"]
     lines.append("properties: trans-labels explicit-labels state-acc complete deterministic")
     for one in range(len(events)):
@@ -39,7 +39,7 @@ def write(design: Design) -> str:
     for (state, event), target in machine.transitions.items():
         moves[state].setdefault(target, []).append(f"@{machine.events.index(event)}")
     for state in states:
-        lines.append(f"State: {number[state]} {_quote(state)}{' {0}' if state in machine.final else ''}")
+        lines.append(f"State: {number[state]} {quote(state)}{' {0}' if state in machine.final else ''}")
         lines += [f"[{'|'.join(own)}] {number[target]}" for target, own in moves[state].items()]
         leaving = [alias for own in moves[state].values() for alias in own]
         lines.append(f"[{'!(' + '|'.join(leaving) + ')' if leaving else 't'}] {number[state]}")
@@ -58,7 +58,3 @@ def _check_room(machine: RewardMachine) -> None:
             raise FormatError(
                 f"in HOA an event that leaves a state as it is has no transition, got one from {state!r} on {event!r}"
             )
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

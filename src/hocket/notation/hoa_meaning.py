@@ -104,19 +104,20 @@ class _Reading:
                 found = state is not None and verdict[state] is True
             for passed in path:
                 verdict[passed] = found
-        self.check_ends(following)
-        return [found is True for found in verdict]
+        after = {state for state in following if state is not None}
+        self.check_ends(after)
+        return [found is True and state not in after for state, found in enumerate(verdict)]
 
-    def check_ends(self, following: Iterable[int | None]) -> None:
-        """Require that nothing comes of events after the end, as in Spot's encoding."""
+    def check_ends(self, ended: Iterable[int]) -> None:
+        """Require that nothing comes of events in states after the end, as in Spot's encoding."""
         states, rows = self.automaton.states, self.rows
         marked = (s for s, row in enumerate(rows) if states[s].is_marked or row.marked)
         hopeful = self.leading_to(marked, self.letters.every)
-        for after in {state for state in following if state is not None}:
-            for target, letters in rows[after].targets.items():
+        for state in ended:
+            for target, letters in rows[state].targets.items():
                 if letters & ~self.letters.end and target in hopeful:
                     raise self.error(
-                        after, f"lives on after {END_MARK!r} was false; rename the event if it is not Spot's mark"
+                        state, f"lives on after {END_MARK!r} was false; rename the event if it is not Spot's mark"
                     )
 
     def lasting(self) -> set[int]:
@@ -128,17 +129,18 @@ class _Reading:
             for state, row in enumerate(self.rows)
             if accepts[state] and not (row.defined & events and events & ~row.defined)
         }
-        leaving = [state for state in final if self.leaves(state, final)]
+        steps = events | self.letters.silence
+        leaving = [
+            state
+            for state in final
+            if any(letters & steps and target not in final for target, letters in self.rows[state].targets.items())
+        ]
         while leaving:
             state = leaving.pop()
             if state in final:
                 final.remove(state)
-                leaving += [source for source in self.sources[state] if source in final and self.leaves(source, final)]
+                leaving += [source for source in self.sources[state] if self.rows[source].targets[state] & steps]
         return final
-
-    def leaves(self, state: int, final: set[int]) -> bool:
-        lasting = self.letters.events | self.letters.silence
-        return any(letters & lasting and target not in final for target, letters in self.rows[state].targets.items())
 
     def accepting_by_edges(self) -> list[bool]:
         """Tell for each state whether acceptance holds in it, by the marks on edges alone.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hocket.errors import FormatError, printable
+from hocket.notation.design import unquote
 
 TOKEN = re.compile(
     r"[ \t\r\n]*+(?:(?P<comment>/\*)"
@@ -87,6 +88,6 @@ class Tokens:
     def string(self, what: str) -> str:
         if self.kind != "string":
             raise self.error(f"expected {what} in quotes")
-        string = re.sub(r"\\(.)", r"\1", self.text[1:-1], flags=re.DOTALL)
+        string = unquote(self.text[1:-1])
         self.advance()
         return string
