@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hocket.assignment import Assignment, cheapest, repair
     from hocket.catalogue import load_task, rendezvous
     from hocket.composition import Composition, compose
+    from hocket.conversion import from_aalpy, from_networkx, to_aalpy, to_networkx
     from hocket.decomposition import Confusion, Counterexample, Decomposition, decompose
     from hocket.drawing import draw_machines
     from hocket.episode import IndividualEpisode, TeamEpisode
@@ -87,6 +88,8 @@ __all__ = [
     "draw_machines",
     "draw_task",
     "evaluate",
+    "from_aalpy",
+    "from_networkx",
     "individual_env",
     "individual_envs",
     "load_machine",
@@ -109,6 +112,8 @@ __all__ = [
     "solve_team",
     "summarise",
     "team_env",
+    "to_aalpy",
+    "to_networkx",
     "train",
 ]
 
@@ -122,6 +127,7 @@ _HOME = {
         "algebra": ("distinguish", "minimize", "project"),
         "catalogue": ("load_task", "rendezvous"),
         "composition": ("Composition", "compose"),
+        "conversion": ("from_aalpy", "from_networkx", "to_aalpy", "to_networkx"),
         "decomposition": ("Confusion", "Counterexample", "Decomposition", "decompose"),
         "drawing": ("draw_machines",),
         "episode": ("IndividualEpisode", "TeamEpisode"),
