@@ -32,7 +32,7 @@ FORMATS = MappingProxyType(
         ".txt": Format(text, 128 * MEGABYTE),
         ".dot": Format(dot, 128 * MEGABYTE),
         ".gv": Format(dot, 128 * MEGABYTE),
-        ".hoa": Format(hoa, 8 * MEGABYTE),
+        ".hoa": Format(hoa, 2 * MEGABYTE),
     }
 )
 

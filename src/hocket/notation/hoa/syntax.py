@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hocket.errors import FormatError
-from hocket.notation.hoa_letters import Letters
-from hocket.notation.hoa_tokens import Tokens, line_of
+from hocket.notation.hoa.letters import Letters
+from hocket.notation.hoa.tokens import Tokens, line_of
 
 MOST_PROPOSITIONS = 1_000
 MOST_PARENTHESES = 100  # inside one another

@@ -10,9 +10,9 @@ from __future__ import annotations
 from hocket.errors import FormatError
 from hocket.machine import RewardMachine
 from hocket.notation.design import Design, quote
-from hocket.notation.hoa_letters import END_MARK
-from hocket.notation.hoa_meaning import interpret
-from hocket.notation.hoa_syntax import MOST_PROPOSITIONS, parse
+from hocket.notation.hoa.letters import END_MARK
+from hocket.notation.hoa.meaning import interpret
+from hocket.notation.hoa.syntax import MOST_PROPOSITIONS, parse
 
 
 def read(content: str) -> Design:

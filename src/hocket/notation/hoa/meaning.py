@@ -8,9 +8,9 @@ from typing import NamedTuple
 from hocket.errors import FormatError, printable
 from hocket.machine import RewardMachine
 from hocket.names import make_distinct
-from hocket.notation.hoa_letters import END_MARK, Letters
-from hocket.notation.hoa_syntax import Automaton, State
-from hocket.notation.hoa_tokens import line_of
+from hocket.notation.hoa.letters import END_MARK, Letters
+from hocket.notation.hoa.syntax import Automaton, State
+from hocket.notation.hoa.tokens import line_of
 
 MOST_TRANSITIONS = 2_000_000
 VIOLATED = "violated"  # the name of the dead end for events that have no edge
