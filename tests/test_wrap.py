@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -108,7 +109,7 @@ def test_agents_see_their_own_machine_and_are_paid_when_the_team_is_done():
     env = talk()
     observations, infos = env.reset(seed=0)
     assert {agent: seen["machine"] for agent, seen in observations.items()} == {"A1": 0, "A2": 0}
-    assert infos["A1"] == {"event": None, "machine_state": "apart", "raw_reward": 0.0}
+    assert infos["A1"] == {"event": None, "label": None, "machine_state": "apart", "raw_reward": 0.0}
     _, rewards, terminated, _, infos = say(env, A1="fetch")
     assert rewards == {"A1": 0.0, "A2": 0.0}
     assert (infos["A1"]["event"], infos["A2"]["event"]) == ("fetch", None)
@@ -120,7 +121,8 @@ def test_agents_see_their_own_machine_and_are_paid_when_the_team_is_done():
     assert truncated == {"A1": False, "A2": False}
     assert env.completed and env.agents == [] and env.team_state == "over"
     assert env.observation_space("A2").contains(observations["A2"])
-    assert env.step({}) == ({}, {}, {}, {}, {})
+    with pytest.raises(ResetNeeded):
+        env.step({})
 
 
 def test_a_teams_label_is_noticed_by_all_that_know_the_event():
@@ -453,7 +455,8 @@ def assume_sound(task):
 @given(tasks(), st.integers(0, 1000), st.booleans())
 def test_a_wrapped_world_has_the_events_and_states_of_hockets_own(task, seed, told):
     assume_sound(task)
-    for label in labellings(task):
+    by_team, by_each = labellings(task)
+    for label in (by_team, by_each):
         env = hk.wrap(
             Teleport(task),
             machine=task.machine,
@@ -470,6 +473,8 @@ def test_a_wrapped_world_has_the_events_and_states_of_hockets_own(task, seed, to
             observations, rewards, terminated, _, infos = env.step(expected.cells)
             assert env.states == expected.states and env.team_state == expected.team_state
             assert {info["event"] for info in infos.values()} - {None} == set(expected.events)
+            if label is by_each:
+                assert {agent: info["label"] for agent, info in infos.items()} == expected.labels
             states = {agent: env.machines[agent].states for agent in env.machines}
             assert {
                 agent: cell * len(states[agent]) + states[agent].index(expected.states[agent])
@@ -502,6 +507,7 @@ def test_an_individual_view_has_the_events_and_states_of_hockets_own(task, seed,
             expected = episode.step(episode.random_action())
             _, reward, terminated, truncated, info = alone.step(expected.cell)
             assert (alone.state, info["event"], reward) == (expected.state, expected.event, expected.reward)
+            assert info["label"] == expected.label
             assert (terminated, truncated, info["machine_state"]) == (expected.done, False, expected.state)
             if expected.done:
                 break
@@ -680,6 +686,17 @@ def test_gymnasium_has_nothing_to_say_about_an_individual_view(kind, continuous)
 def test_settings_of_an_individual_view_are_checked(settings, said):
     with pytest.raises(hk.HocketError, match=said):
         hk.IndividualView(Number(), machine=STEPS, label=level, **settings)
+
+
+def test_an_agent_alone_begins_with_a_reset():
+    alone = hk.IndividualView(Number(), machine=STEPS, label=lambda step: ("up", "call"))
+    with pytest.raises(ResetNeeded):
+        alone.step(0)
+    alone.reset(seed=0)
+    while not alone.step(0)[2]:
+        pass
+    with pytest.raises(ResetNeeded):
+        alone.step(0)
 
 
 def test_only_agents_of_the_team_have_an_individual_view():
