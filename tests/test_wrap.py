@@ -212,6 +212,20 @@ def test_agents_that_are_not_of_the_team_keep_what_they_have():
     assert rewards == {"A1": 1.0, "A2": 1.0, "fox": 6.0} and infos["fox"] == {"heard": 3} and all(terminated.values())
 
 
+def test_a_team_among_others_is_evaluated_by_functions():
+    env = talk(agents=("A1", "A2", "fox"), label=said_by_anyone, longest=9)
+    number = env.env.words.index
+    policies = {
+        "A1": lambda seen: number(("fetch", "meet", "nothing")[seen["machine"]]),  # what is next in its machine
+        "A2": lambda seen: number("leave"),
+        "fox": lambda seen: number("nothing"),
+    }
+    (result,) = hk.evaluate(env, policies, episodes=3)
+    assert (result.success.value, result.mean_steps, list(result.agents)) == (1.0, 3.0, ["A1", "A2"])
+    replay = hk.play_episode(env, policies, seed=0)
+    assert replay.agents == ("A1", "A2") and replay.events == (("fetch",), ("meet",), ("leave",))
+
+
 # When agents die and worlds end.
 
 

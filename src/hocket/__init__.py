@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hocket.adapters.conversions import parallel
+    from hocket.adapters.individual import individual_env
     from hocket.adapters.noticing import LoneStep, RawStep
+    from hocket.adapters.playing import play_episode
     from hocket.adapters.practice import IndividualView
+    from hocket.adapters.team import team_env
+    from hocket.adapters.vector import individual_envs
     from hocket.adapters.wrapping import WrappedTeam, wrap
     from hocket.algebra import distinguish, minimize, project
     from hocket.assignment import Assignment, cheapest, repair
@@ -31,7 +35,8 @@ if TYPE_CHECKING:
         MachineError,
         TaskError,
     )
-    from hocket.evaluation import Evaluation, evaluate
+    from hocket.estimates import Evaluation
+    from hocket.evaluation import evaluate
     from hocket.exact import solve_team
     from hocket.inspection import Inspection, check_task
     from hocket.labelling import localise
@@ -89,6 +94,8 @@ __all__ = [
     "draw_machines",
     "draw_task",
     "evaluate",
+    "individual_env",
+    "individual_envs",
     "load_machine",
     "load_policies",
     "load_policy",
@@ -96,6 +103,7 @@ __all__ = [
     "localise",
     "minimize",
     "parallel",
+    "play_episode",
     "project",
     "rendezvous",
     "repair",
@@ -103,6 +111,7 @@ __all__ = [
     "save_runs",
     "save_task",
     "solve_team",
+    "team_env",
     "train",
     "wrap",
 ]
@@ -114,6 +123,10 @@ _HOME = {
         "adapters.noticing": ("LoneStep", "RawStep"),
         "adapters.practice": ("IndividualView",),
         "adapters.wrapping": ("WrappedTeam", "wrap"),
+        "adapters.individual": ("individual_env",),
+        "adapters.playing": ("play_episode",),
+        "adapters.team": ("team_env",),
+        "adapters.vector": ("individual_envs",),
         "algebra": ("distinguish", "minimize", "project"),
         "catalogue": ("load_task", "rendezvous"),
         "composition": ("Composition", "compose"),
@@ -130,7 +143,8 @@ _HOME = {
             "MachineError",
             "TaskError",
         ),
-        "evaluation": ("Evaluation", "evaluate"),
+        "estimates": ("Evaluation",),
+        "evaluation": ("evaluate",),
         "exact": ("solve_team",),
         "inspection": ("Inspection", "check_task"),
         "labelling": ("localise",),
