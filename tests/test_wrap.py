@@ -377,6 +377,15 @@ def test_an_answer_that_means_nothing_is_an_error_whatever_the_setting(answer, s
 # What cannot be wrapped.
 
 
+def test_a_mend_that_takes_several_agents_is_told_in_one_sentence():
+    with pytest.raises(hk.AssignmentError, match=r"It would split if A1 knew a, b and A2 knew b\.$"):
+        talk(
+            hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"}),
+            {"A1": (), "A2": ()},
+            control={"a": ["A1"], "b": ["A1", "A2"]},
+        )
+
+
 def test_a_machine_that_does_not_split_is_refused_with_the_reason_and_the_mend():
     with pytest.raises(hk.AssignmentError) as refused:
         talk(knows={"A1": {"fetch", "meet"}, "A2": {"leave"}})

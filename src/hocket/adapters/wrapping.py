@@ -229,5 +229,6 @@ def _why_not(decomposition: Decomposition) -> str:
     said = ["the machine must split among the agents:", *decomposition.explain().splitlines()]
     if isinstance(decomposition.machine, RewardMachine):
         added = repair(decomposition.machine, decomposition.knows, decomposition.control)
-        said += [f"It would split if {agent} knew {', '.join(events)}." for agent, events in added.items()]
+        needed = " and ".join(f"{agent} knew {', '.join(events)}" for agent, events in added.items())
+        said.append(f"It would split if {needed}.")
     return "\n".join(said)
