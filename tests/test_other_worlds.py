@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 import hocket as hk
 
@@ -179,6 +180,28 @@ def test_a_scripted_team_completes_its_task_from_most_starts(make, act):
         assert env.decomposition.machine.run(events, undefined="blocking").completed == env.completed
         completed += env.completed
     assert completed >= 6  # these players do not give way, so that now and then they block each other
+
+
+@pytest.mark.filterwarnings("ignore:.*infinity. This is probably too")  # of the world's own space
+@pytest.mark.parametrize("kind", ["dict", "onehot"])
+def test_gymnasiums_test_passes_on_a_particle_alone(kind):
+    from mpe2 import simple_spread_v3
+
+    small = simple_spread_v3.parallel_env(N=1, continuous_actions=True)
+    practice = make_meeting(observation=kind).individual("agent_0", small, lambda step: ("visit_0", "meet"))
+    check_env(practice, skip_render_check=True)
+
+
+def test_a_wrapped_world_shows_its_state_and_its_picture():
+    from mpe2 import simple_spread_v3
+
+    world = simple_spread_v3.parallel_env(N=2, render_mode="rgb_array")
+    example = load("meeting")
+    env = hk.wrap(world, machine=example["MACHINE"], knows=example["KNOWS"], label=example["label"])
+    env.reset(seed=0)
+    assert env.state_space.contains(env.state()) and env.state().tolist() == world.state().tolist()
+    assert env.render_mode == "rgb_array" and env.render().shape == (700, 700, 3)
+    env.close()
 
 
 def test_agents_that_die_one_by_one_leave_the_others_playing():

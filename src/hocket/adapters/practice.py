@@ -48,7 +48,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
     `label` is called after every step with a `LoneStep` and returns the event that the agent notices, if any. The event
     takes effect if the machine allows it, with the chance that `chances` gives it (1 unless given): the others have to
     be ready, too. Events that the agent is `told` of need not be noticed: they take effect by their chance wherever the
-    machine allows them and the agent notices nothing else. The same seeds and actions give the same episode.
+    machine allows them and the agent notices nothing else. The same seeds and actions give the same episode; `place`
+    tells apart agents that practise with the same seed.
 
     An info has the `label` that the agent took for possible, the `event` that took effect, the `machine_state`, the
     world's `raw_reward`, and `counterfactuals`: what the same step of the world would have meant in each other machine
