@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from itertools import pairwise
 from random import Random
 from typing import ClassVar
 
@@ -228,6 +229,15 @@ def test_a_team_among_others_is_evaluated_by_functions():
     assert (result.success.value, result.mean_steps, list(result.agents)) == (1.0, 3.0, ["A1", "A2"])
     replay = hk.play_episode(env, policies, seed=0)
     assert replay.agents == ("A1", "A2") and replay.events == (("fetch",), ("meet",), ("leave",))
+
+
+def test_a_task_that_is_done_from_the_beginning_pays_nothing():
+    done = hk.RewardMachine(initial="0", transitions={}, final={"0"}, events={"a"})
+    for machine in (done, hk.Composition({"A1": done, "A2": done})):
+        env = talk(machine, {"A1": {"a"}, "A2": {"a"}})
+        env.reset()
+        _, rewards, terminated, _, _ = say(env)
+        assert rewards == {"A1": 0.0, "A2": 0.0} and all(terminated.values())
 
 
 def test_one_agent_that_knows_everything_is_paid_what_its_machine_says():
@@ -670,16 +680,51 @@ def test_only_states_that_are_valid_have_counterfactuals():
 
 
 def test_a_labels_memory_is_not_touched_by_counterfactuals():
+    asked = []
+
     def label(step):
+        asked.append((step.time, step.state, list(step.memory.get("states", []))))
         step.memory.setdefault("states", []).append(step.state)
 
     alone = hk.IndividualView(Number(), machine=STEPS, label=label)
     alone.reset(seed=0)
     alone.step(0)
     alone.step(0)
-    assert alone._memory == {"states": ["0", "0"]}
+    assert asked == [(1, state, []) for state in "012"] + [(2, state, ["0"]) for state in "012"]
     alone.reset()
-    assert alone._memory == {}
+    alone.step(0)
+    assert asked[6] == (1, "0", [])
+
+
+class Buffer(Number):
+    """The same walk, seen in one array that is written over, and over after three steps."""
+
+    def reset(self, *, seed=None, options=None):
+        self.buffer = np.zeros(1, np.float32)
+        return super().reset(seed=seed)
+
+    def seen(self):
+        self.buffer[0] = self.place
+        return self.buffer
+
+    def step(self, action):
+        observation, reward, _, truncated, info = super().step(action)
+        return observation, reward, self.time >= 3, truncated, info
+
+
+def test_what_was_seen_before_is_kept_and_the_end_of_the_world_ends_counterfactuals_too():
+    shown = []
+    label = lambda step: shown.append((float(step.previous[0]), float(step.observation[0])))  # noqa: E731
+    alone = hk.IndividualView(Buffer(continuous=True), machine=STEPS, label=label)
+    seen, _ = alone.reset(seed=0)
+    places = [float(seen["world"][0])]
+    for time in range(1, 4):
+        *_, terminated, _, info = alone.step(np.ones(1, np.float32))
+        places.append(alone.env.place)
+        rows = info["counterfactuals"]
+        assert rows.observation["world"].tolist() == [[places[-2]]] * 2
+        assert terminated == (time == 3) and rows.terminated.tolist() == [time == 3] * 2
+    assert shown[::3] == list(pairwise(places)) and len(set(places)) > 1
 
 
 def test_shared_events_wait_for_simulated_teammates_and_own_ones_do_not():
@@ -797,6 +842,9 @@ def test_tuples_become_agents_with_names(shared):
     assert observations == {"left": 1, "right": 3} and infos == {"left": {"time": 1}, "right": {"time": 1}}
     assert rewards == ({"left": 1.0, "right": 1.0} if shared else {"left": 0.0, "right": 1.0})
     assert not any(terminated.values())
+    for _ in range(4):
+        _, _, terminated, truncated, _ = env.step({"right": 3, "left": 1})
+    assert all(terminated.values()) and not any(truncated.values()) and env.agents == []
 
 
 def test_a_world_of_tuples_is_wrapped_as_it_is():

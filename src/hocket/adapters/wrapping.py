@@ -144,8 +144,11 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         )
         self.time += 1
         shown = (self._previous, actions, observations, rewards, terminated, truncated, infos)
+        was_completed, team = self.completed, self.decomposition.machine
         happening = self._ask(RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.env))
         reward = sum((self._apply(event) for event in happening.events), 0.0)
+        if isinstance(team, Composition):  # which pays for nothing but completion
+            reward = float(self.completed and not was_completed)
         if self.completed:
             terminated = dict.fromkeys(present, True)
         self.agents = [] if self.completed else list(self.env.agents)
@@ -162,15 +165,12 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         return happening
 
     def _apply(self, event: str) -> float:
-        """Let an event happen to all that know it, and say what it is worth to the team."""
-        was_completed = self.completed
+        """Let an event happen to all that know it, and say what the team machine pays for it."""
         for agent in self._rules.knowers[event]:
             self.states[agent] = self.machines[agent].transitions[self.states[agent], event]
         team, state = self.decomposition.machine, self.team_state
         self.team_state = team.step(state, event)
-        if isinstance(team, Composition):
-            return float(self.completed and not was_completed)
-        return team.rewards[state, event]
+        return 0.0 if isinstance(team, Composition) else team.rewards[state, event]
 
     def _see(self, agent: str, observation: Observation) -> Observation:
         if agent not in self.sights:
@@ -205,8 +205,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         if agent not in self.machines:
             raise AssignmentError(f"agent {agent!r} is not of the team ({known_names(agent, self.machines)})")
         parties, knows = self._rules.parties, self.decomposition.knows[agent]
-        partners = [event for event in knows if any(other != agent for other in parties[event])]
-        shared = [event for event in partners if len(self._rules.knowers[event]) > 1]
+        shared = [event for event in knows if any(other != agent for other in parties[event])]
         return IndividualView(
             env,
             machine=self.machines[agent],
