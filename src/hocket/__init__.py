@@ -163,11 +163,19 @@ _HOME = {
     for name in names
 }
 
+_EXTRAS = {"gymnasium": "gym", "pettingzoo": "gym"}  # what is not always installed, and what installs it
+
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'hocket' has no attribute {name!r}")
-    value: object = getattr(import_module(f"hocket.{_HOME[name]}"), name)
+    try:
+        value: object = getattr(import_module(f"hocket.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        hint = f"hocket.{name} needs {error.name}, which comes with hocket[{_EXTRAS[error.name]}]"
+        raise ModuleNotFoundError(hint, name=error.name) from None
     globals()[name] = value
     return value
 
