@@ -10,10 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hocket.adapters.conversions import parallel
     from hocket.adapters.individual import individual_env
+    from hocket.adapters.noticing import LoneStep, RawStep
     from hocket.adapters.playing import play_episode
+    from hocket.adapters.practice import IndividualView
     from hocket.adapters.team import team_env
     from hocket.adapters.vector import individual_envs
+    from hocket.adapters.wrapping import WrappedTeam, wrap
     from hocket.algebra import distinguish, minimize, project
     from hocket.assignment import Assignment, cheapest, repair
     from hocket.catalogue import load_task, rendezvous
@@ -22,7 +26,16 @@ if TYPE_CHECKING:
     from hocket.decomposition import Confusion, Counterexample, Decomposition, decompose
     from hocket.drawing import draw_machines
     from hocket.episode import IndividualEpisode, TeamEpisode
-    from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError, MachineError, TaskError
+    from hocket.errors import (
+        AssignmentError,
+        FormatError,
+        HocketError,
+        InfeasibleError,
+        LabelError,
+        LabelWarning,
+        MachineError,
+        TaskError,
+    )
     from hocket.estimates import Evaluation
     from hocket.evaluation import evaluate
     from hocket.exact import solve_team
@@ -61,11 +74,16 @@ __all__ = [
     "Grid",
     "HocketError",
     "IndividualEpisode",
+    "IndividualView",
     "InfeasibleError",
     "Inspection",
+    "LabelError",
+    "LabelWarning",
+    "LoneStep",
     "MachineError",
     "Option",
     "Policy",
+    "RawStep",
     "Record",
     "Replay",
     "Results",
@@ -79,6 +97,7 @@ __all__ = [
     "Task",
     "TaskError",
     "TeamEpisode",
+    "WrappedTeam",
     "cheapest",
     "check_task",
     "compile_task",
@@ -100,6 +119,7 @@ __all__ = [
     "load_task",
     "localise",
     "minimize",
+    "parallel",
     "play_episode",
     "project",
     "rendezvous",
@@ -115,11 +135,16 @@ __all__ = [
     "to_aalpy",
     "to_networkx",
     "train",
+    "wrap",
 ]
 
 _HOME = {
     name: module
     for module, names in {
+        "adapters.conversions": ("parallel",),
+        "adapters.noticing": ("LoneStep", "RawStep"),
+        "adapters.practice": ("IndividualView",),
+        "adapters.wrapping": ("WrappedTeam", "wrap"),
         "adapters.individual": ("individual_env",),
         "adapters.playing": ("play_episode",),
         "adapters.team": ("team_env",),
@@ -131,7 +156,16 @@ _HOME = {
         "decomposition": ("Confusion", "Counterexample", "Decomposition", "decompose"),
         "drawing": ("draw_machines",),
         "episode": ("IndividualEpisode", "TeamEpisode"),
-        "errors": ("AssignmentError", "FormatError", "HocketError", "InfeasibleError", "MachineError", "TaskError"),
+        "errors": (
+            "AssignmentError",
+            "FormatError",
+            "HocketError",
+            "InfeasibleError",
+            "LabelError",
+            "LabelWarning",
+            "MachineError",
+            "TaskError",
+        ),
         "estimates": ("Evaluation",),
         "evaluation": ("evaluate",),
         "exact": ("solve_team",),
