@@ -14,7 +14,7 @@ import hocket as hk
 from hocket.records import Record, Replay, Review, Trials, parse_record, slug, write_record
 from hocket.report.summary import summarise
 from hocket.scene import Area, Scene, read_scene, scene_of, write_scene
-from hocket.store import curves_csv, differences, keep_record, keep_scene, keep_task, load_results, open_store, sum_up
+from hocket.store import curves_csv, differences, keep_record, keep_task, load_results, open_store, sum_up
 from hocket.taskfile import digest
 from worlds import corridor, meeting
 
@@ -243,11 +243,10 @@ def test_a_world_that_is_not_hockets_is_kept_by_its_scene(tmp_path):
     machine = hk.RewardMachine(initial="a", transitions={("a", "go"): "b"}, final={"b"})
     disc = Area(0.5, 0.5, 1.0, 1.0, "#0072b2", "home", "H", is_disc=True)
     scene = Scene("plane", 4.0, 3.0, ("A1",), {"A1": machine}, {"A1": ("go",)}, machine, (disc,), verdict="Fine.")
-    store = open_store(tmp_path)
-    keep_scene(store, scene)
     own = record(task="plane", digest=scene.digest, learner="sac", review=None)
-    keep_record(store, own)
-    results = load_results(store)
+    results = hk.save_records(tmp_path, [own], [scene])
+    assert results.records[0].key == load_results(tmp_path).records[0].key == own.key
+    assert (tmp_path / "curves.csv").read_text(encoding="utf-8").splitlines()[1] == "plane,sac,0,10,softmax,100,0"
     assert results.scenes == {scene.digest: scene}
     [section] = summarise(results).sections
     assert section.scene == scene and section.groups[0].label == "sac"

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from hocket.machine import RewardMachine
     from hocket.notation import load_machine, save_machine
     from hocket.picture import draw_task
-    from hocket.records import Record, Replay, Review
+    from hocket.records import Record, Replay, Review, Trials
     from hocket.report.summary import Summary, summarise
     from hocket.scene import Area, Scene, scene_of
-    from hocket.store import Results, load_policies, load_results
+    from hocket.store import Results, load_policies, load_results, save_records
     from hocket.study import Study, load_study, run_study, save_runs
     from hocket.tables import Tables, compile_task
     from hocket.task import Agent, Condition, Option, Task
@@ -97,6 +97,7 @@ __all__ = [
     "Task",
     "TaskError",
     "TeamEpisode",
+    "Trials",
     "WrappedTeam",
     "cheapest",
     "check_task",
@@ -126,6 +127,7 @@ __all__ = [
     "repair",
     "run_study",
     "save_machine",
+    "save_records",
     "save_runs",
     "save_task",
     "scene_of",
@@ -176,10 +178,10 @@ _HOME = {
         "machine": ("RewardMachine",),
         "picture": ("draw_task",),
         "notation": ("load_machine", "save_machine"),
-        "records": ("Record", "Replay", "Review"),
+        "records": ("Record", "Replay", "Review", "Trials"),
         "report.summary": ("Summary", "summarise"),
         "scene": ("Area", "Scene", "scene_of"),
-        "store": ("Results", "load_policies", "load_results"),
+        "store": ("Results", "load_policies", "load_results", "save_records"),
         "study": ("Study", "load_study", "run_study", "save_runs"),
         "tables": ("Tables", "compile_task"),
         "task": ("Agent", "Condition", "Option", "Task"),
