@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hocket.notation import load_machine, save_machine
     from hocket.picture import draw_task
     from hocket.records import Record, Replay, Review
+    from hocket.report.figures import draw_figures
+    from hocket.report.maps import draw_policy
     from hocket.scene import Area, Scene, scene_of
     from hocket.store import Results, load_policies, load_results
     from hocket.study import Study, load_study, run_study, save_runs
@@ -77,7 +79,9 @@ __all__ = [
     "compose",
     "decompose",
     "distinguish",
+    "draw_figures",
     "draw_machines",
+    "draw_policy",
     "draw_task",
     "evaluate",
     "load_machine",
@@ -120,6 +124,8 @@ _HOME = {
         "picture": ("draw_task",),
         "notation": ("load_machine", "save_machine"),
         "records": ("Record", "Replay", "Review"),
+        "report.figures": ("draw_figures",),
+        "report.maps": ("draw_policy",),
         "scene": ("Area", "Scene", "scene_of"),
         "store": ("Results", "load_policies", "load_results"),
         "study": ("Study", "load_study", "run_study", "save_runs"),
