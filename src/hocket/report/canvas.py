@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -71,6 +72,8 @@ LEARNERS = ("dqprm", "hil", "iql", "cqrm")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("solid", (0, (4, 1.5)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 
+_one_at_a_time = threading.RLock()  # matplotlib's settings are global
+
 
 class Stroke(NamedTuple):
     """How a group of runs looks: told apart by colour, and without colours by marker and line."""
@@ -83,7 +86,7 @@ class Stroke(NamedTuple):
 @contextmanager
 def look() -> Iterator[None]:
     """Draw in the house's manner, whatever settings of matplotlib's the user has."""
-    with matplotlib.style.context("default"), matplotlib.rc_context(LOOK):
+    with _one_at_a_time, matplotlib.style.context("default"), matplotlib.rc_context(LOOK):
         yield
 
 

@@ -39,6 +39,7 @@ from hocket.world import ACTIONS, STAY, STEPS
 BY_MACHINE, BY_MEMORY = ("dqprm", "optimal"), ("iql",)  # learners, by what their action values depend on
 PICTURED = (*BY_MACHINE, *BY_MEMORY)
 MOST_AGENTS = 12  # who are drawn
+LONGEST = 60  # characters of a task's or agent's name in a title
 MOST_VIEWS = 16  # states of a machine, or values of memory, that are drawn
 VALUES, VISITS = "viridis", "magma_r"  # even to the eye, also without red or green, and in grey
 DARK = 0.4  # luminance of a colour below which arrows on it are white
@@ -92,9 +93,9 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
     marks += ["hatched: closed"] if any(view.closed for view in few) else []
     notes = ["; ".join(marks)]
     notes += [tell_places(scene)] if scene.areas else []
-    notes += [f"{len(views) - len(few):,} more states are not drawn"] if len(views) > len(few) else []
-    title = f"{task.name}: {agent}, {policy.learner} (seed {policy.seed})"
-    panels = arrange_panels(scene, [literal(view.title) for view in few], literal(title), notes)
+    notes += [f"the first {len(few)} of {len(views):,} states"] if len(views) > len(few) else []
+    title = f"{literal(task.name, LONGEST)}: {literal(agent, LONGEST)}, {policy.learner} (seed {policy.seed})"
+    panels = arrange_panels(scene, [literal(view.title) for view in few], title, notes)
     start = task.agents[agent].start
     row, column = task.grid.row_column(start)
     for axes, view, own in zip(panels.maps, few, best, strict=True):
@@ -203,7 +204,7 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
     notes += [tell_places(scene)] if scene.areas else []
     if len(scene.agents) > len(agents):
         notes.append(f"the first {len(agents)} of {len(scene.agents):,} agents")
-    title = literal(f"{section.title}: visits, {chosen.label}")
+    title = f"{literal(section.title, LONGEST)}: visits, {literal(chosen.label)}"
     cell = CELL if len(agents) <= FEW else SMALL_CELL
     panels = arrange_panels(scene, [literal(name) for name in agents], title, notes, cell)
     norm, colors = wide_scale_for(values), matplotlib.colormaps[VISITS]

@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
 from hocket.palette import FLOOR, WALL
@@ -37,12 +37,15 @@ from hocket.scene import Area, Scene
 # Lengths are in points.
 CELL, SMALL_CELL, FEW = 12.0, 8.6, 3  # side of a cell where there is room; of plain cells on more than a few maps
 WIDEST, HIGHEST = 200.0, 320.0  # of a map
+NARROWEST = 80.0  # room for a map and its title
 LEFT, RIGHT, ACROSS, DOWN = 28.0, 5.0, 10.0, 15.0  # beside and between maps; a map's title is in the space above it
 UNDER = 24.0  # for the numbers and the name of the lowest axes
-BAR, LONGEST, BESIDE = 7.0, 150.0, 44.0  # width and height of the scale; numbers and the name beside it
+BAR, BESIDE = 7.0, 44.0  # width of the scale, and of the numbers and the name beside it
+SHORTEST, LONGEST = 92.0, 150.0  # height of the scale; its name needs some
 LINE = 1.4  # height of a line of text, to its size
 EDGE = 5.0  # that text keeps free
 LEAST_TAG, MOST_TAG = 4.0, 4.8  # sizes of a place's tag
+MOST_NUMBERS = 4  # at the side of a map
 MOST_NAMED = 24  # places that are told under a figure
 MOST_SHAPES = 20_000  # cells that are drawn one by one; more are drawn as dots, or the file would be huge
 FAR_APART = 300  # times: values that are further apart have a logarithmic scale
@@ -98,16 +101,18 @@ def arrange_panels(scene: Scene, titles: Sequence[str], title: str, notes: Itera
     rows, columns = shape_of(scene)
     cell = min(cell, WIDEST / columns, HIGHEST / rows)
     wide, high = columns * cell, rows * cell
-    most = max(1, int((PAGE * POINTS - LEFT - BAR - BESIDE - RIGHT) // (wide + ACROSS)))
+    slot = max(wide, NARROWEST)
+    most = max(1, int((PAGE * POINTS - LEFT - BAR - BESIDE - RIGHT) // (slot + ACROSS)))
     down = -(-len(titles) // most)
     across = -(-len(titles) // down)
-    used = LEFT + across * (wide + ACROSS) + BAR + BESIDE + RIGHT
+    used = LEFT + across * (slot + ACROSS) + BAR + BESIDE + RIGHT
     width = max(used, COLUMN * POINTS)
     heading = wrap(title, TITLE, width - 2 * EDGE)
     below = [line for note in notes for line in wrap(note, SMALL, width - 2 * EDGE)]
     top = EDGE + len(heading) * LINE * TITLE
     bottom = UNDER + len(below) * LINE * SMALL + EDGE
-    height = top + down * (high + DOWN) + bottom
+    room = max(SHORTEST, down * (high + DOWN) - DOWN)
+    height = top + DOWN + room + bottom
     figure = Figure(figsize=(width / POINTS, height / POINTS))
     figure.text(EDGE / width, 1 - EDGE / height, "\n".join(heading), size=TITLE, va="top")
     lines = "\n".join(below)
@@ -115,13 +120,13 @@ def arrange_panels(scene: Scene, titles: Sequence[str], title: str, notes: Itera
     maps = []
     for place, name in enumerate(titles):
         row, column = divmod(place, across)
-        left = LEFT + (width - used) / 2 + column * (wide + ACROSS)
+        left = LEFT + (width - used) / 2 + column * (slot + ACROSS) + (slot - wide) / 2
         floor = height - top - (row + 1) * (high + DOWN)
         axes = figure.add_axes((left / width, floor / height, wide / width, high / height))
-        _prepare(axes, scene, shorten(name, TEXT, wide), column == 0, place + across >= len(titles))
+        _prepare(axes, scene, shorten(name, TEXT, slot), column == 0, place + across >= len(titles))
         maps.append(axes)
-    left = LEFT + (width - used) / 2 + across * (wide + ACROSS)
-    long = min(LONGEST, down * (high + DOWN) - DOWN)
+    left = LEFT + (width - used) / 2 + across * (slot + ACROSS)
+    long = min(LONGEST, room)
     bar = figure.add_axes((left / width, (height - top - DOWN - long) / height, BAR / width, long / height))
     return Panels(figure, maps, bar, scene, cell)
 
@@ -135,9 +140,7 @@ def _prepare(axes: Axes, scene: Scene, title: str, is_left: bool, is_lowest: boo
     axes.spines[:].set_visible(True)
     axes.spines[:].set_zorder(5)
     for axis, count, is_named, name in ((axes.xaxis, columns, is_lowest, "column"), (axes.yaxis, rows, is_left, "row")):
-        numbers = [
-            int(number) for number in MaxNLocator(4, integer=True).tick_values(0, count - 1) if 0 <= number < count
-        ]
+        numbers = range(0, count, -(-count // MOST_NUMBERS))
         axis.set_ticks([number + 0.5 for number in numbers], [str(number) if is_named else "" for number in numbers])
         axis.set_tick_params(length=2, labelsize=SMALL, pad=1.5)
         if is_named:
