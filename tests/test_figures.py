@@ -15,7 +15,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import FillBetweenPolyCollection, LineCollection, PolyCollection, QuadMesh
+from matplotlib.collections import LineCollection, PolyCollection, QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
@@ -334,7 +334,7 @@ def test_lines_are_medians_bands_are_quartiles_and_the_reference_is_dashed(ordin
     )
     assert line.get_xdata().tolist() == group.step.tolist()
     assert line.get_ydata().tolist() == group.plain.median.tolist()
-    band = next(own for own in axes.collections if isinstance(own, FillBetweenPolyCollection))
+    band = next(own for own in axes.collections if isinstance(own, PolyCollection))
     corners = {tuple(corner) for corner in band.get_paths()[0].vertices.tolist()}
     assert {(step, value) for side in group.plain[::2] for step, value in zip(group.step, side, strict=True)} <= corners
     (reference,) = [own for own in axes.lines if own.get_color() == canvas.INK]
@@ -439,7 +439,7 @@ def test_a_summary_has_a_panel_for_each_task_that_was_tested(ordinary, sweep):
 
 def shapes(axes) -> list[np.ndarray]:
     """List the arrows and dots on a map."""
-    (found,) = [own for own in axes.collections if isinstance(own, PolyCollection) and not isinstance(own, QuadMesh)]
+    (found,) = [own for own in axes.collections if isinstance(own, PolyCollection)]
     return [path.vertices[:-1] for path in found.get_paths()]
 
 

@@ -130,14 +130,13 @@ def tell_runs(groups: Iterable[Group]) -> str:
 def literal(text: str, longest: int = LONGEST_NAME) -> str:
     """Turn any text into a line that can be drawn as it is.
 
-    >>> literal("cost $5\\n"), literal("_hidden"), literal("a" * 9, 4)
-    ('cost $5\\\\n', ' _hidden', 'aaa…')
+    >>> literal("cost $5\\n"), literal("a" * 9, 4)
+    ('cost $5\\\\n', 'aaa…')
     """
     line = printable(text, len(text))
     line = line if len(line) <= longest else f"{line[: longest - 1]}…"
     known = _letters()
-    line = "".join(letter if ord(letter) in known else MISSING for letter in line)
-    return f" {line}" if line.startswith("_") else line  # which matplotlib would take for hidden
+    return "".join(letter if ord(letter) in known else MISSING for letter in line)
 
 
 @cache

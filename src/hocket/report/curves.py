@@ -97,10 +97,12 @@ def curves_figure(
     if level is not None:
         handles.append(axes.axhline(level, color=INK, linewidth=0.9, linestyle=(0, (5, 2)), zorder=2.5))
     _scale(axes, section, groups, policy, log_x, log_y)
-    figure.legend(
-        handles, ["\n".join(name) for name in names], loc="outside lower center", ncols=columns, handlelength=2.2,
-        columnspacing=1.2, labelspacing=0.3, borderpad=0.1,
+    legend = figure.legend(
+        handles, [" "] * len(names), loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.2,
+        labelspacing=0.3, borderpad=0.1,
     )  # fmt: skip
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_text("\n".join(name))  # now, for what begins with an underscore would have been left out
     return figure
 
 
@@ -113,7 +115,7 @@ def _titled(title: str, heading: str, height: float) -> Figure:
     figure = Figure(figsize=(COLUMN, height / POINTS), layout="constrained")
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
-    engine.set(rect=(0, 0, 1, 1 - (above + EDGE) / height))
+    engine.set(rect=(0, 0, 1 - EDGE / COLUMN / POINTS, 1 - (above + EDGE) / height))
     left, top = EDGE / COLUMN / POINTS, 1 - EDGE / height
     figure.text(left, top, "\n".join(names), size=TITLE, va="top")
     figure.text(left, top - below / height, "\n".join(lines), size=SMALL, va="top", color=NOTE)
