@@ -12,6 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
@@ -85,7 +86,7 @@ class Panels(NamedTuple):
             if area.tag:
                 axes.annotate(
                     literal(area.tag, 4), (area.left, area.top), (0.9, -0.9), textcoords="offset points", size=size,
-                    va="top", zorder=4, bbox={"facecolor": WHITE, "linewidth": 0, "pad": 0.5, "alpha": 0.85},
+                    va="top", zorder=2.5, path_effects=[withStroke(linewidth=1.2, foreground=WHITE)],
                 )  # fmt: skip
 
     def draw_scale(self, colors: Colormap, norm: Normalize, name: str) -> None:
