@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from hocket.notation import load_machine, save_machine
     from hocket.picture import draw_task
     from hocket.records import Record, Replay, Review, Trials
+    from hocket.report.figures import draw_figures
+    from hocket.report.maps import draw_policy
     from hocket.report.summary import Summary, summarise
     from hocket.scene import Area, Scene, scene_of
     from hocket.store import Results, load_policies, load_results, save_records
@@ -105,7 +107,9 @@ __all__ = [
     "compose",
     "decompose",
     "distinguish",
+    "draw_figures",
     "draw_machines",
+    "draw_policy",
     "draw_task",
     "evaluate",
     "from_aalpy",
@@ -179,6 +183,8 @@ _HOME = {
         "picture": ("draw_task",),
         "notation": ("load_machine", "save_machine"),
         "records": ("Record", "Replay", "Review", "Trials"),
+        "report.figures": ("draw_figures",),
+        "report.maps": ("draw_policy",),
         "report.summary": ("Summary", "summarise"),
         "scene": ("Area", "Scene", "scene_of"),
         "store": ("Results", "load_policies", "load_results", "save_records"),
