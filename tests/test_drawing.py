@@ -132,7 +132,7 @@ def test_states_that_cannot_be_reached_are_drawn_too():
 
 def test_a_machine_of_one_state_is_drawn():
     alone = hk.RewardMachine(initial="here", transitions={}, final={"here"})
-    assert texts(parse({"": alone})) == [" ", "here"]
+    assert texts(parse({"": alone})) == ["here"]
 
 
 def test_rewards_are_shown_where_they_are_not_those_of_completion():
