@@ -242,6 +242,9 @@ function endLabels(lines, level, reference, y, right, frame, bottom) {
 // The crosshair, and what it tells.
 function showValues(plot, step, chart, tooltip) {
   const mark = plot.svg.querySelector(".crosshair");
+  const isBelow = plot.width < NARROW; // where it would hide the curves, values have their own place, and are never gone
+  tooltip.classList.toggle("below", isBelow);
+  if (step === null && isBelow && plot.steps.length) step = plot.steps.at(-1);
   tooltip.hidden = step === null || !plot.lines.length;
   if (tooltip.hidden) return mark.replaceChildren();
   const rows = plot.lines
@@ -254,6 +257,10 @@ function showValues(plot, step, chart, tooltip) {
       class: `line-${line.color % 8}`, cx: at, cy: plot.y(Math.max(line.median[place], 0.5)), r: 4.5,
     })));
   tooltip.replaceChildren(make("b", {}, `${grouped(step)} training steps`), valueTable(plot, rows));
+  if (isBelow) {
+    tooltip.style.transform = "";
+    return undefined;
+  }
   const box = tooltip.getBoundingClientRect();
   const left = at + 16 + box.width > chart.clientWidth ? at - 16 - box.width : at + 16;
   tooltip.style.transform = `translate(${clamp(left, 0, Math.max(chart.clientWidth - box.width, 0))}px, ${plot.top}px)`;

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from hocket.drawing import machine_svg
 from hocket.machine import RewardMachine
 from hocket.picture import MOST_STATES, MOST_TRANSITIONS
-from hocket.report.markup import Html, join, tag
+from hocket.report.markup import Html, tag
 from hocket.scene import Area, Scene
 
 LONGEST_SIDE = 400.0  # of a map, in units of the SVG
@@ -163,7 +163,12 @@ def legend(scene: Scene) -> Html:
     items = [
         tag(
             "li",
-            tag("span", area.tag, class_="swatch" + (" disc-shaped" if area.is_disc else ""), style=f"--own:{area.color}"),
+            tag(
+                "span",
+                area.tag,
+                class_="swatch" + (" disc-shaped" if area.is_disc else ""),
+                style=f"--own:{area.color}",
+            ),
             tag("span", area.name, tag("small", area.note) if area.note else ""),
         )
         for area in named.values()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterable
 
-from hocket.drawing import UNPRINTABLE
-
+# Not allowed in HTML, or not to be shown; without line ends and tabs.
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 VOID = ("circle", "ellipse", "line", "path", "rect", "meta")  # elements that have no content
 
 

@@ -7,7 +7,6 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from hocket.drawing import UNPRINTABLE
 from hocket.files import write_whole
 from hocket.report.encoding import Episodes, all_groups, choose_episodes, curves_data, scene_data
 from hocket.report.maps import event_order, marks_of
@@ -17,7 +16,7 @@ from hocket.report.summary import Section, Summary, summarise
 from hocket.store import Results, load_results
 
 LINE = Html("\n")
-SCRIPTS = ("page.js", "table.js", "curves.js", "replay.js")  # in this order; they share one scope
+SCRIPTS = ("page.js", "table.js", "curves.js", "episode.js", "stage.js", "replay.js")  # in order: they share a scope
 
 
 def write_report(results: Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
@@ -58,7 +57,7 @@ def line_colors(summary: Summary) -> dict[str, int]:
 
 
 def _data(summary: Summary, colors: dict[str, int]) -> Html:
-    """Embed what scripts draw: the curves of all tasks, and of each its episodes, which are read when they are needed."""
+    """Embed what scripts draw: the curves of all tasks, and the episodes of each."""
     chosen = choose_episodes(summary)
     curves = data_block("curves", [curves_data(section, colors) for section in summary.sections])
     episodes = [
@@ -74,9 +73,5 @@ def _episodes(section: Section, own: Episodes) -> object:
         return None
     told = scene_data(scene, marks_of(scene.agents), event_order(scene), own.names)
     labels = [group.label for group in all_groups(section)]
-    groups = [{"label": labels[place], "seeds": kept} for place, kept in own.kept.items()]
-    return {**told, "groups": groups, "left_out": own.left_out, "names": list(map(_printable, own.names.number))}
-
-
-def _printable(name: str) -> str:
-    return UNPRINTABLE.sub("\ufffd", name)
+    groups = [{"label": labels[place], "seeds": kept} for place, kept in sorted(own.kept.items())]
+    return {**told, "groups": groups, "left_out": own.left_out, "names": [*own.names.number]}

@@ -1,75 +1,8 @@
-// Episodes to watch: the team on its map, and every agent's machine with the state it is in.
+// Episodes to watch: choose one, play it, stop it, go to any step of it.
 
 const SPEEDS = [1, 2, 4, 8, 16, 32, 64]; // steps in a second
-const MOVES = [[0, 0], [0, -1], [1, 0], [0, 1], [-1, 0]]; // as the page's data number them
-const TRAIL = 10; // steps
-const WIDEST = 1.55; // radii of an agent: the circle on which many agents in one place stand
-const MANY = 4; // agents up to which all machines are shown at once
+const LONGEST_FRAME = 0.25; // seconds that count between two pictures, so that a page that was hidden goes on where it was
 let playing = null; // the one replay that plays
-
-// Reading an episode.
-
-function decode(own) {
-  const agents = own.ways.length;
-  const places = new Float64Array((own.length + 1) * agents * 2);
-  own.ways.forEach((way, agent) => {
-    let [across, down] = [own.start[2 * agent], own.start[2 * agent + 1]];
-    for (let step = 0; step <= own.length; step += 1) {
-      if (step) {
-        const [right, below] = moveAt(way, step - 1);
-        across += right;
-        down += below;
-      }
-      places[(step * agents + agent) * 2] = across / 100;
-      places[(step * agents + agent) * 2 + 1] = down / 100;
-    }
-  });
-  const states = own.states.map((changes) => {
-    const line = new Int32Array(own.length + 1);
-    for (let place = 0; place < changes.length; place += 2) line.fill(changes[place + 1], changes[place]);
-    return line;
-  });
-  const events = new Map(); // step -> the events after it
-  for (let place = 0; place < own.events.length; place += 2) {
-    const [step, event] = own.events.slice(place, place + 2);
-    events.set(step, [...(events.get(step) ?? []), event]);
-  }
-  return { success: own.success, length: own.length, agents, places, states, events };
-}
-
-// A letter has two moves to a neighbouring cell; a list has differences in hundredths.
-function moveAt(way, step) {
-  if (typeof way !== "string") return [way[2 * step], way[2 * step + 1]];
-  const pair = way.charCodeAt(step >> 1) - 65;
-  const [across, down] = MOVES[step % 2 ? pair % 5 : Math.floor(pair / 5)];
-  return [across * 100, down * 100];
-}
-
-// Agents in one place stand around its middle: where, and how much smaller.
-function arrange(episode, step) {
-  const { agents, places } = episode;
-  const together = new Map();
-  for (let agent = 0; agent < agents; agent += 1) {
-    const at = (step * agents + agent) * 2;
-    const key = `${Math.round(places[at] * 4)},${Math.round(places[at + 1] * 4)}`;
-    together.set(key, [...(together.get(key) ?? []), agent]);
-  }
-  const spots = [];
-  for (const group of together.values()) {
-    const count = group.length;
-    const touching = Math.sin(Math.PI / count) / 1.06; // how large discs may be on a circle of radius 1
-    const wanted = count === 1 ? 1 : clamp(0.7 - 0.05 * count, 0.44, 0.6);
-    const reach = count === 1 ? 0 : Math.min(wanted / touching, WIDEST);
-    const size = count === 1 ? 1 : Math.max(Math.min(wanted, reach * touching), 0.24);
-    group.forEach((agent, place) => {
-      const angle = (2 * Math.PI * place) / count - Math.PI * (count === 2 ? 1 : 0.5);
-      spots[agent] = { x: reach * Math.cos(angle), y: reach * Math.sin(angle), size };
-    });
-  }
-  return spots; // offsets are in radii of an agent
-}
-
-// A player.
 
 function showReplay(root, section) {
   const data = read(`episodes-${root.dataset.place}`);
@@ -77,7 +10,7 @@ function showReplay(root, section) {
     root.append(make("p", { class: "note" }, "No episode of this task was kept."));
     return;
   }
-  const player = { data, root, at: 0, isPlaying: false, speed: 4, episode: null, choice: firstChoice(data) };
+  const player = { data, root, at: 0, speed: 4, episode: null, choice: firstChoice(data) };
   const parts = {
     map: mapLayer(section, data),
     crew: crewPanel(section, data),
@@ -178,13 +111,10 @@ function controls(player) {
   };
   const play = button("play", "Play", () => toggle(player));
   play.className = "play";
-  const speed = make("select", { "data-choice": "speed", onchange: () => setSpeed(player, Number(speed.value)) },
+  const speed = make("select", { "data-choice": "speed", "aria-label": "Speed", onchange: () => setSpeed(player, Number(speed.value)) },
     ...SPEEDS.map((own) => make("option", { value: own }, `${own} steps/s`)));
   const slider = make("input", { type: "range", min: 0, step: 1, value: 0, "aria-label": "Step" });
-  slider.addEventListener("input", () => {
-    pause(player);
-    jump(player, Number(slider.value));
-  });
+  slider.addEventListener("input", () => stepTo(player, Number(slider.value)));
   const marks = draw("svg", { class: "events", preserveAspectRatio: "none", "aria-hidden": "true" });
   return {
     play, speed, slider, marks,
@@ -195,74 +125,14 @@ function controls(player) {
       play,
       button("forward", "A step on", () => stepTo(player, Math.floor(player.at) + 1)),
       button("end", "To the end", () => stepTo(player, Infinity)),
-      make("label", {}, "speed", speed)),
+      make("label", {}, make("span", {}, "speed"), speed)),
   };
-}
-
-// Machines: a chip for every agent, and the drawings of those that are chosen.
-function crewPanel(section, data) {
-  const figures = data.agents.map((_, place) => section.querySelector(`.machine-figure[data-agent="${place}"]`));
-  const list = make("div", { class: "watched" });
-  const cards = data.agents.map((agent, place) => {
-    const state = make("span", { class: "state" });
-    const chip = make("button", { type: "button", "data-agent": place }, disc(agent), make("span", { class: "name" }, agent.name), state);
-    return { chip, state, agent, figure: figures[place] && copyFigure(figures[place], agent), isShown: false };
-  });
-  const show = (place, isShown) => {
-    const card = cards[place];
-    card.isShown = isShown && Boolean(card.figure);
-    card.chip.setAttribute("aria-pressed", card.isShown);
-    list.replaceChildren(...cards.filter((own) => own.isShown).map((own) => own.figure.root));
-  };
-  cards.forEach((card, place) => {
-    card.chip.addEventListener("click", () => show(place, !card.isShown));
-    card.chip.title = card.figure ? "Show or hide this machine" : "";
-    show(place, cards.length <= MANY || place < MANY - 1);
-  });
-  const crew = make("div", { class: "crew", role: "group", "aria-label": "Agents and their states" }, ...cards.map((card) => card.chip));
-  return { panel: make("div", {}, crew, list), cards };
-}
-
-const disc = (agent) => make("span", { class: "disc", style: `--own:${agent.color}`, "aria-hidden": "true" }, agent.mark);
-
-function copyFigure(figure, agent) {
-  const svg = figure.querySelector("svg")?.cloneNode(true);
-  if (!svg) return null;
-  svg.style.setProperty("--agent", agent.color);
-  const root = make("figure", { class: "machine-figure", "data-agent": figure.dataset.agent },
-    make("div", { class: "drawing" }, disc(agent), svg));
-  const states = new Map(agent.states.map((name, place) => [name, svg.querySelector(`[data-state="${place}"]`)]));
-  const number = new Map(agent.states.map((name, place) => [name, place]));
-  const edge = (from, to) => svg.querySelector(`[data-edge="${number.get(from)}-${number.get(to)}"]`);
-  return { root, svg, states, edge };
-}
-
-// The map with its agents.
-function mapLayer(section, data) {
-  const svg = section.querySelector(".map-figure .map").cloneNode(true);
-  svg.querySelector(".starts").remove();
-  const unit = Number(svg.dataset.unit);
-  const radius = Number(svg.dataset.disc);
-  const trails = data.agents.map((agent) => draw("polyline", { class: "trail", style: `--own:${agent.color}` }));
-  const meetings = draw("g");
-  const agents = data.agents.map((agent) => {
-    const size = radius * (agent.mark.length < 3 ? 1.15 : 0.8);
-    const ring = draw("circle", { class: "ring", r: radius + 3.2 });
-    const own = draw("g", { class: "agent", style: `--own:${agent.color}` },
-      draw("title", {}, agent.name),
-      draw("circle", { class: "halo", r: radius + 3.2 }), ring,
-      draw("circle", { r: radius }), draw("text", { "font-size": size }, agent.mark));
-    return { own, ring };
-  });
-  svg.append(...trails, meetings, ...agents.map((agent) => agent.own));
-  return { svg, unit, radius, trails, meetings, agents };
 }
 
 // Playing.
 
 function load(player) {
   const { data, choice, parts } = player;
-  pause(player);
   player.episode = decode(data.groups[choice.group].seeds[choice.seed][choice.kind]);
   const { length, success, events } = player.episode;
   parts.slider.max = length;
@@ -277,7 +147,7 @@ function load(player) {
   if (!player.hasOwnSpeed) player.speed = length > 200 ? 16 : 4;
   parts.speed.value = player.speed;
   player.shown = -1;
-  jump(player, 0);
+  stepTo(player, 0);
 }
 
 function logItem(player, step, events) {
@@ -287,54 +157,34 @@ function logItem(player, step, events) {
   return { step, button, row: make("li", {}, button) };
 }
 
-const knowers = (player, event) => player.data.agents.flatMap((agent, place) => (agent.knows.includes(event) ? [place] : []));
-const eventColor = (player, event) => `event-${Math.max(player.data.events.indexOf(event), 0) % 8}`;
-
 function toggle(player) {
-  if (player.isPlaying) return pause(player);
-  if (playing) pause(playing);
+  if (playing === player) stepTo(player, Math.floor(player.at));
+  else play(player);
+}
+
+function play(player) {
+  if (playing) stepTo(playing, Math.floor(playing.at));
   if (player.at >= player.episode.length) jump(player, 0);
   playing = player;
-  player.isPlaying = true;
   icon(player.parts.play, "pause", "Pause");
-  player.root.dataset.playing = "";
-  let before = performance.now();
+  let before = null;
   const advance = (now) => {
-    if (!player.isPlaying) return;
-    jump(player, player.at + ((now - before) / 1000) * player.speed, true);
+    if (playing !== player) return;
+    const seconds = Math.min((now - (before ?? now)) / 1000, LONGEST_FRAME);
     before = now;
-    if (player.at >= player.episode.length) pause(player);
-    else requestAnimationFrame(advance);
+    jump(player, player.at + seconds * player.speed, true);
+    if (player.at < player.episode.length) requestAnimationFrame(advance);
+    else stepTo(player, player.at);
   };
-  requestAnimationFrame((now) => {
-    before = now;
-    advance(now);
-  });
-  return undefined;
+  requestAnimationFrame(advance);
 }
 
-function pause(player) {
-  if (!player.isPlaying && player.episode) return showPlay(player);
-  player.isPlaying = false;
-  if (playing === player) playing = null;
-  if (player.episode) {
-    if (!Number.isInteger(player.at)) jump(player, Math.floor(player.at));
-    showPlay(player);
-  }
-  return undefined;
-}
-
-function showPlay(player) {
-  delete player.root.dataset.playing;
-  const isOver = player.at >= player.episode.length;
-  icon(player.parts.play, isOver ? "again" : "play", isOver ? "Play again" : "Play");
-}
-
+// Stop at a step.
 function stepTo(player, step) {
-  player.isPlaying = false;
   if (playing === player) playing = null;
   jump(player, step);
-  showPlay(player);
+  const isOver = player.at >= player.episode.length;
+  icon(player.parts.play, isOver ? "again" : "play", isOver ? "Play again" : "Play");
 }
 
 function setSpeed(player, speed) {
@@ -375,37 +225,6 @@ function jump(player, at, isPlaying = false) {
   if (step !== player.shown) showStep(player, step, isPlaying);
 }
 
-function moveAgents(player, step, share) {
-  const { episode, parts: { map } } = player;
-  if (player.spotsAt !== step || player.spotsOf !== episode) {
-    player.spots = [arrange(episode, step), arrange(episode, Math.min(step + 1, episode.length))];
-    [player.spotsAt, player.spotsOf] = [step, episode];
-  }
-  const next = Math.min(step + 1, episode.length);
-  const ease = share * share * (3 - 2 * share);
-  const mix = (one, other) => one + (other - one) * ease;
-  player.now = map.agents.map(({ own }, agent) => {
-    const [from, to] = [step, next].map((when) => (when * episode.agents + agent) * 2);
-    const [one, other] = [player.spots[0][agent], player.spots[1][agent]];
-    const x = mix(episode.places[from], episode.places[to]) * map.unit + mix(one.x, other.x) * map.radius;
-    const y = mix(episode.places[from + 1], episode.places[to + 1]) * map.unit + mix(one.y, other.y) * map.radius;
-    own.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${mix(one.size, other.size).toFixed(3)})`);
-    moveTrail(map, episode, agent, step, [x, y]);
-    return [x, y];
-  });
-}
-
-// Where an agent was lately; trails that go the same way lie side by side.
-function moveTrail(map, episode, agent, step, head) {
-  const aside = (agent - (episode.agents - 1) / 2) * Math.min(0.07, 0.5 / episode.agents) * map.radius * 2.9;
-  const points = [];
-  for (let when = Math.max(0, step - TRAIL); when <= step; when += 1) {
-    const at = (when * episode.agents + agent) * 2;
-    points.push(`${(episode.places[at] * map.unit + aside).toFixed(1)},${(episode.places[at + 1] * map.unit + aside).toFixed(1)}`);
-  }
-  map.trails[agent].setAttribute("points", [...points, head.map((value) => value.toFixed(1)).join(",")].join(" "));
-}
-
 function showStep(player, step, isPlaying) {
   const { episode, parts, data } = player;
   player.shown = step;
@@ -417,60 +236,9 @@ function showStep(player, step, isPlaying) {
   parts.slider.value = step;
   parts.slider.style.setProperty("--done", `${(100 * step) / (episode.length || 1)}%`);
   parts.slider.setAttribute("aria-valuetext", `step ${step} of ${episode.length}${names.length ? `: ${names.join(", ")}` : ""}`);
-  if (!isPlaying && !player.isPlaying) showPlay(player);
   showMachines(player, step, events);
   showFlashes(player, events, isPlaying);
   showLog(player, step);
-}
-
-function showMachines(player, step, events) {
-  const { episode, parts, data } = player;
-  parts.crew.cards.forEach((card, place) => {
-    const state = episode.states[place][step];
-    const name = data.names[state];
-    card.state.textContent = name;
-    card.state.title = name;
-    card.chip.classList.toggle("done", !card.agent.steps.some(([from]) => from === state));
-    card.chip.classList.toggle("flash", events.some((event) => card.agent.knows.includes(event)));
-    if (!card.figure) return;
-    for (const [own, node] of card.figure.states) node?.classList.toggle("lit", own === state);
-    for (const edge of card.figure.svg.querySelectorAll(".taken")) edge.classList.remove("taken");
-    const before = step ? episode.states[place][step - 1] : state;
-    for (const edge of takenEdges(card, before, state, events)) edge.classList.add("taken");
-    card.figure.root.classList.toggle("flash", events.some((event) => card.agent.knows.includes(event)));
-  });
-}
-
-// The edges that a machine went along in a step, one after another.
-function takenEdges(card, before, after, events) {
-  const found = [];
-  let state = before;
-  for (const event of events) {
-    const taken = card.agent.steps.find(([from, own]) => from === state && own === event);
-    if (!taken) continue;
-    found.push(card.figure.edge(state, taken[2]));
-    state = taken[2];
-  }
-  const edges = state === after ? found : [card.figure.edge(before, after)];
-  return edges.filter(Boolean);
-}
-
-function showFlashes(player, events, isPlaying) {
-  const { map } = player.parts;
-  const flashing = new Set(events.flatMap((event) => knowers(player, event)));
-  map.agents.forEach(({ own, ring }, agent) => {
-    own.classList.toggle("flash", flashing.has(agent));
-    if (flashing.has(agent) && isPlaying && !isCalm()) {
-      ring.animate([{ transform: "scale(2.2)", opacity: 0 }, { transform: "scale(1)", opacity: 1 }], { duration: 260, easing: "ease-out" });
-    }
-  });
-  const links = events.flatMap((event) => {
-    const places = knowers(player, event).map((agent) => player.now[agent]);
-    if (places.length < 2) return [];
-    const middle = [0, 1].map((axis) => places.reduce((sum, place) => sum + place[axis], 0) / places.length);
-    return places.map(([x, y]) => draw("line", { class: `meeting ${eventColor(player, event)}`, x1: x, y1: y, x2: middle[0], y2: middle[1] }));
-  });
-  map.meetings.replaceChildren(...links);
 }
 
 function showLog(player, step) {
