@@ -15,6 +15,10 @@ MOVES = {"u": (0, -1), "d": (0, 1), "l": (-1, 0), "r": (1, 0), ".": (0, 0)}
 SETTINGS = {"episode_steps": 1000, "temperature": 0.02}
 MADE = {"hocket": "1.2.3", "python": "3.99"}
 
+# Names that want to be markup, code, or a place to fill.
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+QUOTED = "\"' onload='alert(2)' {{script}} <!--"
+
 # Two agents that meet at (4, 3) across and down and go on to their goals, both 17 steps after the start.
 MEETING = {"A1": "dddrrrr" + "." + "ddddddrrr", "A2": "rddd" + "...." + "ddddrrrrr"}
 MEETING_STARTS = [(0.5, 0.5), (3.5, 0.5)]
@@ -132,3 +136,23 @@ def small_study(folder: Path) -> Path:
     ]
     records.append(record("drift", drift.digest, "boatswain", 7, [50, 24], drift_review(drift)))
     return write_study(folder, records, [meeting, buttons], [drift])
+
+
+def hostile_study(folder: Path, name: str) -> Path:
+    """Write a study in which every name is one that wants to be markup."""
+    events = (f"{name}e", f"{name}f")
+    machine = hk.RewardMachine(
+        initial=f"{name}s", transitions={(f"{name}s", event): f"{name}t" for event in events}, final={f"{name}t"}
+    )
+    agents = (f"{name}A", f"{name}B")
+    scene = Scene(
+        name, 3.0, 3.0, agents, dict.fromkeys(agents, machine), dict.fromkeys(agents, events), machine,
+        (Area(0, 0, 1, 1, "#df6823", f"{name}place", f"{name}x", f"{name}note"),), (), True, f"{name}d", f"{name}v",
+        (f"{name}n",),
+    )  # fmt: skip
+    happened = ((1, events[0]),)
+    places = np.full((3, 2, 2), 0.5)
+    watched = Replay(True, places, states_after(scene, 3, happened), happened)
+    review = Review(1, 1, (1, 1), np.zeros((2, 0), np.int64), {"softmax": watched})
+    records = [record(name, scene.digest, f"{name}l", seed, [9, 8], review, depth=seed % 2) for seed in range(4)]
+    return write_study(folder, records, (), [scene])

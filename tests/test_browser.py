@@ -12,7 +12,7 @@ from hocket.report.page import write_report
 from hocket.report.standings import number
 from hocket.report.summary import summarise
 from hocket.store import load_results
-from studies import small_study
+from studies import HOSTILE, QUOTED, hostile_study, small_study
 
 pytestmark = pytest.mark.browser
 
@@ -49,22 +49,24 @@ def address(folder) -> str:
 @pytest.fixture
 def open_page(browser, address) -> Iterator:
     """Open the report in windows of any kind; in the end, nothing may have gone wrong or asked the network."""
-    contexts, said, asked = [], [], []
+    contexts, opened_urls, said, asked = [], [], [], []
 
-    def opened(width=1200, height=900, **more):
+    def opened(width=1200, height=900, url=address, **more):
         contexts.append(browser.new_context(viewport={"width": width, "height": height}, **more))
         page = contexts[-1].new_page()
         page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
-        page.goto(address)
+        page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
+        page.goto(url)
+        opened_urls.append(url)
         return page
 
     yield opened
     for context in contexts:
         context.close()
     assert said == []
-    assert [url.split("#")[0] for url in asked if not url.startswith("data:")] == [address] * len(contexts)
+    assert [url.split("#")[0] for url in asked if not url.startswith("data:")] == opened_urls
 
 
 @pytest.fixture
@@ -386,6 +388,25 @@ def test_with_reduced_motion_agents_jump(open_page):
     seen = [[float(own) / unit for own in re.findall(r"[\d.]+", line)[:2]] for line in page.evaluate("window.seen")]
     before = [own for own in seen if own[0] < 4]  # where they meet they stand side by side
     assert len(before) > 3 and all(across % 1 == down % 1 == 0.5 for across, down in before)
+
+
+# Names that want to be more.
+
+
+@pytest.mark.parametrize("name", [HOSTILE, QUOTED])
+def test_a_name_is_shown_as_it_is_and_does_nothing(open_page, tmp_path, name):
+    folder = hostile_study(tmp_path / "hostile", name)
+    page = open_page(width=360, url=write_report(folder, tmp_path / "report.html").resolve().as_uri())
+    player = replay(page, 0)
+    player.focus()
+    page.keyboard.press("ArrowRight")
+    assert player.locator(".log b").inner_text() == f"{name}e"
+    assert player.locator(".crew .state").first.inner_text() == f"{name}t"
+    assert player.locator(".lit").count() == 2
+    assert player.locator("select[data-choice=group] option").first.inner_text() == f"{name}l, depth=0"
+    assert name in chart(page, 0).locator(".tooltip").inner_text()
+    assert page.locator("img").count() == 0
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 360
 
 
 # Looks.

@@ -25,26 +25,26 @@ from hocket.report.encoding import (
     curves_data,
     replay_data,
 )
-from hocket.report.maps import marks_of
+from hocket.report.maps import map_svg, marks_of
 from hocket.report.markup import data_block, tag
 from hocket.report.page import report_html, write_report
 from hocket.report.standings import number
 from hocket.report.summary import summarise
-from hocket.scene import Area, Scene, read_scene, scene_of, write_scene
+from hocket.scene import Area, read_scene, scene_of, write_scene
 from hocket.store import load_results
 from hocket.taskfile import digest
 from studies import (
+    HOSTILE,
+    QUOTED,
     drift_review,
     drift_scene,
+    hostile_study,
     meeting_review,
     record,
     small_study,
     states_after,
     write_study,
 )
-
-HOSTILE = "</script><img src=x onerror=alert(1)>"
-QUOTED = "\"' onload='alert(2)' {{script}} <!--"
 
 
 class Reader(HTMLParser):
@@ -245,26 +245,6 @@ def test_a_scene_given_in_whole_numbers_has_the_fingerprint_of_what_is_read_back
 # What it must survive.
 
 
-def hostile_study(folder: Path, name: str) -> Path:
-    """Write a study in which every name is one that wants to be markup."""
-    events = (f"{name}e", f"{name}f")
-    machine = hk.RewardMachine(
-        initial=f"{name}s", transitions={(f"{name}s", event): f"{name}t" for event in events}, final={f"{name}t"}
-    )
-    agents = (f"{name}A", f"{name}B")
-    scene = Scene(
-        name, 3.0, 3.0, agents, dict.fromkeys(agents, machine), dict.fromkeys(agents, events), machine,
-        (Area(0, 0, 1, 1, "#df6823", f"{name}place", f"{name}x", f"{name}note"),), (), True, f"{name}d", f"{name}v",
-        (f"{name}n",),
-    )  # fmt: skip
-    happened = ((1, events[0]),)
-    places = np.full((3, 2, 2), 0.5)
-    watched = Replay(True, places, states_after(scene, 3, happened), happened)
-    review = Review(1, 1, (1, 1), np.zeros((2, 0), np.int64), {"softmax": watched})
-    records = [record(name, scene.digest, f"{name}l", seed, [9, 8], review, depth=seed % 2) for seed in range(4)]
-    return write_study(folder, records, (), [scene])
-
-
 @pytest.mark.parametrize("name", [HOSTILE, QUOTED])
 def test_no_name_becomes_markup_or_code(tmp_path, name):
     page = page_of(hostile_study(tmp_path / "hostile", name))
@@ -376,6 +356,17 @@ def test_an_episode_with_other_agents_than_the_scene_is_left_out(tmp_path):
     review = Review(1, 1, (1,), np.zeros((1, 0), np.int64), {"softmax": alone})
     folder = write_study(tmp_path / "odd", [record("d", scene.digest, "x", 0, [3], review)], (), [scene])
     assert Reader(page_of(folder)).blocks["episodes-0"]["groups"] == []
+
+
+def test_agents_that_start_in_one_place_are_drawn_side_by_side():
+    scene = drift_scene()
+    discs = re.findall(r'translate\((\S+) (\S+)\)"><circle r="([^"]*)"', map_svg(scene, [(1.0, 1.0), (1.0, 1.0)]))
+    (left, top, radius), (right, bottom, _) = [tuple(map(float, disc)) for disc in discs]
+    unit = 400 / 6
+    assert (left + right) / 2 == pytest.approx(unit, abs=0.01) and top == bottom == pytest.approx(unit, abs=0.01)
+    assert right - left >= 2 * radius - 0.01
+    apart = re.findall(r'<circle r="([^"]*)"', map_svg(scene, [(1.0, 1.0), (2.0, 1.0)]))
+    assert min(map(float, apart)) > radius
 
 
 def test_curves_are_told_as_the_summary_has_them(folder, reader):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hocket.drawing import machine_svg
 from hocket.machine import RewardMachine
@@ -13,7 +14,7 @@ from hocket.scene import Area, Scene
 
 LONGEST_SIDE = 400.0  # of a map, in units of the SVG
 MOST_LINES = 60  # cells in a row up to which the lines between them are drawn
-LONGEST_MARK = 3  # characters written on an agent
+LONGEST_MARK, LONGEST_TAG = 3, 4  # characters written on an agent and on a place
 
 Place = tuple[float, float]
 
@@ -39,9 +40,10 @@ def map_svg(scene: Scene, starts: Sequence[Place]) -> Html:
     unit = unit_of(scene)
     width, height = scene.width * unit, scene.height * unit
     disc = agent_radius(scene)
+    spots = _side_by_side(starts, disc / unit)
     agents = [
-        _agent((across * unit, down * unit), disc, mark, scene.colors[name])
-        for (across, down), mark, name in zip(starts, marks_of(scene.agents), scene.agents, strict=False)
+        _agent((across * unit, down * unit), size * disc, mark, scene.colors[name])
+        for (across, down, size), mark, name in zip(spots, marks_of(scene.agents), scene.agents, strict=False)
     ]
     return tag(
         "svg",
@@ -59,6 +61,18 @@ def map_svg(scene: Scene, starts: Sequence[Place]) -> Html:
         data_unit=unit,
         data_disc=disc,
     )
+
+
+def _side_by_side(starts: Sequence[Place], radius: float) -> Iterator[tuple[float, float, float]]:
+    """Let agents that start in one place stand around its middle; the third number is how much smaller they are."""
+    for number, (across, down) in enumerate(starts):
+        together = [place for place, own in enumerate(starts) if own == (across, down)]
+        if len(together) == 1:
+            yield across, down, 1
+            continue
+        angle = 2 * math.pi * together.index(number) / len(together) - math.pi
+        reach, size = radius * 0.65, max(min(0.6, math.sin(math.pi / len(together)) * 0.65), 0.2)
+        yield across + reach * math.cos(angle), down + reach * math.sin(angle), size
 
 
 def agent_radius(scene: Scene) -> float:
@@ -87,7 +101,11 @@ def _area_tag(area: Area, unit: float) -> Html:
     left, top, width, height = (length * unit for length in area[:4])
     size = max(min(width, height, unit if unit > 8 else LONGEST_SIDE / 16) * 0.36, 5)
     middle = (left + width / 2, top + height / 2)
-    return tag("text", area.tag, class_="tag", x=middle[0], y=middle[1], font_size=size)
+    return tag("text", _short(area.tag), class_="tag", x=middle[0], y=middle[1], font_size=size)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_TAG else f"{text[: LONGEST_TAG - 1]}…"
 
 
 def _lines(scene: Scene, unit: float) -> Html:
@@ -165,7 +183,7 @@ def legend(scene: Scene) -> Html:
             "li",
             tag(
                 "span",
-                area.tag,
+                _short(area.tag),
                 class_="swatch" + (" disc-shaped" if area.is_disc else ""),
                 style=f"--own:{area.color}",
             ),

@@ -142,18 +142,19 @@ function load(player) {
     const isShared = own.some((event) => knowers(player, event).length > 1);
     return draw("line", { class: eventColor(player, own[0]), x1: step, x2: step, y1: isShared ? 0 : 5, y2: 10 });
   }));
-  parts.items = [...events].map(([step, own]) => logItem(player, step, own));
+  parts.items = [...events].sort(([one], [other]) => one - other).map(([step, own]) => logItem(player, step, own));
   parts.log.replaceChildren(...(parts.items.length ? parts.items.map((item) => item.row) : [make("li", { class: "note" }, "Nothing happens in this episode.")]));
   if (!player.hasOwnSpeed) player.speed = length > 200 ? 16 : 4;
   parts.speed.value = player.speed;
   player.shown = -1;
+  player.logged = 0;
   stepTo(player, 0);
 }
 
 function logItem(player, step, events) {
   const name = (event) => make("b", { class: eventColor(player, event) }, player.data.names[event]);
   const words = events.flatMap((event, place) => (place ? [" ", name(event)] : [name(event)]));
-  const button = make("button", { type: "button", "data-step": step, onclick: () => stepTo(player, step) }, make("time", {}, grouped(step)), ...words);
+  const button = make("button", { type: "button", class: "later", "data-step": step, onclick: () => stepTo(player, step) }, make("time", {}, grouped(step)), ...words);
   return { step, button, row: make("li", {}, button) };
 }
 
@@ -241,15 +242,17 @@ function showStep(player, step, isPlaying) {
   showLog(player, step);
 }
 
+// The log has as many rows as steps with events: only those that change are touched.
 function showLog(player, step) {
   const { items, log } = player.parts;
-  for (const { step: own, button } of items) {
-    button.classList.toggle("later", own > step);
-    if (own === step) button.setAttribute("aria-current", "step");
-    else button.removeAttribute("aria-current");
-  }
-  const last = items.findLast((item) => item.step <= step);
-  const top = last ? last.row.offsetTop : 0;
+  const past = items.findLastIndex((item) => item.step <= step) + 1;
+  const [from, to] = [Math.min(past, player.logged), Math.max(past, player.logged)];
+  for (const { button } of items.slice(from, to)) button.classList.toggle("later", past < player.logged);
+  log.querySelector("[aria-current]")?.removeAttribute("aria-current");
+  if (past && items[past - 1].step === step) items[past - 1].button.setAttribute("aria-current", "step");
+  if (past === player.logged) return;
+  player.logged = past;
+  const top = past ? items[past - 1].row.offsetTop : 0;
   if (top < log.scrollTop || top > log.scrollTop + log.clientHeight - 30) log.scrollTop = top - 20;
 }
 

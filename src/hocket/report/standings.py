@@ -120,7 +120,7 @@ def comparisons(section: Section) -> Html:
     title = "Who is better?"
     note = (
         "The probability that a run of the first learner needs fewer steps in its last tests than one of the second "
-        "(softmax), with its 95 % interval; p is that of a two-sided rank test of no difference."
+        "(softmax), with its 95 % interval; p is that of a two-sided permutation test."
     )
     if len(rows) > FEW_COMPARED:
         table = tag("details", tag("summary", f"All {len(rows):,} pairs"), table)
