@@ -171,7 +171,7 @@ def test_the_pointer_finds_the_nearest_test(page):
     assert figure.locator(".tooltip").is_hidden() and dots.count() == 0
 
 
-@pytest.mark.parametrize("axis", ["across", "up"])
+@pytest.mark.parametrize("axis", ["x axis", "y axis"])
 def test_both_axes_are_linear_or_logarithmic(page, axis):
     figure = chart(page, MEETING)
     path = figure.locator(".series .curve").first
@@ -180,9 +180,9 @@ def test_both_axes_are_linear_or_logarithmic(page, axis):
     for kind in ("linear", "log"):
         choice.locator(f'button[data-value="{kind}"]').click()
         numbers = [float(number) for number in re.findall(r"[\d.]+", path.get_attribute("d"))]
-        drawn[kind] = numbers[axis == "up" :: 2]
+        drawn[kind] = numbers[axis == "y axis" :: 2]
     even = [second - first for first, second in zip(drawn["linear"], drawn["linear"][1:], strict=False)]
-    if axis == "across":
+    if axis == "x axis":
         assert max(even) - min(even) < 0.3  # a test after every 1,000 steps
         uneven = [second - first for first, second in zip(drawn["log"], drawn["log"][1:], strict=False)]
         assert uneven == sorted(uneven, reverse=True) and uneven[0] > 3 * uneven[-1]

@@ -181,6 +181,12 @@ def test_bounds_are_told_in_numbers(reader):
     assert "A1 0.900 · A2 1.000" in reader.words
 
 
+def test_the_successes_of_many_agents_are_told_as_a_range(tmp_path):
+    review = Review(10, 1, (*range(1, 11), 5, 6, 7), np.zeros((13, 0), np.int64), {})
+    words = Reader(page_of(write_study(tmp_path / "many", [record("x", "2" * 64, "dqprm", 0, [9], review)]))).words
+    assert "13 agents, 0.100 to 1.000" in words
+
+
 def test_every_two_learners_are_compared(reader):
     assert "dqprm against hil 1.000 [1.000 to 1.000], p = 0.333" in reader.words
 

@@ -2,6 +2,7 @@
 
 const DASHES = ["", "7 3", "2.5 2.5", "10 3 2.5 3", "5 2 1.5 2 1.5 2"];
 const NARROW = 560; // pixels of width below which lines have no names at their ends
+const MOST_ENDS = 14; // lines up to which there is room for their names
 
 const dashOf = (color) => DASHES[color % DASHES.length];
 
@@ -77,8 +78,8 @@ function showCurves(figure, data) {
       ...(kinds.length > 1 ? [segments("tests", kinds.map((kind) => [kind, kind]), view.kind, set("kind"))] : []),
       segments("curves", [["smooth", "mean of 10 tests"], ["plain", "each test"]], "smooth",
         (value) => set("smooth")(value === "smooth")),
-      segments("across", [["linear", "linear"], ["log", "log"]], view.x, set("x")),
-      segments("up", [["linear", "linear"], ["log", "log"]], view.y, set("y"))),
+      segments("x axis", [["linear", "linear"], ["log", "log"]], view.x, set("x")),
+      segments("y axis", [["linear", "linear"], ["log", "log"]], view.y, set("y"))),
     chart,
     toggles(data, view, () => render()),
   );
@@ -145,7 +146,7 @@ function chosenLines(data, view) {
 function drawPlot(svg, data, view, width) {
   const lines = chosenLines(data, view);
   const level = view.hidden.has(data.reference) ? undefined : data.levels[view.kind];
-  const hasEnds = width >= NARROW;
+  const hasEnds = width >= NARROW && lines.length <= MOST_ENDS;
   const longest = Math.max(0, ...lines.map((line) => line.label.length), level === undefined ? 0 : data.reference.length + 5);
   const frame = { left: 50, right: hasEnds ? clamp(longest * 7.4 + 14, 40, width * 0.28) : 10, top: 26, bottom: 44 };
   const height = Math.round(clamp(width * 0.46, 250, 430));

@@ -25,12 +25,7 @@ FEW_DRAWN = 4  # of many agents' machines, that are seen at once
 
 def overview(scene: Scene, starts: Sequence[Place]) -> Html:
     """Say what a scene says, with the agents on the map where they start, if that is known."""
-    picture = tag(
-        "figure",
-        map_svg(scene, starts),
-        tag("figcaption", legend(scene)),
-        class_="map-figure",
-    )
+    picture = tag("figure", map_svg(scene, starts), tag("figcaption", legend(scene)), class_="map-figure")
     return join(
         [
             tag("p", scene.description, class_="description") if scene.description else "",

@@ -13,6 +13,7 @@ from hocket.report.summary import LAST_TESTS, Bounds, Final, Group, Section
 from hocket.statistics import Comparison, Interval, Share
 
 FEW_COMPARED = 10  # pairs that are seen at once
+FEW_AGENTS = 12  # up to which each has its number
 
 # Statistics.
 
@@ -92,10 +93,8 @@ def _row(group: Group, kind: str, final: Final, colors: Mapping[str, int]) -> Ht
 
 
 def _cell(value: float | None, text: str, remark: str = "") -> Html:
-    small = tag("small", remark) if remark else ""
-    return tag(
-        "td", text, small and join([" ", small]), class_="number", data_value="" if value is None else f"{value:.9g}"
-    )
+    small = [" ", tag("small", remark)] if remark else []
+    return tag("td", text, *small, class_="number", data_value="" if value is None else f"{value:.9g}")
 
 
 def _learner(label: str, colors: Mapping[str, int]) -> Html:
@@ -169,22 +168,30 @@ def bounds(section: Section, colors: Mapping[str, int]) -> Html:
 
 
 def _bound(label: str, found: Bounds, colors: Mapping[str, int]) -> Html:
-    values = {own.value for own in found.agents.values()}
-    each = [f"{name} {share(own.value)}" for name, own in found.agents.items()]
-    agents = f"every agent {share(min(values))}" if len(values) == 1 else " · ".join(each)
+    values = sorted({own.value for own in found.agents.values()})
+    text = f"{share(found.lower)} ≤ V = {share(found.success.value)} ≤ {share(found.upper)}"
     line = tag(
         "div",
         _span("band", found.lower, found.upper),
-        *(_point("stroke", value) for value in sorted(values)),
+        *(_point("stroke", value) for value in values),
         _span("whisker", found.success.low, found.success.high),
         _point("dot", found.success.value),
         class_="scale",
         role="img",
-        aria_label=f"{share(found.lower)} ≤ V = {share(found.success.value)} ≤ {share(found.upper)}",
+        aria_label=text,
     )
-    text = f"{share(found.lower)} ≤ V = {share(found.success.value)} ≤ {share(found.upper)}"
-    numbers = tag("div", text, tag("small", agents), class_="numbers")
+    numbers = tag("div", text, tag("small", _own_shares(found.agents)), class_="numbers")
     return tag("div", tag("div", _learner(label, colors)), line, numbers, class_="row")
+
+
+def _own_shares(agents: Mapping[str, Share]) -> str:
+    """Say how often each agent does its part, or from how often to how often many of them do."""
+    values = sorted(own.value for own in agents.values())
+    if values[0] == values[-1]:
+        return f"every agent {share(values[0])}"
+    if len(agents) > FEW_AGENTS:
+        return f"{len(agents):,} agents, {share(values[0])} to {share(values[-1])}"
+    return " · ".join(f"{name} {share(own.value)}" for name, own in agents.items())
 
 
 def _span(kind: str, low: float, high: float) -> Html:
