@@ -23,7 +23,8 @@ from matplotlib.text import Text
 import hocket as hk
 from hocket import drawing, records
 from hocket.gates import closed_cells
-from hocket.report import canvas, curves, figures, maps, panels
+from hocket.report import figures
+from hocket.report.figures import canvas, curves, maps, panels
 from hocket.report.summary import Section, summarise
 from hocket.store import Results, keep_record, keep_task, load_results, open_store, sum_up
 from hocket.taskfile import digest

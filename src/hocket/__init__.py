@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from hocket.picture import draw_task
     from hocket.records import Record, Replay, Review, Trials
     from hocket.report.figures import draw_figures
-    from hocket.report.maps import draw_policy
+    from hocket.report.figures.maps import draw_policy
+    from hocket.report.page import write_report
     from hocket.report.summary import Summary, summarise
     from hocket.scene import Area, Scene, scene_of
     from hocket.store import Results, load_policies, load_results, save_records
@@ -142,6 +143,7 @@ __all__ = [
     "to_networkx",
     "train",
     "wrap",
+    "write_report",
 ]
 
 _HOME = {
@@ -184,7 +186,8 @@ _HOME = {
         "notation": ("load_machine", "save_machine"),
         "records": ("Record", "Replay", "Review", "Trials"),
         "report.figures": ("draw_figures",),
-        "report.maps": ("draw_policy",),
+        "report.figures.maps": ("draw_policy",),
+        "report.page": ("write_report",),
         "report.summary": ("Summary", "summarise"),
         "scene": ("Area", "Scene", "scene_of"),
         "store": ("Results", "load_policies", "load_results", "save_records"),

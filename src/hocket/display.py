@@ -58,8 +58,8 @@ def _inline(svg: str) -> str:
 
 
 def _section_svg(section: Section) -> str:
-    from hocket.report.canvas import render  # loads matplotlib
-    from hocket.report.curves import curves_figure
+    from hocket.report.figures.canvas import render  # loads matplotlib
+    from hocket.report.figures.curves import curves_figure
 
     return render(lambda: curves_figure(section)).decode()
 

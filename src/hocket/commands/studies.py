@@ -246,7 +246,7 @@ def report(folder: Path, out: Path | None, figures: Path | None, formats: Sequen
         raise SettingsError(f"{folder} has no runs in it")
     summary = summarise(results)
     _print_problems(summary)
-    written = [write_report(results, out or folder / "report.html", summary=summary)]
+    written = [write_report(summary, out or folder / "report.html")]
     if figures is not None:
         from hocket.report.figures import draw_figures
 
@@ -261,7 +261,7 @@ def report(folder: Path, out: Path | None, figures: Path | None, formats: Sequen
 
 def repeat_paper(seeds: int | None, quick: bool, place: Place, as_json: bool) -> int:
     """Run all of the paper's experiments, and write their report and its three figures."""
-    from hocket.report.curves import draw_curves
+    from hocket.report.figures.curves import draw_curves
     from hocket.report.page import write_report
 
     begin = time.perf_counter()
@@ -269,7 +269,7 @@ def repeat_paper(seeds: int | None, quick: bool, place: Place, as_json: bool) ->
     folder = place.out or Path("runs/paper-quick" if quick else "runs/paper")
     results, stopped = _run(study, folder, place)
     summary = summarise(results, "The paper's experiments" + (", in short" if quick else ""))
-    written = [write_report(results, folder / "report.html", summary=summary)]
+    written = [write_report(summary, folder / "report.html")]
     (folder / "figures").mkdir(exist_ok=True)
     for section in summary.sections if results.records else ():
         written.append(folder / "figures" / f"{slug(section.title)}.svg")

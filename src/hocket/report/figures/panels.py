@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
 from hocket.palette import FLOOR, WALL
-from hocket.report.canvas import (
+from hocket.report.figures.canvas import (
     COLUMN,
     INK,
     NOTE,

@@ -16,8 +16,8 @@ from matplotlib.patches import Circle, Rectangle
 from hocket.errors import FormatError, HocketError, SettingsError, known_names
 from hocket.gates import closed_cells
 from hocket.learners.policies import Policy
-from hocket.report.canvas import INK, WHITE, literal, tell_runs, write_figure
-from hocket.report.panels import (
+from hocket.report.figures.canvas import INK, WHITE, literal, tell_runs, write_figure
+from hocket.report.figures.panels import (
     CELL,
     FEW,
     SMALL_CELL,

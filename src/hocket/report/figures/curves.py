@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import HocketError, SettingsError, known_names, printable
 from hocket.records import KINDS
-from hocket.report.canvas import (
+from hocket.report.figures.canvas import (
     COLUMN,
     FAINT,
     INK,

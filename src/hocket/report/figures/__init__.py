@@ -9,8 +9,8 @@ from pathlib import Path
 from hocket.drawing import FORMATS
 from hocket.errors import FormatError
 from hocket.records import KINDS, slug
-from hocket.report.curves import draw_curves, draw_reaching, has_tests
-from hocket.report.maps import BY_MACHINE, MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
+from hocket.report.figures.curves import draw_curves, draw_reaching, has_tests
+from hocket.report.figures.maps import BY_MACHINE, MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
 from hocket.report.summary import Section, Summary, summarise
 from hocket.store import Results
 
