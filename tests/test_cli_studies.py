@@ -1,15 +1,17 @@
 """The commands that train and report: what they print, what they leave behind, and how they take bad input."""
 
 import csv
+import io
 import json
 import re
 import signal
 
 import pytest
+from rich.console import Console
 
 import hocket as hk
 from hocket.commands import studies
-from hocket.study import run_study
+from hocket.study import Update, run_study
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -186,3 +188,22 @@ def test_the_paper_is_repeated_with_its_report_and_figures(hocket, tmp_path):
     found = json.loads(out)
     assert code == 0 and found["tasks"] == ["buttons", "rendezvous-2", "rendezvous-10"]
     assert len(found["learners"]) == 13
+
+
+# Progress.
+
+
+def test_progress_tells_runs_speed_time_left_and_medians(monkeypatch):
+    display = studies._Display()
+    monkeypatch.setattr(studies.time, "perf_counter", lambda: display.begin + 10)
+    assert "compiling" in drawn(display)
+    display.show(Update(3, 12, 40_000_000, 160_000_000, {"buttons dqprm": 25.0, "buttons iql": 1000.0}))
+    shown = drawn(display)
+    assert "3 of 12 runs" in shown and "4.0 M agent-steps/s" in shown and "30 s left" in shown
+    assert re.search(r"buttons dqprm +25 test steps", shown) and re.search(r"buttons iql +1,000 test steps", shown)
+
+
+def drawn(display) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(display._render())
+    return console.file.getvalue()
