@@ -188,7 +188,7 @@ def test_the_successes_of_many_agents_are_told_as_a_range(tmp_path):
 
 
 def test_every_two_learners_are_compared(reader):
-    assert "dqprm against hil 1.000 [1.000 to 1.000], p = 0.333" in reader.words
+    assert "hil against dqprm 0.000 [0.000 to 0.000], p = 0.333" in reader.words
 
 
 def test_an_empty_study_says_so(tmp_path):

@@ -173,7 +173,7 @@ def test_panels_do_not_overlap_and_the_map_comes_first(tmp_path, name):
     for one, other in combinations(frames.values(), 2):
         assert ((one[2:] < other[:2]) | (other[2:] < one[:2])).any()
     first = frames["frame0"]
-    assert all((first[:2] <= box[:2]).all() for box in frames.values())
+    assert all((first[:2] <= box[:2] + 0.05).all() for box in frames.values())
 
 
 @pytest.mark.parametrize("name", [*TASKS, "rendezvous-100"])
