@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hocket.adapters.plane import Disc, Plane
+    from hocket.adapters.replay_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
     from hocket.algebra import distinguish, minimize, project
     from hocket.assignment import Assignment, cheapest, repair
     from hocket.catalogue import load_task, rendezvous
@@ -44,7 +46,10 @@ __all__ = [
     "Condition",
     "Confusion",
     "Counterexample",
+    "CounterfactualDictReplayBuffer",
+    "CounterfactualReplayBuffer",
     "Decomposition",
+    "Disc",
     "Evaluation",
     "FormatError",
     "Grid",
@@ -54,6 +59,7 @@ __all__ = [
     "Inspection",
     "MachineError",
     "Option",
+    "Plane",
     "Policy",
     "RewardMachine",
     "Run",
@@ -89,6 +95,8 @@ __all__ = [
 _HOME = {
     name: module
     for module, names in {
+        "adapters.plane": ("Disc", "Plane"),
+        "adapters.replay_buffer": ("CounterfactualDictReplayBuffer", "CounterfactualReplayBuffer"),
         "algebra": ("distinguish", "minimize", "project"),
         "catalogue": ("load_task", "rendezvous"),
         "composition": ("Composition", "compose"),
