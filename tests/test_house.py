@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "hocket"
 # A module may import from earlier lines only. "" is the package itself, which imports nothing until it is used.
 LAYERS = (
     ("",),
-    ("tasks", "commands", "kernels", "learners"),  # folders
+    ("tasks", "adapters", "commands", "kernels", "learners"),  # folders
     ("errors",),
     ("graphs",),
     ("hitting",),
@@ -55,6 +55,9 @@ LAYERS = (
     ("learners.blocks",),
     ("learners.training",),
     ("benchmark", "evaluation", "exact", "runs"),
+    ("adapters.observations", "adapters.noticing", "adapters.conversions"),
+    ("adapters.practice",),
+    ("adapters.wrapping",),
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),

@@ -10,8 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hocket.adapters.conversions import parallel
+    from hocket.adapters.noticing import LoneStep, RawStep
     from hocket.adapters.plane import Disc, Plane
+    from hocket.adapters.practice import IndividualView
     from hocket.adapters.replay_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
+    from hocket.adapters.wrapping import WrappedTeam, wrap
     from hocket.algebra import distinguish, minimize, project
     from hocket.assignment import Assignment, cheapest, repair
     from hocket.catalogue import load_task, rendezvous
@@ -19,7 +23,16 @@ if TYPE_CHECKING:
     from hocket.decomposition import Confusion, Counterexample, Decomposition, decompose
     from hocket.drawing import draw_machines
     from hocket.episode import IndividualEpisode, TeamEpisode
-    from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError, MachineError, TaskError
+    from hocket.errors import (
+        AssignmentError,
+        FormatError,
+        HocketError,
+        InfeasibleError,
+        LabelError,
+        LabelWarning,
+        MachineError,
+        TaskError,
+    )
     from hocket.evaluation import Evaluation, evaluate
     from hocket.exact import solve_team
     from hocket.inspection import Inspection, check_task
@@ -55,18 +68,24 @@ __all__ = [
     "Grid",
     "HocketError",
     "IndividualEpisode",
+    "IndividualView",
     "InfeasibleError",
     "Inspection",
+    "LabelError",
+    "LabelWarning",
+    "LoneStep",
     "MachineError",
     "Option",
     "Plane",
     "Policy",
+    "RawStep",
     "RewardMachine",
     "Run",
     "Tables",
     "Task",
     "TaskError",
     "TeamEpisode",
+    "WrappedTeam",
     "cheapest",
     "check_task",
     "compile_task",
@@ -82,6 +101,7 @@ __all__ = [
     "load_task",
     "localise",
     "minimize",
+    "parallel",
     "project",
     "rendezvous",
     "repair",
@@ -90,6 +110,7 @@ __all__ = [
     "save_task",
     "solve_team",
     "train",
+    "wrap",
 ]
 
 _HOME = {
@@ -97,13 +118,26 @@ _HOME = {
     for module, names in {
         "adapters.plane": ("Disc", "Plane"),
         "adapters.replay_buffer": ("CounterfactualDictReplayBuffer", "CounterfactualReplayBuffer"),
+        "adapters.conversions": ("parallel",),
+        "adapters.noticing": ("LoneStep", "RawStep"),
+        "adapters.practice": ("IndividualView",),
+        "adapters.wrapping": ("WrappedTeam", "wrap"),
         "algebra": ("distinguish", "minimize", "project"),
         "catalogue": ("load_task", "rendezvous"),
         "composition": ("Composition", "compose"),
         "decomposition": ("Confusion", "Counterexample", "Decomposition", "decompose"),
         "drawing": ("draw_machines",),
         "episode": ("IndividualEpisode", "TeamEpisode"),
-        "errors": ("AssignmentError", "FormatError", "HocketError", "InfeasibleError", "MachineError", "TaskError"),
+        "errors": (
+            "AssignmentError",
+            "FormatError",
+            "HocketError",
+            "InfeasibleError",
+            "LabelError",
+            "LabelWarning",
+            "MachineError",
+            "TaskError",
+        ),
         "evaluation": ("Evaluation", "evaluate"),
         "exact": ("solve_team",),
         "inspection": ("Inspection", "check_task"),

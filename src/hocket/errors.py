@@ -34,6 +34,14 @@ class SettingsError(HocketError):
     """A setting that makes no sense, alone or for this task."""
 
 
+class LabelError(HocketError):
+    """A labelling function's answer that names what does not exist or that agents could not act on."""
+
+
+class LabelWarning(UserWarning):
+    """The same as a `LabelError`, where the user asked for a warning."""
+
+
 class FormatError(HocketError):
     """A file that cannot be read or written; names the file and, where there is one, the line or key."""
 

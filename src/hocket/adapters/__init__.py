@@ -1,0 +1,1 @@
+"""hocket's worlds and machines in the terms of other libraries; needs the extra `gym`."""

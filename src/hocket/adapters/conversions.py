@@ -1,0 +1,158 @@
+"""Worlds in the form in which they are wrapped: a PettingZoo parallel environment for a team, a gymnasium one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import aec_to_parallel
+
+from hocket.errors import SettingsError
+
+World = Any  # an environment of PettingZoo or gymnasium, or what behaves like one
+Action = Any
+Picture = Any  # whatever an environment draws itself as
+Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, truncated, info: for one or for each
+
+
+class Around:
+    """What stands around a world and leaves drawing and closing to it."""
+
+    env: World
+
+    def render(self) -> Picture:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()
+
+
+class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
+    """A gymnasium environment whose spaces are tuples, one entry for each agent, as a PettingZoo environment.
+
+    An episode ends for all agents at once. A reward that is one number is everybody's, and so is the info.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], agents: Iterable[str] | None = None) -> None:
+        places = _places(env)
+        names = [f"agent_{place}" for place in range(places)] if agents is None else list(agents)
+        if len(names) != places or len(set(names)) != places:
+            raise SettingsError(f"agents must be {places} different names, one for each place, got {names!r:.200}")
+        self.env = env
+        self.metadata = {"name": type(env.unwrapped).__name__, "is_parallelizable": True, **env.metadata}
+        self.render_mode = env.render_mode
+        self.possible_agents = names
+        self.agents: list[str] = []
+        self.observation_spaces = _named(names, env.observation_space)
+        self.action_spaces = _named(names, env.action_space)
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        observations, info = self.env.reset(seed=seed, options=options)
+        self.agents = list(self.possible_agents)
+        return self._each(observations), self._all(info)
+
+    def step(self, actions: Mapping[str, Any]) -> Experience:
+        if not self.agents:
+            return {}, {}, {}, {}, {}
+        for agent in self.possible_agents:
+            if agent not in actions:
+                raise SettingsError(f"all agents act at once, got no action of {agent!r}")
+        together = tuple(actions[agent] for agent in self.possible_agents)
+        observations, reward, terminated, truncated, info = self.env.step(together)
+        over, cut = bool(np.all(terminated)), bool(np.all(truncated))
+        if over or cut:
+            self.agents = []
+        rewards: Any = reward
+        own = rewards if np.ndim(rewards) else [rewards] * len(self.possible_agents)
+        return (
+            self._each(observations),
+            {agent: float(one) for agent, one in zip(self.possible_agents, own, strict=True)},
+            dict.fromkeys(self.possible_agents, over),
+            dict.fromkeys(self.possible_agents, cut),
+            self._all(info),
+        )
+
+    def _each(self, values: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self.possible_agents, values, strict=True))
+
+    def _all(self, info: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        return {agent: dict(info) for agent in self.possible_agents}
+
+
+class Single(Around, gymnasium.Env[Any, Any]):
+    """A PettingZoo environment with one agent, as a gymnasium environment."""
+
+    def __init__(self, env: World) -> None:
+        self.env, (self.agent,) = env, env.possible_agents
+        self.metadata = dict(env.metadata)
+        self.render_mode = getattr(env, "render_mode", None)
+        self.observation_space = env.observation_space(self.agent)
+        self.action_space = env.action_space(self.agent)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return observations[self.agent], infos[self.agent]
+
+    def step(self, action: Action) -> Experience:
+        observations, rewards, *others = self.env.step({self.agent: action})
+        terminated, truncated, infos = others
+        own = (terminated[self.agent], truncated[self.agent], infos[self.agent])
+        return observations[self.agent], float(rewards[self.agent]), *own
+
+
+def parallel(env: World, agents: Iterable[str] | None = None) -> ParallelEnv[str, Any, Any]:
+    """Give a multi-agent environment the form of a PettingZoo parallel environment.
+
+    Takes a gymnasium environment whose observation and action spaces are tuples with a place for each agent, like those
+    of lbforaging and rware, and names the places `agents` (agent_0, agent_1, … unless given). Takes also a PettingZoo
+    environment whose agents act in turns, where PettingZoo itself can convert it. A parallel one stays as it is.
+    """
+    if isinstance(env, gymnasium.Env):
+        return TupleTeam(env, agents)
+    if agents is not None:
+        raise SettingsError(f"agents of a {type(env).__name__} have names already, got {agents!r:.200}")
+    if isinstance(env, AECEnv):
+        if not env.metadata.get("is_parallelizable", False):
+            raise SettingsError(f"{env} must let its agents act at once, and its metadata say that it does not")
+        return aec_to_parallel(env)
+    lacking = [name for name in ("possible_agents", "reset", "step") if not hasattr(env, name)]
+    if lacking:
+        raise SettingsError(f"a multi-agent environment must have {', '.join(lacking)}, got {env!r:.60}")
+    return env
+
+
+def single(env: World) -> gymnasium.Env[Any, Any]:
+    """Give an environment with one agent the form of a gymnasium environment."""
+    if isinstance(env, gymnasium.Env) and not isinstance(env.action_space, spaces.Tuple):
+        return env
+    team = parallel(env)
+    if len(team.possible_agents) != 1:
+        raise SettingsError(f"an agent alone needs a world for one, got agents {', '.join(team.possible_agents)}")
+    return Single(team)
+
+
+def _places(env: gymnasium.Env[Any, Any]) -> int:
+    """Count the agents of a gymnasium environment with tuple spaces."""
+    kinds = (env.observation_space, env.action_space)
+    if not all(isinstance(space, spaces.Tuple) for space in kinds) or len({len(space) for space in kinds}) != 1:  # type: ignore[arg-type]
+        raise SettingsError(
+            "a multi-agent gymnasium environment must have Tuple spaces with a place for each agent, got "
+            f"{env.observation_space!r:.80} and {env.action_space!r:.80}"
+        )
+    return len(env.action_space)  # type: ignore[arg-type]
+
+
+def _named(names: Sequence[str], space: spaces.Space[Any]) -> dict[str, spaces.Space[Any]]:
+    assert isinstance(space, spaces.Tuple)
+    return dict(zip(names, space.spaces, strict=True))

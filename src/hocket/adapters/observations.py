@@ -1,0 +1,136 @@
+"""How the state of a machine joins an observation, and experiences from the machine states an agent was not in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.spaces.utils import flatten, flatten_space
+from numpy.typing import ArrayLike, NDArray
+
+from hocket.errors import SettingsError, known_names
+
+KINDS = ("onehot", "index", "dict")
+
+Observation = Any  # whatever a space holds: numbers, arrays, dictionaries of them
+
+
+class Counterfactuals(NamedTuple):
+    """What the step would have been in the M other machine states that are not final, with the same action and draws.
+
+    Rows are stacked; where observations are dictionaries, those of each key are. It travels in an `info` under
+    "counterfactuals", and a learner may treat every row as an experience of its own.
+    """
+
+    observation: Observation  # [M, ...]
+    reward: NDArray[np.float64]  # [M]
+    next_observation: Observation  # [M, ...]
+    terminated: NDArray[np.bool_]  # [M]
+    state: NDArray[np.int64]  # [M] of the machine
+    next_state: NDArray[np.int64]  # [M]
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What an agent sees: an observation of the world together with the state of its machine.
+
+    `onehot` is a flat vector, the world's part first (a discrete observation becomes one-hot, too). `index` is one
+    number, for worlds whose observations are numbers themselves. `dict` keeps both apart, as `world` and `machine`.
+
+    >>> sight = Sight(spaces.Discrete(3), 2)
+    >>> sight.show(1, 0).tolist()
+    [0.0, 1.0, 0.0, 1.0, 0.0]
+    >>> Sight(spaces.Discrete(3), 2, "index").space
+    Discrete(6)
+    """
+
+    world: Space[Any]  # of what is observed without the machine
+    states: int  # of the machine
+    kind: str = "onehot"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise SettingsError(f"observation {self.kind!r} does not exist ({known_names(self.kind, KINDS)})")
+        if self.states < 1:
+            raise SettingsError(f"a machine has at least one state, got {self.states!r}")
+        if self.kind == "index" and not isinstance(self.world, spaces.Discrete):
+            world = type(self.world).__name__
+            raise SettingsError(f"an index needs a Discrete world, got {world}; use 'onehot' or 'dict'")
+        if self.kind == "onehot" and not self.world.is_np_flattenable:
+            world = type(self.world).__name__
+            raise SettingsError(f"a {world} cannot be flattened to a vector; use 'dict'")
+
+    @cached_property
+    def space(self) -> Space[Any]:
+        """The space of what is seen."""
+        machine = spaces.Discrete(self.states)
+        if self.kind == "dict":
+            return spaces.Dict({"world": self.world, "machine": machine})
+        if isinstance(self.world, spaces.Discrete) and self.kind == "index":
+            return spaces.Discrete(int(self.world.n) * self.states)
+        flat = flatten_space(self.world)
+        assert isinstance(flat, spaces.Box)  # of what can be flattened to arrays
+        with np.errstate(over="ignore"):  # a bound beyond single precision is as good as none
+            low, high = (bound.astype(np.float32) for bound in (flat.low, flat.high))
+        edge = np.ones(self.states, np.float32)
+        return spaces.Box(np.append(low, 0 * edge), np.append(high, edge), dtype=np.float32)
+
+    def show(self, observation: Observation, state: int) -> Observation:
+        """Join an observation of the world and a machine state."""
+        if self.kind == "dict":
+            return {"world": observation, "machine": np.int64(state)}
+        if self.kind == "index":
+            return np.int64((observation - self._first) * self.states + state)
+        seen = np.zeros(self._width + self.states, np.float32)
+        if self._is_discrete:
+            seen[observation - self._first] = 1
+        else:
+            with np.errstate(over="ignore"):
+                seen[: self._width] = np.asarray(flatten(self.world, observation))
+        seen[self._width + state] = 1
+        return seen
+
+    def show_each(self, observations: Sequence[Observation] | NDArray[Any], states: ArrayLike) -> Observation:
+        """Join observations and as many machine states, row by row; where the world is Discrete, without a loop."""
+        own = np.asarray(states, np.int64)
+        if not self._is_discrete:
+            rows = [self.show(observation, state) for observation, state in zip(observations, own, strict=True)]
+            return stack(rows, self.space)
+        cells = np.asarray(observations, np.int64)
+        if self.kind == "dict":
+            return {"world": cells.copy(), "machine": own.copy()}
+        if self.kind == "index":
+            return (cells - self._first) * self.states + own
+        seen = np.zeros((*own.shape, self._width + self.states), np.float32)
+        np.put_along_axis(seen, (cells - self._first)[..., None], 1, axis=-1)
+        np.put_along_axis(seen, self._width + own[..., None], 1, axis=-1)
+        return seen
+
+    @cached_property
+    def _is_discrete(self) -> bool:
+        return isinstance(self.world, spaces.Discrete)
+
+    @cached_property
+    def _first(self) -> int:
+        """The number at which a Discrete world begins."""
+        return int(self.world.start) if isinstance(self.world, spaces.Discrete) else 0
+
+    @cached_property
+    def _width(self) -> int:
+        """How many entries of a flat vector are the world's."""
+        return int(np.prod(self.space.shape or (0,))) - self.states
+
+
+def stack(rows: Sequence[Observation], space: Space[Any]) -> Observation:
+    """Stack observations of a space into arrays, those of dictionaries and tuples part by part."""
+    if isinstance(space, spaces.Dict):
+        return {key: stack([row[key] for row in rows], own) for key, own in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(stack([row[place] for row in rows], own) for place, own in enumerate(space.spaces))
+    if space.shape is None or space.dtype is None:
+        return list(rows)  # graphs, sequences, texts: nothing that an array holds
+    return np.asarray(rows, space.dtype).reshape(len(rows), *space.shape)
