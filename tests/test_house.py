@@ -16,10 +16,10 @@ PACKAGE = ROOT / "src" / "hocket"
 # A module may import from earlier lines only. "" is the package itself, which imports nothing until it is used.
 LAYERS = (
     ("",),
-    ("tasks", "adapters", "commands", "kernels", "learners"),  # folders
+    ("tasks", "adapters", "commands", "kernels", "learners", "report"),  # folders
     ("errors",),
     ("graphs",),
-    ("hitting",),
+    ("hitting", "statistics"),
     ("draws",),
     ("kernels.compiler",),
     ("kernels.primitives",),
@@ -42,7 +42,7 @@ LAYERS = (
     ("shapes", "palette"),
     ("task",),
     ("landmarks",),
-    ("picture",),
+    ("picture", "scene"),
     ("gates", "labelling"),
     ("tables",),
     ("inspection",),
@@ -54,10 +54,15 @@ LAYERS = (
     ("learners.players", "learners.policies"),
     ("learners.blocks",),
     ("learners.training",),
-    ("benchmark", "evaluation", "exact", "runs"),
+    ("learners.compilation", "records"),
+    ("benchmark", "evaluation", "exact", "review"),
+    ("engines", "store"),
+    ("study",),
+    ("report.summary",),
     ("adapters.observations", "adapters.noticing", "adapters.conversions"),
     ("adapters.practice",),
     ("adapters.wrapping",),
+    ("adapters.plane", "adapters.replay_buffer"),
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),
@@ -66,7 +71,7 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-LEAVES = ("graphs", "hitting")  # may import nothing of hocket but its errors
+LEAVES = ("graphs", "hitting", "statistics")  # may import nothing of hocket but its errors
 FORBIDDEN_CALLS = ("eval", "exec", "compile", "__import__")
 FORBIDDEN_MODULES = ("pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
 

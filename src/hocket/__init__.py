@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from hocket.machine import RewardMachine
     from hocket.notation import load_machine, save_machine
     from hocket.picture import draw_task
-    from hocket.runs import load_policies, save_runs
+    from hocket.records import Record, Replay, Review
+    from hocket.scene import Area, Scene, scene_of
+    from hocket.store import Results, load_policies, load_results
+    from hocket.study import Study, load_study, run_study, save_runs
     from hocket.tables import Tables, compile_task
     from hocket.task import Agent, Condition, Option, Task
     from hocket.taskfile import save_task
@@ -53,6 +56,7 @@ __version__ = "0.1.0"
 __all__ = [
     "LEARNERS",
     "Agent",
+    "Area",
     "Assignment",
     "AssignmentError",
     "Composition",
@@ -79,8 +83,14 @@ __all__ = [
     "Plane",
     "Policy",
     "RawStep",
+    "Record",
+    "Replay",
+    "Results",
+    "Review",
     "RewardMachine",
     "Run",
+    "Scene",
+    "Study",
     "Tables",
     "Task",
     "TaskError",
@@ -98,6 +108,8 @@ __all__ = [
     "load_machine",
     "load_policies",
     "load_policy",
+    "load_results",
+    "load_study",
     "load_task",
     "localise",
     "minimize",
@@ -105,9 +117,11 @@ __all__ = [
     "project",
     "rendezvous",
     "repair",
+    "run_study",
     "save_machine",
     "save_runs",
     "save_task",
+    "scene_of",
     "solve_team",
     "train",
     "wrap",
@@ -147,7 +161,10 @@ _HOME = {
         "machine": ("RewardMachine",),
         "picture": ("draw_task",),
         "notation": ("load_machine", "save_machine"),
-        "runs": ("load_policies", "save_runs"),
+        "records": ("Record", "Replay", "Review"),
+        "scene": ("Area", "Scene", "scene_of"),
+        "store": ("Results", "load_policies", "load_results"),
+        "study": ("Study", "load_study", "run_study", "save_runs"),
         "tables": ("Tables", "compile_task"),
         "task": ("Agent", "Condition", "Option", "Task"),
         "taskfile": ("save_task",),

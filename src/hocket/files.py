@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hocket.errors import FormatError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 MEGABYTE = 1_000_000
 
@@ -45,3 +52,21 @@ def write_whole(path: Path, data: str | bytes) -> None:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
         raise FormatError(f"cannot be written: {getattr(error, 'strerror', None) or error}", path=path) from None
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold a lock that other processes respect; without waiting, say whether it was free.
+
+    Where the system has no such locks, everybody gets it.
+    """
+    with path.open("a") as file:
+        if fcntl is None:
+            yield True
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True

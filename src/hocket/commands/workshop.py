@@ -23,7 +23,8 @@ from hocket.errors import SettingsError, known_names
 from hocket.evaluation import Evaluation, evaluate
 from hocket.learners.policies import Run
 from hocket.learners.training import LEARNERS, make_settings, train
-from hocket.runs import load_policies, save_runs
+from hocket.store import load_policies
+from hocket.study import save_runs
 from hocket.task import Task
 
 ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is

@@ -35,12 +35,16 @@ class Policy:
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a file (.npz), without pickle."""
+        write_whole(Path(path), self.packed())
+
+    def packed(self) -> bytes:
+        """Return what such a file contains."""
         about = {key: value for key, value in self.__dict__.items() if key != "arrays"}
         about = {**about, "settings": dict(self.settings), "version": __version__}
         buffer = io.BytesIO()
         text = np.frombuffer(json.dumps(about).encode(), np.uint8)
         np.savez_compressed(buffer, about=text, **dict(self.arrays))  # type: ignore[arg-type]
-        write_whole(Path(path), buffer.getvalue())
+        return buffer.getvalue()
 
 
 def load_policy(path: str | Path, digest: str | None = None) -> Policy:

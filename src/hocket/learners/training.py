@@ -36,10 +36,11 @@ class Learner(NamedTuple):
 
     settings: type[Settings]
     block: Callable[[Tables, Any, Sequence[int], int], Block]  # tables, settings, seeds, threads to spare
+    in_lock_step: bool = False  # seeds are faster side by side than one by one
 
 
 LEARNERS = {
-    "dqprm": Learner(DqprmSettings, DqprmBlock),
+    "dqprm": Learner(DqprmSettings, DqprmBlock, in_lock_step=True),
     "cqrm": Learner(CqrmSettings, CqrmBlock),
     "iql": Learner(IqlSettings, IqlBlock),
     "hil": Learner(HilSettings, HilBlock),
@@ -47,6 +48,18 @@ LEARNERS = {
 }
 
 Progress = Callable[[int], None]  # is told of agent-steps that are done
+Report = Callable[[int, Sequence[Trial]], None]  # is told of agent-steps that are done, and of the tests after them
+
+
+class Batch(NamedTuple):
+    """Seeds of one learner on one task that one thread trains side by side."""
+
+    task: Task
+    learner: str
+    settings: Settings
+    seeds: Sequence[int]
+    steps: int
+    spare: int = 1  # threads that it may use
 
 
 def train(
@@ -69,27 +82,44 @@ def train(
     if learner not in LEARNERS:
         raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
     chosen = make_settings(learner, settings, changes or {})
-    numbers = _check_seeds(seeds)
+    numbers = check_seeds(seeds)
+    check_work(task, steps)
+    tables, mark = compile_task(task), digest(task)
+    batches = make_batches(task, learner, chosen, numbers, steps, threads)
+
+    def report(done: int, _: Sequence[Trial]) -> None:
+        if progress is not None:
+            progress(done)
+
+    with ThreadPoolExecutor(count_workers(threads)) as pool:
+        found = pool.map(lambda batch: train_batch(batch, tables, mark, report, stop), batches)
+        return [run for runs in found for run in runs]
+
+
+def count_workers(threads: int | None) -> int:
+    """Say how many threads to use: those asked for, or one for each core."""
+    return max(1, threads or os.cpu_count() or 1)
+
+
+def make_batches(
+    task: Task, learner: str, settings: Settings, seeds: Sequence[int], steps: int, threads: int | None = None
+) -> list[Batch]:
+    """Share seeds out among threads; only what goes in lock step is kept together."""
+    workers = count_workers(threads)
+    size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[learner].in_lock_step else 1
+    parts = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
+    return [Batch(task, learner, settings, own, steps, max(1, workers // len(parts))) for own in parts]
+
+
+def check_work(task: Task, steps: object) -> None:
+    """Require at least one step, and a task whose parts make the whole."""
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise SettingsError(f"steps must be at least 1, got {steps!r}")
     if not task.is_alone and not task.decomposition.ok:
         raise SettingsError(f"{task.name} does not split among its agents, so their parts would not make the whole")
-    tables, mark = compile_task(task), digest(task)
-    workers = max(1, threads or os.cpu_count() or 1)
-    size = max(1, min(LARGEST_BLOCK, -(-len(numbers) // workers)))
-    blocks = [numbers[begin : begin + size] for begin in range(0, len(numbers), size)]
-    spare = max(1, workers // len(blocks))
-
-    def work(own: Sequence[int]) -> list[Run]:
-        block = LEARNERS[learner].block(tables, chosen, own, spare)
-        player = PLAYERS[learner](tables, chosen.temperature, chosen.episode_steps)
-        return _run_block(task, mark, learner, chosen, own, block, player, steps, progress, stop)
-
-    with ThreadPoolExecutor(workers) as pool:
-        return [run for runs in pool.map(work, blocks) for run in runs]
 
 
-def _check_seeds(seeds: object) -> list[int]:
+def check_seeds(seeds: object) -> list[int]:
     """List the seeds: as many as a number says, or those that are given."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         seeds = range(seeds)
@@ -112,18 +142,13 @@ def make_settings(learner: str, settings: Settings | None, changes: Mapping[str,
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def _run_block(
-    task: Task,
-    mark: str,
-    learner: str,
-    settings: Settings,
-    seeds: Sequence[int],
-    block: Block,
-    player: Player,
-    steps: int,
-    progress: Progress | None,
-    stop: Event | None,
+def train_batch(
+    batch: Batch, tables: Tables, mark: str, report: Report | None = None, stop: Event | None = None
 ) -> list[Run]:
+    """Train the seeds of a batch, testing the team every so often; `mark` is the task's digest."""
+    task, learner, settings, seeds, steps, spare = batch
+    block = LEARNERS[learner].block(tables, settings, seeds, spare)
+    player = PLAYERS[learner](tables, settings.temperature, settings.episode_steps)
     begin_time = time.perf_counter()
     trials: list[list[Trial]] = [[] for _ in seeds]
     done = 0
@@ -131,11 +156,14 @@ def _run_block(
         chunk = min(settings.test_every - done % settings.test_every, steps - done)
         block.train(done, chunk)
         done += chunk
+        latest: list[Trial] = []
         if done % settings.test_every == 0:
             for index, seed in enumerate(seeds):
-                trials[index] += _test(player, block.arrays(index), seed, done, settings, len(task.agents))
-        if progress is not None:
-            progress(chunk * len(seeds) * len(task.agents))
+                own = _test(player, block.arrays(index), seed, done, settings, len(task.agents))
+                trials[index] += own
+                latest += own
+        if report is not None:
+            report(chunk * len(seeds) * len(task.agents), latest)
     seconds = time.perf_counter() - begin_time
     return [
         Run(

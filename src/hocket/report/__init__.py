@@ -1,0 +1,1 @@
+"""Reports on studies: compute first, then draw. They read nothing but the folder of runs."""

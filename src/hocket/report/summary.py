@@ -1,0 +1,250 @@
+"""What a report says, computed from a folder of runs: curves, tables, bounds and episodes to watch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.records import KINDS, Record, Replay
+from hocket.scene import Scene
+from hocket.statistics import (
+    Comparison,
+    Interval,
+    Quartiles,
+    Share,
+    bootstrap_interval,
+    compare,
+    quartiles,
+    reaching_step,
+    trailing_mean,
+    wilson,
+)
+from hocket.store import Results, differences, task_titles
+
+LAST_TESTS = 10  # of each run, which say how good it is in the end
+WINDOW = 10  # tests in the trailing mean that the paper smooths its curves with
+REFERENCE = "optimal"  # the learner that is drawn as a line across, for it learns nothing
+
+Numbers = NDArray[np.float64]
+
+
+class Curve(NamedTuple):
+    """Test steps over training, of all runs of a group: the median and quartiles over seeds."""
+
+    step: NDArray[np.int64]  # [T] of training
+    plain: Quartiles  # [T] each
+    smooth: Quartiles  # [T] each; every run smoothed by a trailing mean first
+    success: Numbers  # [T] the share of runs that succeeded in this test
+
+
+@dataclass(frozen=True)
+class Final:
+    """How good a group of runs is in the end, under one kind of policy."""
+
+    quartiles: tuple[float, float, float]  # of the test steps
+    mean: Interval  # the interquartile mean of the runs' last tests, with its bootstrap interval
+    success: Share  # of the last tests
+    reaching: int | None  # median over runs: training steps until the curve is within a tenth of its final level
+    scores: tuple[float, ...]  # each run's mean of its last tests
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Theorem 3: what the agents' own successes say of the team's."""
+
+    episodes: int
+    success: Share
+    agents: Mapping[str, Share]
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seeds."""
+
+    label: str  # unique in its section: the learner, and what sets it apart
+    learner: str
+    settings: Mapping[str, float | int | bool]
+    apart: Mapping[str, float | int | bool]  # the settings in which it differs from others of this learner
+    steps: int
+    seeds: tuple[int, ...]
+    seconds: float  # of computing
+    curves: Mapping[str, Curve]  # by kind of policy
+    finals: Mapping[str, Final]  # likewise
+    bounds: Bounds | None
+    replays: Mapping[tuple[int, str], Replay]  # by seed and kind of policy
+    visits: NDArray[np.int64] | None  # [N, S] summed over runs
+
+
+@dataclass(frozen=True)
+class Section:
+    """One task and all that was run on it."""
+
+    title: str
+    digest: str
+    scene: Scene | None
+    groups: tuple[Group, ...]  # without the reference
+    reference: Group | None  # optimal policies
+    most_steps: int  # a failed test counts as that many
+    comparisons: tuple[tuple[str, str, Comparison], ...]  # the first label's runs against the second's, softmax
+
+    def level(self, kind: str) -> float | None:
+        """Say how many steps optimal policies take, if they were run."""
+        found = self.reference.finals.get(kind) if self.reference is not None else None
+        return None if found is None else found.quartiles[1]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that a report says."""
+
+    title: str
+    sections: tuple[Section, ...]
+    made: tuple[tuple[str, str], ...]  # what it was run with, and on
+    problems: tuple[str, ...]  # files that could not be read
+    missing: int  # runs that the study still lacks
+
+
+def summarise(results: Results, title: str | None = None) -> Summary:
+    """Work out what a report on a folder of runs says."""
+    titles = task_titles(results.records)
+    sections = []
+    for mark, name in titles.items():
+        records = [record for record in results.records if record.digest == mark]
+        sections.append(_section(name, mark, results.scenes.get(mark), records))
+    missing = results.about.get("missing", 0)
+    return Summary(
+        title or results.folder.resolve().name,
+        tuple(sections),
+        _made(results),
+        results.problems,
+        missing if isinstance(missing, int) else 0,
+    )
+
+
+def _made(results: Results) -> tuple[tuple[str, str], ...]:
+    """Say with what, on what, and in how much time all this was run."""
+    about, records = results.about, results.records
+    found = [(name, str(about[name])) for name in ("hocket", "python", "numpy", "numba", "machine") if name in about]
+    if isinstance(cores := about.get("cores"), int):
+        found.append(("cores", str(cores)))
+    if isinstance(wall := about.get("wall_seconds"), int | float):
+        found.append(("last session", f"{wall:.1f} s"))
+    return (*found, ("runs", f"{len(records):,}"), ("training steps", f"{sum(own.steps for own in records):,}"))
+
+
+def _section(title: str, mark: str, scene: Scene | None, records: Sequence[Record]) -> Section:
+    apart = differences(records)
+    parts: dict[str, list[Record]] = {}
+    for record in records:
+        words = [f"{name}={value:g}" for name, value in apart[record.key].items()]
+        parts.setdefault(", ".join([record.learner, *words]), []).append(record)
+    groups = [_group(label, own, apart[own[0].key], scene) for label, own in parts.items()]
+    reference = next((group for group in groups if group.learner == REFERENCE), None)
+    learners = tuple(group for group in groups if group is not reference)
+    most = max((int(record.settings.get("episode_steps", 0)) for record in records), default=0)
+    return Section(title, mark, scene, learners, reference, most or _largest(records), _compare(learners))
+
+
+def _largest(records: Sequence[Record]) -> int:
+    taken = [own.test_steps.max() for record in records for own in record.tests.values() if len(own.test_steps)]
+    return int(max(taken, default=1))
+
+
+def _group(label: str, records: Sequence[Record], apart: Mapping[str, float], scene: Scene | None) -> Group:
+    first = records[0]
+    kinds = [kind for kind in KINDS if all(kind in own.tests and len(own.tests[kind].step) for own in records)]
+    most = float(first.settings.get("episode_steps", 0)) or float(_largest(records))
+    visits = [own.review.visits for own in records if own.review is not None and own.review.visits.size]
+    return Group(
+        label,
+        first.learner,
+        first.settings,
+        apart,
+        first.steps,
+        tuple(own.seed for own in records),
+        math.fsum(own.seconds for own in records),
+        {kind: _curve(records, kind) for kind in kinds},
+        {kind: _final(records, kind, most) for kind in kinds},
+        _bounds(records, scene),
+        {
+            (own.seed, kind): replay
+            for own in records
+            if own.review is not None
+            for kind, replay in own.review.replays.items()
+        },
+        sum(visits[1:], start=visits[0]) if visits and len({own.shape for own in visits}) == 1 else None,
+    )
+
+
+def _curve(records: Sequence[Record], kind: str) -> Curve:
+    """Put the runs' tests side by side, as far as all of them go; several tests at one step count as their mean."""
+    rows, wins = zip(*(_by_step(record, kind) for record in records), strict=True)
+    steps = sorted(set.intersection(*(set(row) for row in rows)))
+    values = np.array([[row[step] for step in steps] for row in rows])
+    success = np.array([[win[step] for step in steps] for win in wins]).mean(axis=0)
+    return Curve(np.array(steps, np.int64), quartiles(values), quartiles(trailing_mean(values, WINDOW)), success)
+
+
+def _by_step(record: Record, kind: str) -> tuple[dict[int, float], dict[int, float]]:
+    step, taken, success = record.tests[kind]
+    unique, place = np.unique(step, return_inverse=True)
+    count = np.bincount(place)
+    means = [np.bincount(place, weights=own) / count for own in (taken, success)]
+    return (
+        dict(zip(unique.tolist(), means[0].tolist(), strict=True)),
+        dict(zip(unique.tolist(), means[1].tolist(), strict=True)),
+    )
+
+
+def _final(records: Sequence[Record], kind: str, most: float) -> Final:
+    last = [record.tests[kind].test_steps[-LAST_TESTS:] for record in records]
+    wins = [record.tests[kind].success[-LAST_TESTS:] for record in records]
+    low, middle, high = np.percentile(np.concatenate(last), (25, 50, 75)).tolist()
+    scores = tuple(float(own.mean()) for own in last)
+    found = [reaching_step(*record.tests[kind][:2], failed=most) for record in records]
+    reached = sorted(math.inf if step is None else step for step in found)
+    middle_run = reached[(len(reached) - 1) // 2]
+    return Final(
+        (low, middle, high),
+        bootstrap_interval(np.array(scores)[:, None]),
+        wilson(int(sum(own.sum() for own in wins)), sum(len(own) for own in wins)),
+        None if math.isinf(middle_run) else int(middle_run),
+        scores,
+    )
+
+
+def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
+    """Put the reviews of all runs together; the bounds hold for all their episodes at once, too."""
+    reviews = [record.review for record in records if record.review is not None and record.review.episodes]
+    if not reviews or len({len(own.own_successes) for own in reviews}) != 1:
+        return None
+    episodes = sum(own.episodes for own in reviews)
+    own = np.array([review.own_successes for review in reviews]).sum(axis=0)
+    names: Iterable[str] = scene.agents if scene is not None else [f"agent {place + 1}" for place in range(len(own))]
+    agents = {name: wilson(int(count), episodes) for name, count in zip(names, own, strict=False)}
+    values = own / episodes
+    return Bounds(
+        episodes,
+        wilson(sum(review.successes for review in reviews), episodes),
+        agents,
+        max(0.0, math.fsum(values) - (len(values) - 1)),
+        float(values.min()),
+    )
+
+
+def _compare(groups: Sequence[Group]) -> tuple[tuple[str, str, Comparison], ...]:
+    """Compare every two groups by their runs' last tests."""
+    kind = KINDS[0]
+    able = [group for group in groups if kind in group.finals]
+    return tuple(
+        (one.label, other.label, compare(one.finals[kind].scores, other.finals[kind].scores))
+        for place, one in enumerate(able)
+        for other in able[place + 1 :]
+    )

@@ -1,0 +1,368 @@
+"""What a report on learning curves needs: smoothing, quartiles, intervals, settling times and comparisons.
+
+Everywhere fewer steps are better. Nothing here knows of runs or tasks; numbers come in and numbers go out, and what is
+empty, of another shape or not finite is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hocket.errors import SettingsError
+
+Numbers = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Axes = int | tuple[int, ...]
+
+NORMAL_95 = 1.959963984540054  # quantile for two-sided limits of 95 %
+BLOCK = 1 << 20  # numbers that are resampled at once
+EXACT_PAIRS = 2_500  # of runs, up to which a p-value is exact: 50 runs against 50
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of episodes, with binomial confidence limits (Wilson's, 95 %)."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Quartiles(NamedTuple):
+    """The 25th, 50th and 75th percentile."""
+
+    low: Numbers
+    median: Numbers
+    high: Numbers
+
+
+class Interval(NamedTuple):
+    """A statistic with its confidence limits."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Comparison(NamedTuple):
+    """How often a run of the first is better than one of the second, and whether that could be chance."""
+
+    probability: float  # that it is better, a tie counting half
+    low: float
+    high: float
+    p_value: float  # two-sided, of the hypothesis that both are the same
+
+
+class Statistic(Protocol):
+    """Something that makes a number of all that lies along some axes, as `np.mean` and `np.median` do."""
+
+    def __call__(self, values: Numbers, /, *, axis: tuple[int, ...]) -> Any: ...  # noqa: ANN401 as numpy has it
+
+
+# One curve, or some.
+
+
+def trailing_mean(values: ArrayLike, window: int) -> Numbers:  # [.., T] -> [.., T]
+    """Smooth by the mean over the last `window` points, or over those that are there at the beginning.
+
+    >>> trailing_mean([4, 2, 6, 1], 2).tolist()
+    [4.0, 3.0, 4.0, 3.5]
+    """
+    curve = _numbers(values, "values")
+    window = min(_whole(window, "window", 1), curve.shape[-1])
+    head = np.cumsum(curve[..., : window - 1], axis=-1) / np.arange(1, window)
+    tail = np.lib.stride_tricks.sliding_window_view(curve, window, axis=-1).mean(axis=-1)
+    return np.concatenate([head, tail], axis=-1)
+
+
+def quartiles(values: ArrayLike, axis: int = 0) -> Quartiles:  # [seeds, T] -> [T] each
+    """Find the quartiles along an axis, between two values by linear interpolation.
+
+    >>> [curve.tolist() for curve in quartiles([[1, 30], [2, 10], [4, 20]])]
+    [[1.5, 15.0], [2.0, 20.0], [3.0, 25.0]]
+    """
+    return Quartiles(*np.percentile(_last(_numbers(values, "values"), axis), (25, 50, 75), axis=-1))
+
+
+def reaching_step(
+    steps: ArrayLike,  # [T] rising
+    values: ArrayLike,  # [T]
+    *,
+    tolerance: float = 0.1,
+    last: int = 10,
+    window: int = 10,
+    failed: float | None = None,
+) -> int | None:
+    """Find the training step at which a curve that falls first comes within a tolerance of its final level.
+
+    The curve is smoothed by `trailing_mean` over `window` tests; its final level is the median of the last `last`
+    points of the smoothed curve; *within* is at most `level * (1 + tolerance)`. A failed test counts as `failed`
+    steps. Where even a curve of nothing but failures would be within, there is no such time, and the answer is `None`.
+
+    >>> reaching_step([100, 200, 300, 400, 500], [90, 20, 50, 20, 20], window=1, last=3)
+    200
+    >>> reaching_step([100, 200, 300], [1000, 1000, 980], failed=1000) is None
+    True
+    """
+    when, within = _within(steps, values, tolerance, last, window, failed)
+    return int(when[within.argmax()]) if within.any() else None
+
+
+def settling_step(
+    steps: ArrayLike,  # [T] rising
+    values: ArrayLike,  # [T]
+    *,
+    tolerance: float = 0.1,
+    last: int = 10,
+    window: int = 10,
+    failed: float | None = None,
+) -> int | None:
+    """Find the training step from which on a curve that falls stays within a tolerance of its final level.
+
+    All is as for `reaching_step`, except that every later point of the smoothed curve has to be within, too. The answer
+    is `None` also where the last point is not: such a curve has not settled yet.
+
+    >>> settling_step([100, 200, 300, 400, 500], [90, 20, 50, 20, 20], window=1, last=3)
+    400
+    """
+    when, within = _within(steps, values, tolerance, last, window, failed)
+    outside = np.flatnonzero(~within)
+    first = outside[-1] + 1 if outside.size else 0
+    return int(when[first]) if first < len(when) else None
+
+
+def _within(
+    steps: ArrayLike, values: ArrayLike, tolerance: float, last: int, window: int, failed: float | None
+) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Mark the points of the smoothed curve that are within; none of them where failing always would be, too."""
+    when, curve = _numbers(steps, "steps", axes=1), _numbers(values, "values", axes=1)
+    if when.shape != curve.shape:
+        raise SettingsError(f"there must be as many steps as values, got {when.size} and {curve.size}")
+    if (when != np.floor(when)).any() or (np.diff(when) <= 0).any():
+        raise SettingsError("steps must be whole numbers that rise, got others")
+    if curve.min() < 0:
+        raise SettingsError(f"values must be at least 0, as a tolerance is a part of them, got {curve.min():g}")
+    if not 0 <= tolerance < math.inf:
+        raise SettingsError(f"tolerance must be at least 0 and finite, got {tolerance!r}")
+    if failed is not None and not 0 < failed < math.inf:
+        raise SettingsError(f"failed must be above 0 and finite, got {failed!r}")
+    smooth = trailing_mean(curve, window)
+    limit = float(np.median(smooth[-_whole(last, "last", 1) :])) * (1 + tolerance)
+    return when, (smooth <= limit) & (failed is None or limit < failed)
+
+
+# Scores of some runs.
+
+
+def wilson(successes: int, episodes: int) -> Share:
+    """Estimate a share with Wilson's confidence limits.
+
+    >>> share = wilson(8, 10)
+    >>> round(share.low, 3), round(share.high, 3)
+    (0.49, 0.943)
+    """
+    episodes = _whole(episodes, "episodes", 1)
+    successes = _whole(successes, "successes", 0)
+    if successes > episodes:
+        raise SettingsError(f"successes must be at most the {episodes} episodes, got {successes}")
+    z2 = NORMAL_95**2
+    value = successes / episodes
+    centre = (value + z2 / (2 * episodes)) / (1 + z2 / episodes)
+    half = NORMAL_95 / (1 + z2 / episodes) * math.sqrt(value * (1 - value) / episodes + z2 / (4 * episodes**2))
+    # Rounding must not push a share of 0 or 1 out of its own limits.
+    return Share(value, max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
+
+
+@overload
+def interquartile_mean(values: ArrayLike, *, axis: None = None) -> float: ...
+@overload
+def interquartile_mean(values: ArrayLike, *, axis: Axes) -> Numbers: ...
+def interquartile_mean(values: ArrayLike, *, axis: Axes | None = None) -> float | Numbers:
+    """Average the middle half: what is left of n values without the n // 4 smallest and the n // 4 largest.
+
+    Without an axis, all values count alike, as Agarwal et al. have it (*Deep RL at the edge of the statistical
+    precipice*, NeurIPS 2021).
+
+    >>> interquartile_mean([0, 1, 2, 3, 1000])
+    2.0
+    """
+    scores = _numbers(values, "values")
+    line = np.sort(_last(scores, tuple(range(scores.ndim)) if axis is None else axis), axis=-1)
+    cut = line.shape[-1] // 4
+    found: Numbers = line[..., cut : line.shape[-1] - cut].mean(axis=-1)
+    return float(found) if axis is None else found
+
+
+def bootstrap_interval(
+    scores: ArrayLike,  # [runs, tasks]
+    statistic: Statistic = interquartile_mean,
+    *,
+    resamples: int = 2_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Find confidence limits of a statistic by the stratified percentile bootstrap.
+
+    Runs are drawn with replacement, for each task independently of the others. `statistic` is called with an array
+    [resamples, runs, tasks] and `axis=(1, 2)`. Limits from a single run are that run: they say nothing.
+
+    >>> steps = [[20, 31], [22, 30], [21, 35], [40, 33], [23, 32]]
+    >>> value, low, high = bootstrap_interval(steps, np.mean)
+    >>> value, round(low), round(high)
+    (28.7, 26, 33)
+    """
+    table = _numbers(scores, "scores", axes=2)
+    runs, tasks = table.shape
+
+    def resample(generator: np.random.Generator, count: int) -> Numbers:
+        return of_each(table[generator.integers(runs, size=(count, runs, tasks)), np.arange(tasks)])
+
+    def of_each(samples: Numbers) -> Numbers:
+        found = np.asarray(statistic(samples, axis=(1, 2)), np.float64)
+        if found.shape != samples.shape[:1] or not np.isfinite(found).all():
+            raise SettingsError("a statistic must give one finite number for each sample, got something else")
+        return found
+
+    return _interval(float(of_each(table[None])[0]), resample, table.size, resamples, confidence, seed)
+
+
+# Two samples of runs.
+
+
+def improvement_probability(first: ArrayLike, second: ArrayLike) -> float:  # [n], [m]
+    """Estimate how likely a run of the first is better (smaller) than one of the second, a tie counting half.
+
+    This is the statistic U of Mann and Whitney, divided by the number of pairs.
+
+    >>> improvement_probability([20, 25], [25, 30, 22])
+    0.75
+    """
+    return float(_probability(*_tally(first, second)))
+
+
+def compare(
+    first: ArrayLike,  # [n]
+    second: ArrayLike,  # [m]
+    *,
+    resamples: int = 2_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two samples of runs by `improvement_probability`, with bootstrap limits and a p-value.
+
+    The p-value is that of the permutation test of the same statistic, twice its smaller tail; ties are taken as they
+    are. It is exact for up to 2,500 pairs of runs, beyond that by the normal approximation. The limits shrink to a
+    point where every run of one is better than every run of the other; the p-value does not.
+
+    >>> compare([20, 21, 25, 22], [25, 30, 23, 31])
+    Comparison(probability=0.90625, low=0.625, high=1.0, p_value=0.08571428571428572)
+    """
+    ours, theirs = _tally(first, second)
+    n, m = int(ours.sum()), int(theirs.sum())
+
+    def resample(generator: np.random.Generator, count: int) -> Numbers:
+        return _probability(generator.multinomial(n, ours / n, count), generator.multinomial(m, theirs / m, count))
+
+    interval = _interval(float(_probability(ours, theirs)), resample, ours.size, resamples, confidence, seed)
+    p_value = _exact_p(ours, theirs) if n * m <= EXACT_PAIRS else _normal_p(ours, theirs)
+    return Comparison(*interval, p_value)
+
+
+def _tally(first: ArrayLike, second: ArrayLike) -> tuple[Counts, Counts]:  # [D], [D]
+    """Count how often each sample has each of the D values that there are, in rising order."""
+    ours, theirs = _numbers(first, "first", axes=1), _numbers(second, "second", axes=1)
+    distinct, place = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
+    ends = np.split(place, [ours.size])
+    left, right = (np.bincount(end, minlength=distinct.size).astype(np.int64) for end in ends)
+    return left, right
+
+
+def _probability(ours: Counts, theirs: Counts) -> Numbers:  # [.., D], [.., D] -> [..]
+    above = theirs.sum(axis=-1, keepdims=True) - np.cumsum(theirs, axis=-1)
+    pairs = 2 * ours.sum(axis=-1) * theirs.sum(axis=-1)
+    found: Numbers = (ours * (2 * above + theirs)).sum(axis=-1) / pairs
+    return found
+
+
+def _exact_p(ours: Counts, theirs: Counts) -> float:
+    """Count, of all ways to choose the smaller sample among all runs, those with a rank sum as extreme as its own."""
+    both = ours + theirs
+    chosen = min(ours, theirs, key=lambda counts: int(counts.sum()))
+    doubled = 2 * np.cumsum(both) - both + 1  # mid-ranks times two, which are whole
+    ranks, size, own = np.repeat(doubled, both), int(chosen.sum()), int(chosen @ doubled)
+    ways = np.zeros((size + 1, int(ranks[-size:].sum()) + 1))  # [how many were chosen, their rank sum]
+    ways[0, 0] = 1
+    for rank in ranks.tolist():
+        ways[1:, rank:] += ways[:-1, :-rank]
+    tail = min(ways[size, : own + 1].sum(), ways[size, own:].sum())
+    return min(1.0, 2 * float(tail / ways[size].sum()))
+
+
+def _normal_p(ours: Counts, theirs: Counts) -> float:
+    """Approximate the same by a normal distribution, with corrections for ties and for continuity."""
+    n, m, both = int(ours.sum()), int(theirs.sum()), (ours + theirs).astype(np.float64)
+    runs = n + m
+    variance = n * m / 12 * (runs + 1 - float((both**3 - both).sum()) / (runs * (runs - 1)))
+    distance = abs(float(_probability(ours, theirs)) - 0.5) * n * m - 0.5
+    if distance <= 0:  # so it is where all are alike and the variance is none
+        return 1.0
+    return math.erfc(distance / math.sqrt(2 * variance))
+
+
+def _interval(
+    value: float,
+    resample: Callable[[np.random.Generator, int], Numbers],
+    numbers: int,  # in one resample
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> Interval:
+    """Take the percentiles of what resamples give, drawing a block of them at a time."""
+    left = _whole(resamples, "resamples", 1)
+    if not 0 < confidence < 1:
+        raise SettingsError(f"confidence must be between 0 and 1, got {confidence!r}")
+    generator = np.random.default_rng(_whole(seed, "seed", 0))
+    most = max(1, BLOCK // numbers)
+    found = np.concatenate([resample(generator, min(most, left - done)) for done in range(0, left, most)])
+    low, high = np.percentile(found, (50 * (1 - confidence), 50 * (1 + confidence))).tolist()
+    return Interval(value, low, high)
+
+
+# What may come in.
+
+
+def _numbers(values: ArrayLike, what: str, axes: int | None = None) -> Numbers:
+    """Require finite numbers, at least one, with `axes` axes or at least one."""
+    try:
+        array = np.asarray(values).astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"{what} must be an array of numbers, got {values!r:.60}") from error
+    if array.size == 0 or (array.ndim == 0 if axes is None else array.ndim != axes):
+        rule = "have an axis" if axes is None else "have one axis" if axes == 1 else f"have {axes} axes"
+        raise SettingsError(f"{what} must {rule} and not be empty, got the shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise SettingsError(f"{what} must be finite, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def _last(array: Numbers, axis: Axes) -> Numbers:  # [..] -> [.., N]
+    """Bring one or more axes to the end, as one."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    try:
+        moved = np.moveaxis(array, axes, range(-len(axes), 0))
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"axis must be one of an array of the shape {array.shape}, got {axis!r}") from error
+    return moved.reshape(*moved.shape[: array.ndim - len(axes)], -1)
+
+
+def _whole(number: int, what: str, least: int) -> int:
+    """Require a whole number."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
+        raise SettingsError(f"{what} must be a whole number of at least {least}, got {number!r:.60}")
+    return int(number)
