@@ -63,6 +63,7 @@ LAYERS = (
     ("adapters.practice",),
     ("adapters.wrapping",),
     ("adapters.plane", "adapters.replay_buffer"),
+    ("adapters.plane_tasks",),
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),

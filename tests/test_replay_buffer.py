@@ -22,7 +22,10 @@ pytestmark = pytest.mark.deep
 
 STATES = 3  # of the machine below, and one more that is final
 LENGTH = 7  # steps of an episode at most
-BUFFERS = {False: (hk.CounterfactualReplayBuffer, ReplayBuffer), True: (hk.CounterfactualDictReplayBuffer, DictReplayBuffer)}
+BUFFERS = {  # by whether observations are dictionaries: ours, and a plain one
+    False: (hk.CounterfactualReplayBuffer, ReplayBuffer),
+    True: (hk.CounterfactualDictReplayBuffer, DictReplayBuffer),
+}
 
 
 class Step(NamedTuple):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hocket.adapters.conversions import parallel
     from hocket.adapters.noticing import LoneStep, RawStep
     from hocket.adapters.plane import Disc, Plane
+    from hocket.adapters.plane_tasks import individual_in_plane, plane_of, team_in_plane
     from hocket.adapters.practice import IndividualView
     from hocket.adapters.replay_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
     from hocket.adapters.wrapping import WrappedTeam, wrap
@@ -105,6 +106,7 @@ __all__ = [
     "draw_machines",
     "draw_task",
     "evaluate",
+    "individual_in_plane",
     "load_machine",
     "load_policies",
     "load_policy",
@@ -114,6 +116,7 @@ __all__ = [
     "localise",
     "minimize",
     "parallel",
+    "plane_of",
     "project",
     "rendezvous",
     "repair",
@@ -123,6 +126,7 @@ __all__ = [
     "save_task",
     "scene_of",
     "solve_team",
+    "team_in_plane",
     "train",
     "wrap",
 ]
@@ -131,6 +135,7 @@ _HOME = {
     name: module
     for module, names in {
         "adapters.plane": ("Disc", "Plane"),
+        "adapters.plane_tasks": ("individual_in_plane", "plane_of", "team_in_plane"),
         "adapters.replay_buffer": ("CounterfactualDictReplayBuffer", "CounterfactualReplayBuffer"),
         "adapters.conversions": ("parallel",),
         "adapters.noticing": ("LoneStep", "RawStep"),

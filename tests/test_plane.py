@@ -1,0 +1,243 @@
+"""The plane: its rules by hand-solved moves, its environments by their libraries' own checks."""
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+import hocket as hk
+from hocket.errors import SettingsError
+
+STILL = hk.Plane(
+    starts={"A1": (2, 3), "A2": (5, 5)},
+    places={"well": hk.Disc(4, 3, 1), "hill": hk.Disc(9, 9, 0.5)},
+    speed=0.5,
+    noise=0.0,
+    most_steps=30,
+)
+WINDY = hk.Plane(STILL.starts, STILL.places, noise=0.1, most_steps=30)
+COMPASS = hk.Plane(STILL.starts, STILL.places, speed=0.5, noise=0.0, directions=4, most_steps=30)
+PLANES = {"still": STILL, "windy": WINDY, "compass": COMPASS}
+
+velocities = st.tuples(st.floats(-1, 1), st.floats(-1, 1))
+
+
+def at(plane, point):
+    """Translate what an agent sees into lengths of the plane."""
+    return (np.asarray(point, np.float64) + 1) * plane.side / 2
+
+
+def random():
+    return np.random.default_rng(0)
+
+
+# The rules.
+
+
+def test_an_agent_moves_by_its_velocity_in_units_of_the_highest_speed():
+    env = STILL.alone("A1")
+    env.reset(seed=0)
+    point, reward, terminated, truncated, _ = env.step(np.array([1.0, 0.0], np.float32))
+    np.testing.assert_allclose(at(STILL, point), (2.5, 3), atol=1e-6)
+    point = env.step(np.array([0.0, -0.5], np.float32))[0]
+    np.testing.assert_allclose(at(STILL, point), (2.5, 2.75), atol=1e-6)
+    assert (reward, terminated, truncated) == (0.0, False, False)
+
+
+@given(velocities)
+def test_nobody_is_faster_than_the_highest_speed(velocity):
+    way = STILL.velocity(velocity)
+    assert np.hypot(*way) <= STILL.speed * (1 + 1e-9)
+    if np.hypot(*velocity) <= 1:
+        np.testing.assert_allclose(way, np.array(velocity) * STILL.speed)
+
+
+@given(velocities, velocities)
+def test_nobody_leaves_the_square(start, velocity):
+    random, point = np.random.default_rng(1), np.array(start, np.float32)
+    for _ in range(60):
+        point = WINDY.move(point, velocity, random)
+        assert WINDY.observation_space.contains(point)
+
+
+def test_directions_go_clockwise_from_the_right_and_the_last_is_to_stay():
+    start = COMPASS.start("A2")
+    ends = [at(COMPASS, COMPASS.move(start, number, random())) for number in range(5)]
+    np.testing.assert_allclose(ends, [(5.5, 5), (5, 5.5), (4.5, 5), (5, 4.5), (5, 5)], atol=1e-6)
+
+
+def test_a_place_is_a_disc_with_its_rim():
+    def seen(x, y):
+        return np.array([x / 5 - 1, y / 5 - 1])
+
+    assert STILL.is_at(seen(4, 3), "well") and STILL.is_at(seen(4.6, 3.7), "well")
+    assert STILL.is_at(seen(4.999, 3), "well") and not STILL.is_at(seen(5.001, 3), "well")
+    assert not STILL.is_at(seen(4.8, 3.8), "well")  # within the disc's frame, not within the disc
+
+
+def test_noise_has_the_standard_deviation_that_the_plane_says():
+    random, middle = np.random.default_rng(2), np.zeros(2, np.float32)
+    ends = np.array([at(WINDY, WINDY.move(middle, (0, 0), random)) for _ in range(4_000)])
+    np.testing.assert_allclose(ends.std(axis=0), 0.1, rtol=0.05)
+    np.testing.assert_allclose(ends.mean(axis=0), 5, atol=0.01)
+
+
+def test_alone_an_agent_moves_as_it_does_in_a_team_of_one():
+    plane = hk.Plane({"A1": (2, 3)}, {}, noise=0.2, most_steps=20)
+    team, alone = plane.team(), plane.alone("A1")
+    rng = np.random.default_rng(3)
+    np.testing.assert_array_equal(team.reset(seed=7)[0]["A1"], alone.reset(seed=7)[0])
+    for _ in range(20):
+        action = rng.uniform(-1, 1, 2).astype(np.float32)
+        observations, _, _, truncated, _ = team.step({"A1": action})
+        own, _, _, cut, _ = alone.step(action)
+        np.testing.assert_array_equal(observations["A1"], own)
+        assert truncated["A1"] == cut
+    assert cut and not team.agents
+
+
+def test_practice_may_start_anywhere():
+    env = WINDY.alone("A1", anywhere=True)
+    starts = np.array([env.reset(seed=seed)[0] for seed in range(200)])
+    assert starts.min() < -0.9 and starts.max() > 0.9 and abs(starts.mean()) < 0.1
+    np.testing.assert_array_equal(WINDY.alone("A1").reset(seed=1)[0], WINDY.start("A1"))
+
+
+# What other libraries expect.
+
+
+@pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)
+def test_the_teams_environment_is_a_pettingzoo_environment(plane, capsys):
+    parallel_api_test(plane.team(), num_cycles=100)
+    parallel_seed_test(plane.team, num_cycles=20)
+
+
+@pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)
+def test_an_agents_environment_is_a_gymnasium_environment(plane):
+    check_env(plane.alone("A2", render_mode="rgb_array"), skip_render_check=True)
+
+
+def test_a_picture_shows_places_and_agents_where_they_are():
+    env = STILL.team(render_mode="rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    side = len(picture)
+    assert picture.shape == (side, side, 3) and picture.dtype == np.uint8
+
+    def color(x, y):
+        return tuple(picture[int(y / 10 * side), int(x / 10 * side)].tolist())
+
+    floor, agent, well = color(1, 9), color(2, 3), color(4.9, 3)
+    assert len({floor, agent, well, color(9, 9), color(5, 5)}) == 5
+    assert color(4, 3.9) == well and color(4.9, 3.9) == floor
+    assert STILL.team().render() is None
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"starts": {}}, "starts: a plane needs at least one agent"),
+        ({"starts": {"A1": (11, 0)}}, r"starts.A1: 'A1' must lie between 0 and 10 in both directions, got 11, 0"),
+        ({"places": {"well": hk.Disc(0, float("nan"), 1)}}, "places.well: 'well' must lie between"),
+        ({"places": {"well": hk.Disc(0, 0, 0)}}, "places.well: the radius must be above 0, got 0"),
+        ({"speed": 0}, "speed: must be above 0 and finite, got 0"),
+        ({"side": float("inf")}, "side: must be above 0 and finite, got inf"),
+        ({"directions": 0}, "directions: must be above 0"),
+        ({"most_steps": 0}, "most_steps: must be above 0"),
+        ({"noise": -0.1}, "noise: must not be negative"),
+    ],
+)
+def test_a_plane_that_makes_no_sense_is_refused(change, message):
+    with pytest.raises(hk.TaskError, match=message):
+        hk.Plane(**({"starts": STILL.starts, "places": STILL.places} | change))
+
+
+def test_unknown_agents_places_and_render_modes_are_refused():
+    with pytest.raises(hk.TaskError, match="agent 'A3' does not exist"):
+        STILL.alone("A3")
+    with pytest.raises(hk.TaskError, match="place 'wel' does not exist .did you mean 'well'"):
+        STILL.is_at(STILL.start("A1"), "wel")
+    with pytest.raises(SettingsError, match="render_mode must be None or 'rgb_array', got 'human'"):
+        STILL.team(render_mode="human")
+
+
+# Tasks.
+
+
+def towards(plane, place, seen):
+    """Walk straight to a place, and stop there."""
+    disc = plane.places[place]
+    way = (np.array([disc.x, disc.y]) - at(plane, seen[:2])) / plane.speed
+    return way / max(1, np.hypot(*way))
+
+
+def walk(plane, agent, seen):
+    """Do an agent's part of a rendezvous without having learnt anything."""
+    return towards(plane, "meeting place" if np.argmax(seen[2:]) < 2 else f"goal {agent[1:]}", seen)
+
+
+@pytest.mark.parametrize("agents", [1, 2, 3, 10])
+def test_a_rendezvous_in_the_plane_can_be_done_by_walking_straight(agents):
+    task = hk.rendezvous(agents)
+    plane = hk.plane_of(task)
+    team = hk.team_in_plane(task, plane)
+    observations, _ = team.reset(seed=0)
+    met = None
+    while team.agents:
+        actions = {agent: walk(plane, agent, observations[agent]) for agent in team.agents}
+        observations, rewards, terminated, _, infos = team.step(actions)
+        if any(info["event"] == "r" for info in infos.values()):
+            met = team.time
+            for agent in team.possible_agents:
+                assert infos[agent]["event"] == "r"
+                assert plane.is_at(observations[agent][:2], "meeting place")
+    assert team.completed and all(terminated.values()) and set(rewards.values()) == {1.0}
+    assert met is not None and 20 <= team.time <= 60
+
+
+def test_in_the_plane_nobody_meets_alone():
+    task = hk.rendezvous(2)
+    plane = hk.plane_of(task)
+    team = hk.team_in_plane(task, plane)
+    observations, _ = team.reset(seed=0)
+    while team.agents:
+        stay = {agent: np.zeros(2, np.float32) for agent in team.agents}
+        observations, *_ = team.step({**stay, "A1": walk(plane, "A1", observations["A1"])})
+    assert not team.completed and team.states == {"A1": "1", "A2": "0"}
+
+
+def test_alone_an_agent_meets_by_chance_and_sees_what_other_states_would_have():
+    task = hk.rendezvous(3)
+    plane = hk.plane_of(task, noise=0.0)
+    env = hk.individual_in_plane(task, plane, "A2", sync_probability=0.3)
+    waits = []
+    for seed in range(60):
+        seen, _ = env.reset(seed=seed)
+        arrived, done = None, False
+        while not done:
+            seen, reward, done, truncated, info = env.step(walk(plane, "A2", seen))
+            assert not truncated
+            if info["event"] == "r2":
+                arrived = env.time
+            if info["event"] == "r":
+                waits.append(env.time - arrived)
+            rows = info["counterfactuals"]
+            at_goal = plane.is_at(seen[:2], "goal 2")
+            for state, reward_there, ended in zip(rows.state, rows.reward, rows.terminated, strict=True):
+                assert (state == 2 and at_goal) == ended == (reward_there == 1.0)
+        assert reward == 1.0
+    assert 2 < np.mean(waits) < 5  # a geometric distribution with mean 1 / 0.3
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("buttons", "must have neither walls nor gates"), ("warehouse", "map: must")],
+)
+def test_maps_that_a_plane_cannot_show_are_refused(name, message):
+    with pytest.raises(hk.TaskError, match=message):
+        hk.plane_of(hk.load_task(name))
