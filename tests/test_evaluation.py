@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 import hocket as hk
 from hocket import exact
-from hocket.evaluation import wilson
+from hocket.estimates import wilson
 from hocket.tables import compile_task
 from hocket.taskfile import digest
 

@@ -22,9 +22,10 @@ from rich.console import Console
 
 import hocket as hk
 from hocket import cli, palette
+from hocket.board import TaskMap, View, Window, clip, start_view
 from hocket.catalogue import built_in_tasks
 from hocket.commands.game import Game, draw_frame
-from hocket.commands.map import TaskMap, View, Window, clip, print_map, start_view
+from hocket.commands.map import print_map
 from hocket.commands.play import Keyboard
 from strategies import quick
 from test_drawing import SIGHT, TO_CONES, TO_OKLAB, linear

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hocket.adapters.conversions import parallel
+    from hocket.adapters.individual import individual_env
     from hocket.adapters.noticing import LoneStep, RawStep
     from hocket.adapters.plane import Disc, Plane
     from hocket.adapters.plane_tasks import individual_in_plane, plane_of, team_in_plane
+    from hocket.adapters.playing import play_episode
     from hocket.adapters.practice import IndividualView
     from hocket.adapters.replay_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
+    from hocket.adapters.team import team_env
+    from hocket.adapters.vector import individual_envs
     from hocket.adapters.wrapping import WrappedTeam, wrap
     from hocket.algebra import distinguish, minimize, project
     from hocket.assignment import Assignment, cheapest, repair
@@ -34,7 +38,8 @@ if TYPE_CHECKING:
         MachineError,
         TaskError,
     )
-    from hocket.evaluation import Evaluation, evaluate
+    from hocket.estimates import Evaluation
+    from hocket.evaluation import evaluate
     from hocket.exact import solve_team
     from hocket.inspection import Inspection, check_task
     from hocket.labelling import localise
@@ -106,6 +111,8 @@ __all__ = [
     "draw_machines",
     "draw_task",
     "evaluate",
+    "individual_env",
+    "individual_envs",
     "individual_in_plane",
     "load_machine",
     "load_policies",
@@ -117,6 +124,7 @@ __all__ = [
     "minimize",
     "parallel",
     "plane_of",
+    "play_episode",
     "project",
     "rendezvous",
     "repair",
@@ -126,6 +134,7 @@ __all__ = [
     "save_task",
     "scene_of",
     "solve_team",
+    "team_env",
     "team_in_plane",
     "train",
     "wrap",
@@ -141,6 +150,10 @@ _HOME = {
         "adapters.noticing": ("LoneStep", "RawStep"),
         "adapters.practice": ("IndividualView",),
         "adapters.wrapping": ("WrappedTeam", "wrap"),
+        "adapters.individual": ("individual_env",),
+        "adapters.playing": ("play_episode",),
+        "adapters.team": ("team_env",),
+        "adapters.vector": ("individual_envs",),
         "algebra": ("distinguish", "minimize", "project"),
         "catalogue": ("load_task", "rendezvous"),
         "composition": ("Composition", "compose"),
@@ -157,7 +170,8 @@ _HOME = {
             "MachineError",
             "TaskError",
         ),
-        "evaluation": ("Evaluation", "evaluate"),
+        "estimates": ("Evaluation",),
+        "evaluation": ("evaluate",),
         "exact": ("solve_team",),
         "inspection": ("Inspection", "check_task"),
         "labelling": ("localise",),

@@ -45,6 +45,11 @@ def load_task(name: str | Path) -> Task:
     return found
 
 
+def as_task(task: Task | str | Path) -> Task:
+    """Take a task as it is, or load it by its name or path."""
+    return task if isinstance(task, Task) else load_task(task)
+
+
 def load(name: str | Path) -> Task | Design:
     """Load a task, or a design where a file has a machine and no world."""
     text = str(name)

@@ -36,6 +36,9 @@ class Composition:
         self.events = Names(event for part in self._machines for event in part.events)
         self.has_completion_rewards = all(part.has_completion_rewards for part in self._machines)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Composition, (dict(self.parts),)
+
     @cached_property
     def _owners(self) -> Mapping[str, list[int]]:
         owners: dict[str, list[int]] = {}

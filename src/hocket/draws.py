@@ -3,10 +3,14 @@
 Counter-based (SplitMix64: Steele, Lea and Flood 2014): a stream has a 64-bit key, and its n-th number is a hash of the
 key and n. An agent has two such numbers in every step: one chooses its action; the halves of the other decide whether
 it slips and whether simulated teammates are ready. Compiled kernels compute the same numbers, so an episode is the same
-wherever it is played.
+wherever it is played. Keys, seeds and positions may also be arrays of 64-bit numbers, for many streams at once.
 """
 
 from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 GOLDEN = 0x9E3779B97F4A7C15
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -18,25 +22,31 @@ ACTION_BITS = 24
 
 TRAINING, TEAM, INDIVIDUAL = 1, 2, 3  # what a stream is for
 
+Bits = TypeVar("Bits", int, NDArray[Any])  # 64 of them, or an array of np.uint64
 
-def mix(value: int) -> int:
+
+def mix(value: Bits) -> Bits:
     """Hash 64 bits to 64 bits."""
     value = ((value ^ (value >> 30)) * MIX_1) & MASK
     value = ((value ^ (value >> 27)) * MIX_2) & MASK
-    return value ^ (value >> 31)
+    return value ^ (value >> 31)  # type: ignore[no-any-return]
 
 
-def stream_key(purpose: int, seed: int, agent: int, episode: int = 0) -> int:
+def stream_key(purpose: int, seed: Bits, agent: Bits, episode: Bits = 0) -> Bits:  # type: ignore[assignment]
     """Make the key of a stream."""
-    key = mix(purpose * GOLDEN & MASK)
-    for part in (seed, agent, episode):
-        key = mix((key + (part & MASK) * GOLDEN + GOLDEN) & MASK)
-    return key
+    key = mix((mix(purpose * GOLDEN & MASK) + spread(seed)) & MASK)
+    key = mix((key + spread(agent)) & MASK)
+    return mix((key + spread(episode)) & MASK)
 
 
-def number(key: int, position: int) -> int:
+def spread(part: Bits) -> Bits:
+    """Set the parts of a key far apart; never more than 64 bits, as arrays have no more."""
+    return ((part & MASK) * GOLDEN + GOLDEN) & MASK
+
+
+def number(key: Bits, position: Bits) -> Bits:
     """Return a stream's number at a position, counted from 0."""
-    return mix((key + (position + 1) * GOLDEN) & MASK)
+    return mix((key + spread(position)) & MASK)
 
 
 def action_draw(key: int, step: int) -> float:
@@ -44,12 +54,12 @@ def action_draw(key: int, step: int) -> float:
     return (number(key, step * PER_STEP) >> (64 - ACTION_BITS)) * 2.0**-ACTION_BITS
 
 
-def slip_draw(key: int, step: int) -> int:
+def slip_draw(key: Bits, step: Bits) -> Bits:
     """Draw what decides whether the agent slips; to be compared with a `threshold`."""
     return number(key, step * PER_STEP + 1) >> (64 - CHANCE_BITS)
 
 
-def sync_draw(key: int, step: int) -> int:
+def sync_draw(key: Bits, step: Bits) -> Bits:
     """Draw what decides whether simulated teammates are ready; to be compared with a `threshold`."""
     return number(key, step * PER_STEP + 1) & ((1 << CHANCE_BITS) - 1)
 

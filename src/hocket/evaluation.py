@@ -1,81 +1,49 @@
-"""How good is a team? Success probabilities, the bounds of Theorem 3, and exact values where the world is small."""
+"""How good is a team? Test episodes with what was learnt, here or elsewhere."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learners.players import PLAYERS, check_arrays, play_many
+from hocket.estimates import Evaluation, summarise
 from hocket.learners.policies import Policy, Run
 from hocket.tables import Tables, compile_task
 from hocket.task import Task
 from hocket.taskfile import digest
 
+if TYPE_CHECKING:  # others do without what this needs
+    from hocket.adapters.playing import Actor, Model, TeamWorld
+
 CHUNK = 10_000  # episodes
-NORMAL_95 = 1.959963984540054  # quantile for two-sided limits of 95 %
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share of episodes, with binomial confidence limits (Wilson's, 95 %)."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A team's success under one policy, and what its agents' successes say of it (Theorem 3)."""
-
-    episodes: int
-    policy: str  # softmax or greedy
-    success: Share  # V
-    agents: Mapping[str, Share]  # V_i
-    lower: float  # max(0, sum of V_i - (N - 1))
-    upper: float  # min V_i
-    mean_steps: float  # of the episodes that succeeded
-    quartiles: tuple[float, float, float]  # of the steps, a failure counting as the most steps
-
-    @property
-    def holds(self) -> bool:
-        """Whether the estimate lies within the bounds that the same episodes give; it must."""
-        return self.lower - 1e-12 <= self.success.value <= self.upper + 1e-12
-
-
-def wilson(successes: int, episodes: int) -> Share:
-    """Estimate a share with Wilson's confidence limits.
-
-    >>> share = wilson(8, 10)
-    >>> round(share.low, 3), round(share.high, 3)
-    (0.49, 0.943)
-    """
-    z2 = NORMAL_95**2
-    value = successes / episodes
-    centre = (value + z2 / (2 * episodes)) / (1 + z2 / episodes)
-    half = NORMAL_95 / (1 + z2 / episodes) * math.sqrt(value * (1 - value) / episodes + z2 / (4 * episodes**2))
-    return Share(value, max(0.0, centre - half), min(1.0, centre + half))
 
 
 def evaluate(
-    task: Task,
-    runs: Run | Policy | Iterable[Run | Policy],
+    task: Task | TeamWorld,
+    runs: Run | Policy | Iterable[Run | Policy] | Mapping[str, Actor | Model],
     episodes: int = 1_000,
     *,
     greedy: bool = False,
     seed: int = 0,
     threads: int | None = None,
 ) -> list[Evaluation]:
-    """Play test episodes with what was learnt; return an evaluation for each run or policy."""
+    """Play test episodes with what was learnt; return an evaluation for each run or policy.
+
+    A mapping from agents to functions (from an observation to an action) or to models with `predict` is one team, which
+    plays in `team_env(task)`, or in the environment that is given in place of a task.
+    """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise SettingsError(f"episodes must be at least 1, got {episodes!r}")
+    if isinstance(runs, Mapping):
+        from hocket.adapters.playing import evaluate_team
+
+        return [evaluate_team(task, runs, episodes, greedy=greedy, seed=seed)]
+    if not isinstance(task, Task):
+        raise SettingsError("in an environment every agent needs a policy of its own, as a mapping from their names")
     tables, mark = compile_task(task), digest(task)
     given: Sequence[Run | Policy] = [runs] if isinstance(runs, Run | Policy) else list(runs)
     policies = [item.policy if isinstance(item, Run) else item for item in given]
@@ -88,6 +56,8 @@ def evaluate(
 def _evaluate(
     task: Task, tables: Tables, policy: Policy, episodes: int, greedy: bool, seed: int, threads: int | None
 ) -> Evaluation:
+    from hocket.learners.players import PLAYERS, check_arrays, play_many  # compiled, which others do without
+
     check_arrays(policy.learner, policy.arrays, tables)
     if not {"episode_steps", "temperature"} <= policy.settings.keys():
         raise SettingsError("this policy does not say how it was trained")
@@ -104,25 +74,3 @@ def _evaluate(
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         list(pool.map(play, range(0, episodes, CHUNK)))
     return summarise(list(task.agents), steps, finish, most_steps, "greedy" if greedy else "softmax")
-
-
-def summarise(
-    agents: Sequence[str], steps: NDArray[np.int64], finish: NDArray[np.int32], most_steps: int, policy: str
-) -> Evaluation:
-    """Turn episodes into shares and bounds."""
-    episodes = len(steps)
-    done = steps >= 0
-    own = {agent: wilson(int((finish[:, index] >= 0).sum()), episodes) for index, agent in enumerate(agents)}
-    values = [share.value for share in own.values()]
-    counted = np.where(done, steps, most_steps)
-    low, middle, high = np.percentile(counted, (25, 50, 75)).tolist()
-    return Evaluation(
-        episodes=episodes,
-        policy=policy,
-        success=wilson(int(done.sum()), episodes),
-        agents=own,
-        lower=max(0.0, math.fsum(values) - (len(values) - 1)),
-        upper=min(values),
-        mean_steps=float(steps[done].mean()) if done.any() else math.nan,
-        quartiles=(low, middle, high),
-    )

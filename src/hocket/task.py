@@ -66,6 +66,9 @@ class Agent:
     options: tuple[Option, ...] = ()
     sync: Mapping[str, float] = field(default_factory=dict)  # event -> chance per step, in place of the setting's
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Agent, (self.start, self.knows, dict(self.gates), self.memory, self.options, dict(self.sync))
+
 
 @dataclass(frozen=True)
 class Task:
@@ -210,6 +213,14 @@ class Task:
             name: replace(agent, knows=knows[name]) if name in knows else agent for name, agent in self.agents.items()
         }
         return replace(self, agents=agents)
+
+    def __deepcopy__(self, memo: object) -> Task:
+        return self  # nothing in it changes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        events = {event: dict(conditions) for event, conditions in self.events.items()}
+        parts = (self.name, self.grid, dict(self.agents), events, self.machine, self.slip, self.description)
+        return Task, parts
 
     def where(self, agent: str, event: str) -> NDArray[np.bool_]:
         """Flag the cells in which an agent that knows an event takes it for possible."""

@@ -51,6 +51,9 @@ class Grid:
             for cell in own:
                 self.check_cell(cell, f"places.{name}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Grid, (self.rows, self.columns, self.walls, dict(self.places))
+
     @property
     def cells(self) -> int:
         return self.rows * self.columns

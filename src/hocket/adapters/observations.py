@@ -98,17 +98,18 @@ class Sight:
         """Join observations and as many machine states, row by row; where the world is Discrete, without a loop."""
         own = np.asarray(states, np.int64)
         if not self._is_discrete:
-            rows = [self.show(observation, state) for observation, state in zip(observations, own, strict=True)]
-            return stack(rows, self.space)
+            each = [self.show(observation, state) for observation, state in zip(observations, own, strict=True)]
+            return stack(each, self.space)
         cells = np.asarray(observations, np.int64)
         if self.kind == "dict":
             return {"world": cells.copy(), "machine": own.copy()}
         if self.kind == "index":
             return (cells - self._first) * self.states + own
-        seen = np.zeros((*own.shape, self._width + self.states), np.float32)
-        np.put_along_axis(seen, (cells - self._first)[..., None], 1, axis=-1)
-        np.put_along_axis(seen, self._width + own[..., None], 1, axis=-1)
-        return seen
+        seen = np.zeros((own.size, self._width + self.states), np.float32)
+        rows = np.arange(own.size)
+        seen[rows, (cells - self._first).ravel()] = 1
+        seen[rows, own.ravel() + self._width] = 1
+        return seen.reshape(*own.shape, -1)
 
     @cached_property
     def _is_discrete(self) -> bool:

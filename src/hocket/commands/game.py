@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from rich.text import Text
 
-from hocket.commands.map import CELL, TaskMap, View, clip, listed
+from hocket.board import CELL, TaskMap, View, clip, listed
 from hocket.commands.terminal import aligned
 from hocket.composition import SEPARATOR, Composition
 from hocket.episode import TeamEpisode, TeamStep

@@ -17,10 +17,11 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional, arg
 
+from hocket.board import CELL, TaskMap
 from hocket.catalogue import load_task
 from hocket.commands import terminal
 from hocket.commands.game import NOT_SOUND, Game, Outcome, draw_frame, give_verdict, tell
-from hocket.commands.map import CELL, PIPE_WIDTH, TaskMap, print_line
+from hocket.commands.map import PIPE_WIDTH, print_line
 from hocket.errors import HocketError, TaskError, known_names
 
 ACTION_KEYS = {

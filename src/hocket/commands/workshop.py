@@ -20,7 +20,8 @@ from hocket.benchmark import measure_algebra, measure_learning
 from hocket.catalogue import load_task
 from hocket.commands import terminal
 from hocket.errors import SettingsError, known_names
-from hocket.evaluation import Evaluation, evaluate
+from hocket.estimates import Evaluation
+from hocket.evaluation import evaluate
 from hocket.learners.policies import Run
 from hocket.learners.training import LEARNERS, make_settings, train
 from hocket.store import load_policies

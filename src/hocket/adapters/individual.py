@@ -1,0 +1,160 @@
+"""One agent of a task as a Gymnasium environment: its own cell, its own machine, and teammates that are simulated."""
+
+from __future__ import annotations
+
+from operator import index
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import Env, spaces
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import ResetNeeded
+from numpy.typing import NDArray
+
+from hocket.adapters.alone import Alone, Moved, advance, isolate
+from hocket.adapters.frames import MODES, Frames
+from hocket.adapters.observations import Counterfactuals, Observation, Sight
+from hocket.catalogue import as_task
+from hocket.draws import INDIVIDUAL, slip_draw, stream_key, sync_draw
+from hocket.episode import SYNC_PROBABILITY
+from hocket.errors import SettingsError, TaskError
+from hocket.task import Task
+from hocket.world import ACTIONS
+
+EPISODE_STEPS = 1_000  # at most
+ID, ENTRY = "hocket/Individual-v0", "hocket.adapters.individual:individual_env"
+SEEDS = 2**63  # how many there are to draw from where none is given
+
+Info = dict[str, Any]
+
+
+def individual_env(
+    task: Task | str | Path,
+    agent: str,
+    *,
+    observation: str = "onehot",
+    sync_probability: float = SYNC_PROBABILITY,
+    sync_literal: bool = False,
+    shaping: float | None = None,
+    episode_steps: int = EPISODE_STEPS,
+    counterfactuals: bool = True,
+    render_mode: str | None = None,
+) -> IndividualEnv:
+    """Make a Gymnasium environment in which an agent learns its part of a task alone.
+
+    A shared event that needs teammates takes effect with `sync_probability` in each step in which the agent is ready.
+    `shaping` is a discount, the learner's own: it adds potential-based rewards for advancing in the machine, which
+    leave the best policies the best. After `episode_steps` an episode is truncated.
+    """
+    given = dict(locals())
+    env = IndividualEnv(
+        as_task(task), agent, isolate(as_task(task), agent, sync_probability, sync_literal, shaping),
+        observation, episode_steps, counterfactuals, render_mode,
+    )  # fmt: skip
+    env.spec = EnvSpec(ID, entry_point=ENTRY, order_enforce=False, disable_env_checker=True, kwargs=given)
+    return env
+
+
+class IndividualEnv(Env[Observation, np.int64]):
+    """An agent alone. `reset(seed=s)` begins episode number 0 of a seed, the next reset number 1, and so on.
+
+    Each equals `hocket.IndividualEpisode(task, agent, s, number)` under the same actions. What would have happened in
+    the other states of its machine comes as `info["counterfactuals"]`.
+    """
+
+    metadata = {"render_modes": list(MODES), "render_fps": 8}  # noqa: RUF012 (as Gymnasium declares it)
+
+    def __init__(
+        self,
+        task: Task,
+        agent: str,
+        world: Alone,
+        observation: str,
+        episode_steps: int,
+        counterfactuals: bool,
+        render_mode: str | None,
+    ) -> None:
+        self.task, self.agent, self.world = task, agent, world
+        self.machine = self.task.machines[agent]
+        self.sight = Sight(spaces.Discrete(self.task.grid.cells), len(self.machine.states), observation)
+        self.observation_space, self.action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
+        self.episode_steps, self.counterfactuals = check_steps(episode_steps), counterfactuals
+        self.render_mode, self._frames = render_mode, Frames(self.task, render_mode)
+        self.episode_seed: int | None = None  # of the episodes since it was given
+        self.number = -1  # of the episode among those
+        self.time, self.cell, self.state = 0, self.world.start, self.world.initial
+        self._events, self._states = tuple(self.task.events), tuple(self.machine.states)
+        self._is_over = True
+        self._key = 0
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
+        """Begin the next episode, or with a seed its first one."""
+        super().reset(seed=seed)
+        if seed is not None or self.episode_seed is None:
+            self.episode_seed = int(self.np_random.integers(SEEDS)) if seed is None else seed
+            self.number = -1
+        self.number += 1
+        self._key = stream_key(INDIVIDUAL, self.episode_seed, self.world.place, self.number)
+        self.time, self.cell, self.state = 0, self.world.start, self.world.initial
+        self._is_over = False
+        return self.sight.show(self.cell, self.state), self._tell(-1, -1)
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, Info]:
+        """Let the agent act."""
+        if self._is_over:
+            raise ResetNeeded("an episode begins with reset(), also after one has ended")
+        others = self.world.others[self.state] if self.counterfactuals else ()
+        before = np.append(np.int64(self.state), others).astype(np.int64)
+        slip, sync = slip_draw(self._key, self.time), sync_draw(self._key, self.time)
+        moved = advance(self.world, self.cell, before, check_action(action), slip, sync)
+        compared = self._compare(before, moved) if self.counterfactuals else None
+        self.time += 1
+        self.cell, self.state = int(moved.cell[0]), int(moved.state[0])
+        terminated, truncated = bool(moved.done[0]), self.time >= self.episode_steps
+        self._is_over = terminated or truncated
+        info = self._tell(int(moved.label[0]), int(moved.event[0]))
+        if compared is not None:
+            info["counterfactuals"] = compared
+        return self.sight.show(self.cell, self.state), float(moved.reward[0]), terminated, truncated, info
+
+    def render(self) -> str | NDArray[np.uint8] | None:
+        """Draw where the agent is: as text, or as an array of pixels."""
+        return self._frames.draw({self.agent: self.cell}, {self.agent: self._states[self.state]}, self.time, self.agent)
+
+    def _tell(self, label: int, event: int) -> Info:
+        return {
+            "event": None if event < 0 else self._events[event],
+            "label": None if label < 0 else self._events[label],
+            "machine_state": self._states[self.state],
+        }
+
+    def _compare(self, before: NDArray[Any], moved: Moved) -> Counterfactuals:
+        """Say what the step would have been in the other machine states."""
+        return Counterfactuals(
+            self.sight.show_each(np.full(len(before) - 1, self.cell), before[1:]),
+            moved.reward[1:].copy(),
+            self.sight.show_each(moved.cell[1:], moved.state[1:]),
+            moved.done[1:].copy(),
+            before[1:].copy(),
+            moved.state[1:].copy(),
+        )
+
+
+def check_steps(episode_steps: int) -> int:
+    """Require a number of steps."""
+    if isinstance(episode_steps, bool) or not isinstance(episode_steps, int) or episode_steps < 1:
+        raise SettingsError(f"episode_steps must be at least 1, got {episode_steps!r}")
+    return episode_steps
+
+
+def check_action(action: object) -> int:
+    """Require an action by its number."""
+    try:
+        number = index(action)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if not 0 <= number < len(ACTIONS):
+        rule = ", ".join(f"{place} {name}" for place, name in enumerate(ACTIONS))
+        raise TaskError(f"must be one of {rule}, got {action!r:.60}", key="action")
+    return number

@@ -1,0 +1,137 @@
+"""Policies from elsewhere at work in a team: any functions, and the models of libraries that have `predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.adapters.observations import Observation
+from hocket.adapters.team import team_env
+from hocket.errors import SettingsError, known_names
+from hocket.estimates import Evaluation, summarise
+from hocket.machine import RewardMachine
+from hocket.task import Task
+
+NOWHERE = -1  # the cell in a world without cells
+Action = Any  # whatever the space of an agent's actions holds
+
+
+class TeamWorld(Protocol):
+    """A parallel environment in PettingZoo's sense whose agents have machines: `team_env`, or any that keeps to this.
+
+    An agent's info has `machine_state`, and `event` where one took effect; `cell` where the world has cells.
+    """
+
+    possible_agents: list[str]
+    agents: list[str]
+
+    @property
+    def machines(self) -> Mapping[str, RewardMachine]:
+        """Each agent's own machine."""
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Begin an episode: observations and infos by agent."""
+
+    def step(self, actions: dict[str, Action]) -> tuple[Any, Any, Any, Any, Any]:
+        """Let the agents act: observations, rewards, terminated, truncated and infos by agent."""
+
+
+class Model(Protocol):
+    """What has learnt elsewhere, in the way of Stable-Baselines3."""
+
+    def predict(self, observation: Observation, *, deterministic: bool = False) -> tuple[Action, Any]:
+        """Choose an action."""
+
+
+Actor = Callable[[Observation], Action]
+
+
+class Replay(NamedTuple):
+    """An episode that was played, for T steps of N agents; what there was at the beginning comes first."""
+
+    agents: tuple[str, ...]
+    cells: NDArray[np.int64]  # [T + 1, N]; -1 in a world without cells
+    states: tuple[tuple[str, ...], ...]  # [T + 1][N] of the agents' machines
+    events: tuple[tuple[str, ...], ...]  # [T] what took effect in each step
+    finish: tuple[int, ...]  # [N] the step in which each agent's machine was first final; -1: never
+    success: bool  # whether all machines were final in the end
+
+    @property
+    def steps(self) -> int:
+        """How long it took."""
+        return len(self.events)
+
+
+def play_episode(
+    env: TeamWorld, policies: Mapping[str, Actor | Model], seed: int | None = None, *, greedy: bool = False
+) -> Replay:
+    """Play an episode: the first one of a seed, or without a seed the next one.
+
+    A policy is a function from an observation to an action, or has `predict`, which is asked to be deterministic where
+    `greedy` is set. It ends when all machines are final, or when the environment says so.
+    """
+    actors = as_actors(env, policies, greedy)
+    names, machines = tuple(env.possible_agents), env.machines
+    seen, infos = env.reset(seed=seed)
+    rows, events = [infos], []
+    while env.agents and not _is_done(machines, infos):
+        seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
+        infos = {**infos, **told}  # of an agent that is gone, what was last said
+        rows.append(infos)
+        events.append(tuple(dict.fromkeys(info["event"] for info in told.values() if info.get("event") is not None)))
+    states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
+    return Replay(
+        names,
+        np.array([[row[name].get("cell", NOWHERE) for name in names] for row in rows], np.int64),
+        states,
+        tuple(events),
+        tuple(_first_final(machines[name], [row[place] for row in states]) for place, name in enumerate(names)),
+        _is_done(machines, infos),
+    )
+
+
+def evaluate_team(
+    world: Task | TeamWorld, policies: Mapping[str, Actor | Model], episodes: int, *, greedy: bool, seed: int
+) -> Evaluation:
+    """Play episodes 0, 1, ... of a seed and turn them into shares and bounds."""
+    env = team_env(world) if isinstance(world, Task) else world
+    steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.possible_agents)), np.int32)
+    longest = 0
+    for number in range(episodes):
+        replay = play_episode(env, policies, seed if number == 0 else None, greedy=greedy)
+        steps[number], finish[number] = replay.steps if replay.success else -1, replay.finish
+        longest = max(longest, replay.steps)
+    most_steps = getattr(env, "episode_steps", longest)
+    return summarise(env.possible_agents, steps, finish, most_steps, "greedy" if greedy else "sampled")
+
+
+def as_actors(env: TeamWorld, policies: Mapping[str, Actor | Model], greedy: bool) -> dict[str, Actor]:
+    """Require a policy for each agent, and make a function of each."""
+    for name in policies:
+        if name not in env.possible_agents:
+            raise SettingsError(f"agent {name!r} does not exist ({known_names(str(name), env.possible_agents)})")
+    for name in env.possible_agents:
+        if name not in policies:
+            raise SettingsError(f"every agent needs a policy, got none for {name}")
+    return {name: _as_actor(name, policy, greedy) for name, policy in policies.items()}
+
+
+def _as_actor(name: str, policy: object, greedy: bool) -> Actor:
+    predict = getattr(policy, "predict", None)
+    if callable(predict):
+        return lambda observation: predict(observation, deterministic=greedy)[0]
+    if callable(policy):
+        return policy
+    raise SettingsError(f"a policy is a function or has predict(), got {type(policy).__name__} for {name}")
+
+
+def _is_done(machines: Mapping[str, RewardMachine], infos: Mapping[str, Mapping[str, Any]]) -> bool:
+    return all(infos[name]["machine_state"] in machine.final for name, machine in machines.items())
+
+
+def _first_final(machine: RewardMachine, states: list[str]) -> int:
+    """Find when a machine was first final."""
+    return next((time for time, state in enumerate(states) if state in machine.final), -1)

@@ -1,0 +1,173 @@
+"""Many copies of an agent alone at once, each step a handful of array operations whatever their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from hocket.adapters.alone import Alone, advance, isolate
+from hocket.adapters.individual import EPISODE_STEPS, SEEDS, Info, check_steps
+from hocket.adapters.observations import Counterfactuals, Observation, Sight
+from hocket.catalogue import as_task
+from hocket.draws import INDIVIDUAL, MASK, slip_draw, stream_key, sync_draw
+from hocket.episode import SYNC_PROBABILITY
+from hocket.errors import SettingsError, TaskError
+from hocket.task import Task
+from hocket.world import ACTIONS
+
+Bools = NDArray[np.bool_]
+
+
+def individual_envs(
+    task: Task | str | Path,
+    agent: str,
+    num_envs: int = 1,
+    *,
+    observation: str = "onehot",
+    sync_probability: float = SYNC_PROBABILITY,
+    sync_literal: bool = False,
+    shaping: float | None = None,
+    episode_steps: int = EPISODE_STEPS,
+    counterfactuals: bool = False,
+) -> IndividualEnvs:
+    """Make a Gymnasium vector environment of so many copies of an agent alone (see `individual_env`).
+
+    Copy i equals `individual_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose
+    episode has ended begins the next one in the following step, whatever its action.
+    """
+    if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+        raise SettingsError(f"num_envs must be at least 1, got {num_envs!r}")
+    task = as_task(task)
+    world = isolate(task, agent, sync_probability, sync_literal, shaping)
+    return IndividualEnvs(task, agent, world, num_envs, observation, episode_steps, counterfactuals)
+
+
+class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
+    """Copies of an agent alone, side by side."""
+
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
+
+    def __init__(
+        self,
+        task: Task,
+        agent: str,
+        world: Alone,
+        num_envs: int,
+        observation: str,
+        episode_steps: int,
+        counterfactuals: bool,
+    ) -> None:
+        self.task, self.agent, self.world, self.num_envs = task, agent, world, num_envs
+        states = task.machines[agent].states
+        self.sight = Sight(spaces.Discrete(task.grid.cells), len(states), observation)
+        self.single_observation_space, self.single_action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.episode_steps, self.counterfactuals = check_steps(episode_steps), counterfactuals
+        self._names = np.array([*task.events, None], object)  # the last one is for no event
+        self._states = np.array([*states], object)
+        self._seeds: NDArray[np.uint64] | None = None  # [copies], as is all that follows
+        self._numbers = np.zeros(num_envs, np.uint64)
+        self._keys = np.zeros(num_envs, np.uint64)
+        self._time = np.zeros(num_envs, np.uint64)
+        self._cell = np.full(num_envs, world.start, np.int64)
+        self._state = np.full(num_envs, world.initial, np.int64)
+        self._is_over = np.zeros(num_envs, np.bool_)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
+    ) -> tuple[Observation, Info]:
+        """Begin the next episode of every copy, or with a seed its first one."""
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        self._numbers += np.uint64(1)
+        self._seed(seed)
+        everyone = np.ones(self.num_envs, np.bool_)
+        self._begin(everyone)
+        nothing = np.full(self.num_envs, -1)
+        return self.sight.show_each(self._cell, self._state), self._tell(nothing, nothing)
+
+    def step(self, actions: NDArray[Any]) -> tuple[Observation, NDArray[np.float64], Bools, Bools, Info]:
+        """Let every copy act, but for those that begin again."""
+        if self._seeds is None:
+            raise ResetNeeded("an episode begins with reset()")
+        chosen = self._check(actions)
+        slip, sync = slip_draw(self._keys, self._time), sync_draw(self._keys, self._time)
+        again, going = self._is_over, ~self._is_over
+        compared = self._compare(chosen, slip, sync) if self.counterfactuals else None
+        moved = advance(self.world, self._cell, self._state, chosen, slip, sync)
+        self._cell, self._state = moved.cell, moved.state
+        self._time += np.uint64(1)
+        if again.any():
+            self._numbers[again] += np.uint64(1)
+            self._begin(again)
+        terminated, truncated = moved.done & going, (self._time >= self.episode_steps) & going
+        self._is_over = terminated | truncated
+        info = self._tell(np.where(going, moved.label, -1), np.where(going, moved.event, -1))
+        if compared is not None:
+            info |= {"counterfactuals": compared, "_counterfactuals": going}
+        reward = np.where(going, moved.reward, 0.0)
+        return self.sight.show_each(self._cell, self._state), reward, terminated, truncated, info
+
+    def _seed(self, seed: int | Sequence[int | None] | None) -> None:
+        """Give seeds to the copies that are told theirs, and to those that have none yet."""
+        given = [seed + copy for copy in range(self.num_envs)] if isinstance(seed, int) else seed
+        told = [None] * self.num_envs if given is None else list(given)
+        if len(told) != self.num_envs:
+            raise SettingsError(f"there must be a seed for each of {self.num_envs:,} copies, got {len(told):,}")
+        own = self._seeds
+        if own is None:
+            own = self.np_random.integers(SEEDS, size=self.num_envs, dtype=np.uint64)
+            self._numbers[:] = 0
+        for copy, number in enumerate(told) if given is not None else ():
+            if number is not None:
+                own[copy], self._numbers[copy] = number & MASK, 0
+        self._seeds = own
+
+    def _begin(self, copies: Bools) -> None:
+        """Begin an episode of some copies."""
+        assert self._seeds is not None
+        place = np.full(int(copies.sum()), self.world.place, np.uint64)
+        self._keys[copies] = stream_key(INDIVIDUAL, self._seeds[copies], place, self._numbers[copies])
+        self._time[copies], self._is_over[copies] = 0, False
+        self._cell[copies], self._state[copies] = self.world.start, self.world.initial
+
+    def _check(self, actions: NDArray[Any]) -> NDArray[Any]:
+        chosen = np.asarray(actions)
+        if chosen.shape != (self.num_envs,) or not np.issubdtype(chosen.dtype, np.integer):
+            raise TaskError(f"there must be a number for each of {self.num_envs:,} copies", key="actions")
+        if chosen.min() < 0 or chosen.max() >= len(ACTIONS):
+            raise TaskError(
+                f"must be from 0 to {len(ACTIONS) - 1}, got {chosen.min()} to {chosen.max()}", key="actions"
+            )
+        return chosen
+
+    def _tell(self, label: NDArray[Any], event: NDArray[Any]) -> Info:
+        """Say what has happened, in Gymnasium's way: for each key also which copies have it."""
+        told: dict[str, Any] = {
+            "event": self._names[event],
+            "label": self._names[label],
+            "machine_state": self._states[self._state],
+        }
+        return told | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in told}
+
+    def _compare(self, action: NDArray[Any], slip: NDArray[Any], sync: NDArray[Any]) -> Counterfactuals:
+        """Say what each copy's step would have been in the other machine states: [copies, M, ...]."""
+        before = self.world.others[self._state].astype(np.int64)
+        cell = np.broadcast_to(self._cell[:, None], before.shape)
+        moved = advance(self.world, cell, before, action[:, None], slip[:, None], sync[:, None])
+        return Counterfactuals(
+            self.sight.show_each(cell, before),
+            moved.reward,
+            self.sight.show_each(moved.cell, moved.state),
+            moved.done,
+            before,
+            moved.state,
+        )
