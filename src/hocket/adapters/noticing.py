@@ -74,7 +74,7 @@ def read_events(answer: Noticed, known: Names, whose: str) -> Names:
         raise LabelError(f"a label must be None, an event or a collection of events, got {answer!r:.60}")
     named = (answer,) if isinstance(answer, str) else tuple(answer)
     for event in named:
-        if event not in known:
+        if not isinstance(event, str) or event not in known:
             raise LabelError(f"event {event!r:.60} is none of those that {whose} knows ({_hint(event, known)})")
     return Names(sorted(named, key=known.index))
 

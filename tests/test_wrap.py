@@ -1,0 +1,775 @@
+"""Other people's worlds as tasks: what happens, what is refused, and that it is the same as in hocket's own world."""
+
+import copy
+import warnings
+from typing import ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pettingzoo import ParallelEnv
+
+import hocket as hk
+from hocket.adapters.conversions import single
+from hocket.episode import SYNC_PROBABILITY
+from hocket.labelling import check_labelling, local_label, team_label
+from task_strategies import tasks
+
+with warnings.catch_warnings():  # it imports a game in a way that it calls deprecated itself
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+MEETING = hk.RewardMachine(
+    initial="apart",
+    transitions={("apart", "fetch"): "ready", ("ready", "meet"): "met", ("met", "leave"): "over"},
+    final={"over"},
+)
+some = settings(max_examples=40, deadline=None)
+KNOWS = {"A1": {"fetch", "meet"}, "A2": {"meet", "leave"}}
+
+
+class Words(ParallelEnv):
+    """A world in which agents say words: an action is the number of a word, and everybody hears the last of each.
+
+    Each agent leaves after as many steps as `lives` gives it, and all are cut off after `longest`.
+    """
+
+    metadata: ClassVar = {"name": "words"}
+
+    def __init__(self, words=("nothing",), agents=("A1", "A2"), lives=None, longest=50, reuses=False):
+        self.words, self.possible_agents, self.longest = list(words), list(agents), longest
+        self.reuses = reuses  # the same array for all observations, as hasty worlds do
+        self.lives = {} if lives is None else lives
+        self.agents = []
+        self.spaces = {agent: spaces.Discrete(len(self.words)) for agent in agents}
+        self.seen = {agent: spaces.Box(0, len(self.words), (len(agents),), np.int64) for agent in agents}
+
+    def observation_space(self, agent):
+        return self.seen[agent]
+
+    def action_space(self, agent):
+        return self.spaces[agent]
+
+    def reset(self, seed=None, options=None):
+        self.time, self.agents = 0, list(self.possible_agents)
+        if seed is not None or not hasattr(self, "rng"):
+            self.rng = np.random.default_rng(seed)
+        self.heard = self.rng.integers(0, len(self.words), len(self.possible_agents))
+        return self.hear(self.agents), {agent: {} for agent in self.agents}
+
+    def hear(self, agents):
+        return {agent: self.heard if self.reuses else self.heard.copy() for agent in agents}
+
+    def step(self, actions):
+        self.time += 1
+        for place, agent in enumerate(self.possible_agents):
+            self.heard[place] = actions.get(agent, 0)
+        acted, self.agents = self.agents, [a for a in self.agents if self.time < self.lives.get(a, np.inf)]
+        ended = self.time >= self.longest
+        gone = {agent: agent not in self.agents for agent in acted}
+        self.agents = [] if ended else self.agents
+        return (
+            self.hear(acted),
+            {agent: float(self.heard.sum()) for agent in acted},
+            gone,
+            dict.fromkeys(acted, ended),
+            {agent: {"heard": self.time} for agent in acted},
+        )
+
+
+def said_by_each(step):
+    """Let each agent notice the event that it says."""
+    words = step.env.words
+    return {agent: words[said] if words[said] != "nothing" else None for agent, said in step.actions.items()}
+
+
+def said_by_anyone(step):
+    """Let all notice what anyone says."""
+    return {step.env.words[said] for said in step.actions.values()} - {"nothing"}
+
+
+def talk(machine=MEETING, knows=KNOWS, label=said_by_each, agents=("A1", "A2"), lives=None, longest=50, **settings):
+    words = ("nothing", *machine.events)
+    return hk.wrap(Words(words, agents, lives, longest), machine=machine, knows=knows, label=label, **settings)
+
+
+def say(env, **words):
+    return env.step({agent: env.env.words.index(words.get(agent, "nothing")) for agent in env.agents})
+
+
+# What happens.
+
+
+def test_agents_see_their_own_machine_and_are_paid_when_the_team_is_done():
+    env = talk()
+    observations, infos = env.reset(seed=0)
+    assert {agent: seen["machine"] for agent, seen in observations.items()} == {"A1": 0, "A2": 0}
+    assert infos["A1"] == {"event": None, "machine_state": "apart", "raw_reward": 0.0}
+    _, rewards, terminated, _, infos = say(env, A1="fetch")
+    assert rewards == {"A1": 0.0, "A2": 0.0}
+    assert (infos["A1"]["event"], infos["A2"]["event"]) == ("fetch", None)
+    assert infos["A1"]["raw_reward"] == 1.0 and infos["A1"]["heard"] == 1
+    assert env.team_state == "ready" and env.states == {"A1": "ready", "A2": env.machines["A2"].initial}
+    say(env, A1="meet", A2="meet")
+    observations, rewards, terminated, truncated, infos = say(env, A2="leave")
+    assert rewards == {"A1": 1.0, "A2": 1.0} and terminated == {"A1": True, "A2": True}
+    assert truncated == {"A1": False, "A2": False}
+    assert env.completed and env.agents == [] and env.team_state == "over"
+    assert env.observation_space("A2").contains(observations["A2"])
+    assert env.step({}) == ({}, {}, {}, {}, {})
+
+
+def test_a_teams_label_is_noticed_by_all_that_know_the_event():
+    env = talk(label=lambda step: ["fetch", "meet", "leave"][step.time - 1])
+    env.reset()
+    happened = [say(env)[-1] for _ in range(3)]
+    assert [infos["A1"]["event"] for infos in happened] == ["fetch", "meet", None]
+    assert [infos["A2"]["event"] for infos in happened] == [None, "meet", "leave"]
+    assert env.completed
+
+
+def test_an_event_that_a_machine_does_not_allow_does_not_happen():
+    env = talk(label=lambda step: ("meet", "leave"))
+    env.reset()
+    for _ in range(3):
+        say(env)
+        assert env.team_state == "apart"
+
+
+def test_several_agents_may_each_have_an_event_in_a_step():
+    both = hk.compose(*(hk.RewardMachine(initial="0", transitions={("0", e): "1"}, final={"1"}) for e in "ab"))
+    for label in (said_by_each, lambda step: {"a", "b"}):
+        env = talk(both, {"A1": "a", "A2": "b"}, label)
+        env.reset()
+        *_, infos = say(env, A1="a", A2="b")
+        assert [info["event"] for info in infos.values()] == ["a", "b"] and env.completed
+
+
+def test_who_controls_an_event_makes_it_happen_and_the_others_are_told():
+    env = talk(control={"meet": ["A1"]})
+    env.reset()
+    say(env, A1="fetch")
+    *_, infos = say(env, A1="meet")
+    assert infos["A2"]["event"] == "meet"
+
+
+def test_who_only_hears_of_an_event_cannot_make_it_happen():
+    env = talk(control={"meet": ["A1"]})
+    env.reset()
+    say(env, A1="fetch")
+    *_, infos = say(env, A2="meet")
+    assert infos["A1"]["event"] is None and env.team_state == "ready"
+
+
+def test_a_composition_needs_no_states_of_its_own():
+    task = hk.rendezvous(agents=3)
+    env = talk(task.machine, task.knows, lambda step: None, tuple(task.agents))
+    env.reset()
+    assert isinstance(env.decomposition.machine, hk.Composition) and env.team_state == task.machine.initial
+    env.label = lambda step: [event for event in task.machine.events if not event.startswith("l")]  # nobody leaves
+    rewards = []
+    while env.agents:
+        rewards.append(say(env)[1]["A1"])
+    assert env.completed and rewards == [0.0] * (len(rewards) - 1) + [1.0]
+
+
+def test_the_label_sees_what_was_before_and_after_and_remembers_for_an_episode():
+    shown = []
+
+    def label(step):
+        shown.append(
+            copy.deepcopy((step.time, step.previous["A1"], step.observations["A1"], step.actions, step.memory))
+        )
+        step.memory[step.time] = True
+
+    env = talk(label=label)
+    env.env.reuses = True
+    for _ in range(2):
+        env.reset(seed=3)
+        start = env.env.heard.copy()
+        say(env, A1="meet", A2="leave")
+        say(env, A1="fetch")
+    assert [time for time, *_ in shown] == [1, 2, 1, 2]
+    assert [memory for *_, memory in shown] == [{}, {1: True}] * 2
+    assert shown[2][1].tolist() == start.tolist()
+    assert shown[3][1].tolist() == shown[2][2].tolist() == [2, 3] and shown[3][2].tolist() == [1, 0]
+
+
+def test_agents_that_are_not_of_the_team_keep_what_they_have():
+    env = talk(agents=("A1", "A2", "fox"), label=said_by_anyone)
+    observations, infos = env.reset(seed=0)
+    assert observations["fox"].tolist() == env.env.heard.tolist() and infos["fox"] == {}
+    assert env.observation_space("fox") is env.env.observation_space("fox")
+    say(env, A1="fetch")
+    say(env, A1="meet", A2="meet")
+    _, rewards, terminated, _, infos = say(env, A2="leave", fox="leave")
+    assert rewards == {"A1": 1.0, "A2": 1.0, "fox": 6.0} and infos["fox"] == {"heard": 3} and all(terminated.values())
+
+
+# When agents die and worlds end.
+
+
+def test_an_event_that_a_dead_agent_knows_cannot_happen_any_more():
+    env = talk(lives={"A2": 1}, label=lambda step: ["fetch", "meet"][step.time - 1])
+    env.reset()
+    say(env)
+    assert env.agents == ["A1"] and env.team_state == "ready"
+    observations, rewards, _, _, infos = say(env)
+    assert list(observations) == list(rewards) == list(infos) == ["A1"]
+    assert infos["A1"]["event"] is None and env.team_state == "ready"
+
+
+def test_an_agent_can_notice_something_in_its_last_step():
+    env = talk(lives={"A1": 2})
+    env.reset()
+    say(env, A1="fetch")
+    _, _, terminated, _, infos = say(env, A1="meet", A2="meet")
+    assert terminated == {"A1": True, "A2": False} and infos["A1"]["event"] == "meet"
+    _, rewards, *_ = say(env, A2="leave")
+    assert env.completed and rewards == {"A2": 1.0}
+
+
+def test_a_world_that_is_cut_off_is_cut_off():
+    env = talk(longest=2)
+    env.reset()
+    say(env)
+    _, rewards, terminated, truncated, _ = say(env)
+    assert not any(terminated.values()) and all(truncated.values()) and env.agents == []
+    assert rewards == {"A1": 0.0, "A2": 0.0}
+
+
+@pytest.mark.parametrize("kind", ["dict", "onehot"])
+@pytest.mark.parametrize("lives", [{}, {"A1": 7}, {"A1": 3, "A2": 9}], ids=["long", "one dies", "both die"])
+def test_a_wrapped_world_passes_pettingzoos_test(kind, lives):
+    parallel_api_test(talk(label=said_by_anyone, lives=lives, observation=kind, problems="ignore"), num_cycles=200)
+
+
+def test_whole_episodes_repeat_with_their_seed():
+    parallel_seed_test(lambda: talk(label=said_by_anyone, problems="ignore"), num_cycles=40)
+
+
+# What the labels must not do.
+
+
+def two_at_once(step):
+    return {"A1": ["fetch", "meet"]}
+
+
+BRANCHES = hk.RewardMachine(
+    initial="0", transitions={("0", "left"): "1", ("0", "right"): "1", ("1", "stop"): "2"}, final={"2"}
+)
+PROBLEMS = {
+    "two events noticed by one": (lambda step: {"A1": ("right", "left")}, "A1 has the events left and right at once"),
+    "two events that happen to one": (lambda step: ("left", "right"), "A1 has the events left and right at once"),
+    "collaborators who disagree": (lambda step: {"A1": "left"}, "A1 noticed left and A2 did not"),
+}
+
+
+@pytest.mark.parametrize(("label", "said"), PROBLEMS.values(), ids=PROBLEMS)
+def test_labels_that_contradict_the_theory_are_an_error(label, said):
+    env = talk(BRANCHES, {"A1": BRANCHES.events, "A2": BRANCHES.events}, label)
+    env.reset()
+    with pytest.raises(hk.LabelError, match=f"^step 1: {said}"):
+        say(env)
+
+
+@pytest.mark.parametrize(("label", "said"), PROBLEMS.values(), ids=PROBLEMS)
+def test_labels_that_contradict_the_theory_can_be_a_warning(label, said):
+    env = talk(BRANCHES, {"A1": BRANCHES.events, "A2": BRANCHES.events}, label, problems="warn")
+    env.reset()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        say(env)
+    assert all(warning.category is hk.LabelWarning for warning in caught)
+    assert any(str(warning.message).startswith(f"step 1: {said}") for warning in caught)
+
+
+def test_of_two_events_for_an_agent_the_first_in_the_machines_order_happens():
+    both = {"A1": BRANCHES.events, "A2": BRANCHES.events}
+    for label in (lambda step: ("right", "left"), lambda step: dict.fromkeys(both, ("right", "left"))):
+        env = talk(BRANCHES, both, label, problems="ignore")
+        env.reset()
+        *_, infos = say(env)
+        assert infos["A1"]["event"] == infos["A2"]["event"] == "left" and env.team_state == "1"
+
+
+def test_an_event_on_which_agents_disagree_does_not_happen():
+    env = talk(problems="ignore")
+    env.reset()
+    say(env, A1="fetch")
+    say(env, A1="meet")
+    assert env.team_state == "ready"
+
+
+def test_waiting_for_others_is_no_problem_where_it_is_expected():
+    env = talk(waits="meet")
+    env.reset()
+    say(env, A1="fetch")
+    say(env, A1="meet")
+    assert env.team_state == "ready"
+    say(env, A1="meet", A2="meet")
+    assert env.team_state == "met"
+
+
+def test_noticing_what_a_teammates_machine_rules_out_is_no_disagreement():
+    env = talk()
+    env.reset()
+    say(env, A2="meet")
+    assert env.team_state == "apart"
+
+
+def test_two_events_of_which_the_machine_allows_one_are_no_problem():
+    env = talk(label=two_at_once)
+    env.reset()
+    *_, infos = say(env)
+    assert infos["A1"]["event"] == "fetch"
+
+
+def test_being_told_while_noticing_something_else_is_too_much():
+    chain = hk.RewardMachine(
+        initial="0", transitions={("0", "a"): "1", ("1", "b"): "3", ("0", "b"): "2", ("2", "a"): "3"}, final={"3"}
+    )
+    env = talk(chain, {"A1": {"a", "b"}, "A2": {"a", "b"}}, control={"a": ["A1"], "b": ["A2"]})
+    env.reset()
+    with pytest.raises(hk.LabelError, match="A1 has the events a and b at once"):
+        say(env, A1="a", A2="b")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("metre", "event 'metre' is none of those that the team knows .*did you mean 'meet'"),
+        ({"A1": "leave"}, "event 'leave' is none of those that A1 knows"),
+        ({"A3": "leave"}, "agent 'A3' is not of the team .*did you mean"),
+        (3, "must be None, an event or a collection of events, got 3"),
+        ({"A1": {"meet": True}}, "must be None, an event or a collection of events"),
+        ([["meet"]], "is none of those that the team knows"),
+    ],
+    ids=str,
+)
+def test_an_answer_that_means_nothing_is_an_error_whatever_the_setting(answer, said):
+    env = talk(label=lambda step: answer, problems="ignore")
+    env.reset()
+    with pytest.raises(hk.LabelError, match=said):
+        say(env)
+
+
+# What cannot be wrapped.
+
+
+def test_a_machine_that_does_not_split_is_refused_with_the_reason_and_the_mend():
+    with pytest.raises(hk.AssignmentError) as refused:
+        talk(knows={"A1": {"fetch", "meet"}, "A2": {"leave"}})
+    said = str(refused.value)
+    assert "Not decomposable." in said and "A2 cannot tell" in said
+    assert said.endswith("It would split if A2 knew meet.")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"knows": {**KNOWS, "A3": ()}}, "agent 'A3' does not exist"),
+        ({"waits": ["mete"]}, "waits: event 'mete' does not exist .*'meet'"),
+        ({"problems": "shout"}, "raised, warned of or ignored, got 'shout'"),
+        ({"observation": "one-hot"}, "did you mean 'onehot'"),
+        ({"control": {"meet": ["A3"]}}, "agent 'A3' does not exist"),
+    ],
+    ids=lambda case: next(iter(case)) if isinstance(case, dict) else None,
+)
+def test_settings_are_checked_before_anything_happens(settings, said):
+    with pytest.raises(hk.HocketError, match=said):
+        talk(**settings)
+
+
+def test_what_is_no_environment_is_refused():
+    for nothing in (object(), gymnasium.make("CartPole-v1")):
+        with pytest.raises(hk.HocketError, match="multi-agent"):
+            hk.wrap(nothing, machine=MEETING, knows=KNOWS, label=said_by_each)
+
+
+# The same as hocket's own world.
+
+
+class Teleport(ParallelEnv):
+    """A world in which an agent's action is the cell to be in, so that any other world's moves can be repeated."""
+
+    metadata: ClassVar = {"name": "teleport"}
+
+    def __init__(self, task):
+        self.possible_agents, self.agents = list(task.agents), []
+        self.start = {name: agent.start for name, agent in task.agents.items()}
+        self.cells = {name: spaces.Discrete(task.grid.cells) for name in task.agents}
+
+    def observation_space(self, agent):
+        return self.cells[agent]
+
+    action_space = observation_space
+
+    def reset(self, seed=None, options=None):
+        self.agents = list(self.possible_agents)
+        return dict(self.start), {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        alive = dict.fromkeys(self.agents, False)
+        return dict(actions), dict.fromkeys(self.agents, 0.0), alive, dict(alive), {agent: {} for agent in self.agents}
+
+
+class Cells(gymnasium.Env):
+    """The same for one agent."""
+
+    def __init__(self, cells, start):
+        self.observation_space = self.action_space = spaces.Discrete(cells)
+        self.start = start
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.start, {}
+
+    def step(self, action):
+        return int(action), 0.0, False, False, {}
+
+
+def labellings(task):
+    """Label as a team, and as agents that each know where they are themselves."""
+
+    def by_team(step):
+        return team_label(task, step.observations, step.team_state)
+
+    def by_each(step):
+        return {a: local_label(task, a, cell, step.states[a]) for a, cell in step.observations.items()}
+
+    return by_team, by_each
+
+
+def assume_sound(task):
+    assume(task.decomposition.ok and not task.is_alone and check_labelling(task).ok)
+
+
+@some
+@given(tasks(), st.integers(0, 1000), st.booleans())
+def test_a_wrapped_world_has_the_events_and_states_of_hockets_own(task, seed, told):
+    assume_sound(task)
+    for label in labellings(task):
+        env = hk.wrap(
+            Teleport(task),
+            machine=task.machine,
+            knows=task.knows,
+            control=task.control if told else None,
+            label=label,
+            waits=task.machine.events,
+            observation="index",
+        )
+        env.reset()
+        episode = hk.TeamEpisode(task, seed)
+        for _ in range(60):
+            expected = episode.step(episode.random_actions())
+            observations, rewards, terminated, _, infos = env.step(expected.cells)
+            assert env.states == expected.states and env.team_state == expected.team_state
+            assert {info["event"] for info in infos.values()} - {None} == set(expected.events)
+            states = {agent: env.machines[agent].states for agent in env.machines}
+            assert {
+                agent: cell * len(states[agent]) + states[agent].index(expected.states[agent])
+                for agent, cell in expected.cells.items()
+            } == observations
+            assert set(rewards.values()) == {float(expected.done)} and set(terminated.values()) == {expected.done}
+            if expected.done:
+                break
+
+
+@some
+@given(tasks(), st.integers(0, 1000), st.integers(0, 3))
+def test_an_individual_view_has_the_events_and_states_of_hockets_own(task, seed, episodes):
+    assume_sound(task)
+    env = hk.wrap(
+        Teleport(task), machine=task.machine, knows=task.knows, control=task.control, label=labellings(task)[0]
+    )
+    for agent, own in task.agents.items():
+        assume(not own.sync)
+
+        def label(step, agent=agent):
+            return local_label(task, agent, step.observation, step.state)
+
+        alone = env.individual(agent, Cells(task.grid.cells, own.start), label)
+        alone.reset(seed=seed)
+        for _ in range(episodes):
+            alone.reset()
+        episode = hk.IndividualEpisode(task, agent, seed, episodes)
+        for _ in range(60):
+            expected = episode.step(episode.random_action())
+            _, reward, terminated, truncated, info = alone.step(expected.cell)
+            assert (alone.state, info["event"], reward) == (expected.state, expected.event, expected.reward)
+            assert (terminated, truncated, info["machine_state"]) == (expected.done, False, expected.state)
+            if expected.done:
+                break
+
+
+# An agent alone.
+
+STEPS = hk.RewardMachine(
+    initial="0",
+    transitions={("0", "up"): "1", ("1", "up"): "2", ("1", "down"): "0", ("2", "call"): "3"},
+    final={"3"},
+)
+
+
+class Number(gymnasium.Env):
+    """A walk on numbers, with noise: seen as one number or as a vector."""
+
+    def __init__(self, continuous=False, longest=30):
+        self.action_space = spaces.Box(-1, 1, (1,)) if continuous else spaces.Discrete(3, start=-1)
+        self.observation_space = spaces.Box(-100, 100, (1,)) if continuous else spaces.Discrete(201, start=-100)
+        self.longest = longest
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.time = float(self.np_random.integers(-3, 4)), 0
+        return self.seen(), {}
+
+    def seen(self):
+        if isinstance(self.action_space, spaces.Box):
+            return np.array([self.place], np.float32)
+        return round(self.place)
+
+    def step(self, action):
+        self.time += 1
+        self.place += float(np.ravel(action)[0]) + float(self.np_random.integers(-1, 2))
+        return self.seen(), -1.0, False, self.time >= self.longest, {"time": self.time}
+
+
+def level(step):
+    """Notice going up past the machine's own number, going down below 0, and calling from anywhere above."""
+    now = float(np.ravel(step.observation)[0])
+    noticed = {"0": ("up",) if now > 0 else (), "1": ("up",) if now > 1 else ("down",) if now < 0 else ()}
+    return noticed.get(step.state, ("call",) if now > 0 else ())
+
+
+def test_counterfactuals_are_what_the_same_step_means_in_every_other_state():
+    alone = hk.IndividualView(Number(), machine=STEPS, label=level, chances={"up": 0.5, "call": 0.3})
+    rng = np.random.default_rng(0)
+    differed = 0
+    for seed in range(20):
+        alone.reset(seed=seed)
+        over = False
+        while not over:
+            before, draws = alone.state, alone.time
+            observation, _, terminated, truncated, info = alone.step(int(rng.integers(-1, 2)))
+            rows = info["counterfactuals"]
+            assert [STEPS.states.index(state) for state in "012" if state != before] == rows.state.tolist()
+            for row, state in enumerate(rows.state):
+                # The same world and draws with the machine put into the other state.
+                twin = hk.IndividualView(Number(), machine=STEPS, label=level, chances={"up": 0.5, "call": 0.3})
+                twin.reset(seed=seed)
+                twin.time, twin.state = draws, tuple(STEPS.states)[state]
+                seen = observation["world"]
+                twin.env.step = lambda _, seen=seen: (seen, -1.0, False, False, {})
+                then, paid, ended, *_ = twin.step(0)
+                assert rows.next_state[row] == then["machine"] and rows.reward[row] == paid
+                assert rows.terminated[row] == ended and rows.next_observation["world"][row] == seen
+                assert rows.next_observation["machine"][row] == then["machine"]
+                assert rows.observation["machine"][row] == state
+                differed += then["machine"] != state
+            over = terminated or truncated
+    assert differed > 20
+
+
+def test_counterfactuals_begin_where_the_step_began():
+    alone = hk.IndividualView(Number(continuous=True), machine=STEPS, label=level, observation="onehot")
+    seen, _ = alone.reset(seed=1)
+    for _ in range(10):
+        before, (seen, *_, info) = seen, alone.step(np.ones(1, np.float32))
+        rows = info["counterfactuals"]
+        assert (rows.observation[:, 0] == before[0]).all() and (rows.next_observation[:, 0] == seen[0]).all()
+        assert (rows.observation[:, 1:].argmax(1) == rows.state).all()
+        if alone.state == "3":
+            break
+
+
+def test_only_states_that_are_valid_have_counterfactuals():
+    asked = []
+
+    def valid(step, state):
+        asked.append((step.state, state))
+        return state == "2"
+
+    alone = hk.IndividualView(Number(), machine=STEPS, label=lambda step: None, valid=valid)
+    alone.reset(seed=0)
+    *_, info = alone.step(0)
+    assert info["counterfactuals"].state.tolist() == [2] and asked == [("0", "1"), ("0", "2")]
+
+
+def test_a_labels_memory_is_not_touched_by_counterfactuals():
+    def label(step):
+        step.memory.setdefault("states", []).append(step.state)
+
+    alone = hk.IndividualView(Number(), machine=STEPS, label=label)
+    alone.reset(seed=0)
+    alone.step(0)
+    alone.step(0)
+    assert alone._memory == {"states": ["0", "0"]}
+    alone.reset()
+    assert alone._memory == {}
+
+
+def test_shared_events_wait_for_simulated_teammates_and_own_ones_do_not():
+    machine = hk.RewardMachine(
+        initial="0",
+        transitions={("0", "own"): "1", ("1", "mine"): "2", ("2", "ours"): "3", ("3", "theirs"): "4"},
+        final={"4"},
+    )
+    env = talk(
+        machine,
+        {"A1": machine.events, "A2": {"mine", "ours", "theirs"}},
+        control={"own": ["A1"], "mine": ["A1"], "ours": ["A1", "A2"], "theirs": ["A2"]},
+    )
+    alone = env.individual("A1", Number(longest=10_000), lambda step: {"own", "mine", "ours"})
+    assert alone.chances == {"ours": SYNC_PROBABILITY, "theirs": SYNC_PROBABILITY} and set(alone.told) == {"theirs"}
+    waited = {"own": 0, "mine": 0, "ours": 0, "theirs": 0}
+    for seed in range(300):
+        alone.reset(seed=seed)
+        for event in machine.events:
+            while alone.step(0)[-1]["event"] != event:
+                waited[event] += 1
+    assert waited["own"] == waited["mine"] == 0
+    mean = (1 - SYNC_PROBABILITY) / SYNC_PROBABILITY  # of a geometric distribution
+    deviation = ((1 - SYNC_PROBABILITY) / SYNC_PROBABILITY**2 / 300) ** 0.5
+    assert abs(waited["ours"] / 300 - mean) < 4 * deviation and abs(waited["theirs"] / 300 - mean) < 4 * deviation
+
+
+def test_without_control_every_shared_event_waits():
+    env = talk()
+    alone = env.individual("A1", Number(), lambda step: None, sync_probability=0.1)
+    assert alone.chances == {"meet": 0.1} and not alone.told
+
+
+def test_two_events_at_once_are_a_problem_alone_too():
+    machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("0", "b"): "2"}, final={"1", "2"})
+    alone = hk.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"))
+    alone.reset(seed=0)
+    with pytest.raises(hk.LabelError, match="step 1: the agent has the events a and b at once"):
+        alone.step(0)
+    alone = hk.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"), problems="ignore")
+    alone.reset(seed=0)
+    assert alone.step(0)[-1]["event"] == "a"
+
+
+@pytest.mark.parametrize("kind", ["dict", "onehot", "index"])
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_gymnasium_has_nothing_to_say_about_an_individual_view(kind, continuous):
+    if continuous and kind == "index":
+        pytest.skip("there are no numbers for vectors")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alone = hk.IndividualView(Number(continuous), machine=STEPS, label=level, chances={"up": 0.5}, observation=kind)
+        check_env(alone, skip_render_check=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"chances": {"upp": 0.5}}, "event 'upp' does not exist .*'up'"),
+        ({"chances": {"up": 1.5}}, "the chance of 'up' must be a probability, got 1.5"),
+        ({"told": ["cal"]}, "event 'cal' does not exist .*'call'"),
+        ({"problems": "ignored"}, "did you mean 'ignore'"),
+    ],
+    ids=["chances", "probability", "told", "problems"],
+)
+def test_settings_of_an_individual_view_are_checked(settings, said):
+    with pytest.raises(hk.HocketError, match=said):
+        hk.IndividualView(Number(), machine=STEPS, label=level, **settings)
+
+
+def test_only_agents_of_the_team_have_an_individual_view():
+    with pytest.raises(hk.HocketError, match="agent 'A3' is not of the team"):
+        talk().individual("A3", Number(), level)
+
+
+# Conversions.
+
+
+class Pairs(gymnasium.Env):
+    """Two agents in a gymnasium environment with tuple spaces; the last action of each is what it sees."""
+
+    def __init__(self, places=2, shared=False):
+        self.observation_space = spaces.Tuple([spaces.Discrete(4)] * places)
+        self.action_space = spaces.Tuple([spaces.Discrete(4) for _ in range(places)])
+        self.places, self.shared = places, shared
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return (0,) * self.places, {"time": 0}
+
+    def step(self, actions):
+        self.time += 1
+        rewards = 1.0 if self.shared else [float(place) for place in range(self.places)]
+        return tuple(actions), rewards, self.time >= 5, False, {"time": self.time}
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_tuples_become_agents_with_names(shared):
+    env = hk.parallel(Pairs(shared=shared), agents=("left", "right"))
+    parallel_api_test(env)
+    env.reset(seed=0)
+    observations, rewards, terminated, _, infos = env.step({"right": 3, "left": 1})
+    assert observations == {"left": 1, "right": 3} and infos == {"left": {"time": 1}, "right": {"time": 1}}
+    assert rewards == ({"left": 1.0, "right": 1.0} if shared else {"left": 0.0, "right": 1.0})
+    assert not any(terminated.values())
+
+
+def test_a_world_of_tuples_is_wrapped_as_it_is():
+    machine = hk.RewardMachine(initial="0", transitions={("0", "three"): "1"}, final={"1"})
+    env = hk.wrap(
+        Pairs(),
+        machine=machine,
+        knows={"agent_1": "three"},
+        label=lambda step: "three" if step.observations["agent_1"] == 3 else None,
+    )
+    env.reset()
+    _, rewards, *_ = env.step({"agent_0": 3, "agent_1": 0})
+    assert rewards == {"agent_0": 0.0, "agent_1": 0.0}
+    _, rewards, *_ = env.step({"agent_0": 0, "agent_1": 3})
+    assert rewards["agent_1"] == 1.0 and env.agents == []
+
+
+def test_a_parallel_world_stays_as_it_is():
+    words = Words()
+    assert hk.parallel(words) is words
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: hk.parallel(Pairs(), ["one"]), "must be 2 different names"),
+        (lambda: hk.parallel(Pairs(), ["one", "one"]), "must be 2 different names"),
+        (lambda: hk.parallel(Words(), ["one", "two"]), "have names already"),
+        (lambda: hk.parallel(Number()), "Tuple spaces"),
+        (lambda: hk.parallel(3), "must have possible_agents"),
+        (lambda: single(Pairs()), "needs a world for one, got agents agent_0, agent_1"),
+    ],
+    ids=["too few names", "the same name", "names twice", "one agent", "a number", "two agents"],
+)
+def test_what_cannot_be_converted_is_refused(make, said):
+    with pytest.raises(hk.HocketError, match=said):
+        make()
+
+
+def test_an_action_must_be_given_for_every_place():
+    env = hk.parallel(Pairs())
+    env.reset()
+    with pytest.raises(hk.HocketError, match="no action of 'agent_1'"):
+        env.step({"agent_0": 1})
+
+
+@pytest.mark.parametrize("world", [lambda: Pairs(places=1), lambda: Words(("a", "b"), ("A1",), longest=5)])
+def test_a_multi_agent_world_with_one_agent_serves_an_agent_alone(world):
+    env = single(world())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env, skip_render_check=True)
+    alone = hk.IndividualView(world(), machine=STEPS, label=lambda step: "up" if step.action else None)
+    alone.reset(seed=0)
+    assert alone.step(1)[-1]["event"] == "up"
