@@ -67,7 +67,7 @@ LAYERS = (
     ("adapters.noticing", "adapters.conversions"),
     ("adapters.practice",),
     ("adapters.wrapping",),
-    ("adapters.plane", "adapters.replay_buffer"),
+    ("adapters.networks", "adapters.plane", "adapters.replay_buffer"),
     ("adapters.plane_tasks",),
     ("commands.map",),
     ("commands.terminal",),

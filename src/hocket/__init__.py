@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hocket.adapters.conversions import parallel
     from hocket.adapters.individual import individual_env
+    from hocket.adapters.networks import join_weights, set_weights, split_weights, weights_of
     from hocket.adapters.noticing import LoneStep, RawStep
     from hocket.adapters.plane import Disc, Plane
-    from hocket.adapters.plane_tasks import individual_in_plane, plane_of, team_in_plane
+    from hocket.adapters.plane_tasks import individual_in_plane, plane_of, scene_in_plane, team_in_plane, watch_in_plane
     from hocket.adapters.playing import play_episode
     from hocket.adapters.practice import IndividualView
     from hocket.adapters.replay_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
@@ -114,6 +115,7 @@ __all__ = [
     "individual_env",
     "individual_envs",
     "individual_in_plane",
+    "join_weights",
     "load_machine",
     "load_policies",
     "load_policy",
@@ -132,19 +134,31 @@ __all__ = [
     "save_machine",
     "save_runs",
     "save_task",
+    "scene_in_plane",
     "scene_of",
+    "set_weights",
     "solve_team",
+    "split_weights",
     "team_env",
     "team_in_plane",
     "train",
+    "watch_in_plane",
+    "weights_of",
     "wrap",
 ]
 
 _HOME = {
     name: module
     for module, names in {
+        "adapters.networks": ("join_weights", "set_weights", "split_weights", "weights_of"),
         "adapters.plane": ("Disc", "Plane"),
-        "adapters.plane_tasks": ("individual_in_plane", "plane_of", "team_in_plane"),
+        "adapters.plane_tasks": (
+            "individual_in_plane",
+            "plane_of",
+            "scene_in_plane",
+            "team_in_plane",
+            "watch_in_plane",
+        ),
         "adapters.replay_buffer": ("CounterfactualDictReplayBuffer", "CounterfactualReplayBuffer"),
         "adapters.conversions": ("parallel",),
         "adapters.noticing": ("LoneStep", "RawStep"),

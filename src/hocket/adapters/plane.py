@@ -107,16 +107,21 @@ class Plane:
         """Say where an agent starts, as it sees it."""
         if agent not in self.starts:
             raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, self.starts)})", key="starts")
-        return self._seen(self.starts[agent])
+        return self.seen(*self.starts[agent])
 
     def velocity(self, action: Any) -> NDArray[np.float64]:  # noqa: ANN401 - of the action space
         """Translate an action into the way of a step without noise."""
         if self.directions is None:
-            way = np.asarray(action, np.float64).reshape(2)
+            way = np.asarray(action, np.float64)
+            if way.shape != (2,) or not np.isfinite(way).all():
+                raise TaskError(f"a velocity must be two finite numbers, got {action!r:.60}", key="action")
             return way * self.speed / max(1.0, float(np.hypot(*way)))
-        if int(action) == self.directions:
+        number = int(action)
+        if not 0 <= number <= self.directions:
+            raise TaskError(f"a direction must lie between 0 and {self.directions}, got {number}", key="action")
+        if number == self.directions:
             return np.zeros(2)
-        angle = 2 * np.pi * int(action) / self.directions
+        angle = 2 * np.pi * number / self.directions
         return self.speed * np.array([np.cos(angle), np.sin(angle)])
 
     def move(self, point: Point, action: Any, random: np.random.Generator) -> Point:  # noqa: ANN401
@@ -129,7 +134,7 @@ class Plane:
         if place not in self.places:
             raise TaskError(f"place {place!r} does not exist ({known_names(place, self.places)})", key="places")
         disc = self.places[place]
-        return bool(np.hypot(*(point - self._seen((disc.x, disc.y)))) <= 2 * disc.radius / self.side)
+        return bool(np.hypot(*(point - self.seen(disc.x, disc.y))) <= 2 * disc.radius / self.side)
 
     def meets(self, point: Point, condition: Condition) -> bool:
         """Say whether an agent at a point fulfils a condition of an event."""
@@ -141,15 +146,23 @@ class Plane:
         image = np.full((PIXELS, PIXELS, 3), _rgb(FLOOR), np.uint8)
         colors = (*PLACE_COLORS.values(),)
         for index, disc in enumerate(self.places.values()):
-            image[_within(grid, self._seen(disc[:2]), 2 * disc.radius / self.side)] = _rgb(colors[index % len(colors)])
+            image[_within(grid, self.seen(disc.x, disc.y), 2 * disc.radius / self.side)] = _rgb(
+                colors[index % len(colors)]
+            )
         for index, agent in enumerate(self.starts):
             if agent in points:
                 color = AGENT_COLORS[index % len(AGENT_COLORS)]
                 image[_within(grid, points[agent], 2 * AGENT_PIXELS / PIXELS)] = _rgb(color)
         return image
 
-    def _seen(self, at: tuple[float, float]) -> Point:
-        return np.array([2 * part / self.side - 1 for part in at], np.float32)
+    def seen(self, x: float, y: float) -> Point:
+        """Say how an agent sees that it is at x, y."""
+        return np.array([2 * x / self.side - 1, 2 * y / self.side - 1], np.float32)
+
+    def at(self, point: Point) -> tuple[float, float]:
+        """Say at which x, y an agent is that sees itself at a point."""
+        x, y = ((float(part) + 1) * self.side / 2 for part in point)
+        return x, y
 
 
 class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZoo has no types
@@ -162,7 +175,7 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
         self.plane, self.render_mode = plane, render_mode
         self.possible_agents = list(plane.starts)
         self.agents: list[str] = []
-        self.points: dict[str, Point] = {}
+        self.path: list[dict[str, Point]] = []  # where everyone was in this episode, from the start on
         self.time = 0
         self._random = np.random.default_rng()
 
@@ -183,25 +196,33 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
         if seed is not None:
             self._random = np.random.default_rng(seed)
         self.agents, self.time = list(self.possible_agents), 0
-        self.points = {agent: self.plane.start(agent) for agent in self.agents}
-        return {agent: point.copy() for agent, point in self.points.items()}, {agent: {} for agent in self.agents}
+        self.path = [{agent: self.plane.start(agent) for agent in self.agents}]
+        return self._seen(), {agent: {} for agent in self.agents}
 
     def step(self, actions: Mapping[str, Any]) -> Experience:
         everyone, self.time = self.agents, self.time + 1
+        if not everyone:
+            return {}, {}, {}, {}, {}
         for agent in everyone:
-            self.points[agent] = self.plane.move(self.points[agent], actions[agent], self._random)
+            if agent not in actions:
+                raise TaskError("all agents act in every step, and this one has no action", key=f"actions.{agent}")
+        before = self.path[-1]
+        self.path.append({a: self.plane.move(before[a], actions[a], self._random) for a in everyone})
         over = self.time >= self.plane.most_steps
         self.agents = [] if over else everyone
         return (
-            {agent: self.points[agent].copy() for agent in everyone},
+            self._seen(),
             dict.fromkeys(everyone, 0.0),
             dict.fromkeys(everyone, False),
             dict.fromkeys(everyone, over),
             {agent: {} for agent in everyone},
         )
 
+    def _seen(self) -> dict[str, Point]:
+        return {agent: point.copy() for agent, point in self.path[-1].items()}
+
     def render(self) -> NDArray[np.uint8] | None:
-        return self.plane.picture(self.points) if self.render_mode == "rgb_array" else None
+        return self.plane.picture(self.path[-1]) if self.render_mode == "rgb_array" else None
 
 
 class PlaneAlone(gymnasium.Env[Any, Any]):

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from hocket.adapters.noticing import LoneStep, RawStep
-from hocket.adapters.plane import Disc, Plane, Point
+from hocket.adapters.plane import Disc, Plane, PlaneTeam, Point
+from hocket.adapters.playing import Actor, Model, play_episode
 from hocket.adapters.practice import IndividualView
 from hocket.adapters.wrapping import WrappedTeam, wrap
 from hocket.episode import SYNC_PROBABILITY
 from hocket.errors import TaskError
+from hocket.palette import choose_colors, choose_letters
+from hocket.records import Replay
+from hocket.scene import Area, Scene, scene_of
 from hocket.task import Condition, Task
 
 RADIUS = 0.8  # of a place, in cells
@@ -105,3 +112,32 @@ def _conditions(task: Task, agent: str) -> dict[str, Condition]:
 
 def _noticed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
     return [event for event, condition in conditions.items() if plane.meets(point, condition)]
+
+
+# What reports show.
+
+
+def scene_in_plane(task: Task, plane: Plane) -> Scene:
+    """Say what there is to see of a task in a plane: discs, agents and their machines."""
+    letters, colors = choose_letters(task.grid), choose_colors(task.grid)
+    areas = tuple(
+        Area(disc.x - disc.radius, disc.y - disc.radius, 2 * disc.radius, 2 * disc.radius, colors[name], name,
+             letters[name], is_disc=True)
+        for name, disc in plane.places.items()
+    )  # fmt: skip
+    return replace(
+        scene_of(task), task=f"{task.name}-plane", width=plane.side, height=plane.side, areas=areas, has_cells=False
+    )
+
+
+def watch_in_plane(
+    team: WrappedTeam, policies: Mapping[str, Actor | Model], seed: int | None = None, *, greedy: bool = True
+) -> Replay:
+    """Play an episode of a team in a plane, and keep where everyone was and what happened."""
+    world = team.env
+    if not isinstance(world, PlaneTeam):
+        raise TaskError(f"the team must be in a plane, got {world}", key="team")
+    episode = play_episode(team, policies, seed, greedy=greedy)
+    places = [[world.plane.at(row[agent]) for agent in episode.agents] for row in world.path]
+    events = [(step, event) for step, own in enumerate(episode.events, start=1) for event in own]
+    return Replay(episode.success, np.array(places), episode.states, tuple(events))
