@@ -45,10 +45,8 @@ class Options:
     """Training steps of each agent."""
     seeds: int = 1
     """Runs, with seeds 0, 1, ..."""
-    test_every: int = 250
-    """Training steps from test to test."""
-    tests: int = 4
-    """Episodes of the team in each test."""
+    test_every: int = 100
+    """Training steps from test to test; a test is one episode of the team."""
     episodes: int = 100
     """Episodes of the team when all is learnt."""
     processes: int = 2
@@ -184,10 +182,9 @@ def test_team(options: Options, practices: Mapping[str, Practice], counterfactua
     for number in range(len(practices["A1"].weights)):
         for agent, own in practices.items():
             hk.set_weights(models[agent], own.weights[number])
-        for episode in range(options.tests):
-            played = play_episode(team, models, TEST_SEED + 1_000 * number + episode, greedy=True)
-            needed = played.steps if played.success else options.episode_steps
-            rows.append(((number + 1) * options.test_every, needed, played.success))
+        played = play_episode(team, models, TEST_SEED + number, greedy=True)
+        needed = played.steps if played.success else options.episode_steps
+        rows.append(((number + 1) * options.test_every, needed, played.success))
     steps, taken, success = (np.array(column) for column in zip(*rows, strict=True))
     scene = hk.scene_in_plane(task, plane)
     return Record(
