@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.catalogue import built_in_tasks
@@ -30,7 +31,7 @@ from hocket.episode import InvariantError, TeamStep
 from hocket.gates import closed_cells
 from hocket.labelling import local_label
 from strategies import project_trace
-from task_strategies import Guide, few, pairs, random_task, some, tasks
+from task_strategies import Guide, few, many, pairs, random_task, seeds, some, tasks
 
 BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-3"]
 
@@ -462,6 +463,23 @@ def test_streams_have_keys_of_their_own():
     keys = {stream_key(*part) for part in parts}
     assert len(keys) == len(parts) and max(keys) < 2**64
     assert stream_key(TEAM, 3, 4, 0) == stream_key(TEAM, 3, 4)
+
+
+@many
+@given(seed=seeds, size=st.integers(0, 9))
+def test_many_streams_at_once_give_the_same_numbers_as_one_by_one(seed, size):
+    rng = Random(seed)
+    keys, agents, episodes, steps = (
+        [rng.getrandbits(bits) if rng.random() < 0.9 else (1 << bits) - 1 for _ in range(size)]
+        for bits in (64, 10, 20, 63)
+    )
+    columns = [np.array(column, np.uint64) for column in (keys, agents, episodes)]
+    made = stream_key(TEAM, *columns)
+    assert made.dtype == np.uint64
+    assert made.tolist() == [stream_key(TEAM, *row) for row in zip(keys, agents, episodes, strict=True)]
+    for draw in (slip_draw, sync_draw, number):
+        expected = [draw(key, step) for key, step in zip(keys, steps, strict=True)]
+        assert draw(columns[0], np.array(steps, np.uint64)).tolist() == expected
 
 
 def chi_square(counts: Sequence[int], chances: Sequence[float]) -> float:

@@ -109,7 +109,7 @@ class Sight:
         rows = np.arange(own.size)
         seen[rows, (cells - self._first).ravel()] = 1
         seen[rows, own.ravel() + self._width] = 1
-        return seen.reshape(*own.shape, -1)
+        return seen.reshape(*own.shape, seen.shape[1])
 
     @cached_property
     def _is_discrete(self) -> bool:

@@ -89,8 +89,8 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         super().reset(seed=seed if isinstance(seed, int) else None)
         self._numbers += np.uint64(1)
         self._seed(seed)
-        everyone = np.ones(self.num_envs, np.bool_)
-        self._begin(everyone)
+        self._begin(np.ones(self.num_envs, np.bool_))
+        self._is_over = np.zeros(self.num_envs, np.bool_)
         nothing = np.full(self.num_envs, -1)
         return self.sight.show_each(self._cell, self._state), self._tell(nothing, nothing)
 
@@ -136,7 +136,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         assert self._seeds is not None
         place = np.full(int(copies.sum()), self.world.place, np.uint64)
         self._keys[copies] = stream_key(INDIVIDUAL, self._seeds[copies], place, self._numbers[copies])
-        self._time[copies], self._is_over[copies] = 0, False
+        self._time[copies] = 0
         self._cell[copies], self._state[copies] = self.world.start, self.world.initial
 
     def _check(self, actions: NDArray[Any]) -> NDArray[Any]:
