@@ -16,7 +16,7 @@ from stable_baselines3 import DQN, SAC
 import hocket as hk
 from hocket.adapters.playing import play_episode
 from hocket.report.summary import summarise
-from worlds import gatehouse, meeting
+from worlds import gatehouse
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
 
@@ -54,17 +54,21 @@ def _one_thread():
 # Known optima.
 
 
-@pytest.mark.parametrize(("task", "fewest"), [(meeting(), 3), (gatehouse(), 7)], ids=["meeting", "gatehouse"])
-def test_agents_that_train_alone_with_dqn_need_the_fewest_steps_together(task, fewest):
-    models = {agent: dqn(hk.individual_env(task, agent, episode_steps=30)).learn(2_000) for agent in task.agents}
-    played = play_episode(hk.team_env(task), models, seed=0, greedy=True)
-    assert played.success and played.steps == fewest
+@pytest.fixture(scope="module")
+def gatekeepers():
+    """Train both agents of the gatehouse, each alone."""
+    task = gatehouse()
+    return {agent: dqn(hk.individual_env(task, agent, episode_steps=30)).learn(1_600) for agent in task.agents}
 
 
-def test_what_dqn_takes_a_state_for_worth_is_what_it_is_worth():
-    env = hk.individual_env(gatehouse(), "A2", episode_steps=30)  # which presses a button four steps away
-    model = dqn(env).learn(2_000)
-    seen, _ = env.reset(seed=0)
+def test_agents_that_train_alone_with_dqn_need_the_fewest_steps_together(gatekeepers):
+    played = play_episode(hk.team_env(gatehouse()), gatekeepers, seed=0, greedy=True)
+    assert played.success and played.steps == 7
+
+
+def test_what_dqn_takes_a_state_for_worth_is_what_it_is_worth(gatekeepers):
+    model = gatekeepers["A2"]  # which presses a button four steps away
+    seen = hk.individual_env(gatehouse(), "A2").reset(seed=0)[0]
     with torch.no_grad():
         worth = model.q_net(torch.as_tensor(seen)[None]).max().item()
     assert worth == pytest.approx(0.9**3, abs=0.03)
@@ -125,7 +129,7 @@ def test_weights_that_do_not_fit_a_model_are_refused_and_leave_it_as_it_was():
 # The script.
 
 TINY = deep_rendezvous.Options(
-    steps=60, test_every=20, episodes=3, processes=1, random_steps=20, episode_steps=25, width=8, seeds=2
+    steps=60, test_every=20, episodes=3, processes=1, random_steps=20, episode_steps=25, width=8
 )
 
 
@@ -143,21 +147,27 @@ def test_an_agents_environment_is_the_same_in_teams_of_two_and_of_three():
     assert runs[0] == runs[1]
 
 
-def test_the_script_keeps_curves_policies_and_episodes_that_a_report_can_show(tmp_path):
-    options = replace(TINY, out=tmp_path / "runs")
-    records = deep_rendezvous.run(options)
-    assert [(own.task, own.learner, own.seed) for own in records] == [
-        (f"rendezvous-{size}-plane", learner, seed)
-        for size in (2, 3)
-        for seed in (0, 1)
-        for learner in ("dqn+counterfactuals", "dqn")
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Let the script run once, and keep what it writes."""
+    options = replace(TINY, out=tmp_path_factory.mktemp("deep") / "runs")
+    return options, deep_rendezvous.run(options)
+
+
+def test_the_script_trains_every_team_with_and_without_counterfactuals(finished):
+    assert [(own.task, own.learner, own.seed) for own in finished[1]] == [
+        (f"rendezvous-{size}-plane", learner, 0) for size in (2, 3) for learner in ("dqn+counterfactuals", "dqn")
     ]
+
+
+def test_the_script_keeps_curves_and_episodes_that_a_report_can_show(finished):
+    options, _ = finished
     with (options.out / "curves.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 8 * 3
-    assert list(rows[0])[:7] == ["task", "learner", "seed", "step", "policy", "test_steps", "success"]
+    assert len(rows) == 4 * 3
+    assert list(rows[0]) == ["task", "learner", "seed", "step", "policy", "test_steps", "success"]
     results = hk.load_results(options.out)
-    assert results.problems == () and len(results.records) == 8
+    assert results.problems == () and len(results.records) == 4
     summary = summarise(results)
     assert [section.title for section in summary.sections] == ["rendezvous-2-plane", "rendezvous-3-plane"]
     for section, size in zip(summary.sections, (2, 3), strict=True):
@@ -170,18 +180,17 @@ def test_the_script_keeps_curves_policies_and_episodes_that_a_report_can_show(tm
             assert np.abs(group.replays[0, "greedy"].places - 5).max() <= 5
 
 
-def test_what_the_script_keeps_is_what_the_team_has_learnt(tmp_path):
-    options = replace(TINY, out=tmp_path / "runs", seeds=1)
-    record = deep_rendezvous.run(options)[0]
-    policy = hk.load_results(options.out).policy(record)
+def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
+    options, records = finished
+    policy = hk.load_results(options.out).policy(records[0])
     task = hk.rendezvous(2)
     models = {}
     for agent in task.agents:
-        models[agent] = deep_rendezvous.learner(deep_rendezvous.Job(options, agent, True, 0))
+        models[agent] = deep_rendezvous.learner(deep_rendezvous.Job(options, agent, True, 7))
         hk.set_weights(models[agent], hk.split_weights(policy.arrays, agent))
     team = hk.team_in_plane(task, options.plane(task))
     played = hk.watch_in_plane(team, models, 2 * deep_rendezvous.TEST_SEED)
-    np.testing.assert_allclose(played.places, record.review.replays["greedy"].places)
+    np.testing.assert_allclose(played.places, records[0].review.replays["greedy"].places)
 
 
 def test_the_same_seed_learns_the_same_and_counterfactuals_make_a_difference():
