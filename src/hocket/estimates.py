@@ -26,7 +26,7 @@ class Evaluation:
     """A team's success under one policy, and what its agents' successes say of it (Theorem 3)."""
 
     episodes: int
-    policy: str  # softmax or greedy
+    policy: str  # softmax or greedy; of policies from elsewhere sampled or greedy
     success: Share  # V
     agents: Mapping[str, Share]  # V_i
     lower: float  # max(0, sum of V_i - (N - 1))
