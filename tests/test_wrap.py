@@ -2,12 +2,15 @@
 
 import copy
 import warnings
+from itertools import pairwise
+from random import Random
 from typing import ClassVar
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -15,8 +18,11 @@ from pettingzoo import ParallelEnv
 
 import hocket as hk
 from hocket.adapters.conversions import single
+from hocket.adapters.noticing import Synchronisation
 from hocket.episode import SYNC_PROBABILITY
 from hocket.labelling import check_labelling, local_label, team_label
+from hocket.names import Names
+from strategies import composed_teams, quick, teams
 from task_strategies import tasks
 
 with warnings.catch_warnings():  # it imports a game in a way that it calls deprecated itself
@@ -108,7 +114,7 @@ def test_agents_see_their_own_machine_and_are_paid_when_the_team_is_done():
     env = talk()
     observations, infos = env.reset(seed=0)
     assert {agent: seen["machine"] for agent, seen in observations.items()} == {"A1": 0, "A2": 0}
-    assert infos["A1"] == {"event": None, "machine_state": "apart", "raw_reward": 0.0}
+    assert infos["A1"] == {"event": None, "label": None, "machine_state": "apart", "raw_reward": 0.0}
     _, rewards, terminated, _, infos = say(env, A1="fetch")
     assert rewards == {"A1": 0.0, "A2": 0.0}
     assert (infos["A1"]["event"], infos["A2"]["event"]) == ("fetch", None)
@@ -120,7 +126,8 @@ def test_agents_see_their_own_machine_and_are_paid_when_the_team_is_done():
     assert truncated == {"A1": False, "A2": False}
     assert env.completed and env.agents == [] and env.team_state == "over"
     assert env.observation_space("A2").contains(observations["A2"])
-    assert env.step({}) == ({}, {}, {}, {}, {})
+    with pytest.raises(ResetNeeded):
+        env.step({})
 
 
 def test_a_teams_label_is_noticed_by_all_that_know_the_event():
@@ -208,6 +215,64 @@ def test_agents_that_are_not_of_the_team_keep_what_they_have():
     say(env, A1="meet", A2="meet")
     _, rewards, terminated, _, infos = say(env, A2="leave", fox="leave")
     assert rewards == {"A1": 1.0, "A2": 1.0, "fox": 6.0} and infos["fox"] == {"heard": 3} and all(terminated.values())
+
+
+def test_a_team_among_others_is_evaluated_by_functions():
+    env = talk(agents=("A1", "A2", "fox"), label=said_by_anyone, longest=9)
+    number = env.env.words.index
+    policies = {
+        "A1": lambda seen: number(("fetch", "meet", "nothing")[seen["machine"]]),  # what is next in its machine
+        "A2": lambda seen: number("leave"),
+        "fox": lambda seen: number("nothing"),
+    }
+    (result,) = hk.evaluate(env, policies, episodes=3)
+    assert (result.success.value, result.mean_steps, list(result.agents)) == (1.0, 3.0, ["A1", "A2"])
+    replay = hk.play_episode(env, policies, seed=0)
+    assert replay.agents == ("A1", "A2") and replay.events == (("fetch",), ("meet",), ("leave",))
+
+
+def test_a_task_that_is_done_from_the_beginning_pays_nothing():
+    done = hk.RewardMachine(initial="0", transitions={}, final={"0"}, events={"a"})
+    for machine in (done, hk.Composition({"A1": done, "A2": done})):
+        env = talk(machine, {"A1": {"a"}, "A2": {"a"}})
+        env.reset()
+        _, rewards, terminated, _, _ = say(env)
+        assert rewards == {"A1": 0.0, "A2": 0.0} and all(terminated.values())
+
+
+def test_one_agent_that_knows_everything_is_paid_what_its_machine_says():
+    rewards = {("0", "a"): -0.5, ("1", "b"): 2.0}
+    machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "0"}, final=(), rewards=rewards)
+    for form in (machine, hk.Composition({"A1": machine})):
+        env = talk(form, {"A1": {"a", "b"}}, said_by_anyone, agents=("A1",))
+        env.reset()
+        assert [say(env, A1=word)[1]["A1"] for word in ("a", "a", "b", "a")] == [-0.5, 0.0, 2.0, -0.5]
+
+
+@quick
+@given(teams() | composed_teams(), st.integers(0, 2**32), st.booleans())
+def test_whatever_the_labels_say_nobody_rules_out_where_the_team_is(team, seed, controlled):
+    """Any answers, of the team or of each agent, about agents of whom some are gone: Theorem 2 holds all the same."""
+    rng = Random(seed)
+    first = {event: agent for agent in reversed(team.knows) for event in team.knows[agent]}
+    control = {event: [agent] for event, agent in first.items()} if controlled else None
+    found = hk.decompose(team.machine, team.knows, control)
+    assume(found.ok)
+    rules = Synchronisation(found, Names())
+    states, trace = {agent: machine.initial for agent, machine in found.machines.items()}, []
+    for _ in range(12):
+        present = [agent for agent in found.knows if rng.random() < 0.9]
+        each = {agent: [event for event in own if rng.random() < 0.5] for agent, own in found.knows.items()}
+        answer = each if rng.random() < 0.5 else {event for own in each.values() for event in own}
+        happened = rules.happen(answer, states, present).events
+        affected = [agent for event in happened for agent in rules.knowers[event]]
+        assert len(affected) == len(set(affected)) and set(affected) <= set(present)
+        for event in happened:
+            assert not isinstance(answer, dict) or all(event in each[agent] for agent in rules.parties[event])
+            states.update({a: found.machines[a].transitions[states[a], event] for a in rules.knowers[event]})
+        trace += happened
+        team_state = team.machine.run(trace, undefined="blocking").state
+        assert all(team_state in found.machines[agent].members[state] for agent, state in states.items())
 
 
 # When agents die and worlds end.
@@ -361,6 +426,15 @@ def test_an_answer_that_means_nothing_is_an_error_whatever_the_setting(answer, s
 # What cannot be wrapped.
 
 
+def test_a_mend_that_takes_several_agents_is_told_in_one_sentence():
+    with pytest.raises(hk.AssignmentError, match=r"It would split if A1 knew a, b and A2 knew b\.$"):
+        talk(
+            hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"}),
+            {"A1": (), "A2": ()},
+            control={"a": ["A1"], "b": ["A1", "A2"]},
+        )
+
+
 def test_a_machine_that_does_not_split_is_refused_with_the_reason_and_the_mend():
     with pytest.raises(hk.AssignmentError) as refused:
         talk(knows={"A1": {"fetch", "meet"}, "A2": {"leave"}})
@@ -453,7 +527,8 @@ def assume_sound(task):
 @given(tasks(), st.integers(0, 1000), st.booleans())
 def test_a_wrapped_world_has_the_events_and_states_of_hockets_own(task, seed, told):
     assume_sound(task)
-    for label in labellings(task):
+    by_team, by_each = labellings(task)
+    for label in (by_team, by_each):
         env = hk.wrap(
             Teleport(task),
             machine=task.machine,
@@ -470,6 +545,8 @@ def test_a_wrapped_world_has_the_events_and_states_of_hockets_own(task, seed, to
             observations, rewards, terminated, _, infos = env.step(expected.cells)
             assert env.states == expected.states and env.team_state == expected.team_state
             assert {info["event"] for info in infos.values()} - {None} == set(expected.events)
+            if label is by_each:
+                assert {agent: info["label"] for agent, info in infos.items()} == expected.labels
             states = {agent: env.machines[agent].states for agent in env.machines}
             assert {
                 agent: cell * len(states[agent]) + states[agent].index(expected.states[agent])
@@ -502,6 +579,7 @@ def test_an_individual_view_has_the_events_and_states_of_hockets_own(task, seed,
             expected = episode.step(episode.random_action())
             _, reward, terminated, truncated, info = alone.step(expected.cell)
             assert (alone.state, info["event"], reward) == (expected.state, expected.event, expected.reward)
+            assert info["label"] == expected.label
             assert (terminated, truncated, info["machine_state"]) == (expected.done, False, expected.state)
             if expected.done:
                 break
@@ -602,16 +680,51 @@ def test_only_states_that_are_valid_have_counterfactuals():
 
 
 def test_a_labels_memory_is_not_touched_by_counterfactuals():
+    asked = []
+
     def label(step):
+        asked.append((step.time, step.state, list(step.memory.get("states", []))))
         step.memory.setdefault("states", []).append(step.state)
 
     alone = hk.IndividualView(Number(), machine=STEPS, label=label)
     alone.reset(seed=0)
     alone.step(0)
     alone.step(0)
-    assert alone._memory == {"states": ["0", "0"]}
+    assert asked == [(1, state, []) for state in "012"] + [(2, state, ["0"]) for state in "012"]
     alone.reset()
-    assert alone._memory == {}
+    alone.step(0)
+    assert asked[6] == (1, "0", [])
+
+
+class Buffer(Number):
+    """The same walk, seen in one array that is written over, and over after three steps."""
+
+    def reset(self, *, seed=None, options=None):
+        self.buffer = np.zeros(1, np.float32)
+        return super().reset(seed=seed)
+
+    def seen(self):
+        self.buffer[0] = self.place
+        return self.buffer
+
+    def step(self, action):
+        observation, reward, _, truncated, info = super().step(action)
+        return observation, reward, self.time >= 3, truncated, info
+
+
+def test_what_was_seen_before_is_kept_and_the_end_of_the_world_ends_counterfactuals_too():
+    shown = []
+    label = lambda step: shown.append((float(step.previous[0]), float(step.observation[0])))  # noqa: E731
+    alone = hk.IndividualView(Buffer(continuous=True), machine=STEPS, label=label)
+    seen, _ = alone.reset(seed=0)
+    places = [float(seen["world"][0])]
+    for time in range(1, 4):
+        *_, terminated, _, info = alone.step(np.ones(1, np.float32))
+        places.append(alone.env.place)
+        rows = info["counterfactuals"]
+        assert rows.observation["world"].tolist() == [[places[-2]]] * 2
+        assert terminated == (time == 3) and rows.terminated.tolist() == [time == 3] * 2
+    assert shown[::3] == list(pairwise(places)) and len(set(places)) > 1
 
 
 def test_shared_events_wait_for_simulated_teammates_and_own_ones_do_not():
@@ -656,11 +769,11 @@ def test_two_events_at_once_are_a_problem_alone_too():
     assert alone.step(0)[-1]["event"] == "a"
 
 
-@pytest.mark.parametrize("kind", ["dict", "onehot", "index"])
-@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+@pytest.mark.parametrize(
+    ("kind", "continuous"),
+    [("dict", False), ("onehot", False), ("index", False), ("dict", True), ("onehot", True)],
+)
 def test_gymnasium_has_nothing_to_say_about_an_individual_view(kind, continuous):
-    if continuous and kind == "index":
-        pytest.skip("there are no numbers for vectors")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         alone = hk.IndividualView(Number(continuous), machine=STEPS, label=level, chances={"up": 0.5}, observation=kind)
@@ -680,6 +793,17 @@ def test_gymnasium_has_nothing_to_say_about_an_individual_view(kind, continuous)
 def test_settings_of_an_individual_view_are_checked(settings, said):
     with pytest.raises(hk.HocketError, match=said):
         hk.IndividualView(Number(), machine=STEPS, label=level, **settings)
+
+
+def test_an_agent_alone_begins_with_a_reset():
+    alone = hk.IndividualView(Number(), machine=STEPS, label=lambda step: ("up", "call"))
+    with pytest.raises(ResetNeeded):
+        alone.step(0)
+    alone.reset(seed=0)
+    while not alone.step(0)[2]:
+        pass
+    with pytest.raises(ResetNeeded):
+        alone.step(0)
 
 
 def test_only_agents_of_the_team_have_an_individual_view():
@@ -718,6 +842,9 @@ def test_tuples_become_agents_with_names(shared):
     assert observations == {"left": 1, "right": 3} and infos == {"left": {"time": 1}, "right": {"time": 1}}
     assert rewards == ({"left": 1.0, "right": 1.0} if shared else {"left": 0.0, "right": 1.0})
     assert not any(terminated.values())
+    for _ in range(4):
+        _, _, terminated, truncated, _ = env.step({"right": 3, "left": 1})
+    assert all(terminated.values()) and not any(truncated.values()) and env.agents == []
 
 
 def test_a_world_of_tuples_is_wrapped_as_it_is():

@@ -62,7 +62,8 @@ class LoneStep:
 class Happening(NamedTuple):
     """What happens in a step, and what is wrong with the labels that say so."""
 
-    events: tuple[str, ...]  # in the order of the machine
+    labels: Mapping[str, str | None]  # what each agent took for possible by itself
+    events: tuple[str, ...]  # what happens, in the order of the machine
     problems: tuple[str, ...]  # one sentence each
 
 
@@ -138,7 +139,9 @@ class Synchronisation:
         an agent only the first in the machine's order does.
         """
         noticed = self._noticed(answer, present)
-        ambiguous = self._ambiguous(noticed, states) if isinstance(answer, Mapping) else {}
+        machines = self.decomposition.machines
+        own = {agent: possible_events(machines[agent], states[agent], events) for agent, events in noticed.items()}
+        ambiguous = {a: events for a, events in own.items() if len(events) > 1} if isinstance(answer, Mapping) else {}
         problems = [too_many(agent, events) for agent, events in ambiguous.items()]
         taken: dict[str, str] = {}
         happened = []
@@ -154,7 +157,8 @@ class Synchronisation:
                 continue
             taken.update(dict.fromkeys(self.knowers[event], event))
             happened.append(event)
-        return Happening(tuple(happened), tuple(problems))
+        labels = {agent: events[0] if events else None for agent, events in own.items()}
+        return Happening(labels, tuple(happened), tuple(problems))
 
     def _noticed(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
         """Say who noticed what; what is noticed by the team is noticed by all that know it."""
@@ -170,12 +174,6 @@ class Synchronisation:
     @cached_property
     def _events(self) -> Names:
         return self.decomposition.machine.events
-
-    def _ambiguous(self, noticed: Mapping[str, Names], states: Mapping[str, str]) -> dict[str, list[str]]:
-        """Find the agents that notice more than one event that their machine allows."""
-        machines = self.decomposition.machines
-        own = {agent: possible_events(machines[agent], states[agent], events) for agent, events in noticed.items()}
-        return {agent: events for agent, events in own.items() if len(events) > 1}
 
     def _possible(
         self, noticed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]

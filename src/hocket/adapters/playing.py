@@ -74,7 +74,7 @@ def play_episode(
     `greedy` is set. It ends when all machines are final, or when the environment says so.
     """
     actors = as_actors(env, policies, greedy)
-    names, machines = tuple(env.possible_agents), env.machines
+    names, machines = tuple(env.machines), env.machines  # others may play along that are not of the team
     seen, infos = env.reset(seed=seed)
     rows, events = [infos], []
     while env.agents and not _is_done(machines, infos):
@@ -98,14 +98,14 @@ def evaluate_team(
 ) -> Evaluation:
     """Play episodes 0, 1, ... of a seed and turn them into shares and bounds."""
     env = team_env(world) if isinstance(world, Task) else world
-    steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.possible_agents)), np.int32)
+    steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
     longest = 0
     for number in range(episodes):
         replay = play_episode(env, policies, seed if number == 0 else None, greedy=greedy)
         steps[number], finish[number] = replay.steps if replay.success else -1, replay.finish
         longest = max(longest, replay.steps)
     most_steps = getattr(env, "episode_steps", longest)
-    return summarise(env.possible_agents, steps, finish, most_steps, "greedy" if greedy else "sampled")
+    return summarise(list(env.machines), steps, finish, most_steps, "greedy" if greedy else "sampled")
 
 
 def as_actors(env: TeamWorld, policies: Mapping[str, Actor | Model], greedy: bool) -> dict[str, Actor]:

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+from gymnasium.error import ResetNeeded
 
 from hocket.adapters.conversions import Action, Around, Experience, World, single
+from hocket.adapters.individual import SEEDS
 from hocket.adapters.noticing import (
     LoneStep,
     Noticed,
@@ -33,6 +35,7 @@ Valid = Callable[[LoneStep, str], bool]  # could the world have done the same in
 class Outcome(NamedTuple):
     """What a step of the world means in a machine state."""
 
+    label: str | None  # what the agent took for possible
     event: str | None  # what took effect
     state: str
     reward: float
@@ -45,13 +48,14 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
     `label` is called after every step with a `LoneStep` and returns the event that the agent notices, if any. The event
     takes effect if the machine allows it, with the chance that `chances` gives it (1 unless given): the others have to
     be ready, too. Events that the agent is `told` of need not be noticed: they take effect by their chance wherever the
-    machine allows them and the agent notices nothing else. The same seeds and actions give the same episode.
+    machine allows them and the agent notices nothing else. The same seeds and actions give the same episode; `place`
+    tells apart agents that practise with the same seed.
 
-    An info has the `event` that took effect, the `machine_state`, the world's `raw_reward`, and `counterfactuals`: what
-    the same step of the world would have meant in each other machine state, with the same draw. For them `label` is
-    called once more for each state, with a copy of its memory. This takes for granted that the world does not know of
-    the machine, and so would have done the same; where it does not, `valid(step, state)` says for which states that is
-    so.
+    An info has the `label` that the agent took for possible, the `event` that took effect, the `machine_state`, the
+    world's `raw_reward`, and `counterfactuals`: what the same step of the world would have meant in each other machine
+    state, with the same draw. For them `label` is called once more for each state, with a copy of its memory. This
+    takes for granted that the world does not know of the machine, and so would have done the same; where it might not,
+    `valid(step, state)` says for which states it would.
     """
 
     def __init__(
@@ -82,35 +86,41 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         self.render_mode = self.env.render_mode
         self.sight = Sight(self.env.observation_space, len(machine.states), observation)
         self.observation_space, self.action_space = self.sight.space, self.env.action_space
-        self._seed: int | None = None
+        self.episode_seed: int | None = None  # of the episodes since it was given
+        self.number = -1  # of the episode among those
+        self.time, self.state, self._is_over = 0, machine.initial, True
+        self._memory: dict[str, Any] = {}
         self._others = [state for state in machine.states if state not in machine.final]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        if seed is not None or self._seed is None:
-            self._seed, self._episode = int(self.np_random.integers(1 << 63)) if seed is None else seed, 0
-        else:
-            self._episode += 1
-        self._key = stream_key(INDIVIDUAL, self._seed, self.place, self._episode)
-        self.time, self.state = 0, self.machine.initial
-        self._memory: dict[str, Any] = {}
+        if seed is not None or self.episode_seed is None:
+            self.episode_seed = int(self.np_random.integers(SEEDS)) if seed is None else seed
+            self.number = -1
+        self.number += 1
+        self._key = stream_key(INDIVIDUAL, self.episode_seed, self.place, self.number)
         observation, info = self.env.reset(seed=seed, options=options)
-        self._previous = deepcopy(observation)
-        return self._see(observation), {**info, **self._say(None, 0.0)}
+        self.time, self.state, self._is_over = 0, self.machine.initial, False
+        self._memory, self._previous = {}, deepcopy(observation)
+        return self._see(observation), {**info, **self._say(None, None, 0.0)}
 
     def step(self, action: Action) -> Experience:
+        if self._is_over:
+            raise ResetNeeded("an episode begins with reset(), also after one has ended")
         observation, raw_reward, over, truncated, info = self.env.step(action)
         draw = sync_draw(self._key, self.time)
         self.time += 1
         shown = (action, observation, float(raw_reward), bool(over), bool(truncated), info)
         memory = deepcopy(self._memory)
         step = LoneStep(self.time, self._previous, *shown, self.state, self._memory, self.env)
-        event, state, reward, wrong = self._outcome(step, draw)
+        label, event, state, reward, wrong = self._outcome(step, draw)
         complain(wrong, self.problems, self.time)
         others = self._counterfactuals(replace(step, memory=memory), draw)
         self.state, self._previous = state, deepcopy(observation)
-        said = {**info, **self._say(event, float(raw_reward)), "counterfactuals": others}
-        return self._see(observation), reward, bool(over) or state in self.machine.final, bool(truncated), said
+        terminated = step.terminated or state in self.machine.final
+        self._is_over = terminated or step.truncated
+        said = {**info, **self._say(label, event, step.reward), "counterfactuals": others}
+        return self._see(observation), reward, terminated, step.truncated, said
 
     def _outcome(self, step: LoneStep, draw: int) -> Outcome:
         """Work out what a step of the world means in the machine state that it shows."""
@@ -120,9 +130,9 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         for event in ready or possible_events(self.machine, step.state, self.told):
             if draw < threshold(self.chances.get(event, 1.0)):
                 where = (step.state, event)
-                return Outcome(event, self.machine.transitions[where], self.machine.rewards[where], problems)
-            break  # only the first one counts
-        return Outcome(None, step.state, 0.0, problems)
+                return Outcome(event, event, self.machine.transitions[where], self.machine.rewards[where], problems)
+            return Outcome(event, None, step.state, 0.0, problems)  # only the first one counts
+        return Outcome(None, None, step.state, 0.0, problems)
 
     def _counterfactuals(self, step: LoneStep, draw: int) -> Counterfactuals:
         """Work out what the same step of the world would have meant in the other machine states."""
@@ -147,5 +157,5 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
     def _see(self, observation: Observation) -> Observation:
         return self.sight.show(observation, self.machine.states.index(self.state))
 
-    def _say(self, event: str | None, raw_reward: float) -> dict[str, Any]:
-        return {"event": event, "machine_state": self.state, "raw_reward": raw_reward}
+    def _say(self, label: str | None, event: str | None, raw_reward: float) -> dict[str, Any]:
+        return {"event": event, "label": label, "machine_state": self.state, "raw_reward": raw_reward}

@@ -7,10 +7,11 @@ from copy import deepcopy
 from typing import Any
 
 import gymnasium
+from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
 from hocket.adapters.conversions import Around, Experience, World, parallel
-from hocket.adapters.noticing import Answer, Problems, RawStep, Synchronisation, check_problems, complain
+from hocket.adapters.noticing import Answer, Happening, Problems, RawStep, Synchronisation, check_problems, complain
 from hocket.adapters.observations import Observation, Sight
 from hocket.adapters.practice import IndividualView, LoneLabel, Valid
 from hocket.assignment import repair
@@ -22,6 +23,8 @@ from hocket.machine import RewardMachine
 from hocket.names import Names
 
 TeamLabel = Callable[[RawStep], Answer]
+
+NOTHING = Happening({}, (), ())
 
 
 def wrap(
@@ -74,8 +77,8 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     """A PettingZoo environment in which agents see their machines' states and are rewarded by the team's machine.
 
     Every agent of the team earns what the team machine pays, which is 1 when the task is completed and 0 before. The
-    episode ends then, or when the world ends it. An info says which `event` happened to the agent and what its
-    machine's state is; `raw_reward` is what the world would have paid.
+    episode ends then, or when the world ends it. An info says what the agent took for possible (`label`), which `event`
+    happened to it, and its `machine_state`; `raw_reward` is what the world would have paid.
     """
 
     def __init__(
@@ -127,12 +130,12 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self._restart()
         self.agents = list(self.env.agents)
         self._previous = deepcopy(observations)
-        informed = {agent: self._inform(agent, infos.get(agent, {}), (), 0.0) for agent in self.agents}
+        informed = {agent: self._inform(agent, infos.get(agent, {}), NOTHING, 0.0) for agent in self.agents}
         return {agent: self._see(agent, observations[agent]) for agent in self.agents}, informed
 
     def step(self, actions: Mapping[str, Any]) -> Experience:
         if not self.agents:
-            return {}, {}, {}, {}, {}
+            raise ResetNeeded("an episode begins with reset(), also after one has ended")
         before = set(self.agents)
         raw = self.env.step(dict(actions))
         present = [agent for agent in self.possible_agents if agent in before or agent in self.env.agents]
@@ -141,42 +144,46 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         )
         self.time += 1
         shown = (self._previous, actions, observations, rewards, terminated, truncated, infos)
-        events = self._events(RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.env))
-        reward = sum((self._apply(event) for event in events), 0.0)
+        was_completed, team = self.completed, self.decomposition.machine
+        happening = self._ask(RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.env))
+        reward = sum((self._apply(event) for event in happening.events), 0.0)
+        if isinstance(team, Composition):  # which pays for nothing but completion
+            reward = float(self.completed and not was_completed)
         if self.completed:
             terminated = dict.fromkeys(present, True)
         self.agents = [] if self.completed else list(self.env.agents)
         self._previous = deepcopy(observations)
         earned = {agent: reward if agent in self.sights else rewards[agent] for agent in present}
-        informed = {agent: self._inform(agent, infos[agent], events, rewards[agent]) for agent in present}
+        informed = {agent: self._inform(agent, infos[agent], happening, rewards[agent]) for agent in present}
         seen = {agent: self._see(agent, observations[agent]) for agent in present}
         return seen, earned, terminated, truncated, informed
 
-    def _events(self, step: RawStep) -> tuple[str, ...]:
+    def _ask(self, step: RawStep) -> Happening:
         """Ask the labelling function, check its answer, and find out what happens."""
-        events, wrong = self._rules.happen(self.label(step), step.states, step.observations)
-        complain(wrong, self.problems, self.time)
-        return events
+        happening = self._rules.happen(self.label(step), step.states, step.observations)
+        complain(happening.problems, self.problems, self.time)
+        return happening
 
     def _apply(self, event: str) -> float:
-        """Let an event happen to all that know it, and say what it is worth to the team."""
+        """Let an event happen to all that know it, and say what the team machine pays for it."""
         for agent in self._rules.knowers[event]:
             self.states[agent] = self.machines[agent].transitions[self.states[agent], event]
         team, state = self.decomposition.machine, self.team_state
         self.team_state = team.step(state, event)
-        return float(self.completed) if isinstance(team, Composition) else team.rewards[state, event]
+        return 0.0 if isinstance(team, Composition) else team.rewards[state, event]
 
     def _see(self, agent: str, observation: Observation) -> Observation:
         if agent not in self.sights:
             return observation
         return self.sights[agent].show(observation, self.machines[agent].states.index(self.states[agent]))
 
-    def _inform(self, agent: str, info: Mapping[str, Any], events: Iterable[str], reward: float) -> dict[str, Any]:
+    def _inform(self, agent: str, info: Mapping[str, Any], happening: Happening, reward: float) -> dict[str, Any]:
         """Say what happened to an agent of the team."""
         if agent not in self.sights:
             return dict(info)
-        own = [event for event in events if event in self.decomposition.knows[agent]]
-        said = {"event": own[0] if own else None, "machine_state": self.states[agent], "raw_reward": reward}
+        own = [event for event in happening.events if event in self.decomposition.knows[agent]]
+        label, state = happening.labels.get(agent), self.states[agent]
+        said = {"event": own[0] if own else None, "label": label, "machine_state": state, "raw_reward": reward}
         return {**info, **said}
 
     def individual(
@@ -198,8 +205,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         if agent not in self.machines:
             raise AssignmentError(f"agent {agent!r} is not of the team ({known_names(agent, self.machines)})")
         parties, knows = self._rules.parties, self.decomposition.knows[agent]
-        partners = [event for event in knows if any(other != agent for other in parties[event])]
-        shared = [event for event in partners if len(self._rules.knowers[event]) > 1]
+        shared = [event for event in knows if any(other != agent for other in parties[event])]
         return IndividualView(
             env,
             machine=self.machines[agent],
@@ -222,5 +228,6 @@ def _why_not(decomposition: Decomposition) -> str:
     said = ["the machine must split among the agents:", *decomposition.explain().splitlines()]
     if isinstance(decomposition.machine, RewardMachine):
         added = repair(decomposition.machine, decomposition.knows, decomposition.control)
-        said += [f"It would split if {agent} knew {', '.join(events)}." for agent, events in added.items()]
+        needed = " and ".join(f"{agent} knew {', '.join(events)}" for agent, events in added.items())
+        said.append(f"It would split if {needed}.")
     return "\n".join(said)

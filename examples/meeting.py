@@ -1,0 +1,66 @@
+"""Two agents of mpe2's simple_spread each visit a landmark of their own, in any order, and then meet.
+
+The world is continuous. Its own reward asks agents to cover landmarks; the machine asks for something else, and the
+world need not know. Run: python examples/meeting.py
+"""
+
+import numpy as np
+from mpe2 import simple_spread_v3
+
+import hocket as hk
+from players import play_alone, play_team
+
+AT, TOGETHER = 0.1, 0.4  # distances
+
+MACHINE = hk.RewardMachine(
+    initial="start",
+    transitions={
+        ("start", "visit_0"): "first", ("start", "visit_1"): "second",
+        ("first", "visit_1"): "both", ("second", "visit_0"): "both",
+        ("both", "meet"): "met",
+    },
+    final={"met"},
+)  # fmt: skip
+KNOWS = {"agent_0": {"visit_0", "meet"}, "agent_1": {"visit_1", "meet"}}
+
+
+def landmark(agent, observation):
+    """Find the way to an agent's own landmark: after velocity and position come the landmarks, seen from the agent."""
+    place = 4 + 2 * int(agent[-1])
+    return observation[place : place + 2]
+
+
+def notice(agent, observation, teammate_is_near):
+    """List what an agent notices; its machine ignores what is not possible yet, and a second visit."""
+    is_there = np.linalg.norm(landmark(agent, observation)) < AT
+    noticed = {f"visit_{agent[-1]}": is_there, "meet": teammate_is_near}
+    return [event for event, holds in noticed.items() if holds]
+
+
+def label(step):
+    """Let each agent notice by itself when it is at its landmark, and when the other is near."""
+    seen = step.observations
+    return {agent: notice(agent, seen[agent], np.linalg.norm(seen[agent][8:10]) < TOGETHER) for agent in seen}
+
+
+def walk(agent, seen):
+    """Walk to the landmark or, where the machine says that it has been visited, to the other agent, if there is one."""
+    observation = seen["world"]
+    way = landmark(agent, observation) if seen["machine"] == 0 else np.append(observation[8:10], (0, 0))[:2]
+    push = np.clip(2 * way - observation[:2], -0.5, 0.5)  # less and less, so as not to run past it
+    return np.array([0, *np.maximum([-push[0], push[0], -push[1], push[1]], 0)], np.float32)
+
+
+def main():
+    settings = {"max_cycles": 200, "continuous_actions": True}
+    world = simple_spread_v3.parallel_env(N=2, **settings)
+    env = hk.wrap(world, machine=MACHINE, knows=KNOWS, label=label)
+    play_team(env, walk, seed=0)
+
+    small = simple_spread_v3.parallel_env(N=1, **settings)
+    practice = env.individual("agent_0", small, lambda step: notice("agent_0", step.observation, True))
+    play_alone(practice, walk, "agent_0", seed=0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""What the hand-written players of the other examples share: shortest ways, and telling what happens."""
+
+from collections import deque
+
+
+def next_cell(start, goals, is_free):
+    """Find the next cell on a shortest way from a cell to one of several, or the cell itself if there is no way."""
+    goals = {tuple(goal) for goal in goals}
+    start = tuple(start)
+    came_from = {start: None}
+    queue = deque(came_from)
+    while queue:
+        cell = queue.popleft()
+        if cell in goals:
+            while came_from[cell] not in (None, start):
+                cell = came_from[cell]
+            return cell
+        for step in ((-1, 0), (1, 0), (0, 1), (0, -1)):
+            beside = (int(cell[0] + step[0]), int(cell[1] + step[1]))
+            if beside not in came_from and (is_free(beside) or beside in goals):
+                came_from[beside] = cell
+                queue.append(beside)
+    return start
+
+
+def play_team(env, act, seed):
+    """Play an episode of a wrapped world in which everyone acts by `act(agent, what it sees)`; say what happens."""
+    seen, _ = env.reset(seed=seed)
+    while env.agents:
+        seen, rewards, _, _, infos = env.step({agent: act(agent, seen[agent]) for agent in env.agents})
+        for event in sorted({info["event"] for info in infos.values()} - {None}):
+            who = " and ".join(agent for agent, info in infos.items() if info["event"] == event)
+            print(f"step {env.time}: {event} for {who}; the team is in {env.team_state}")
+    print(f"completed: {env.completed}, rewards: {rewards}")
+
+
+def play_alone(env, act, agent, seed):
+    """Play an episode of an agent that practises alone; say what happens."""
+    seen, _ = env.reset(seed=seed)
+    is_over = False
+    while not is_over:
+        seen, reward, terminated, truncated, info = env.step(act(agent, seen))
+        if info["event"]:
+            print(f"alone, step {env.time}: {info['event']}; {agent} is in {info['machine_state']}")
+        is_over = terminated or truncated
+    print(f"{agent} has done its part: {env.state in env.machine.final}, reward: {reward}")
