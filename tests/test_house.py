@@ -254,7 +254,7 @@ def test_the_search_for_what_must_not_be_leaves_the_rest_alone():
 
 # What the checkers say.
 
-CODE = [str(ROOT / name) for name in ("src", "tests", "bench") if (ROOT / name).exists()]
+CODE = [str(ROOT / name) for name in ("src", "tests", "bench", "examples") if (ROOT / name).exists()]
 
 
 @pytest.mark.parametrize(
