@@ -11,6 +11,7 @@ same in a team of two and in one of three, so it trains once for both.
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -239,7 +240,11 @@ def run(options: Options) -> list[Record]:
     agents = list(options.task().agents)
     kinds = list(product(range(options.seeds), (True, False)))
     jobs = [Job(options, agent, counterfactuals, seed) for seed, counterfactuals in kinds for agent in agents]
-    practices = dict(zip(jobs, practise_all(jobs, options.processes), strict=True))
+    practices = {}
+    for job, practice in zip(jobs, practise_all(jobs, options.processes), strict=True):
+        practices[job] = practice
+        if sys.stderr.isatty():
+            print(f"{len(practices)} of {len(jobs)}: {job.agent}, {practice.seconds:.0f} s", file=sys.stderr)
     records = []
     for size, (seed, counterfactuals) in product(options.teams, kinds):
         own = {agent: practices[Job(options, agent, counterfactuals, seed)] for agent in agents[:size]}

@@ -1,6 +1,7 @@
 """The plane: its rules by hand-solved moves, its environments by their libraries' own checks."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -162,6 +163,21 @@ def test_a_plane_that_makes_no_sense_is_refused(change, message):
         hk.Plane(**({"starts": STILL.starts, "places": STILL.places} | change))
 
 
+@pytest.mark.parametrize("velocity", [(1,), (0, float("nan")), (1, 2, 3)])
+def test_velocities_that_are_none_are_refused(velocity):
+    with pytest.raises(hk.TaskError, match="a velocity must be two finite numbers"):
+        STILL.velocity(velocity)
+
+
+def test_directions_that_do_not_exist_and_actions_that_are_missing_are_refused():
+    with pytest.raises(hk.TaskError, match="a direction must lie between 0 and 4, got 5"):
+        COMPASS.velocity(5)
+    team = STILL.team()
+    team.reset(seed=0)
+    with pytest.raises(hk.TaskError, match=r"actions.A2: all agents act in every step"):
+        team.step({"A1": (0, 0)})
+
+
 def test_unknown_agents_places_and_render_modes_are_refused():
     with pytest.raises(hk.TaskError, match="agent 'A3' does not exist"):
         STILL.alone("A3")
@@ -237,6 +253,40 @@ def test_alone_an_agent_meets_by_chance_and_sees_what_other_states_would_have():
                 assert (state == 2 and at_goal) == ended == (reward_there == 1.0)
         assert reward == 1.0
     assert 2 < np.mean(waits) < 5  # a geometric distribution with mean 1 / 0.3
+
+
+def test_an_episode_to_watch_has_everyones_path_and_what_happened():
+    task = hk.rendezvous(2)
+    plane = hk.plane_of(task)
+    policies = {agent: partial(walk, plane, agent) for agent in task.agents}
+    watched = hk.watch_in_plane(hk.team_in_plane(task, plane), policies, seed=3)
+    assert watched.success and len(watched.states) == len(watched.places)
+    np.testing.assert_allclose(watched.places[0], [plane.starts[agent] for agent in task.agents], atol=1e-6)
+    assert (np.hypot(*np.diff(watched.places, axis=0).transpose(2, 0, 1)) < plane.speed + 6 * plane.noise).all()
+    happened = {event: step for step, event in watched.events}
+    assert {"r1", "r2", "r", "g1", "g2"} <= happened.keys() and max(happened.values()) == len(watched.places) - 1
+    for place, agent in enumerate(task.agents):
+        assert watched.states[happened["r"]][place] == "2"
+        assert plane.is_at(plane.seen(*watched.places[happened[f"g{agent[1:]}"], place]), f"goal {agent[1:]}")
+
+
+def test_only_a_team_in_a_plane_can_be_watched_there():
+    machine = hk.RewardMachine(initial="0", transitions={("0", "r"): "1"}, final={"1"})
+    team = hk.wrap(STILL.team(), machine=machine, knows={"A1": {"r"}}, label=lambda step: None)
+    team.env = hk.team_env(hk.rendezvous(2))
+    with pytest.raises(hk.TaskError, match="the team must be in a plane"):
+        hk.watch_in_plane(team, {})
+
+
+def test_the_scene_of_a_plane_has_its_discs_and_the_machines_of_the_task():
+    task = hk.rendezvous(2)
+    plane = hk.plane_of(task, radius=0.5)
+    scene = hk.scene_in_plane(task, plane)
+    assert (scene.task, scene.width, scene.height, scene.has_cells) == ("rendezvous-2-plane", 10, 10, False)
+    assert scene.agents == ("A1", "A2") and scene.machines == dict(task.machines)
+    area = next(own for own in scene.areas if own.name == "meeting place")
+    assert area[:4] == (4, 3, 1, 1) and area.is_disc and area.tag == "M"
+    assert scene.digest != hk.scene_in_plane(task, hk.plane_of(task, radius=0.6)).digest
 
 
 @pytest.mark.parametrize(
