@@ -6,11 +6,12 @@ from functools import partial
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.errors import SettingsError
+from hocket.gates import closed_regions
 
 with warnings.catch_warnings():  # it imports a game in a way that it calls deprecated itself
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -64,13 +65,13 @@ def test_nobody_is_faster_than_the_highest_speed(velocity):
 def test_nobody_leaves_the_square(start, velocity):
     random, point = np.random.default_rng(1), np.array(start, np.float32)
     for _ in range(60):
-        point = WINDY.move(point, velocity, random)
+        point = WINDY.aim(point, velocity, random)
         assert WINDY.observation_space.contains(point)
 
 
 def test_directions_go_clockwise_from_the_right_and_the_last_is_to_stay():
     start = COMPASS.start("A2")
-    ends = [at(COMPASS, COMPASS.move(start, number, random())) for number in range(5)]
+    ends = [at(COMPASS, COMPASS.aim(start, number, random())) for number in range(5)]
     np.testing.assert_allclose(ends, [(5.5, 5), (5, 5.5), (4.5, 5), (5, 4.5), (5, 5)], atol=1e-6)
 
 
@@ -85,7 +86,7 @@ def test_a_place_is_a_disc_with_its_rim():
 
 def test_noise_has_the_standard_deviation_that_the_plane_says():
     random, middle = np.random.default_rng(2), np.zeros(2, np.float32)
-    ends = np.array([at(WINDY, WINDY.move(middle, (0, 0), random)) for _ in range(4_000)])
+    ends = np.array([at(WINDY, WINDY.aim(middle, (0, 0), random)) for _ in range(4_000)])
     np.testing.assert_allclose(ends.std(axis=0), 0.1, rtol=0.05)
     np.testing.assert_allclose(ends.mean(axis=0), 5, atol=0.01)
 
@@ -287,6 +288,72 @@ def test_the_scene_of_a_plane_has_its_discs_and_the_machines_of_the_task():
     area = next(own for own in scene.areas if own.name == "meeting place")
     assert area[:4] == (4, 3, 1, 1) and area.is_disc and area.tag == "M"
     assert scene.digest != hk.scene_in_plane(task, hk.plane_of(task, radius=0.6)).digest
+
+
+BUTTONS = hk.load_task("buttons")
+TARGETS = {"Y": "yellow button", "G": "green button", "A2on": "red button", "A3on": "red button", "Goal": "goal"}
+
+
+def press(plane, agent, seen):
+    """Walk to where an agent's next event is, or stay where it has to wait for others."""
+    machine = BUTTONS.machines[agent]
+    state = list(machine.states)[np.argmax(seen[2:])]
+    events = [event for (source, event), _ in machine.transitions.items() if source == state and event in TARGETS]
+    own = [event for event in events if agent in BUTTONS.control[event]]
+    return towards(plane, TARGETS[own[0]], seen) if own else np.zeros(2)
+
+
+def test_buttons_can_be_pressed_in_the_plane():
+    plane = hk.buttons_plane()
+    policies = {agent: partial(press, plane, agent) for agent in BUTTONS.agents}
+    watched = hk.watch_in_plane(hk.team_in_plane(BUTTONS, plane), policies, seed=0)
+    order = [event for _, event in watched.events]
+    assert watched.success and order.index("Y") < order.index("G") < order.index("R") < order.index("Goal")
+    assert 40 <= len(watched.places) <= 100
+
+
+def test_a_gate_in_the_plane_lets_nobody_in_before_its_event():
+    plane = hk.buttons_plane()
+    team = hk.team_in_plane(BUTTONS, plane)
+    observations, _ = team.reset(seed=0)
+    while team.agents:  # all run for what is closed to them, and nobody presses yellow
+        rush = {"A1": "goal", "A2": "green button", "A3": "red button"}
+        observations, *_ = team.step({a: towards(plane, rush[a], observations[a]) for a in team.agents})
+        for agent, region in (("A1", "red region"), ("A2", "yellow region"), ("A3", "green region")):
+            assert not plane.is_at(observations[agent][:2], region)
+    assert team.states == {agent: BUTTONS.machines[agent].initial for agent in BUTTONS.agents}
+
+
+def test_alone_a_gate_opens_when_a_simulated_teammate_opens_it():
+    plane = hk.buttons_plane(noise=0.0)
+    env = hk.individual_in_plane(BUTTONS, plane, "A2", sync_probability=0.05)
+    seen, _ = env.reset(seed=1)
+    inside, opened = [], []
+    for _ in range(100):
+        opened.append(env.state != env.machine.initial)
+        seen, *_ = env.step(towards(plane, "green button", seen))
+        inside.append(plane.is_at(seen[:2], "yellow region"))
+    assert not any(here and not gate for here, gate in zip(inside, opened, strict=True))
+    assert inside[-1] and opened.index(True) > 10  # after it has waited at the edge for a while
+
+
+@given(st.integers(0, 2**32), st.sampled_from(list(BUTTONS.agents)))
+@settings(max_examples=15, deadline=None)
+def test_a_counterfactual_is_told_just_where_gates_would_have_done_the_same(seed, agent):
+    plane = hk.buttons_plane()
+    env = hk.individual_in_plane(BUTTONS, plane, agent, anywhere=True)
+    closed = dict(zip(env.machine.states, closed_regions(BUTTONS, agent), strict=True))
+    random, names = np.random.default_rng(seed), list(env.machine.states)
+    seen, _ = env.reset(seed=seed)
+    done = False
+    while not done and env.time < 100:
+        before, state = seen[:2], env.state
+        seen, _, done, _, info = env.step(random.uniform(-1, 1, 2).astype(np.float32))
+        aimed = info["aimed"]
+        ends = {own: before if any(plane.is_at(aimed, one) for one in closed[own]) else aimed for own in names}
+        going = [own for own in names if own not in env.machine.final and own != state]
+        alike = [own for own in going if np.array_equal(ends[own], seen[:2])]
+        assert [names[number] for number in info["counterfactuals"].state] == alike
 
 
 @pytest.mark.parametrize(

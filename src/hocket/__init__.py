@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from hocket.adapters.networks import join_weights, set_weights, split_weights, weights_of
     from hocket.adapters.noticing import LoneStep, RawStep
     from hocket.adapters.plane import Disc, Plane
-    from hocket.adapters.plane_tasks import individual_in_plane, plane_of, scene_in_plane, team_in_plane, watch_in_plane
+    from hocket.adapters.plane_tasks import (
+        buttons_plane,
+        individual_in_plane,
+        plane_of,
+        scene_in_plane,
+        team_in_plane,
+        watch_in_plane,
+    )
     from hocket.adapters.playing import play_episode
     from hocket.adapters.practice import IndividualView
     from hocket.adapters.replay_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
@@ -103,6 +110,7 @@ __all__ = [
     "TaskError",
     "TeamEpisode",
     "WrappedTeam",
+    "buttons_plane",
     "cheapest",
     "check_task",
     "compile_task",
@@ -153,6 +161,7 @@ _HOME = {
         "adapters.networks": ("join_weights", "set_weights", "split_weights", "weights_of"),
         "adapters.plane": ("Disc", "Plane"),
         "adapters.plane_tasks": (
+            "buttons_plane",
             "individual_in_plane",
             "plane_of",
             "scene_in_plane",

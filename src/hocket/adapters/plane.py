@@ -7,7 +7,7 @@ There is no reward in either: what is to be done there is a machine's business, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,16 +124,24 @@ class Plane:
         angle = 2 * np.pi * number / self.directions
         return self.speed * np.array([np.cos(angle), np.sin(angle)])
 
-    def move(self, point: Point, action: Any, random: np.random.Generator) -> Point:  # noqa: ANN401
-        """Find where a step leads; nobody leaves the square."""
+    def aim(self, point: Point, action: Any, random: np.random.Generator) -> Point:  # noqa: ANN401
+        """Find where a step would lead if nothing were closed; nobody leaves the square."""
         way = self.velocity(action) + self.noise * random.standard_normal(2)
         return np.clip(point + 2 * way / self.side, -1, 1).astype(np.float32)
 
-    def is_at(self, point: Point, place: str) -> bool:
-        """Say whether a point, as an agent sees it, lies in a place."""
+    def is_in_any(self, point: Point, places: Iterable[str]) -> bool:
+        """Say whether a point lies in one of some places."""
+        return any(self.is_at(point, place) for place in places)
+
+    def disc(self, place: str) -> Disc:
+        """Look a place up."""
         if place not in self.places:
             raise TaskError(f"place {place!r} does not exist ({known_names(place, self.places)})", key="places")
-        disc = self.places[place]
+        return self.places[place]
+
+    def is_at(self, point: Point, place: str) -> bool:
+        """Say whether a point, as an agent sees it, lies in a place."""
+        disc = self.disc(place)
         return bool(np.hypot(*(point - self.seen(disc.x, disc.y))) <= 2 * disc.radius / self.side)
 
     def meets(self, point: Point, condition: Condition) -> bool:
@@ -166,7 +174,11 @@ class Plane:
 
 
 class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZoo has no types
-    """All agents of a plane at once; they do not get into each other's way."""
+    """All agents of a plane at once; they do not get into each other's way.
+
+    `closed(agent)` says which places are closed to an agent now: a step that would end in one leads nowhere. It is for
+    whoever puts the team to a task to set.
+    """
 
     metadata = METADATA
 
@@ -175,6 +187,7 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
         self.plane, self.render_mode = plane, render_mode
         self.possible_agents = list(plane.starts)
         self.agents: list[str] = []
+        self.closed: Callable[[str], Iterable[str]] = lambda agent: ()
         self.path: list[dict[str, Point]] = []  # where everyone was in this episode, from the start on
         self.time = 0
         self._random = np.random.default_rng()
@@ -206,8 +219,9 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
         for agent in everyone:
             if agent not in actions:
                 raise TaskError("all agents act in every step, and this one has no action", key=f"actions.{agent}")
-        before = self.path[-1]
-        self.path.append({a: self.plane.move(before[a], actions[a], self._random) for a in everyone})
+        aims = {agent: self.plane.aim(self.path[-1][agent], actions[agent], self._random) for agent in everyone}
+        stopped = {agent for agent, aim in aims.items() if self.plane.is_in_any(aim, self.closed(agent))}
+        self.path.append({agent: (self.path[-1] if agent in stopped else aims)[agent] for agent in everyone})
         over = self.time >= self.plane.most_steps
         self.agents = [] if over else everyone
         return (
@@ -226,13 +240,17 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
 
 
 class PlaneAlone(gymnasium.Env[Any, Any]):
-    """An agent of a plane without the others: for it everything is as in the team."""
+    """An agent of a plane without the others: for it everything is as in the team.
+
+    `closed()` says which places are closed to it now, and an info where its step was `aimed` at.
+    """
 
     metadata = METADATA
 
     def __init__(self, plane: Plane, agent: str, anywhere: bool = False, render_mode: str | None = None) -> None:
         _check_render_mode(render_mode)
         self.plane, self.agent, self.anywhere, self.render_mode = plane, agent, anywhere, render_mode
+        self.closed: Callable[[], Iterable[str]] = lambda: ()
         self.point, self.time = plane.start(agent), 0
         self.observation_space, self.action_space = plane.observation_space, deepcopy(plane.action_space)
 
@@ -244,8 +262,10 @@ class PlaneAlone(gymnasium.Env[Any, Any]):
         return self.point.copy(), {}
 
     def step(self, action: Any) -> tuple[Point, float, bool, bool, dict[str, Any]]:  # noqa: ANN401
-        self.point, self.time = self.plane.move(self.point, action, self.np_random), self.time + 1
-        return self.point.copy(), 0.0, False, self.time >= self.plane.most_steps, {}
+        aim, self.time = self.plane.aim(self.point, action, self.np_random), self.time + 1
+        if not self.plane.is_in_any(aim, self.closed()):
+            self.point = aim
+        return self.point.copy(), 0.0, False, self.time >= self.plane.most_steps, {"aimed": aim}
 
     def render(self) -> Any:  # noqa: ANN401 - as gymnasium has it
         return self.plane.picture({self.agent: self.point}) if self.render_mode == "rgb_array" else None

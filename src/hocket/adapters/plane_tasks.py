@@ -14,8 +14,10 @@ from hocket.adapters.playing import Actor, Model, play_episode
 from hocket.adapters.practice import IndividualView
 from hocket.adapters.wrapping import WrappedTeam, wrap
 from hocket.episode import SYNC_PROBABILITY
-from hocket.errors import TaskError
-from hocket.palette import choose_colors, choose_letters
+from hocket.errors import TaskError, known_names
+from hocket.gates import closed_regions
+from hocket.landmarks import find_places
+from hocket.palette import FLOOR, choose_colors, choose_letters
 from hocket.records import Replay
 from hocket.scene import Area, Scene, scene_of
 from hocket.task import Condition, Task
@@ -43,6 +45,28 @@ def plane_of(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:  # n
     return Plane(starts, places, side=float(grid.rows), **settings)
 
 
+def buttons_plane(**settings: Any) -> Plane:  # noqa: ANN401 - those of `Plane`
+    """Lay the task `buttons` out in the plane: a region that is closed until an event surrounds what is to be reached.
+
+    >>> buttons_plane().places["red button"], buttons_plane().places["green region"]
+    (Disc(x=8.0, y=4.5, radius=0.8), Disc(x=8.0, y=4.5, radius=1.8))
+    """
+    middle, right, corner = (4.5, 5.5), (8.0, 4.5), (8.0, 8.0)
+    return Plane(
+        starts={"A1": (1.0, 1.0), "A2": (4.5, 1.0), "A3": (9.0, 1.0)},
+        places={
+            "yellow button": Disc(2.0, 4.0, 0.8),
+            "yellow region": Disc(*middle, 1.8),
+            "green button": Disc(*middle, 0.8),
+            "green region": Disc(*right, 1.8),
+            "red button": Disc(*right, 0.8),
+            "red region": Disc(*corner, 1.8),
+            "goal": Disc(*corner, 0.8),
+        },
+        **settings,
+    )
+
+
 def _centre(task: Task, cell: int) -> tuple[float, float]:
     row, column = task.grid.row_column(cell)
     return column + 0.5, row + 0.5
@@ -60,13 +84,15 @@ def team_in_plane(
     >>> observations["A1"].tolist()  # where it is, and the state of its machine
     [-0.8999999761581421, -0.8999999761581421, 1.0, 0.0, 0.0, 0.0]
     """
-    own = {agent: _conditions(task, agent) for agent in task.agents}
+    own = {agent: _conditions(task, plane, agent) for agent in task.agents}
+    gates = {agent: _closed(task, plane, agent) for agent in task.agents}
+    world = plane.team(render_mode)
 
     def label(step: RawStep) -> dict[str, list[str]]:
         return {agent: _noticed(plane, own[agent], point) for agent, point in step.observations.items()}
 
-    return wrap(
-        plane.team(render_mode),
+    team = wrap(
+        world,
         machine=task.machine,
         knows=task.knows,
         control=task.control,
@@ -74,6 +100,8 @@ def team_in_plane(
         waits=[event for event, controllers in task.control.items() if len(controllers) > 1],
         observation=observation,
     )
+    world.closed = lambda agent: gates[agent][team.states[agent]]
+    return team
 
 
 def individual_in_plane(
@@ -90,24 +118,41 @@ def individual_in_plane(
 
     With `anywhere`, episodes start at points drawn evenly from all of the plane.
     """
-    own = _conditions(task, agent) if agent in task.agents else {}  # of others `individual` says what is wrong
+    if agent not in task.agents:
+        raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})", key="agents")
+    own, closed = _conditions(task, plane, agent), _closed(task, plane, agent)
+    world = plane.alone(agent, anywhere=anywhere, render_mode=render_mode)
 
     def label(step: LoneStep) -> list[str]:
         return _noticed(plane, own, step.observation)
 
+    def valid(step: LoneStep, state: str) -> bool:
+        """Say whether gates would have done the same in another state: let the step happen, or not."""
+        stopped, otherwise = (plane.is_in_any(step.info["aimed"], closed[own]) for own in (step.state, state))
+        return stopped == otherwise
+
     view = team_in_plane(task, plane, observation=observation).individual(
-        agent,
-        plane.alone(agent, anywhere=anywhere, render_mode=render_mode),
-        label,
-        sync_probability=sync_probability,
+        agent, world, label, sync_probability=sync_probability, valid=valid
     )
     view.chances.update(task.agents[agent].sync)
+    world.closed = lambda: closed[view.state]
     return view
 
 
-def _conditions(task: Task, agent: str) -> dict[str, Condition]:
+def _closed(task: Task, plane: Plane, agent: str) -> dict[str, list[str]]:
+    """List the places that gates close to an agent in each state of its machine."""
+    for place in task.agents[agent].gates:
+        plane.disc(place)
+    return dict(zip(task.machines[agent].states, closed_regions(task, agent), strict=True))
+
+
+def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
     """List the events that an agent has a part in, and where it must be for them."""
-    return {event: conditions[agent] for event, conditions in task.events.items() if agent in conditions}
+    own = {event: conditions[agent] for event, conditions in task.events.items() if agent in conditions}
+    for condition in own.values():
+        if condition.place is not None:
+            plane.disc(condition.place)
+    return own
 
 
 def _noticed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
@@ -120,13 +165,29 @@ def _noticed(plane: Plane, conditions: Mapping[str, Condition], point: Point) ->
 def scene_in_plane(task: Task, plane: Plane) -> Scene:
     """Say what there is to see of a task in a plane: discs, agents and their machines."""
     letters, colors = choose_letters(task.grid), choose_colors(task.grid)
+    notes = {name: "; ".join(place.closed) for place in find_places(task) for name in place.names}
     areas = tuple(
-        Area(disc.x - disc.radius, disc.y - disc.radius, 2 * disc.radius, 2 * disc.radius, colors[name], name,
-             letters[name], is_disc=True)
-        for name, disc in plane.places.items()
-    )  # fmt: skip
+        Area(
+            disc.x - disc.radius,
+            disc.y - disc.radius,
+            2 * disc.radius,
+            2 * disc.radius,
+            colors.get(name, FLOOR),
+            name,
+            letters.get(name, ""),
+            notes.get(name, ""),
+            is_disc=True,
+        )
+        for name, disc in sorted(plane.places.items(), key=lambda place: -place[1].radius)
+    )
     return replace(
-        scene_of(task), task=f"{task.name}-plane", width=plane.side, height=plane.side, areas=areas, has_cells=False
+        scene_of(task),
+        task=f"{task.name}-plane",
+        width=plane.side,
+        height=plane.side,
+        areas=areas,
+        walls=(),
+        has_cells=False,
     )
 
 
