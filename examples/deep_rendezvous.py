@@ -1,11 +1,12 @@
-"""A rendezvous in the plane, learnt with Stable-Baselines3: every agent alone, and the team put together for tests.
+"""Tasks in the plane, learnt with Stable-Baselines3: every agent alone, and the team put together for tests.
 
-Agents move freely in a square, meet at a disc, and then each goes to a disc of its own. Each of them trains a DQN in
-its individual environment, where teammates are only simulated, once with counterfactual experience and once without.
-Agents know nothing of each other, so they train side by side in processes of their own; an agent's environment is the
-same in a team of two and in one of three, so it trains once for both.
+In a rendezvous agents move freely in a square, meet at a disc, and then each goes to a disc of its own. Each of them
+trains a DQN in its individual environment, where teammates are only simulated, once with counterfactual experience and
+once without. Agents know nothing of each other, so they train side by side in processes of their own; an agent's
+environment is the same in a team of two and in one of three, so it trains once for both.
 
     python examples/deep_rendezvous.py --out runs/deep
+    python examples/deep_rendezvous.py --tasks buttons
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ TEST_SEED = 1_000_000  # of test episodes, which nobody has trained on
 
 @dataclass(frozen=True)
 class Options:
-    """Train a rendezvous in the plane with DQN, with and without counterfactual experience, and test the teams."""
+    """Train tasks in the plane with DQN, with and without counterfactual experience, and test the teams."""
 
-    teams: tuple[int, ...] = (2, 3)
-    """Numbers of agents."""
+    tasks: tuple[str, ...] = ("rendezvous-2", "rendezvous-3")
+    """Names of tasks: rendezvous-N, buttons, or any on a square map without walls and gates."""
     steps: int = 10_000
     """Training steps of each agent."""
-    seeds: int = 1
+    seeds: int = 3
     """Runs, with seeds 0, 1, ..."""
     test_every: int = 100
     """Training steps from test to test; a test is one episode of the team."""
@@ -83,30 +84,28 @@ class Options:
     width: int = 64
     """Of the network's two layers."""
 
-    def task(self) -> hk.Task:
-        """The largest team's task."""
-        return hk.rendezvous(max(self.teams))
+    def world(self, name: str) -> tuple[hk.Task, hk.Plane]:
+        """Load a task, and lay it out in the plane."""
+        task, rules = hk.load_task(name), {"speed": self.speed, "noise": self.noise, "directions": self.directions}
+        rules["most_steps"] = self.episode_steps
+        return task, hk.buttons_plane(**rules) if name == "buttons" else hk.plane_of(task, self.radius, **rules)
 
-    def plane(self, task: hk.Task) -> hk.Plane:
-        """The plane of a task."""
-        return hk.plane_of(
-            task,
-            radius=self.radius,
-            speed=self.speed,
-            noise=self.noise,
-            directions=self.directions,
-            most_steps=self.episode_steps,
-        )
+    def school(self, name: str) -> str:
+        """Say where agents practise for a task: for a rendezvous in the largest, as it is the same to each of them."""
+        family = [own for own in self.tasks if own.startswith("rendezvous-")]
+        return max(family, key=lambda own: int(own.rpartition("-")[2])) if name in family else name
 
     def settings(self) -> dict[str, float | int | bool]:
-        """What a record keeps."""
-        return {name: value for name, value in asdict(self).items() if isinstance(value, int | float)}
+        """List what the results of a run depend on, beside its task, steps and seed."""
+        others = ("steps", "seeds", "processes")
+        return {n: value for n, value in asdict(self).items() if isinstance(value, int | float) and n not in others}
 
 
 class Job(NamedTuple):
     """What one process does."""
 
     options: Options
+    task: str
     agent: str
     counterfactuals: bool
     seed: int
@@ -134,13 +133,13 @@ class Snapshots(BaseCallback):
 
 def learner(job: Job) -> DQN:
     """Make an agent's environment, and a model that has learnt nothing yet."""
-    options, task = job.options, job.options.task()
-    env = hk.individual_in_plane(task, options.plane(task), job.agent, anywhere=options.anywhere)
+    options = job.options
+    env = hk.individual_in_plane(*options.world(job.task), job.agent, anywhere=options.anywhere)
     return DQN(
         "MlpPolicy",
         env,
         replay_buffer_class=hk.CounterfactualReplayBuffer if job.counterfactuals else None,
-        buffer_size=4 * options.steps,  # enough for all: there are three states to begin a step in, and one in reserve
+        buffer_size=len(env.machine.states) * options.steps,  # enough for all that happens
         learning_starts=options.random_steps,
         learning_rate=options.learning_rate,
         gamma=options.discount,
@@ -173,22 +172,21 @@ def practise_all(jobs: Sequence[Job], processes: int) -> Iterator[Practice]:
         yield from pool.map(practise, jobs)
 
 
-def test_team(options: Options, practices: Mapping[str, Practice], counterfactuals: bool, seed: int) -> Record:
+def examine(options: Options, name: str, practices: Mapping[Job, Practice]) -> Record:
     """Put a team together as it was after each so many steps, and let it play."""
-    task = hk.rendezvous(len(practices))
-    plane = options.plane(task)
-    team = hk.team_in_plane(task, plane)
-    models = {agent: learner(Job(options, agent, counterfactuals, seed)) for agent in practices}
+    task, plane = options.world(name)
+    team, scene = hk.team_in_plane(task, plane), hk.scene_in_plane(task, plane)
+    models = {job.agent: learner(job) for job in practices}
     rows = []
-    for number in range(len(practices["A1"].weights)):
-        for agent, own in practices.items():
-            hk.set_weights(models[agent], own.weights[number])
+    for number in range(options.steps // options.test_every):
+        for job, own in practices.items():
+            hk.set_weights(models[job.agent], own.weights[number])
         played = play_episode(team, models, TEST_SEED + number, greedy=True)
         needed = played.steps if played.success else options.episode_steps
         rows.append(((number + 1) * options.test_every, needed, played.success))
     steps, taken, success = (np.array(column) for column in zip(*rows, strict=True))
-    scene = hk.scene_in_plane(task, plane)
-    return Record(
+    _, _, _, counterfactuals, seed = next(iter(practices))
+    record = Record(
         scene.task,
         scene.digest,
         LEARNERS[counterfactuals],
@@ -199,6 +197,9 @@ def test_team(options: Options, practices: Mapping[str, Practice], counterfactua
         sum(own.seconds for own in practices.values()),
         look_at(team, models, options.episodes),
     )
+    if options.out is not None:
+        keep(open_store(options.out), record, scene, practices)
+    return record
 
 
 def look_at(team: hk.WrappedTeam, models: Mapping[str, DQN], episodes: int) -> Review:
@@ -211,15 +212,11 @@ def look_at(team: hk.WrappedTeam, models: Mapping[str, DQN], episodes: int) -> R
     return Review(episodes, successes, tuple(own.sum(axis=0).tolist()), nothing, {"greedy": watched})
 
 
-def keep(options: Options, record: Record, practices: Mapping[str, Practice]) -> None:
+def keep(folder: Path, record: Record, scene: hk.Scene, practices: Mapping[Job, Practice]) -> None:
     """Write a team's tests, what its agents have learnt, and what there is to see into a folder."""
-    if options.out is None:
-        return
-    task = hk.rendezvous(len(practices))
-    folder = open_store(options.out)
-    arrays = hk.join_weights({agent: own.weights[-1] for agent, own in practices.items()})
+    arrays = hk.join_weights({job.agent: own.weights[-1] for job, own in practices.items()})
     policy = hk.Policy(record.task, record.digest, record.learner, record.seed, record.settings, arrays)
-    keep_scene(folder, hk.scene_in_plane(task, options.plane(task)))
+    keep_scene(folder, scene)
     keep_record(folder, record, policy.packed())
 
 
@@ -237,21 +234,22 @@ def line(record: Record) -> str:
 
 def run(options: Options) -> list[Record]:
     """Train all agents, with and without counterfactual experience, and test all teams."""
-    agents = list(options.task().agents)
-    kinds = list(product(range(options.seeds), (True, False)))
-    jobs = [Job(options, agent, counterfactuals, seed) for seed, counterfactuals in kinds for agent in agents]
+    teams = {
+        (name, seed, counterfactuals): [
+            Job(options, options.school(name), agent, counterfactuals, seed) for agent in options.world(name)[0].agents
+        ]
+        for name, seed, counterfactuals in product(options.tasks, range(options.seeds), (True, False))
+    }
+    jobs = list(dict.fromkeys(job for own in teams.values() for job in own))
     practices = {}
     for job, practice in zip(jobs, practise_all(jobs, options.processes), strict=True):
         practices[job] = practice
         if sys.stderr.isatty():
             print(f"{len(practices)} of {len(jobs)}: {job.agent}, {practice.seconds:.0f} s", file=sys.stderr)
-    records = []
-    for size, (seed, counterfactuals) in product(options.teams, kinds):
-        own = {agent: practices[Job(options, agent, counterfactuals, seed)] for agent in agents[:size]}
-        records.append(test_team(options, own, counterfactuals, seed))
-        keep(options, records[-1], own)
+    records = [examine(options, name, {job: practices[job] for job in own}) for (name, *_), own in teams.items()]
     if options.out is not None:
-        sum_up(options.out, records)
+        earlier = hk.load_results(options.out).records
+        sum_up(options.out, list({record.key: record for record in (*records, *earlier)}.values()))
     return records
 
 

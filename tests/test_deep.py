@@ -129,7 +129,7 @@ def test_weights_that_do_not_fit_a_model_are_refused_and_leave_it_as_it_was():
 # The script.
 
 TINY = deep_rendezvous.Options(
-    steps=60, test_every=20, episodes=3, processes=1, random_steps=20, episode_steps=25, width=8
+    steps=60, seeds=1, test_every=20, episodes=3, processes=1, random_steps=20, episode_steps=25, width=8
 )
 
 
@@ -183,18 +183,18 @@ def test_the_script_keeps_curves_and_episodes_that_a_report_can_show(finished):
 def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
     options, records = finished
     policy = hk.load_results(options.out).policy(records[0])
-    task = hk.rendezvous(2)
+    task, plane = options.world("rendezvous-2")
     models = {}
     for agent in task.agents:
-        models[agent] = deep_rendezvous.learner(deep_rendezvous.Job(options, agent, True, 7))
+        models[agent] = deep_rendezvous.learner(deep_rendezvous.Job(options, "rendezvous-2", agent, True, 7))
         hk.set_weights(models[agent], hk.split_weights(policy.arrays, agent))
-    team = hk.team_in_plane(task, options.plane(task))
+    team = hk.team_in_plane(task, plane)
     played = hk.watch_in_plane(team, models, 2 * deep_rendezvous.TEST_SEED)
     np.testing.assert_allclose(played.places, records[0].review.replays["greedy"].places)
 
 
 def test_the_same_seed_learns_the_same_and_counterfactuals_make_a_difference():
-    jobs = [deep_rendezvous.Job(TINY, "A1", own, 0) for own in (True, True, False)]
+    jobs = [deep_rendezvous.Job(TINY, "buttons", "A2", own, 0) for own in (True, True, False)]
     one, two, plain = (deep_rendezvous.practise(job).weights[-1] for job in jobs)
     assert all(np.array_equal(one[name], two[name]) for name in one)
     assert not all(np.array_equal(one[name], plain[name]) for name in one)
