@@ -271,6 +271,17 @@ def test_an_episode_to_watch_has_everyones_path_and_what_happened():
         assert plane.is_at(plane.seen(*watched.places[happened[f"g{agent[1:]}"], place]), f"goal {agent[1:]}")
 
 
+def test_functions_can_be_evaluated_as_a_team_in_the_plane():
+    task = hk.rendezvous(3)
+    plane = hk.plane_of(task)
+    policies = {agent: partial(walk, plane, agent) for agent in task.agents}
+    (found,) = hk.evaluate(hk.team_in_plane(task, plane), policies, episodes=5)
+    assert found.success.value == 1.0 and found.holds and 20 <= found.mean_steps <= 60
+    idle = policies | {"A3": lambda seen: np.zeros(2)}
+    (found,) = hk.evaluate(hk.team_in_plane(task, plane), idle, episodes=2)
+    assert found.success.value == found.upper == 0.0 and found.quartiles[1] == plane.most_steps
+
+
 def test_only_a_team_in_a_plane_can_be_watched_there():
     machine = hk.RewardMachine(initial="0", transitions={("0", "r"): "1"}, final={"1"})
     team = hk.wrap(STILL.team(), machine=machine, knows={"A1": {"r"}}, label=lambda step: None)
