@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,8 +23,9 @@ from pettingzoo import ParallelEnv
 
 from hocket.errors import SettingsError, TaskError, known_names
 from hocket.names import check_name
-from hocket.palette import AGENT_COLORS, FLOOR, PLACE_COLORS
+from hocket.palette import AGENT_COLORS, FLOOR, choose_colors
 from hocket.task import Condition
+from hocket.world import Grid
 
 Point = NDArray[np.float32]  # [2] of x, to the right, and y, down; the middle is (0, 0), and both lie in -1 to 1
 Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, truncated, info: for one or for each
@@ -152,16 +154,18 @@ class Plane:
         """Draw the places and the agents, [height, width, colour]."""
         grid = (np.indices((PIXELS, PIXELS))[::-1] + 0.5) * 2 / PIXELS - 1  # [x or y, height, width]
         image = np.full((PIXELS, PIXELS, 3), _rgb(FLOOR), np.uint8)
-        colors = (*PLACE_COLORS.values(),)
-        for index, disc in enumerate(self.places.values()):
-            image[_within(grid, self.seen(disc.x, disc.y), 2 * disc.radius / self.side)] = _rgb(
-                colors[index % len(colors)]
-            )
-        for index, agent in enumerate(self.starts):
+        for name, disc in sorted(self.places.items(), key=lambda place: -place[1].radius):
+            image[_within(grid, self.seen(disc.x, disc.y), 2 * disc.radius / self.side)] = _rgb(self._colors[name])
+        for agent, color in zip(self.starts, cycle(AGENT_COLORS)):
             if agent in points:
-                color = AGENT_COLORS[index % len(AGENT_COLORS)]
                 image[_within(grid, points[agent], 2 * AGENT_PIXELS / PIXELS)] = _rgb(color)
         return image
+
+    @cached_property
+    def _colors(self) -> dict[str, str]:
+        """Colours of the places, those that their names tell where they do: as if each were a cell."""
+        cells = {name: frozenset({cell}) for cell, name in enumerate(self.places)}
+        return choose_colors(Grid(1, max(len(cells), 1), places=cells))
 
     def seen(self, x: float, y: float) -> Point:
         """Say how an agent sees that it is at x, y."""
