@@ -1,5 +1,6 @@
 """The plane: its rules by hand-solved moves, its environments by their libraries' own checks."""
 
+import pickle
 import warnings
 from functools import partial
 
@@ -177,6 +178,16 @@ def test_directions_that_do_not_exist_and_actions_that_are_missing_are_refused()
     team.reset(seed=0)
     with pytest.raises(hk.TaskError, match=r"actions.A2: all agents act in every step"):
         team.step({"A1": (0, 0)})
+
+
+def test_a_plane_travels_between_processes():
+    for plane in PLANES.values():
+        assert pickle.loads(pickle.dumps(plane)) == plane
+
+
+def test_unknown_settings_are_refused_and_the_nearest_is_named():
+    with pytest.raises(SettingsError, match=r"setting 'sped' does not exist \(did you mean 'speed'\?\)"):
+        hk.plane_of(hk.rendezvous(2), sped=1)
 
 
 def test_unknown_agents_places_and_render_modes_are_refused():

@@ -77,6 +77,10 @@ class Plane:
         object.__setattr__(self, "starts", MappingProxyType(dict(self.starts)))
         object.__setattr__(self, "places", MappingProxyType({n: Disc(*own) for n, own in self.places.items()}))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        rules = (self.side, self.speed, self.noise, self.directions, self.most_steps)
+        return Plane, (dict(self.starts), dict(self.places), *rules)
+
     def _check_inside(self, name: str, x: float, y: float, key: str) -> None:
         if not (0 <= x <= self.side and 0 <= y <= self.side):
             rule = f"must lie between 0 and {self.side:g} in both directions"

@@ -14,7 +14,7 @@ from hocket.adapters.playing import Actor, Model, play_episode
 from hocket.adapters.practice import IndividualView
 from hocket.adapters.wrapping import WrappedTeam, wrap
 from hocket.episode import SYNC_PROBABILITY
-from hocket.errors import TaskError, known_names
+from hocket.errors import SettingsError, TaskError, known_names
 from hocket.gates import closed_regions
 from hocket.landmarks import find_places
 from hocket.palette import FLOOR, choose_colors, choose_letters
@@ -25,7 +25,7 @@ from hocket.task import Condition, Task
 RADIUS = 0.8  # of a place, in cells
 
 
-def plane_of(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:  # noqa: ANN401 - those of `Plane`
+def plane_of(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:  # noqa: ANN401 - speed, noise, directions, most_steps
     """Lay a task's map out in the plane, with a disc of some radius in place of each cell that is a place.
 
     A cell is a square of length 1. The map must be square and without walls and gates, and a place a single cell.
@@ -42,10 +42,10 @@ def plane_of(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:  # n
         (cell,) = cells
         places[name] = Disc(*_centre(task, cell), radius)
     starts = {name: _centre(task, agent.start) for name, agent in task.agents.items()}
-    return Plane(starts, places, side=float(grid.rows), **settings)
+    return Plane(starts, places, **(_known(settings) | {"side": float(grid.rows)}))
 
 
-def buttons_plane(**settings: Any) -> Plane:  # noqa: ANN401 - those of `Plane`
+def buttons_plane(**settings: Any) -> Plane:  # noqa: ANN401 - speed, noise, directions, most_steps
     """Lay the task `buttons` out in the plane: a region that is closed until an event surrounds what is to be reached.
 
     >>> buttons_plane().places["red button"], buttons_plane().places["green region"]
@@ -63,8 +63,17 @@ def buttons_plane(**settings: Any) -> Plane:  # noqa: ANN401 - those of `Plane`
             "red region": Disc(*corner, 1.8),
             "goal": Disc(*corner, 0.8),
         },
-        **settings,
+        **_known(settings),
     )
+
+
+def _known(settings: dict[str, Any]) -> dict[str, Any]:
+    """Require settings of a plane that have to do with moving."""
+    known = ("speed", "noise", "directions", "most_steps")
+    for name in settings:
+        if name not in known:
+            raise SettingsError(f"setting {name!r} does not exist ({known_names(name, known)})")
+    return settings
 
 
 def _centre(task: Task, cell: int) -> tuple[float, float]:
