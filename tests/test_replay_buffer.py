@@ -87,6 +87,13 @@ class Line(gym.Env):
         return seen, reward(*real), self.state == STATES, self.time >= self.length, info
 
 
+class Silent(Line):
+    """The same without counterfactuals."""
+
+    def step(self, action):
+        return (*super().step(action)[:4], {})
+
+
 def reward(state, target):
     return float(target == STATES) + target / 8  # exact in single precision
 
@@ -185,10 +192,6 @@ def test_a_full_buffer_holds_the_latest_transitions():
 
 @pytest.mark.parametrize("as_dict", [False, True], ids=["arrays", "dictionaries"])
 def test_without_counterfactuals_a_buffer_equals_a_plain_one(as_dict):
-    class Silent(Line):
-        def step(self, action):
-            return (*super().step(action)[:4], {})
-
     ours, plain = (walked([Silent(DISCRETE, as_dict)], own, buffer_size=40) for own in BUFFERS[as_dict])
     assert (ours.pos, ours.full, ours.size()) == (plain.pos, plain.full, plain.size())
     for name in ("actions", "rewards", "dones", "timeouts"):
@@ -197,10 +200,6 @@ def test_without_counterfactuals_a_buffer_equals_a_plain_one(as_dict):
 
 
 def test_without_counterfactuals_a_learner_learns_the_same_as_with_a_plain_buffer():
-    class Silent(Line):
-        def step(self, action):
-            return (*super().step(action)[:4], {})
-
     weights = []
     for own in BUFFERS[False]:
         model = learner(SAC, Silent(PLANE), learning_starts=20, buffer_size=500, replay_buffer_class=own)
