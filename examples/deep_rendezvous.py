@@ -257,7 +257,11 @@ def main() -> None:
     """Run what the command line asks for, and print how it went."""
     options, start = tyro.cli(Options, description=__doc__), time.perf_counter()
     torch.set_num_threads(1)  # networks as small as these have nothing to share out
-    records = run(options)
+    try:
+        records = run(options)
+    except hk.HocketError as error:
+        print(f"deep_rendezvous: {error}", file=sys.stderr)
+        sys.exit(2)
     print(f"{'task':20}  {'learner':20}  seed  success  steps  >0.9 since    minutes")
     print(*map(line, records), sep="\n")
     print(f"success: share of {options.episodes} episodes at the end; steps: median of the last ten tests;")
