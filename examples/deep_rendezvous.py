@@ -30,8 +30,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 import hocket as hk
 from hocket.adapters.networks import Weights
 from hocket.adapters.playing import play_episode
-from hocket.records import Record, Review, Tests
-from hocket.store import keep_record, keep_scene, open_store, sum_up
+from hocket.store import open_store, policy_path
 
 LEARNERS = {True: "dqn+counterfactuals", False: "dqn"}  # by whether it has counterfactual experience
 TEST_SEED = 1_000_000  # of test episodes, which nobody has trained on
@@ -172,7 +171,7 @@ def practise_all(jobs: Sequence[Job], processes: int) -> Iterator[Practice]:
         yield from pool.map(practise, jobs)
 
 
-def examine(options: Options, name: str, practices: Mapping[Job, Practice]) -> Record:
+def examine(options: Options, name: str, practices: Mapping[Job, Practice]) -> hk.Record:
     """Put a team together as it was after each so many steps, and let it play."""
     task, plane = options.world(name)
     team, scene = hk.team_in_plane(task, plane), hk.scene_in_plane(task, plane)
@@ -186,41 +185,41 @@ def examine(options: Options, name: str, practices: Mapping[Job, Practice]) -> R
         rows.append(((number + 1) * options.test_every, needed, played.success))
     steps, taken, success = (np.array(column) for column in zip(*rows, strict=True))
     _, _, _, counterfactuals, seed = next(iter(practices))
-    record = Record(
+    record = hk.Record(
         scene.task,
         scene.digest,
         LEARNERS[counterfactuals],
         seed,
         options.steps,
         options.settings() | {"counterfactuals": counterfactuals},
-        {"greedy": Tests(steps, taken, success)},
+        {"greedy": hk.Trials(steps, taken, success)},
         sum(own.seconds for own in practices.values()),
         look_at(team, models, options.episodes),
     )
     if options.out is not None:
-        keep(open_store(options.out), record, scene, practices)
+        keep(options.out, record, scene, practices)
     return record
 
 
-def look_at(team: hk.WrappedTeam, models: Mapping[str, DQN], episodes: int) -> Review:
+def look_at(team: hk.WrappedTeam, models: Mapping[str, DQN], episodes: int) -> hk.Review:
     """Count how often the team and each of its agents succeed in the end, and keep an episode to watch."""
     played = [play_episode(team, models, 2 * TEST_SEED + number, greedy=True) for number in range(episodes)]
     own = np.array([episode.finish for episode in played]) >= 0
     watched = hk.watch_in_plane(team, models, 2 * TEST_SEED)
     nothing = np.zeros((len(models), 0), np.int64)  # there are no cells whose visits could be counted
     successes = sum(episode.success for episode in played)
-    return Review(episodes, successes, tuple(own.sum(axis=0).tolist()), nothing, {"greedy": watched})
+    return hk.Review(episodes, successes, tuple(own.sum(axis=0).tolist()), nothing, {"greedy": watched})
 
 
-def keep(folder: Path, record: Record, scene: hk.Scene, practices: Mapping[Job, Practice]) -> None:
+def keep(folder: Path, record: hk.Record, scene: hk.Scene, practices: Mapping[Job, Practice]) -> None:
     """Write a team's tests, what its agents have learnt, and what there is to see into a folder."""
     arrays = hk.join_weights({job.agent: own.weights[-1] for job, own in practices.items()})
     policy = hk.Policy(record.task, record.digest, record.learner, record.seed, record.settings, arrays)
-    keep_scene(folder, scene)
-    keep_record(folder, record, policy.packed())
+    policy.save(policy_path(open_store(folder), record))
+    hk.save_records(folder, [record], [scene])
 
 
-def line(record: Record) -> str:
+def line(record: hk.Record) -> str:
     """Say in a line how good a team is."""
     review, tests = record.review, record.tests["greedy"]
     assert review is not None
@@ -232,7 +231,7 @@ def line(record: Record) -> str:
     return f"{record.task:20}  {name:20}  {seed:4}  {share:7.2f}  {taken:5.0f}  {since:>12}  {minutes:7.1f}"
 
 
-def run(options: Options) -> list[Record]:
+def run(options: Options) -> list[hk.Record]:
     """Train all agents, with and without counterfactual experience, and test all teams."""
     teams = {
         (name, seed, counterfactuals): [
@@ -246,11 +245,7 @@ def run(options: Options) -> list[Record]:
         practices[job] = practice
         if sys.stderr.isatty():
             print(f"{len(practices)} of {len(jobs)}: {job.agent}, {practice.seconds:.0f} s", file=sys.stderr)
-    records = [examine(options, name, {job: practices[job] for job in own}) for (name, *_), own in teams.items()]
-    if options.out is not None:
-        earlier = hk.load_results(options.out).records
-        sum_up(options.out, list({record.key: record for record in (*records, *earlier)}.values()))
-    return records
+    return [examine(options, name, {job: practices[job] for job in own}) for (name, *_), own in teams.items()]
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Two agents of level-based foraging (lbforaging) find food, eat it together, and each go home to a corner.
 
 Agent 0 scouts and calls agent 1, which does not see by itself that food was found. The food is too heavy for one.
-lbforaging is a gymnasium environment with tuples for agents, and `hk.wrap` takes it as it is.
+lbforaging is a Gymnasium environment with tuples for agents, and `hk.wrap` takes it as it is.
 Run: python examples/foraging.py
 """
 

@@ -11,34 +11,12 @@ from pathlib import Path
 import pytest
 
 import hocket as hk
-from hocket import cli
 from hocket.notation import save_design
 from hocket.notation.design import Design
 from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 SUMMARY = "8 states, 8 events, 12 transitions, 1 final state"
-
-
-@pytest.fixture(autouse=True)
-def plain_surroundings(monkeypatch):
-    """Forget what the surroundings say about colours."""
-    for name in ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def hocket(capsys):
-    """Run a command inside this process; return its exit code, what it printed, and what it said on stderr."""
-
-    def run(*args: str | Path) -> tuple[int, str, str]:
-        try:
-            code = cli.run([str(arg) for arg in args])
-        except SystemExit as stopped:
-            code = stopped.code
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def hocket_apart(*args: str | Path, **options) -> subprocess.CompletedProcess[str]:

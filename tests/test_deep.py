@@ -15,7 +15,6 @@ from stable_baselines3 import DQN, SAC
 
 import hocket as hk
 from hocket.adapters.playing import play_episode
-from hocket.report.summary import summarise
 from worlds import gatehouse
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
@@ -168,7 +167,7 @@ def test_the_script_keeps_curves_and_episodes_that_a_report_can_show(finished):
     assert list(rows[0]) == ["task", "learner", "seed", "step", "policy", "test_steps", "success"]
     results = hk.load_results(options.out)
     assert results.problems == () and len(results.records) == 4
-    summary = summarise(results)
+    summary = hk.summarise(results)
     assert [section.title for section in summary.sections] == ["rendezvous-2-plane", "rendezvous-3-plane"]
     for section, size in zip(summary.sections, (2, 3), strict=True):
         assert section.scene is not None and len(section.scene.areas) == size + 1

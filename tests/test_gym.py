@@ -91,6 +91,9 @@ def test_gymnasium_makes_an_agent_by_name(kind, name):
     env = gymnasium.make(name, task="buttons", agent="A2", observation=kind)
     check_env(env.unwrapped)
     assert isinstance(env.unwrapped, IndividualEnv) and env.unwrapped.agent == "A2"
+    env.reset(seed=0)
+    for action in range(5):
+        env.step(action)
 
 
 def test_a_task_may_be_a_value_a_name_or_a_file(tmp_path):
@@ -112,6 +115,13 @@ def test_an_agent_alone_is_made_without_compiling_anything():
         [sys.executable, "-c", code + "print('numba' in sys.modules)"], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(("missing", "name"), [("gymnasium", "individual_env"), ("pettingzoo", "team_env")])
+def test_without_the_extra_one_is_told_of_it(missing, name):
+    code = f"import sys; sys.modules[{missing!r}] = None; import hocket as hk, hocket.adapters; hk.{name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"ModuleNotFoundError: hocket.{name} needs {missing}, which comes with hocket[gym]" in done.stderr
 
 
 # Equality with episodes in plain Python.

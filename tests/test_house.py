@@ -16,8 +16,9 @@ PACKAGE = ROOT / "src" / "hocket"
 # A module may import from earlier lines only. "" is the package itself, which imports nothing until it is used.
 LAYERS = (
     ("",),
-    ("tasks", "adapters", "commands", "kernels", "learners", "report"),  # folders
+    ("tasks", "studies", "adapters", "commands", "kernels", "learners", "report"),  # folders
     ("errors",),
+    ("showing",),
     ("graphs",),
     ("hitting", "statistics"),
     ("draws",),
@@ -27,6 +28,7 @@ LAYERS = (
     ("kernels.hierarchical", "kernels.independent", "kernels.joint"),
     ("names",),
     ("machine",),
+    ("conversion",),
     ("algebra",),
     ("composition",),
     ("confusion",),
@@ -34,7 +36,10 @@ LAYERS = (
     ("assignment",),
     ("files",),
     ("notation.design",),
-    ("notation.dot", "notation.json", "notation.text", "notation.toml"),
+    ("notation.hoa.letters", "notation.hoa.tokens"),
+    ("notation.hoa.syntax",),
+    ("notation.hoa.meaning",),
+    ("notation.dot", "notation.hoa", "notation.json", "notation.text", "notation.toml"),
     ("notation",),
     ("pages",),
     ("drawing",),
@@ -59,20 +64,19 @@ LAYERS = (
     ("adapters.alone", "adapters.frames", "adapters.observations"),
     ("adapters.individual",),
     ("adapters.team", "adapters.vector"),
-    ("adapters.playing",),
-    ("evaluation",),
-    ("engines", "store"),
-    ("study",),
-    ("report.summary",),
-    ("adapters.noticing", "adapters.conversions"),
+    ("adapters.conversions", "adapters.noticing", "adapters.playing"),
     ("adapters.practice",),
     ("adapters.wrapping",),
     ("adapters.networks", "adapters.plane", "adapters.replay_buffer"),
     ("adapters.plane_tasks",),
+    ("engines", "evaluation", "store"),
+    ("study",),
+    ("report.summary", "tensorboard"),
+    ("display",),
     ("commands.map",),
     ("commands.terminal",),
     ("commands.game",),
-    ("commands.workshop",),
+    ("commands.studies", "commands.workshop"),
     ("commands.design", "commands.learning", "commands.play"),
     ("cli",),
     ("__main__",),
@@ -167,11 +171,12 @@ def test_importing_hocket_loads_nothing_else():
     "code",
     [
         "import hocket as hk; hk.RewardMachine(initial='u', transitions={})",
-        "import hocket as hk; hk.decompose, hk.repair, hk.compose, hk.project, hk.load_machine",
+        "import hocket as hk; hk.decompose, hk.repair, hk.compose, hk.project, hk.load_machine, hk.to_networkx",
+        "import hocket.statistics",
     ],
-    ids=["a machine", "the algebra"],
+    ids=["a machine", "the algebra", "statistics"],
 )
-def test_the_values_and_their_algebra_load_nothing_of_others_but_numpy(code):
+def test_values_algebra_and_statistics_load_nothing_of_others_but_numpy(code):
     assert loaded_by(code) == {"hocket", "numpy"}
 
 

@@ -145,6 +145,23 @@ def test_a_machine_survives_the_text_format_or_is_refused_for_want_of_room(folde
         assert hk.load_machine(path) == machine
 
 
+def has_room_in_hoa(machine: hk.RewardMachine) -> bool:
+    """Tell whether HOA can say all there is to a machine."""
+    return machine.is_task_completion and all(state != target for (state, _), target in machine.transitions.items())
+
+
+@settings(max_examples=200, deadline=None)
+@given(machine=nasty_machines())
+def test_a_machine_survives_hoa_or_is_refused_for_want_of_room(folder, machine):
+    path = folder / "round.hoa"
+    try:
+        hk.save_machine(machine, path)
+    except hk.FormatError:
+        assert not has_room_in_hoa(machine)
+    else:
+        assert hk.load_machine(path) == machine
+
+
 @pytest.mark.parametrize("reward", [1e24, -1e300, 1e22, 5e-324, 0.1, 1 / 3, -2.5e-7, 123456789.25, 2**53])
 def test_rewards_of_any_size_survive_the_text_format(tmp_path, reward):
     machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1"}, final={"1"}, rewards={("0", "a"): reward})
@@ -159,7 +176,7 @@ def test_a_machine_that_pays_for_a_dead_end_that_is_not_final_is_not_changed_on_
     try:
         hk.save_machine(machine, path)
     except hk.FormatError:
-        assert suffix == ".txt" and not path.exists()
+        assert suffix in (".txt", ".hoa") and not path.exists()
     else:
         assert hk.load_machine(path) == machine
 
@@ -538,8 +555,8 @@ def test_a_name_that_no_file_can_have_is_an_error(tmp_path, suffix, name):
     ("name", "said"),
     [
         ("m.tmol", "got '.tmol' (did you mean '.toml'?)"),
-        ("m.pickle", "got '.pickle' (known: .toml, .json, .txt, .dot, .gv)"),
-        ("m", "got '' (known: .toml, .json, .txt, .dot, .gv)"),
+        ("m.pickle", "got '.pickle' (known: .toml, .json, .txt, .dot, .gv, .hoa)"),
+        ("m", "got '' (known: .toml, .json, .txt, .dot, .gv, .hoa)"),
     ],
 )
 def test_an_unknown_suffix_is_an_error_in_reading_and_in_writing(tmp_path, name, said):
@@ -574,6 +591,9 @@ def test_a_file_without_an_end_is_read_no_further_than_the_limit(tmp_path):
         (".toml", "transitions." + "a." * 2_000 + "a = 1\nfinal = []\n"),
         (".toml", "[" + "a." * 2_000 + "a]\n"),
         (".dot", "digraph machine {\n" + "{" * 100_000 + "\n}"),
+        (".hoa", 'HOA: v1 AP: 1 "a" Alias: @a ' + "(" * 100_000 + "0" + ")" * 100_000),
+        (".hoa", 'HOA: v1 AP: 1 "a" Alias: @a ' + "!" * 100_001 + "("),
+        (".hoa", "HOA: v1 " + "/*" * 100_000 + "*/" * 99_999),
     ],
     ids=lambda value: value if len(value) < 9 else value[:20],
 )
@@ -626,10 +646,15 @@ SMALL = hk.RewardMachine(
 )
 
 
+SMALL_TASK = hk.RewardMachine(
+    initial="u0", transitions={("u0", "é"): "u1", ("u1", '"\\'): "0", ("u0", "b"): "0"}, final={"0"}
+)
+
+
 def write_small(folder: Path, suffix: str) -> bytes:
     """Write a small machine with all that a format has; return the file's content."""
     knows = {"A1": ("é", '"\\')} if suffix in (".toml", ".json") else {}
-    save_design(Design(SMALL, knows), folder / f"small{suffix}")
+    save_design(Design(SMALL_TASK if suffix == ".hoa" else SMALL, knows), folder / f"small{suffix}")
     return (folder / f"small{suffix}").read_bytes()
 
 

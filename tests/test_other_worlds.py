@@ -3,6 +3,7 @@
 import runpy
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,14 +37,17 @@ def load(name):
     return runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
 
-def make_foraging(**settings):
+def make_registered(name, world, **settings):
+    """Wrap a world that Gymnasium knows by name, once an example's library is loaded, as the example does."""
     import gymnasium
-    import lbforaging  # noqa: F401 (registers its worlds)
 
-    example = load("foraging")
-    world = gymnasium.make("Foraging-8x8-2p-2f-coop-v3", disable_env_checker=True)
-    given = {name: example[name.upper()] for name in ("machine", "knows", "control")}
-    return hk.wrap(world, **given, label=example["label"], **settings)
+    example = load(name)
+    given = {setting: example[setting.upper()] for setting in ("machine", "knows", "control")}
+    return hk.wrap(gymnasium.make(world, disable_env_checker=True), **given, label=example["label"], **settings)
+
+
+make_foraging = partial(make_registered, "foraging", "Foraging-8x8-2p-2f-coop-v3")
+make_warehouse = partial(make_registered, "warehouse", "rware-tiny-2ag-v2")
 
 
 def make_meeting(continuous=True, **settings):
@@ -77,22 +81,6 @@ def make_battle(**settings):
 
     knows = {"archer_0": {"shot"}, "knight_0": {"shot", "struck"}}
     return hk.wrap(world, machine=machine, knows=knows, label=label, **settings)
-
-
-def make_warehouse(**settings):
-    """Let robot 0 lift a shelf, then robot 1, by what they see of themselves."""
-    import gymnasium
-    import rware  # noqa: F401 (registers its worlds)
-
-    machine = hk.RewardMachine(initial="0", transitions={("0", "lift_0"): "1", ("1", "lift_1"): "2"}, final={"2"})
-    world = gymnasium.make("rware-tiny-2ag-v2", disable_env_checker=True)
-
-    def label(step):
-        return {agent: f"lift_{agent[-1]}" if seen[2] else None for agent, seen in step.observations.items()}
-
-    knows = {"agent_0": {"lift_0"}, "agent_1": {"lift_0", "lift_1"}}
-    control = {"lift_0": ["agent_0"], "lift_1": ["agent_1"]}
-    return hk.wrap(world, machine=machine, knows=knows, control=control, label=label, **settings)
 
 
 WORLDS = {
@@ -139,15 +127,17 @@ def played(name, capsys, monkeypatch):
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("name", "events", "alone"),
-    [
-        ("foraging", ["found", "eaten", "home_0", "home_1"], ["found", "eaten", "home_1"]),
-        ("meeting", ["visit_0", "visit_1", "meet"], ["visit_0", "meet"]),
-        ("hunt", ["first", "second", "gather"], []),
-    ],
-)
-def test_an_example_completes_its_task(name, events, alone, capsys, monkeypatch):
+STORIES = {  # what happens in an example, and to its agent that practises alone
+    "foraging": (["found", "eaten", "home_0", "home_1"], ["found", "eaten", "home_1"]),
+    "meeting": (["visit_0", "visit_1", "meet"], ["visit_0", "meet"]),
+    "hunt": (["first", "second", "gather"], []),
+    "warehouse": (["fetch_1", "fetch_0", "deliver_0", "deliver_1"], []),
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "players"))
+def test_an_example_completes_its_task(name, capsys, monkeypatch):
+    events, alone = STORIES[name]
     lines = played(name, capsys, monkeypatch)
     team = [line for line in lines if line.startswith("step ")]
     assert [line.split(": ")[1].split(" for ")[0] for line in team] == events

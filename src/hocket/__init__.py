@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hocket.assignment import Assignment, cheapest, repair
     from hocket.catalogue import load_task, rendezvous
     from hocket.composition import Composition, compose
+    from hocket.conversion import from_aalpy, from_networkx, to_aalpy, to_networkx
     from hocket.decomposition import Confusion, Counterexample, Decomposition, decompose
     from hocket.drawing import draw_machines
     from hocket.episode import IndividualEpisode, TeamEpisode
@@ -56,9 +57,10 @@ if TYPE_CHECKING:
     from hocket.machine import RewardMachine
     from hocket.notation import load_machine, save_machine
     from hocket.picture import draw_task
-    from hocket.records import Record, Replay, Review
+    from hocket.records import Record, Replay, Review, Trials
+    from hocket.report.summary import Summary, summarise
     from hocket.scene import Area, Scene, scene_of
-    from hocket.store import Results, load_policies, load_results
+    from hocket.store import Results, load_policies, load_results, save_records
     from hocket.study import Study, load_study, run_study, save_runs
     from hocket.tables import Tables, compile_task
     from hocket.task import Agent, Condition, Option, Task
@@ -105,10 +107,12 @@ __all__ = [
     "Run",
     "Scene",
     "Study",
+    "Summary",
     "Tables",
     "Task",
     "TaskError",
     "TeamEpisode",
+    "Trials",
     "WrappedTeam",
     "buttons_plane",
     "cheapest",
@@ -120,6 +124,8 @@ __all__ = [
     "draw_machines",
     "draw_task",
     "evaluate",
+    "from_aalpy",
+    "from_networkx",
     "individual_env",
     "individual_envs",
     "individual_in_plane",
@@ -140,6 +146,7 @@ __all__ = [
     "repair",
     "run_study",
     "save_machine",
+    "save_records",
     "save_runs",
     "save_task",
     "scene_in_plane",
@@ -147,8 +154,11 @@ __all__ = [
     "set_weights",
     "solve_team",
     "split_weights",
+    "summarise",
     "team_env",
     "team_in_plane",
+    "to_aalpy",
+    "to_networkx",
     "train",
     "watch_in_plane",
     "weights_of",
@@ -180,6 +190,7 @@ _HOME = {
         "algebra": ("distinguish", "minimize", "project"),
         "catalogue": ("load_task", "rendezvous"),
         "composition": ("Composition", "compose"),
+        "conversion": ("from_aalpy", "from_networkx", "to_aalpy", "to_networkx"),
         "decomposition": ("Confusion", "Counterexample", "Decomposition", "decompose"),
         "drawing": ("draw_machines",),
         "episode": ("IndividualEpisode", "TeamEpisode"),
@@ -203,9 +214,10 @@ _HOME = {
         "machine": ("RewardMachine",),
         "picture": ("draw_task",),
         "notation": ("load_machine", "save_machine"),
-        "records": ("Record", "Replay", "Review"),
+        "records": ("Record", "Replay", "Review", "Trials"),
+        "report.summary": ("Summary", "summarise"),
         "scene": ("Area", "Scene", "scene_of"),
-        "store": ("Results", "load_policies", "load_results"),
+        "store": ("Results", "load_policies", "load_results", "save_records"),
         "study": ("Study", "load_study", "run_study", "save_runs"),
         "tables": ("Tables", "compile_task"),
         "task": ("Agent", "Condition", "Option", "Task"),
@@ -216,11 +228,19 @@ _HOME = {
     for name in names
 }
 
+_EXTRAS = {"gymnasium": "gym", "pettingzoo": "gym"}  # what is not always installed, and what installs it
+
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'hocket' has no attribute {name!r}")
-    value: object = getattr(import_module(f"hocket.{_HOME[name]}"), name)
+    try:
+        value: object = getattr(import_module(f"hocket.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        hint = f"hocket.{name} needs {error.name}, which comes with hocket[{_EXTRAS[error.name]}]"
+        raise ModuleNotFoundError(hint, name=error.name) from None
     globals()[name] = value
     return value
 

@@ -17,6 +17,7 @@ from hocket.errors import AssignmentError, MachineError, known_names
 from hocket.graphs import Flags, Ints, labels_to
 from hocket.machine import RewardMachine
 from hocket.names import Names, check_name
+from hocket.showing import shown
 
 LARGEST_ENUMERATION = 5_000_000  # states
 
@@ -89,6 +90,9 @@ class Decomposition:
             )
             said.append(f"{agent} knows nothing useful: {known} its machine.")
         return tuple(said)
+
+    def _repr_html_(self) -> str | None:
+        return shown(self, "html")
 
     def explain(self) -> str:
         """Say in sentences whether the task splits and, if it does not, how the team goes wrong and who is confused."""

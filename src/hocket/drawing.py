@@ -74,9 +74,9 @@ def draw_machines(machines: Mapping[str, RewardMachine], path: str | Path, *befo
     write_whole(Path(path), _picture(machines, form, before))
 
 
-def machine_svg(machines: Mapping[str, RewardMachine]) -> str:
-    """Return the drawing of machines, each under its title, as the text of an SVG."""
-    return _picture(machines, ".svg").decode()
+def machine_svg(machines: Mapping[str, RewardMachine], *before: Panel) -> str:
+    """Return such a drawing as the text of an SVG."""
+    return _picture(machines, ".svg", before).decode()
 
 
 def measure(texts: Iterable[str], size: float) -> dict[str, float]:

@@ -87,7 +87,7 @@ class DaskEngine:
         self.workers = max(1, sum(self.client.ncores().values()))
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[tuple[Batch, list[Finished]]]:
-        with self.client as client:
+        with self.client as client, client.as_current():
             futures = {client.submit(run_portable, *portable(batch), pure=False): batch for batch in batches}
             for future in self.dask.as_completed(futures):
                 if stop.is_set():

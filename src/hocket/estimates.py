@@ -9,16 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-NORMAL_95 = 1.959963984540054  # quantile for two-sided limits of 95 %
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share of episodes, with binomial confidence limits (Wilson's, 95 %)."""
-
-    value: float
-    low: float
-    high: float
+from hocket.statistics import Share, wilson
 
 
 @dataclass(frozen=True)
@@ -40,18 +31,13 @@ class Evaluation:
         return self.lower - 1e-12 <= self.success.value <= self.upper + 1e-12
 
 
-def wilson(successes: int, episodes: int) -> Share:
-    """Estimate a share with Wilson's confidence limits.
+def team_bounds(values: Sequence[float]) -> tuple[float, float]:
+    """Bound a team's success by its agents' own (Theorem 3): at least one less all failures, at most the least.
 
-    >>> share = wilson(8, 10)
-    >>> round(share.low, 3), round(share.high, 3)
-    (0.49, 0.943)
+    >>> team_bounds([0.75, 0.5])
+    (0.25, 0.5)
     """
-    z2 = NORMAL_95**2
-    value = successes / episodes
-    centre = (value + z2 / (2 * episodes)) / (1 + z2 / episodes)
-    half = NORMAL_95 / (1 + z2 / episodes) * math.sqrt(value * (1 - value) / episodes + z2 / (4 * episodes**2))
-    return Share(value, max(0.0, centre - half), min(1.0, centre + half))
+    return max(0.0, math.fsum((*values, 1 - len(values)))), min(values)
 
 
 def summarise(
@@ -62,6 +48,7 @@ def summarise(
     done = steps >= 0
     own = {agent: wilson(int((finish[:, index] >= 0).sum()), episodes) for index, agent in enumerate(agents)}
     values = [share.value for share in own.values()]
+    lower, upper = team_bounds(values)
     counted = np.where(done, steps, most_steps)
     low, middle, high = np.percentile(counted, (25, 50, 75)).tolist()
     return Evaluation(
@@ -69,8 +56,8 @@ def summarise(
         policy=policy,
         success=wilson(int(done.sum()), episodes),
         agents=own,
-        lower=max(0.0, math.fsum(values) - (len(values) - 1)),
-        upper=min(values),
+        lower=lower,
+        upper=upper,
         mean_steps=float(steps[done].mean()) if done.any() else math.nan,
         quartiles=(low, middle, high),
     )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hocket.errors import MachineError
 from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, make_graph
 from hocket.names import Names, check_name, in_order, require_member
+from hocket.showing import shown
 
 Undefined = Literal["blocking", "stay"]
 Transitions = Mapping[tuple[str, str], str] | Iterable[tuple[str, str, str]]
@@ -271,6 +272,9 @@ class RewardMachine:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def _repr_svg_(self) -> str | None:
+        return shown(self, "svg")
 
     def __repr__(self) -> str:
         if len(self.graph.target) > 24 or len(self.states) > 48 or len(self.events) > 48:

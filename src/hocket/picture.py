@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hocket.composition import Composition
-from hocket.drawing import INK, TITLE_SIZE, Mark, Panel, box, draw_machines, literal, measure, moved
+from hocket.drawing import INK, TITLE_SIZE, Mark, Panel, box, draw_machines, literal, machine_svg, measure, moved
 from hocket.landmarks import Place, Start, count_named, find_places, find_starts, listed
 from hocket.machine import RewardMachine
 from hocket.pages import Frame, Pair
@@ -58,6 +58,19 @@ def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine
 
     Machines that are too large to read are left out, and so are most of many; the picture says so.
     """
+    panel, readable = _lay_out(task, machines)
+    draw_machines(readable, path, panel)
+
+
+def task_svg(task: Task) -> str:
+    """Return the drawing of a task with all its machines as the text of an SVG."""
+    team = {"team": task.machine} if isinstance(task.machine, RewardMachine) and "team" not in task.agents else {}
+    panel, readable = _lay_out(task, {**team, **task.machines})
+    return machine_svg(readable, panel)
+
+
+def _lay_out(task: Task, machines: Mapping[str, RewardMachine]) -> tuple[Panel, dict[str, RewardMachine]]:
+    """Make the map's panel, and choose the machines that can be read beside it."""
     team = {title: machine for title, machine in machines.items() if title == "team" and title not in task.agents}
     agents = {title: machine for title, machine in machines.items() if title not in team}
     few = {**team, **dict(list(agents.items())[: count_named(len(agents))])}
@@ -70,7 +83,7 @@ def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine
     if left_out := len(machines) - len(few):
         notes.append(f"{left_out:,} more agents’ machines, not drawn")
     readable = {title: machine for title, machine in few.items() if not too_much[title]}
-    draw_machines(readable, path, _map_panel(task, notes))
+    return _map_panel(task, notes), readable
 
 
 def _too_much(machine: RewardMachine) -> str:

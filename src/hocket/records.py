@@ -31,7 +31,7 @@ LIBRARIES = ("numpy", "numba")  # whose versions may change results
 Settings = Mapping[str, float | int | bool]
 
 
-class Tests(NamedTuple):
+class Trials(NamedTuple):
     """Test episodes of one kind of policy, in order."""
 
     step: NDArray[np.int64]  # [T] of training
@@ -69,7 +69,7 @@ class Record:
     seed: int
     steps: int  # of training
     settings: Settings  # all of them
-    tests: Mapping[str, Tests]  # by kind of policy
+    tests: Mapping[str, Trials]  # by kind of policy
     seconds: float = 0.0  # of computing, for all runs that went in lock step with it
     review: Review | None = None
     made: Mapping[str, str] = field(default_factory=lambda: surroundings())  # with what, and on what
@@ -116,7 +116,7 @@ def record_of(run: Run, review: Review | None = None) -> Record:
     tests = {}
     for kind in KINDS:
         rows = [trial for trial in run.trials if trial.policy == kind]
-        tests[kind] = Tests(
+        tests[kind] = Trials(
             np.array([row.step for row in rows], np.int64),
             np.array([row.test_steps for row in rows], np.int64),
             np.array([row.success for row in rows], np.bool_),
@@ -219,11 +219,11 @@ def _typed(value: Any, kind: type) -> Any:  # noqa: ANN401
     return value
 
 
-def _tests_from(own: Mapping[str, list[int]]) -> Tests:
+def _tests_from(own: Mapping[str, list[int]]) -> Trials:
     columns = [_numbers(own[name], kind) for name, kind in (("step", int), ("test_steps", int), ("success", bool))]
     if len({len(column) for column in columns}) != 1:
         raise ValueError
-    return Tests(*columns)
+    return Trials(*columns)
 
 
 def _numbers(values: list[Any], kind: type) -> NDArray[Any]:

@@ -88,6 +88,20 @@ def policy_path(folder: Path, record: Record) -> Path:
     return folder / "policies" / f"{record.name}.npz"
 
 
+def save_records(folder: str | Path, records: Iterable[Record], scenes: Iterable[Scene] = ()) -> Results:
+    """Write runs that were made elsewhere to a folder, and scenes of their worlds; what is there already stays.
+
+    A record names the scene that it belongs to by the scene's digest.
+    """
+    store = open_store(folder)
+    for scene in scenes:
+        keep_scene(store, scene)
+    for record in records:
+        keep_record(store, record)
+    sum_up(store, load_results(store).records)
+    return load_results(store)
+
+
 def sum_up(folder: Path, records: Sequence[Record], **about: object) -> None:
     """Write `curves.csv` and `study.json` anew, from all records."""
     write_whole(folder / "curves.csv", curves_csv(records))

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from importlib import resources
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -269,31 +270,34 @@ def save_runs(task: Task, runs: Sequence[Run], folder: str | Path) -> Results:
 # Files.
 
 
-def load_study(path: str | Path) -> Study:
-    """Read a study from a TOML file. Tasks that are files are looked for beside it."""
-    path = Path(path)
-    content = read_text(path, LIMIT)
+def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> Study:
+    """Read a study: a built-in one by its name, or a TOML file. Tasks that are files are looked for beside it.
+
+    `seeds` take the place of those that it names.
+    """
+    path = Path(name)
+    built_in = resources.files("hocket.studies") / f"{path.name}.toml"
+    is_built_in = str(name) == path.name and not path.suffix and built_in.is_file()
+    content = built_in.read_text(encoding="utf-8") if is_built_in else read_text(path, LIMIT)
     try:
-        return _study_from(toml.parse(content), path.parent)
+        return _study_from(toml.parse(content), path.parent, {} if seeds is None else {"seeds": seeds})
     except RecursionError:
         raise FormatError("is nested too deeply to be a study", path=path) from None
     except HocketError as error:
         raise FormatError(str(error), path=path) from None
 
 
-def _study_from(document: Document, folder: Path) -> Study:
+def _study_from(document: Document, folder: Path, changes: Mapping[str, object]) -> Study:
     check_keys(document, (*KEYS, "parts"))
     parts = document.get("parts", [{}])
     if not isinstance(parts, list) or not parts:
         raise FormatError("must be tables: [[parts]]", where="parts")
     common = {key: value for key, value in document.items() if key not in ("parts", "name")}
     studies = [
-        _part_from({**common, **as_table(own, f"parts[{number}]")}, folder) for number, own in enumerate(parts, start=1)
+        _part_from({**common, **as_table(own, f"parts[{number}]"), **changes}, folder)
+        for number, own in enumerate(parts, start=1)
     ]
-    first, *others = studies
-    for other in others:
-        first += other
-    return first
+    return sum(studies[1:], start=studies[0])
 
 
 def _part_from(table: Document, folder: Path) -> Study:

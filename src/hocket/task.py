@@ -17,6 +17,7 @@ from hocket.decomposition import Decomposition, decompose
 from hocket.errors import TaskError, known_names
 from hocket.machine import RewardMachine
 from hocket.names import Names, check_name
+from hocket.showing import shown
 from hocket.world import Grid
 
 MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values
@@ -98,6 +99,9 @@ class Task:
         object.__setattr__(self, "agents", MappingProxyType(agents))
         ordered = {event: MappingProxyType(dict(self.events[event])) for event in self.machine.events}
         object.__setattr__(self, "events", MappingProxyType(ordered))
+
+    def _repr_svg_(self) -> str | None:
+        return shown(self, "svg")
 
     def _check_parts(self) -> None:
         """Require a part of a composition for each agent, and put the parts in the order of the agents."""

@@ -37,7 +37,8 @@ class Alone(NamedTuple):
     slip_limit: int
     potential: NDArray[np.float64]  # [U] for shaping; 0 where nothing is shaped
     discount: float  # of the potentials
-    others: Shorts  # [U, M] for each state the states of counterfactuals: not final, and not the state itself
+    going: Ints  # the states that are not final
+    rank: Ints  # [U] the place of a state among those; behind all of them where it is final
 
 
 class Moved(NamedTuple):
@@ -76,7 +77,8 @@ def isolate(task: Task, agent: str, sync_probability: float, sync_literal: bool,
         slip_limit=threshold(tables.slip),
         potential=np.zeros(states) if shaping is None else potentials(machine, shaping),
         discount=1.0 if shaping is None else shaping,
-        others=_others(machine),
+        going=np.flatnonzero(~machine.is_final),
+        rank=np.where(machine.is_final, len(machine.states), np.cumsum(~machine.is_final) - 1),
     )
 
 
@@ -90,6 +92,15 @@ def advance(world: Alone, cell: Numbers, state: NDArray[Any], action: Numbers, s
     shaped = world.discount * world.potential[after] - world.potential[state]
     reward = np.where(happens, world.reward[state, end], 0.0) + shaped
     return Moved(end, label, np.where(happens, label, -1), after, reward, world.is_final[after])
+
+
+def other_states(world: Alone, state: Ints) -> Ints:
+    """For each state list the others that are not final, as many for all from which a step can begin: [..., M].
+
+    An agent that is done from the beginning takes its only step from a final state; any other agent takes none there.
+    """
+    places = np.arange(len(world.going) - (not world.is_final[world.initial]))
+    return world.going[places + (places >= world.rank[state][..., None])]
 
 
 def potentials(machine: RewardMachine, discount: float) -> NDArray[np.float64]:
@@ -110,15 +121,3 @@ def potentials(machine: RewardMachine, discount: float) -> NDArray[np.float64]:
         if np.abs(better - worth).max() < SETTLED:
             return better
         worth = better
-
-
-def _others(machine: RewardMachine) -> Shorts:
-    """For each state list the others that are not final: as many for all states from which a step can begin.
-
-    An agent that is done from the beginning takes its only step from a final state, any other agent none.
-    """
-    going = np.flatnonzero(~machine.is_final)
-    if machine.is_final[machine.start]:
-        return np.tile(going, (len(machine.states), 1)).astype(np.int16)
-    rows = [going[going != state][: len(going) - 1] for state in range(len(machine.states))]
-    return np.array(rows, np.int16)

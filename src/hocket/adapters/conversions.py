@@ -1,4 +1,4 @@
-"""Worlds in the form in which they are wrapped: a PettingZoo parallel environment for a team, a gymnasium one alone."""
+"""Worlds in the form in which they are wrapped: a PettingZoo parallel environment for a team, a Gymnasium one alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pettingzoo.utils.conversions import aec_to_parallel
 
 from hocket.errors import SettingsError
 
-World = Any  # an environment of PettingZoo or gymnasium, or what behaves like one
+World = Any  # an environment of PettingZoo or Gymnasium, or what behaves like one
 Action = Any
 Picture = Any  # whatever an environment draws itself as
 Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, truncated, info: for one or for each
@@ -32,7 +32,7 @@ class Around:
 
 
 class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
-    """A gymnasium environment whose spaces are tuples, one entry for each agent, as a PettingZoo environment.
+    """A Gymnasium environment whose spaces are tuples, one entry for each agent, as a PettingZoo environment.
 
     An episode ends for all agents at once. A reward that is one number is everybody's, and so is the info.
     """
@@ -90,7 +90,7 @@ class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
 
 class Single(Around, gymnasium.Env[Any, Any]):
-    """A PettingZoo environment with one agent, as a gymnasium environment."""
+    """A PettingZoo environment with one agent, as a Gymnasium environment."""
 
     def __init__(self, env: World) -> None:
         self.env, (self.agent,) = env, env.possible_agents
@@ -114,7 +114,7 @@ class Single(Around, gymnasium.Env[Any, Any]):
 def parallel(env: World, agents: Iterable[str] | None = None) -> ParallelEnv[str, Any, Any]:
     """Give a multi-agent environment the form of a PettingZoo parallel environment.
 
-    Takes a gymnasium environment whose observation and action spaces are tuples with a place for each agent, like those
+    Takes a Gymnasium environment whose observation and action spaces are tuples with a place for each agent, like those
     of lbforaging and rware, and names the places `agents` (agent_0, agent_1, … unless given). Takes also a PettingZoo
     environment whose agents act in turns, where PettingZoo itself can convert it. A parallel one stays as it is.
     """
@@ -133,7 +133,7 @@ def parallel(env: World, agents: Iterable[str] | None = None) -> ParallelEnv[str
 
 
 def single(env: World) -> gymnasium.Env[Any, Any]:
-    """Give an environment with one agent the form of a gymnasium environment."""
+    """Give an environment with one agent the form of a Gymnasium environment."""
     if isinstance(env, gymnasium.Env) and not isinstance(env.action_space, spaces.Tuple):
         return env
     team = parallel(env)
@@ -143,11 +143,11 @@ def single(env: World) -> gymnasium.Env[Any, Any]:
 
 
 def _places(env: gymnasium.Env[Any, Any]) -> int:
-    """Count the agents of a gymnasium environment with tuple spaces."""
+    """Count the agents of a Gymnasium environment with tuple spaces."""
     kinds = (env.observation_space, env.action_space)
     if not all(isinstance(space, spaces.Tuple) for space in kinds) or len({len(space) for space in kinds}) != 1:  # type: ignore[arg-type]
         raise SettingsError(
-            "a multi-agent gymnasium environment must have Tuple spaces with a place for each agent, got "
+            "a multi-agent Gymnasium environment must have Tuple spaces with a place for each agent, got "
             f"{env.observation_space!r:.80} and {env.action_space!r:.80}"
         )
     return len(env.action_space)  # type: ignore[arg-type]

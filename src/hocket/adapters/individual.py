@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from hocket.adapters.alone import Alone, Moved, advance, isolate
+from hocket.adapters.alone import Alone, Moved, advance, isolate, other_states
 from hocket.adapters.frames import MODES, Frames
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
 from hocket.catalogue import as_task
@@ -48,10 +48,9 @@ def individual_env(
     leave the best policies the best. After `episode_steps` an episode is truncated.
     """
     given = dict(locals())
-    env = IndividualEnv(
-        as_task(task), agent, isolate(as_task(task), agent, sync_probability, sync_literal, shaping),
-        observation, episode_steps, counterfactuals, render_mode,
-    )  # fmt: skip
+    loaded = as_task(task)
+    world = isolate(loaded, agent, sync_probability, sync_literal, shaping)
+    env = IndividualEnv(loaded, agent, world, observation, episode_steps, counterfactuals, render_mode)
     env.spec = EnvSpec(ID, entry_point=ENTRY, order_enforce=False, disable_env_checker=True, kwargs=given)
     return env
 
@@ -104,8 +103,9 @@ class IndividualEnv(Env[Observation, np.int64]):
         """Let the agent act."""
         if self._is_over:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
-        others = self.world.others[self.state] if self.counterfactuals else ()
-        before = np.append(np.int64(self.state), others).astype(np.int64)
+        before = np.array([self.state])
+        if self.counterfactuals:
+            before = np.append(before, other_states(self.world, before))
         slip, sync = slip_draw(self._key, self.time), sync_draw(self._key, self.time)
         moved = advance(self.world, self.cell, before, check_action(action), slip, sync)
         compared = self._compare(before, moved) if self.counterfactuals else None

@@ -82,7 +82,8 @@ class Sight:
     def show(self, observation: Observation, state: int) -> Observation:
         """Join an observation of the world and a machine state."""
         if self.kind == "dict":
-            return {"world": observation, "machine": np.int64(state)}
+            world = np.int64(observation) if self._is_discrete else observation
+            return {"world": world, "machine": np.int64(state)}
         if self.kind == "index":
             return np.int64((observation - self._first) * self.states + state)
         seen = np.zeros(self._width + self.states, np.float32)

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from hocket.adapters.alone import Alone, advance, isolate
+from hocket.adapters.alone import Alone, advance, isolate, other_states
 from hocket.adapters.individual import EPISODE_STEPS, SEEDS, Info, check_steps
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
 from hocket.catalogue import as_task
@@ -160,7 +160,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
 
     def _compare(self, action: NDArray[Any], slip: NDArray[Any], sync: NDArray[Any]) -> Counterfactuals:
         """Say what each copy's step would have been in the other machine states: [copies, M, ...]."""
-        before = self.world.others[self._state].astype(np.int64)
+        before = other_states(self.world, self._state)
         cell = np.broadcast_to(self._cell[:, None], before.shape)
         moved = advance(self.world, cell, before, action[:, None], slip[:, None], sync[:, None])
         return Counterfactuals(

@@ -197,7 +197,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     ) -> IndividualView:
         """Let an agent practise its part alone, in a world for one and with teammates that are only simulated.
 
-        `env` is a gymnasium environment, or a multi-agent one with a single agent; its observations should be like
+        `env` is a Gymnasium environment, or a multi-agent one with a single agent; its observations should be like
         those that the agent has in the team. A shared event that teammates have a part in takes effect with
         `sync_probability` in every step in which the agent is ready for it, and an event that teammates alone make
         happen likewise, wherever the agent is.

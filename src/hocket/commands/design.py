@@ -53,7 +53,7 @@ class OnSubject:
     """What the commands that work on a task or a machine have in common."""
 
     target: Annotated[Positional[str], arg(metavar="TASK|MACHINE")]
-    """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot)."""
+    """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
     knows: Annotated[UseAppendAction[Words], arg(metavar="AGENT=EVENT,...")] = ()
     """What an agent knows, in place of what the file says."""
     control: Annotated[UseAppendAction[Words], arg(metavar="EVENT=AGENT,...")] = ()

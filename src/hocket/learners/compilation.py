@@ -21,7 +21,7 @@ _one_at_a_time = threading.Lock()
 
 def compile_kernels(learner: str, seeds: int = 1) -> None:
     """Compile what a learner needs for some seeds side by side, or load it from disk."""
-    many = LEARNERS[learner].in_lock_step and seeds >= WORTHWHILE
+    many = LEARNERS[learner].side_by_side and seeds >= WORTHWHILE
     with _one_at_a_time:
         if (learner, many) in _compiled:
             return

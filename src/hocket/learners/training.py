@@ -36,15 +36,15 @@ class Learner(NamedTuple):
 
     settings: type[Settings]
     block: Callable[[Tables, Any, Sequence[int], int], Block]  # tables, settings, seeds, threads to spare
-    in_lock_step: bool = False  # seeds are faster side by side than one by one
+    side_by_side: bool = False  # seeds take less time together than one by one
 
 
 LEARNERS = {
-    "dqprm": Learner(DqprmSettings, DqprmBlock, in_lock_step=True),
+    "dqprm": Learner(DqprmSettings, DqprmBlock, side_by_side=True),
     "cqrm": Learner(CqrmSettings, CqrmBlock),
     "iql": Learner(IqlSettings, IqlBlock),
     "hil": Learner(HilSettings, HilBlock),
-    "optimal": Learner(OptimalSettings, OptimalBlock),
+    "optimal": Learner(OptimalSettings, OptimalBlock, side_by_side=True),
 }
 
 Progress = Callable[[int], None]  # is told of agent-steps that are done
@@ -104,9 +104,9 @@ def count_workers(threads: int | None) -> int:
 def make_batches(
     task: Task, learner: str, settings: Settings, seeds: Sequence[int], steps: int, threads: int | None = None
 ) -> list[Batch]:
-    """Share seeds out among threads; only what goes in lock step is kept together."""
+    """Share seeds out among threads; only those that gain from it stay together."""
     workers = count_workers(threads)
-    size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[learner].in_lock_step else 1
+    size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[learner].side_by_side else 1
     parts = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
     return [Batch(task, learner, settings, own, steps, max(1, workers // len(parts))) for own in parts]
 

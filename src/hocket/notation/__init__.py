@@ -1,4 +1,4 @@
-"""Machines as files: TOML and JSON (one schema), the text format of the paper's public code, and DOT."""
+"""Machines as files: TOML and JSON (one schema), the text format of the paper's public code, DOT, and HOA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from hocket.errors import FormatError, HocketError, known_names
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine import RewardMachine
-from hocket.notation import dot, json, text, toml
+from hocket.notation import dot, hoa, json, text, toml
 from hocket.notation.design import Design
 
 
@@ -32,6 +32,7 @@ FORMATS = MappingProxyType(
         ".txt": Format(text, 128 * MEGABYTE),
         ".dot": Format(dot, 128 * MEGABYTE),
         ".gv": Format(dot, 128 * MEGABYTE),
+        ".hoa": Format(hoa, 2 * MEGABYTE),
     }
 )
 

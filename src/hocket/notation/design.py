@@ -12,6 +12,7 @@ which makes it a general machine (what is not listed is worth 0); `knows`, agent
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -167,6 +168,16 @@ def as_number(value: object, where: str) -> float:
         return float(value)
     except OverflowError:
         raise FormatError("must be a number of ordinary size", where=where) from None
+
+
+def quote(name: str) -> str:
+    """Put a name into quotes, as DOT and HOA have them."""
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def unquote(quoted: str) -> str:
+    """Undo what `quote` did inside the quotes."""
+    return re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
 
 
 def _shown(value: object) -> str:

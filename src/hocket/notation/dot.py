@@ -11,7 +11,7 @@ import re
 
 from hocket.errors import FormatError
 from hocket.machine import RewardMachine
-from hocket.notation.design import Design
+from hocket.notation.design import Design, quote, unquote
 
 _QUOTED = r'"((?:[^"\\]|\\.)*+)"'
 HEAD, FOOT = "digraph machine {", "}"
@@ -30,17 +30,17 @@ def write(design: Design) -> str:
     point = "start"
     while point in machine.states:
         point += "_"
-    lines = [HEAD, "  rankdir=LR;", f"  {_quote(point)} [shape=point];"]
-    lines += [f"  // event {_quote(event)}" for event in machine.events]
+    lines = [HEAD, "  rankdir=LR;", f"  {quote(point)} [shape=point];"]
+    lines += [f"  // event {quote(event)}" for event in machine.events]
     for state in machine.states:
         shape = "doublecircle" if state in machine.final else "circle"
-        lines.append(f"  {_quote(state)} [shape={shape}, label={_quote(state)}];")
-    lines.append(f"  {_quote(point)} -> {_quote(machine.initial)};")
+        lines.append(f"  {quote(state)} [shape={shape}, label={quote(state)}];")
+    lines.append(f"  {quote(point)} -> {quote(machine.initial)};")
     for (state, event), target in machine.transitions.items():
         reward = machine.rewards[state, event]
         label = event if machine.is_task_completion else f"{event} / {reward:g}"
-        attributes = f'event={_quote(event)}, reward="{reward!r}", label={_quote(label)}'
-        lines.append(f"  {_quote(state)} -> {_quote(target)} [{attributes}];")
+        attributes = f'event={quote(event)}, reward="{reward!r}", label={quote(label)}'
+        lines.append(f"  {quote(state)} -> {quote(target)} [{attributes}];")
     return "\n".join((*lines, FOOT)) + "\n"
 
 
@@ -83,15 +83,15 @@ class _Parsed:
         if not line or SETTING.fullmatch(line) or POINT.fullmatch(line):
             return
         if match := EVENT.fullmatch(line):
-            self.events.append(_unquote(match[1]))
+            self.events.append(unquote(match[1]))
         elif match := NODE.fullmatch(line):
-            self.states.append(_unquote(match[1]))
+            self.states.append(unquote(match[1]))
             if match[2] == "doublecircle":
-                self.final.append(_unquote(match[1]))
+                self.final.append(unquote(match[1]))
         elif match := ARROW.fullmatch(line):
-            self.initial = _unquote(match[2])
+            self.initial = unquote(match[2])
         elif match := EDGE.fullmatch(line):
-            state, target, event = (_unquote(match[group]) for group in (1, 2, 3))
+            state, target, event = (unquote(match[group]) for group in (1, 2, 3))
             self.triples.append((state, event, target))
             try:
                 self.rewards[state, event] = float(match[4])
@@ -111,11 +111,3 @@ class _Parsed:
             rewards=self.rewards,
             states=self.states,
         )
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _unquote(quoted: str) -> str:
-    return re.sub(r"\\(.)", r"\1", quoted)

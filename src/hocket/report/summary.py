@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.records import KINDS, Record, Replay
+from hocket.estimates import team_bounds
+from hocket.learners.policies import Run
+from hocket.records import KINDS, Record, Replay, record_of
 from hocket.scene import Scene
+from hocket.showing import shown
 from hocket.statistics import (
     Comparison,
     Interval,
@@ -99,6 +103,12 @@ class Section:
         found = self.reference.finals.get(kind) if self.reference is not None else None
         return None if found is None else found.quartiles[1]
 
+    def _repr_svg_(self) -> str | None:
+        return shown(self, "svg")
+
+    def _repr_html_(self) -> str | None:
+        return shown(self, "html")
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -110,9 +120,14 @@ class Summary:
     problems: tuple[str, ...]  # files that could not be read
     missing: int  # runs that the study still lacks
 
+    def _repr_html_(self) -> str | None:
+        return shown(self, "html")
 
-def summarise(results: Results, title: str | None = None) -> Summary:
-    """Work out what a report on a folder of runs says."""
+
+def summarise(results: Results | Sequence[Run], title: str | None = None) -> Summary:
+    """Work out what a report says on a folder of runs, or on runs that `train` has returned."""
+    if not isinstance(results, Results):
+        results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, {}, ())
     titles = task_titles(results.records)
     sections = []
     for mark, name in titles.items():
@@ -229,14 +244,8 @@ def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
     own = np.array([review.own_successes for review in reviews]).sum(axis=0)
     names: Iterable[str] = scene.agents if scene is not None else [f"agent {place + 1}" for place in range(len(own))]
     agents = {name: wilson(int(count), episodes) for name, count in zip(names, own, strict=False)}
-    values = own / episodes
-    return Bounds(
-        episodes,
-        wilson(sum(review.successes for review in reviews), episodes),
-        agents,
-        max(0.0, math.fsum(values) - (len(values) - 1)),
-        float(values.min()),
-    )
+    success = wilson(sum(review.successes for review in reviews), episodes)
+    return Bounds(episodes, success, agents, *team_bounds((own / episodes).tolist()))
 
 
 def _compare(groups: Sequence[Group]) -> tuple[tuple[str, str, Comparison], ...]:

@@ -1,0 +1,83 @@
+"""Two robots of the robotic warehouse (rware) each fetch a shelf that was asked for, and deliver it in turn.
+
+Robot 1 may deliver only when robot 0 has. The team machine is never written down: it is the composition of the robots'
+own machines, which share the event deliver_0. Run: python examples/warehouse.py
+"""
+
+import gymnasium
+import rware  # noqa: F401 (registers its worlds)
+
+import hocket as hk
+from players import next_cell, play_team
+
+NOTHING, FORWARD, LEFT, RIGHT, TOGGLE = range(5)  # actions
+CLOCKWISE = {"UP": (0, -1), "RIGHT": (1, 0), "DOWN": (0, 1), "LEFT": (-1, 0)}
+SHELVES = 1  # layer of the world's grid
+CARRIES = 2  # place in an observation, after x and y
+IS_WANTED = 8 + 4 * 7 + 6  # of the shelf underneath: after 8 numbers on oneself come 7 for each of 9 cells around
+
+FIRST = hk.RewardMachine(
+    initial="empty",
+    transitions={("empty", "fetch_0"): "loaded", ("loaded", "deliver_0"): "done"},
+    final={"done"},
+)
+SECOND = hk.RewardMachine(
+    initial="empty",
+    transitions={
+        ("empty", "fetch_1"): "loaded", ("empty", "deliver_0"): "turn",
+        ("loaded", "deliver_0"): "loaded turn", ("turn", "fetch_1"): "loaded turn",
+        ("loaded turn", "deliver_1"): "done",
+    },
+    final={"done"},
+)  # fmt: skip
+MACHINE = hk.Composition({"agent_0": FIRST, "agent_1": SECOND})
+KNOWS = {agent: part.events for agent, part in MACHINE.parts.items()}
+CONTROL = {f"{what}_{robot}": [f"agent_{robot}"] for what in ("fetch", "deliver") for robot in (0, 1)}
+
+
+def notice(robot, seen, reward):
+    """List what a robot notices: that it carries what was asked for, and by its reward that it has delivered it."""
+    noticed = {f"fetch_{robot}": seen[CARRIES] and seen[IS_WANTED], f"deliver_{robot}": reward > 0}
+    return [event for event, holds in noticed.items() if holds]
+
+
+def label(step):
+    return {agent: notice(agent[-1], seen, step.rewards[agent]) for agent, seen in step.observations.items()}
+
+
+def target(number, state, world):
+    """Choose where to go: to the shelf, to the goal, or nowhere while it is not the robot's turn."""
+    if state in ("empty", "turn"):
+        return world.request_queue[number].x, world.request_queue[number].y
+    is_waiting = state == "done" or (number == 1 and state == "loaded")
+    return None if is_waiting else world.goals[number]
+
+
+def drive(agent, env):
+    """Drive under the shelf, lift it, and carry it round the other shelves to the robot's own goal."""
+    world, number = env.env.env.unwrapped, int(agent[-1])
+    robot, other = world.agents[number], world.agents[1 - number]
+    here, goal = (robot.x, robot.y), target(number, env.states[agent], world)
+    if goal is None or here == goal:
+        return NOTHING if goal is None else TOGGLE
+
+    def is_free(cell):
+        x, y = cell
+        inside = 0 <= x < world.grid_size[1] and 0 <= y < world.grid_size[0] and cell != (other.x, other.y)
+        return inside and not (robot.carrying_shelf and world.grid[SHELVES, y, x])
+
+    x, y = next_cell(here, [goal], is_free)
+    if (x, y) == here:
+        return NOTHING
+    wanted = list(CLOCKWISE.values()).index((x - here[0], y - here[1]))
+    return (FORWARD, RIGHT, RIGHT, LEFT)[(wanted - list(CLOCKWISE).index(robot.dir.name)) % 4]
+
+
+def main():
+    world = gymnasium.make("rware-tiny-2ag-v2", disable_env_checker=True)
+    env = hk.wrap(world, machine=MACHINE, knows=KNOWS, control=CONTROL, label=label)
+    play_team(env, lambda agent, _: drive(agent, env), seed=0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""Folders of runs: what is written is read back, and what is damaged or foreign is named and left out."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hocket as hk
+from hocket.records import Record, Replay, Review, Trials, parse_record, slug, write_record
+from hocket.report.summary import summarise
+from hocket.scene import Area, Scene, read_scene, scene_of, write_scene
+from hocket.store import curves_csv, differences, keep_record, keep_task, load_results, open_store, sum_up
+from hocket.taskfile import digest
+from worlds import corridor, meeting
+
+TASK = meeting()
+
+
+def trials(*taken: int, most: int = 100) -> Trials:
+    """Tests at steps 10, 20, ... that took so many steps."""
+    steps = np.arange(1, len(taken) + 1) * 10
+    return Trials(steps, np.array(taken, np.int64), np.array([own < most for own in taken], np.bool_))
+
+
+def replay(steps: int = 2) -> Replay:
+    places = np.stack([np.full((steps + 1, 2), 0.5), np.arange(2 * (steps + 1)).reshape(-1, 2) + 0.5], axis=2)
+    states = (*[("apart", "apart")] * steps, ("together", "together"))
+    return Replay(True, places, states, ((steps, "meet"),))
+
+
+def record(seed: int = 0, learner: str = "dqprm", **changes) -> Record:
+    """A record made by hand."""
+    about = {
+        "task": TASK.name,
+        "digest": digest(TASK),
+        "learner": learner,
+        "seed": seed,
+        "steps": 30,
+        "settings": {"discount": 0.9, "episode_steps": 100, "counterfactual": True},
+        "tests": {"softmax": trials(100, 7, 5), "greedy": trials(100, 5, 4)},
+        "seconds": 1.5,
+        "review": Review(10, 9, (10, 9), np.arange(12).reshape(2, 6), {"softmax": replay()}),
+    }
+    return Record(**{**about, **changes})
+
+
+def same(one: Record, other: Record) -> bool:
+    return write_record(one) == write_record(other)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with four runs of two learners."""
+    store = open_store(tmp_path / "runs")
+    keep_task(store, TASK)
+    records = [record(seed, learner) for learner in ("dqprm", "iql") for seed in (0, 1)]
+    for own in records:
+        keep_record(store, own)
+    sum_up(store, records, missing=0)
+    return store
+
+
+# Records.
+
+
+def test_a_record_is_read_as_it_was_written():
+    found = parse_record(write_record(record()))
+    assert same(found, record())
+    assert found.key == record().key
+    assert np.array_equal(found.review.visits, record().review.visits)
+    assert np.array_equal(found.review.replays["softmax"].places, replay().places)
+    assert found.review.replays["softmax"].states == replay().states
+    assert found.review.replays["softmax"].events == replay().events
+
+
+def test_a_record_without_a_review_is_read_as_it_was_written():
+    assert parse_record(write_record(record(review=None))).review is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": 1}, {"steps": 31}, {"learner": "iql"}, {"digest": "other"}, {"settings": {"discount": 0.8}}],
+    ids=str,
+)
+def test_a_key_tells_apart_all_that_results_depend_on(changes):
+    assert record().key != record(**changes).key
+
+
+def test_a_key_does_not_depend_on_what_results_do_not_depend_on():
+    assert record().key == record(seconds=9.0, task="other name", review=None, tests={}).key
+
+
+def test_names_become_names_that_every_file_system_takes():
+    assert slug("../../etc/passwd") == "_.._etc_passwd"
+    assert slug("") == slug("...") == "_"
+    assert len(slug("x" * 500)) == 40
+    assert "/" not in record(task="a/b\\c\n").name
+
+
+leaves = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=3)
+)
+
+
+@given(data=st.data())
+def test_a_record_with_anything_changed_is_refused_or_read(data):
+    document = json.loads(write_record(record()))
+    inner = document
+    while True:  # walk to some place in it
+        keys = list(inner) if isinstance(inner, dict) else range(len(inner))
+        key = data.draw(st.sampled_from(list(keys)))
+        if not isinstance(inner[key], dict | list) or not inner[key] or data.draw(st.booleans()):
+            break
+        inner = inner[key]
+    if data.draw(st.booleans()):
+        inner[key] = data.draw(leaves)
+    else:
+        del inner[key]
+    try:
+        found = parse_record(json.dumps(document))
+    except hk.HocketError:
+        return
+    assert same(parse_record(write_record(found)), found)
+
+
+@given(st.text(max_size=40) | leaves.map(json.dumps))
+def test_a_text_that_is_no_record_is_refused(content):
+    with pytest.raises(hk.HocketError, match="is not a record of a run"):
+        parse_record(content)
+
+
+@given(st.integers(0, 10_000))
+def test_a_record_that_is_cut_off_is_refused(length):
+    content = write_record(record())
+    with pytest.raises(hk.HocketError, match="is not a record of a run"):
+        parse_record(content[: length % (len(content) - 2)])
+
+
+# Folders.
+
+
+def test_a_folder_is_read_as_it_was_written(folder):
+    results = load_results(folder)
+    assert [(own.learner, own.seed) for own in results.records] == [("dqprm", 0), ("dqprm", 1), ("iql", 0), ("iql", 1)]
+    assert results.problems == ()
+    assert results.tasks[digest(TASK)].machine == TASK.machine
+    assert results.scenes[digest(TASK)] == scene_of(TASK)
+    assert results.policy(results.records[0]) is None
+
+
+def test_damaged_and_foreign_files_are_named_and_left_out(folder):
+    (folder / "runs" / "foreign.json").write_text('{"hello": 1}', encoding="utf-8")
+    (folder / "runs" / "binary.json").write_bytes(b"\xff\xfe\x00")
+    (folder / "runs" / "notes.txt").write_text("mine", encoding="utf-8")
+    (folder / "tasks" / "broken.toml").write_text("map = ", encoding="utf-8")
+    (folder / "tasks" / "scene.json").write_text("[]", encoding="utf-8")
+    (folder / "study.json").write_text("{", encoding="utf-8")
+    results = load_results(folder)
+    assert len(results.records) == 4
+    assert sorted(problem.split(": ")[0].rsplit("/", 1)[-1] for problem in results.problems) == [
+        "binary.json",
+        "broken.toml",
+        "foreign.json",
+        "scene.json",
+        "study.json",
+    ]
+
+
+def test_a_folder_that_is_not_there_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(hk.FormatError, match="nothing: is not a folder of runs"):
+        load_results(tmp_path / "nothing")
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(hk.FormatError, match="file: cannot be made"):
+        open_store(tmp_path / "file")
+
+
+def test_others_read_a_folder_without_hocket(folder):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.read_csv(folder / "curves.csv")
+    last = table[(table.policy == "greedy") & (table.step == 30)]
+    assert last.groupby("learner").test_steps.median().to_dict() == {"dqprm": 4.0, "iql": 4.0}
+    assert table.success.mean() == pytest.approx(2 / 3)
+
+
+def test_policies_of_a_task_are_found_among_those_of_others(tmp_path):
+    settings = {"episode_steps": 100, "temperature": 0.02}
+    for task in (TASK, corridor(3)):
+        store = open_store(tmp_path)
+        policy = hk.Policy(task.name, digest(task), "dqprm", 0, settings, {"q": np.zeros((1, 1), np.float32)})
+        keep_record(store, record(task=task.name, digest=digest(task)), policy.packed())
+    assert [policy.task for policy in hk.load_policies(tmp_path, TASK)] == ["meeting"]
+    with pytest.raises(hk.FormatError, match=r"its policies belong to other tasks .*corridor, meeting"):
+        hk.load_policies(tmp_path, hk.load_task("buttons"))
+
+
+# Tables.
+
+
+def test_settings_that_set_runs_apart_have_a_column_each():
+    low, high = (record(settings={"discount": value, "episode_steps": 100}) for value in (0.5, 0.9))
+    other = record(learner="iql", settings={"episode_steps": 100})
+    found = list(csv.DictReader(io.StringIO(curves_csv([low, high, other]))))
+    assert {(row["learner"], row["discount"]) for row in found} == {("dqprm", "0.5"), ("dqprm", "0.9"), ("iql", "")}
+    assert differences([low, high, other])[other.key] == {}
+
+
+def test_runs_of_different_lengths_are_told_apart():
+    short, long = record(), record(steps=60)
+    assert differences([short, long]) == {short.key: {"steps": 30}, long.key: {"steps": 60}}
+
+
+def test_lengths_on_different_tasks_set_nothing_apart():
+    assert differences([one := record(), other := record(steps=60, digest="other")]) == {one.key: {}, other.key: {}}
+
+
+def test_two_tasks_of_one_name_are_told_apart_in_the_table():
+    content = curves_csv([record(), record(digest="f" * 64)])
+    assert {row["task"] for row in csv.DictReader(io.StringIO(content))} == {
+        f"meeting {digest(TASK)[:6]}",
+        "meeting ffffff",
+    }
+
+
+# Scenes.
+
+
+@pytest.mark.parametrize("name", ["buttons", "rendezvous-3", "warehouse", "rooms"])
+def test_a_scene_is_read_as_it_was_written(name, tmp_path):
+    scene = scene_of(hk.load_task(name))
+    (tmp_path / "scene.json").write_text(write_scene(scene), encoding="utf-8")
+    assert read_scene(tmp_path / "scene.json") == scene
+
+
+def test_a_world_that_is_not_hockets_is_kept_by_its_scene(tmp_path):
+    machine = hk.RewardMachine(initial="a", transitions={("a", "go"): "b"}, final={"b"})
+    disc = Area(0.5, 0.5, 1.0, 1.0, "#0072b2", "home", "H", is_disc=True)
+    scene = Scene("plane", 4.0, 3.0, ("A1",), {"A1": machine}, {"A1": ("go",)}, machine, (disc,), verdict="Fine.")
+    own = record(task="plane", digest=scene.digest, learner="sac", review=None)
+    results = hk.save_records(tmp_path, [own], [scene])
+    assert results.records[0].key == load_results(tmp_path).records[0].key == own.key
+    assert (tmp_path / "curves.csv").read_text(encoding="utf-8").splitlines()[1] == "plane,sac,0,10,softmax,100,0"
+    assert results.scenes == {scene.digest: scene}
+    [section] = summarise(results).sections
+    assert section.scene == scene and section.groups[0].label == "sac"
+
+
+@given(data=st.data())
+def test_a_scene_with_anything_changed_is_refused_or_read(data, tmp_path_factory):
+    document = json.loads(write_scene(scene_of(TASK)))
+    key = data.draw(st.sampled_from(sorted(document)))
+    document[key] = data.draw(leaves)
+    path = tmp_path_factory.mktemp("scene") / "scene.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    try:
+        found = read_scene(path)
+    except hk.HocketError:
+        return
+    path.write_text(write_scene(found), encoding="utf-8")
+    assert read_scene(path) == found
+
+
+# What a report says.
+
+
+def test_a_summary_says_what_can_be_worked_out_by_hand(folder):
+    summary = summarise(load_results(folder))
+    [section] = summary.sections
+    assert section.most_steps == 100
+    assert [group.label for group in section.groups] == ["dqprm", "iql"]
+    group = section.groups[0]
+    assert group.seeds == (0, 1)
+    assert group.curves["softmax"].plain.median.tolist() == [100, 7, 5]
+    assert group.curves["softmax"].smooth.median.tolist() == [100, 53.5, pytest.approx(112 / 3)]
+    assert group.curves["softmax"].success.tolist() == [0, 1, 1]
+    assert group.finals["softmax"].quartiles == (5.5, 7, 76.75)
+    assert group.finals["softmax"].success.value == pytest.approx(2 / 3)
+    assert group.bounds.episodes == 20
+    assert group.bounds.success.value == 0.9
+    assert (group.bounds.lower, group.bounds.upper) == (pytest.approx(0.9), 0.9)
+    assert group.visits.tolist() == (2 * np.arange(12).reshape(2, 6)).tolist()
+    assert [(one, other, found.probability) for one, other, found in section.comparisons] == [("dqprm", "iql", 0.5)]
+
+
+def test_optimal_policies_are_a_level_and_not_a_learner(folder):
+    keep_record(folder, record(learner="optimal", tests={"softmax": trials(4, 4, 4)}))
+    [section] = summarise(load_results(folder)).sections
+    assert [group.label for group in section.groups] == ["dqprm", "iql"]
+    assert section.level("softmax") == 4
+    assert section.level("greedy") is None
+
+
+def test_runs_that_end_early_are_compared_as_far_as_all_go(folder):
+    keep_record(folder, replace(record(seed=2), tests={"softmax": trials(100, 8), "greedy": trials(100, 8)}))
+    group = summarise(load_results(folder)).sections[0].groups[0]
+    assert group.curves["softmax"].step.tolist() == [10, 20]
+    assert group.curves["softmax"].plain.median.tolist() == [100, 7]
