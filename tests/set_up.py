@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def find_browser() -> str | None:

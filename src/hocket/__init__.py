@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from hocket.notation import load_machine, save_machine
     from hocket.picture import draw_task
     from hocket.records import Record, Replay, Review, Trials
+    from hocket.report.figures import draw_figures
+    from hocket.report.figures.maps import draw_policy
+    from hocket.report.page import write_report
     from hocket.report.summary import Summary, summarise
     from hocket.scene import Area, Scene, scene_of
     from hocket.store import Results, load_policies, load_results, save_records
@@ -121,7 +124,9 @@ __all__ = [
     "compose",
     "decompose",
     "distinguish",
+    "draw_figures",
     "draw_machines",
+    "draw_policy",
     "draw_task",
     "evaluate",
     "from_aalpy",
@@ -163,6 +168,7 @@ __all__ = [
     "watch_in_plane",
     "weights_of",
     "wrap",
+    "write_report",
 ]
 
 _HOME = {
@@ -215,6 +221,9 @@ _HOME = {
         "picture": ("draw_task",),
         "notation": ("load_machine", "save_machine"),
         "records": ("Record", "Replay", "Review", "Trials"),
+        "report.figures": ("draw_figures",),
+        "report.figures.maps": ("draw_policy",),
+        "report.page": ("write_report",),
         "report.summary": ("Summary", "summarise"),
         "scene": ("Area", "Scene", "scene_of"),
         "store": ("Results", "load_policies", "load_results", "save_records"),

@@ -58,9 +58,10 @@ def _inline(svg: str) -> str:
 
 
 def _section_svg(section: Section) -> str:
-    from hocket.report.figures import curves_svg  # loads matplotlib
+    from hocket.report.figures.canvas import render  # loads matplotlib
+    from hocket.report.figures.curves import curves_figure
 
-    return curves_svg(section)
+    return render(lambda: curves_figure(section)).decode()
 
 
 def _section(section: Section) -> str:

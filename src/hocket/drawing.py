@@ -74,9 +74,12 @@ def draw_machines(machines: Mapping[str, RewardMachine], path: str | Path, *befo
     write_whole(Path(path), _picture(machines, form, before))
 
 
-def machine_svg(machines: Mapping[str, RewardMachine], *before: Panel) -> str:
-    """Return such a drawing as the text of an SVG."""
-    return _picture(machines, ".svg", before).decode()
+def machine_svg(machines: Mapping[str, RewardMachine], *before: Panel, events: Iterable[str] = ()) -> str:
+    """Return such a drawing as the text of an SVG.
+
+    Events that are given take their colours first, so that drawings that are made one by one can agree.
+    """
+    return _picture(machines, ".svg", before, events).decode()
 
 
 def measure(texts: Iterable[str], size: float) -> dict[str, float]:
@@ -90,7 +93,9 @@ def measure(texts: Iterable[str], size: float) -> dict[str, float]:
     return dict(zip(looks, widths, strict=True))
 
 
-def _picture(machines: Mapping[str, RewardMachine], form: str, before: Sequence[Panel] = ()) -> bytes:
+def _picture(
+    machines: Mapping[str, RewardMachine], form: str, before: Sequence[Panel] = (), events: Iterable[str] = ()
+) -> bytes:
     if not machines and not before:
         raise HocketError("a drawing needs at least one machine, got none")
     for title, machine in machines.items():
@@ -98,8 +103,8 @@ def _picture(machines: Mapping[str, RewardMachine], form: str, before: Sequence[
         if states > MAX_STATES or transitions > MAX_TRANSITIONS:
             limit = f"at most {MAX_STATES:,} states and {MAX_TRANSITIONS:,} transitions"
             raise MachineError(f"{title!r} must have {limit} to be drawn, got {states:,} and {transitions:,}")
-    events = dict.fromkeys(event for machine in machines.values() for event in machine.events)
-    styles = dict(zip(events, cycle((color, line) for line in LINES for color in PALETTE), strict=False))
+    used = dict.fromkeys([*events, *(event for machine in machines.values() for event in machine.events)])
+    styles = dict(zip(used, cycle((color, line) for line in LINES for color in PALETTE), strict=False))
     contents = [_marks(machine, f"m{place}", styles) for place, machine in enumerate(machines.values())]
     with _graphviz():
         panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
@@ -193,8 +198,8 @@ def box(name: str, frame: Frame, look: Mapping[str, str], tooltip: str = "") -> 
 
 
 def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
-    """Let Graphviz place a title and the marks of a machine."""
-    text = literal(title) or " "
+    """Let Graphviz place a title, unless it is empty, and the marks of a machine."""
+    text = literal(title)
     settings = {"label": text, "labelloc": "t", "rankdir": "LR", "ranksep": "0.35"}
     graph = _graph(marks, settings | (HASTE if len(marks) > MANY_MARKS else {}))
     graph.layout(prog="dot")
@@ -204,6 +209,8 @@ def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
         places = {name: found[name] for name in PLACES if found[name]}
         placed.append(mark._replace(attributes={**mark.attributes, **places}))
     right, top = map(float, graph.graph_attr["bb"].split(",")[2:])
+    if not text:
+        return Panel(placed, (right, top))
     half_width, half_height = (float(graph.graph_attr[name]) * POINTS / 2 for name in ("lwidth", "lheight"))
     look = {"pos": f"{half_width:.2f},{top - half_height:.2f}", "shape": "plain", "fontsize": TITLE_SIZE}
     return Panel([Mark(f"{marks[0].name}title", look | {"label": text}), *placed], (right, top))

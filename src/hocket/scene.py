@@ -136,16 +136,20 @@ def write_scene(scene: Scene) -> str:
         "format": FORMAT,
         "task": scene.task,
         "description": scene.description,
-        "size": [scene.width, scene.height],
+        "size": [float(scene.width), float(scene.height)],
         "machines": {name: machine_to(machine) for name, machine in scene.machines.items()},
         "knows": {name: list(own) for name, own in scene.knows.items()},
         "team": None if scene.team is None else machine_to(scene.team),
-        "areas": [list(area) for area in scene.areas],
-        "walls": [list(area) for area in scene.walls],
+        "areas": [_area_to(area) for area in scene.areas],
+        "walls": [_area_to(area) for area in scene.walls],
         "has_cells": scene.has_cells,
         "verdict": [scene.verdict, *scene.notes],
     }
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+
+
+def _area_to(area: Area) -> list[object]:
+    return [*map(float, area[:4]), *area[4:]]  # 2 and 2.0 are one length, and must have one fingerprint
 
 
 def read_scene(path: Path) -> Scene:

@@ -26,6 +26,7 @@ from hocket.commands import terminal
 from hocket.engines import make_engine
 from hocket.errors import SettingsError, known_names
 from hocket.learners.training import LEARNERS
+from hocket.records import slug
 from hocket.report.summary import LAST_TESTS, Group, Section, Summary, summarise
 from hocket.store import Results, load_results
 from hocket.study import Study, Update, load_study, run_study
@@ -238,12 +239,18 @@ def _print_problems(summary: Summary) -> None:
 
 def report(folder: Path, out: Path | None, figures: Path | None, formats: Sequence[str], as_json: bool) -> int:
     """Write the page and, if asked, the figures of a folder of runs."""
+    from hocket.report.page import write_report
+
     results = load_results(folder)
     if not results.records:
         raise SettingsError(f"{folder} has no runs in it")
     summary = summarise(results)
     _print_problems(summary)
-    written = _write(results, summary, out or folder / "report.html", figures, formats)
+    written = [write_report(summary, out or folder / "report.html")]
+    if figures is not None:
+        from hocket.report.figures import draw_figures
+
+        written += draw_figures(results, figures, formats=formats)
     if as_json:
         print(json.dumps({"written": [str(path) for path in written], "missing": summary.missing}, indent=2))
     else:
@@ -252,27 +259,21 @@ def report(folder: Path, out: Path | None, figures: Path | None, formats: Sequen
     return 0
 
 
-def _write(
-    results: Results, summary: Summary, page: Path, figures: Path | None, formats: Sequence[str]
-) -> Sequence[Path]:
+def repeat_paper(seeds: int | None, quick: bool, place: Place, as_json: bool) -> int:
+    """Run all of the paper's experiments, and write their report and its three figures."""
+    from hocket.report.figures.curves import draw_curves
     from hocket.report.page import write_report
 
-    written = [write_report(results, page, summary=summary)]
-    if figures is not None:
-        from hocket.report.figures import draw_figures
-
-        written += draw_figures(results, summary, figures, formats)
-    return written
-
-
-def repeat_paper(seeds: int | None, quick: bool, place: Place, as_json: bool) -> int:
-    """Run all of the paper's experiments, and write their report and figures."""
     begin = time.perf_counter()
     study = load_study("paper-quick" if quick else "paper", seeds)
     folder = place.out or Path("runs/paper-quick" if quick else "runs/paper")
     results, stopped = _run(study, folder, place)
     summary = summarise(results, "The paper's experiments" + (", in short" if quick else ""))
-    written = _write(results, summary, folder / "report.html", folder / "figures", ("svg",))
+    written = [write_report(summary, folder / "report.html")]
+    (folder / "figures").mkdir(exist_ok=True)
+    for section in summary.sections if results.records else ():
+        written.append(folder / "figures" / f"{slug(section.title)}.svg")
+        draw_curves(section, written[-1])
     if as_json:
         about = {"written": [str(path) for path in written], "seconds": round(time.perf_counter() - begin, 2)}
         print(json.dumps(_as_json(summary, stopped) | about, indent=2))

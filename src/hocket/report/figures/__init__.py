@@ -1,0 +1,89 @@
+"""All figures of a study, in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from hocket.drawing import FORMATS
+from hocket.errors import FormatError
+from hocket.records import KINDS, slug
+from hocket.report.figures.curves import draw_curves, draw_reaching, has_tests
+from hocket.report.figures.maps import BY_MACHINE, MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
+from hocket.report.summary import Section, Summary, summarise
+from hocket.store import Results
+
+FEW_AGENTS = 4  # of more, policies are drawn of learners with machines only
+
+Drawing = Callable[[Path], None]
+
+
+def draw_figures(what: Results | Summary, folder: str | Path, *, formats: Sequence[str] = ("svg",)) -> list[Path]:
+    """Draw curves, bars, visits and policies of all tasks of a study into a folder; return the files.
+
+    A policy is that of a group's first seed. A summary has no policies, so that only results have pictures of them.
+    """
+    wrong = [form for form in formats if f".{form}" not in FORMATS]
+    if wrong:
+        raise FormatError(f"a figure's format must be one of {', '.join(own[1:] for own in FORMATS)}, got {wrong[0]!r}")
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FormatError(f"cannot be made: {error.strerror or error}", path=folder) from None
+    summary = what if isinstance(what, Summary) else summarise(what)
+    drawings = [own for section in summary.sections for own in _of_section(section)]
+    if isinstance(what, Results):
+        drawings += [own for section in summary.sections for own in _of_policies(what, section)]
+    if sum(has_tests(section) for section in summary.sections) > 1:
+        drawings.append(("reaching", partial(draw_reaching, summary)))
+    made: list[Path] = []
+    taken: set[str] = set()
+    for name, draw in drawings:
+        stem = _unused(name, taken)
+        for form in formats:
+            made.append(folder / f"{stem}.{form}")
+            draw(made[-1])
+    return made
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """Set a name apart from those that are taken, also where a file system does not tell cases apart."""
+    number, found = 1, name
+    while found.lower() in taken:
+        number += 1
+        found = f"{name}-{number}"
+    taken.add(found.lower())
+    return found
+
+
+def _of_section(section: Section) -> Iterator[tuple[str, Drawing]]:
+    title = slug(section.title)
+    for kind in KINDS:
+        if has_tests(section, kind):
+            suffix = "" if kind == KINDS[0] else f"-{kind}"
+            yield f"{title}-curves{suffix}", partial(draw_curves, section, policy=kind)
+            yield f"{title}-reaching{suffix}", partial(draw_reaching, section, policy=kind)
+    for group in (*section.groups, *filter(None, [section.reference])):
+        if can_show_visits(section, group):
+            yield f"{title}-visits-{slug(group.label)}", partial(draw_visits, section, group=group.label)
+
+
+def _of_policies(results: Results, section: Section) -> Iterator[tuple[str, Drawing]]:
+    task = results.tasks.get(section.digest)
+    if task is None:
+        return
+    learners = PICTURED if len(task.agents) <= FEW_AGENTS else BY_MACHINE
+    for group in (*section.groups, *filter(None, [section.reference])):
+        own = (section.digest, group.learner, group.seeds[0], group.steps, group.settings)
+        first = next(
+            record
+            for record in results.records
+            if own == (record.digest, record.learner, record.seed, record.steps, record.settings)
+        )
+        policy = results.policy(first) if group.learner in learners else None
+        if policy is not None:
+            for agent in list(task.agents)[:MOST_AGENTS]:
+                name = f"{slug(section.title)}-policy-{slug(group.label)}-{slug(agent)}"
+                yield name, partial(draw_policy, task, policy, agent=agent)

@@ -1,0 +1,205 @@
+"""What all figures of a report have in common: look, measure, literal text, and files that repeat byte for byte."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import matplotlib.style
+from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
+from matplotlib.ft2font import FT2Font
+
+from hocket.drawing import FORMATS, PALETTE
+from hocket.errors import FormatError, printable
+from hocket.files import write_whole
+from hocket.report.summary import Group
+
+FONT = "DejaVu Sans"  # which comes with matplotlib
+TEXT, SMALL, TITLE = 7.0, 6.0, 8.0  # sizes of the font in points
+COLUMN, PAGE = 3.5, 7.0  # inches: widths of a journal's column and of its page
+POINTS = 72  # to the inch
+FINE = 10  # times larger, text is measured without the rounding of small sizes
+SHARPNESS = 200  # dots per inch of a PNG
+INK, NOTE, FAINT, WHITE = "#222222", "#555555", "#dddddd", "#ffffff"
+MISSING = "\ufffd"  # stands for a letter that the font does not have
+LONGEST_NAME = 160  # characters of a name that are drawn
+
+LOOK: dict[Any, Any] = {  # names and values of matplotlib's
+    "font.family": [FONT],
+    "font.size": TEXT,
+    "axes.titlesize": SMALL,
+    "axes.labelsize": TEXT,
+    "axes.edgecolor": NOTE,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.unicode_minus": True,
+    "text.color": INK,
+    "text.parse_math": False,  # a name with a dollar in it is a name
+    "xtick.color": NOTE,
+    "ytick.color": NOTE,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": SMALL + 0.5,
+    "ytick.labelsize": SMALL + 0.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "legend.fontsize": TEXT,
+    "legend.frameon": False,
+    "hatch.linewidth": 0.5,
+    "svg.fonttype": "path",  # looks the same where the font is not installed
+    "svg.hashsalt": "hocket",  # without one, names inside an SVG are random
+    "pdf.fonttype": 42,
+}
+METADATA: dict[str, dict[str, str | None]] = {
+    ".svg": {"Date": None},
+    ".png": {"Software": None},
+    ".pdf": {"CreationDate": None},
+}
+
+# One colour for a learner in all figures of all studies; what is not known, or there several times, takes what is left.
+LEARNERS = ("dqprm", "hil", "iql", "cqrm")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = ("solid", (0, (4, 1.5)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
+
+_one_at_a_time = threading.RLock()  # matplotlib's settings are global
+
+
+class Stroke(NamedTuple):
+    """How a group of runs looks: told apart by colour, and without colours by marker and line."""
+
+    color: str
+    marker: str
+    line: str | tuple[int, tuple[float, ...]]
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """Draw in the house's manner, whatever settings of matplotlib's the user has."""
+    with _one_at_a_time, matplotlib.style.context("default"), matplotlib.rc_context(LOOK):
+        yield
+
+
+def write_figure(path: str | Path, make: Callable[[], Figure]) -> None:
+    """Make a figure and write it into a file whose suffix says the format; the same figure gives the same bytes."""
+    path = Path(path)
+    form = path.suffix.lower()
+    if form not in FORMATS:
+        raise FormatError(f"a figure's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
+    write_whole(path, render(make, form))
+
+
+def render(make: Callable[[], Figure], form: str = ".svg") -> bytes:
+    """Make a figure and return what such a file contains."""
+    buffer = io.BytesIO()
+    with look():
+        make().savefig(buffer, format=form[1:], dpi=SHARPNESS, metadata=METADATA[form])
+    return buffer.getvalue()
+
+
+def strokes(groups: Sequence[Group]) -> list[Stroke]:
+    """Choose how each group looks."""
+    learners = [group.learner for group in groups]
+    known = {own: LEARNERS.index(own) for own in {*learners} & {*LEARNERS} if learners.count(own) == 1}
+    taken = {*known.values()}
+    free = (place for place in range(len(taken) + len(groups)) if place not in taken)
+    return [_stroke(known[own] if own in known else next(free)) for own in learners]
+
+
+def _stroke(place: int) -> Stroke:
+    turn, place = divmod(place, len(PALETTE))
+    return Stroke(PALETTE[place], MARKERS[place], LINES[turn % len(LINES)])
+
+
+# Text.
+
+
+def tell_runs(groups: Iterable[Group]) -> str:
+    """Say how many runs groups have."""
+    numbers = sorted({len(group.seeds) for group in groups})
+    if numbers == [1]:
+        return "1 run"
+    return f"{numbers[0]} to {numbers[-1]} runs" if len(numbers) > 1 else f"{numbers[0]} runs"
+
+
+def literal(text: str, longest: int = LONGEST_NAME) -> str:
+    """Turn any text into a line that can be drawn as it is.
+
+    >>> literal("cost $5\\n"), literal("a" * 9, 4)
+    ('cost $5\\\\n', 'aaa…')
+    """
+    line = printable(text, len(text))
+    line = line if len(line) <= longest else f"{line[: longest - 1]}…"
+    known = _letters()
+    return "".join(letter if ord(letter) in known else MISSING for letter in line)
+
+
+@cache
+def _font() -> FT2Font:
+    return get_font(findfont(FONT))
+
+
+@cache
+def _letters() -> frozenset[int]:
+    return frozenset(_font().get_charmap())
+
+
+def measure(text: str, size: float) -> float:
+    """Find how wide a line is in a size of the font, both in points."""
+    font = _font()
+    font.set_size(size, FINE * POINTS)
+    font.set_text(text, 0.0)
+    return font.get_width_height()[0] / 64 / FINE
+
+
+def wrap(text: str, size: float, width: float) -> list[str]:
+    """Break a line where it has spaces, or else anywhere, so that no part is wider than so many points."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if measure(longer, size) <= width:
+            lines[-1] = longer
+            continue
+        pieces = _broken(word, size, width)
+        lines[-1:] = [*filter(None, lines[-1:]), *pieces]
+    return lines
+
+
+def shorten(text: str, size: float, width: float) -> str:
+    """Leave out the end of a line that is wider than so many points."""
+    first, *more = _broken(text, size, width)
+    return f"{first[:-1]}…" if more else first
+
+
+def _broken(word: str, size: float, width: float) -> list[str]:
+    pieces = [""]
+    for letter in word:
+        if pieces[-1] and measure(pieces[-1] + letter, size) > width:
+            pieces.append("")
+        pieces[-1] += letter
+    return pieces
+
+
+def counted(number: float, _place: int | None = None) -> str:
+    """Write a number as an axis does: thousands apart, and no digits that say nothing.
+
+    >>> counted(20_000), counted(0.25), counted(1e-5)
+    ('20,000', '0.25', '1e-05')
+    """
+    return f"{number:,.0f}" if number == round(number) else f"{number:g}"
+
+
+def spans(values: Iterable[float], least: float) -> bool:
+    """Say whether some positive values are so far apart that only a logarithmic scale shows all of them."""
+    positive = [value for value in values if value > 0]
+    return bool(positive) and max(positive) > least * min(positive)

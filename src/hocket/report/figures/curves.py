@@ -1,0 +1,265 @@
+"""Figures of learning: curves of test steps, and how long it takes until they are as good as they get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from hocket.errors import HocketError, SettingsError, known_names, printable
+from hocket.records import KINDS
+from hocket.report.figures.canvas import (
+    COLUMN,
+    FAINT,
+    INK,
+    NOTE,
+    POINTS,
+    SMALL,
+    TEXT,
+    TITLE,
+    Stroke,
+    counted,
+    literal,
+    measure,
+    shorten,
+    spans,
+    strokes,
+    tell_runs,
+    wrap,
+    write_figure,
+)
+from hocket.report.summary import REFERENCE, WINDOW, Curve, Group, Section, Summary
+
+FAR_APART = 10  # times: learners whose reaching times differ by more are drawn over a logarithmic axis
+LONG_BARS = 30  # times: the same for bars
+MARKS = 6  # on a curve
+HEIGHT = 2.5  # inches of a figure with one line of legend
+LINE = 1.45  # height of a line of text, to its size
+EDGE = 5.0  # points that text keeps free at each side
+WIDTH = COLUMN * POINTS - 2 * EDGE
+HANDLE, MARGIN = 21.0, 9.0  # points that a legend needs beside a name, and between columns
+BAR, BETWEEN, AROUND = 13.0, 17.0, 40.0  # points: from a bar to the next, over each panel, and for title and axis
+WIDEST = COLUMN * POINTS * 0.45  # points of a name beside a bar
+ROOM = 0.22  # of the longest bar, that is left for its number
+
+
+def draw_curves(
+    section: Section,
+    path: str | Path,
+    *,
+    policy: str = KINDS[0],
+    smooth: bool = True,
+    log_x: bool | None = None,
+    log_y: bool = False,
+) -> None:
+    """Draw the median test steps over training with the quartiles as bands, and optimal policies as a line across.
+
+    The file's suffix says its format: .svg, .png or .pdf. Without `log_x`, training steps are on a logarithmic axis
+    where one learner takes more than ten times as long as another to come near its final level.
+    """
+    write_figure(path, lambda: curves_figure(section, policy=policy, smooth=smooth, log_x=log_x, log_y=log_y))
+
+
+def draw_reaching(what: Section | Summary, path: str | Path, *, policy: str = KINDS[0]) -> None:
+    """Draw for each group after how many training steps it is within a tenth of its final level; of a summary, all."""
+    write_figure(path, lambda: reaching_figure(what, policy=policy))
+
+
+def curves_figure(
+    section: Section, *, policy: str = KINDS[0], smooth: bool = True, log_x: bool | None = None, log_y: bool = False
+) -> Figure:
+    """Make the figure of a section's curves."""
+    groups = _tested(section, policy)
+    if not groups:
+        raise _nothing(section.title, policy)
+    looks = strokes(groups)
+    log_x = spans(_reaching(groups, policy), FAR_APART) if log_x is None else log_x
+    level = section.level(policy)
+    names = [wrap(literal(group.label), TEXT, WIDTH - HANDLE) for group in groups]
+    names += [] if level is None else [[f"{REFERENCE} ({level:g})"]]
+    columns, rows = _legend_shape(names)
+    smoothing = f"; each run is the mean of its last {WINDOW} tests" if smooth else ""
+    spread = "" if all(len(group.seeds) == 1 for group in groups) else ": median and quartiles"
+    heading = f"{policy} policies, {tell_runs(groups)}{spread}{smoothing}"
+    figure = _titled(section.title, heading, HEIGHT * POINTS + (rows - 1) * LINE * TEXT)
+    axes = figure.subplots()
+    for place, (group, stroke) in enumerate(zip(groups, looks, strict=True)):
+        _draw_curve(axes, group.curves[policy], stroke, smooth, log_x, place / len(groups))
+    handles = [Line2D([], [], **_line(stroke), **_marker(stroke)) for stroke in looks]
+    if level is not None:
+        handles.append(axes.axhline(level, color=INK, linewidth=0.9, linestyle=(0, (5, 2)), zorder=2.5))
+    _scale(axes, section, groups, policy, log_x, log_y)
+    legend = figure.legend(
+        handles, [" "] * len(names), loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.2,
+        labelspacing=0.3, borderpad=0.1,
+    )  # fmt: skip
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_text("\n".join(name))  # now, for what begins with an underscore would have been left out
+    return figure
+
+
+def _titled(title: str, heading: str, height: float) -> Figure:
+    """Make an empty figure of so many points, and more for a title and a heading that need more than two lines."""
+    names, lines = wrap(literal(title), TITLE, WIDTH), wrap(heading, SMALL, WIDTH)
+    below = len(names) * LINE * TITLE
+    above = below + len(lines) * LINE * SMALL
+    height += above - LINE * (TITLE + SMALL)
+    figure = Figure(figsize=(COLUMN, height / POINTS), layout="constrained")
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    engine.set(rect=(0, 0, 1 - EDGE / COLUMN / POINTS, 1 - (above + EDGE) / height))
+    left, top = EDGE / COLUMN / POINTS, 1 - EDGE / height
+    figure.text(left, top, "\n".join(names), size=TITLE, va="top")
+    figure.text(left, top - below / height, "\n".join(lines), size=SMALL, va="top", color=NOTE)
+    return figure
+
+
+def has_tests(section: Section, policy: str = KINDS[0]) -> bool:
+    """Say whether there is anything to draw of a kind of policy."""
+    return bool(_tested(section, policy))
+
+
+def _tested(section: Section, policy: str) -> list[Group]:
+    if policy not in KINDS:
+        raise SettingsError(f"policy {policy!r} does not exist ({known_names(policy, KINDS)})")
+    return [group for group in section.groups if policy in group.curves and len(group.curves[policy].step)]
+
+
+def _nothing(title: str, policy: str) -> HocketError:
+    return HocketError(f"{printable(title)}: there must be tests of {policy} policies to draw, got none")
+
+
+def _reaching(groups: Sequence[Group], policy: str) -> list[int]:
+    found = [group.finals[policy].reaching for group in groups if policy in group.finals]
+    return [step for step in found if step is not None]
+
+
+def _legend_shape(names: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """Choose the fewest rows in which all names of a legend fit; return its columns, and lines of text."""
+    widths = [max(measure(line, TEXT) for line in name) + HANDLE + MARGIN for name in names]
+    for rows in range(1, len(names) + 1):
+        parts = [slice(first, first + rows) for first in range(0, len(names), rows)]
+        if sum(max(widths[part]) for part in parts) - MARGIN <= WIDTH or len(parts) == 1:
+            break
+    return len(parts), max(sum(len(name) for name in names[part]) for part in parts)
+
+
+def _line(stroke: Stroke) -> dict[str, Any]:
+    return {"color": stroke.color, "linestyle": stroke.line, "linewidth": 1.1}
+
+
+def _marker(stroke: Stroke) -> dict[str, Any]:
+    return {"marker": stroke.marker, "markersize": 3.8, "markeredgecolor": "white", "markeredgewidth": 0.4}
+
+
+def _draw_curve(axes: Axes, curve: Curve, stroke: Stroke, smooth: bool, log_x: bool, shift: float) -> None:
+    """Draw a line with its band, and a few markers on it that stand beside those of other lines."""
+    low, median, high = curve.smooth if smooth else curve.plain
+    axes.fill_between(curve.step, low, high, color=stroke.color, alpha=0.18, linewidth=0)
+    axes.plot(curve.step, median, **_line(stroke))
+    chosen = _marks(curve.step, log_x, shift)
+    axes.plot(curve.step[chosen], median[chosen], color=stroke.color, linestyle="none", zorder=3, **_marker(stroke))
+
+
+def _marks(step: NDArray[np.int64], log_x: bool, shift: float) -> NDArray[np.int64]:
+    """Choose tests that are evenly far apart on the axis."""
+    along = np.log(np.maximum(step, 1)) if log_x else step.astype(np.float64)
+    places = along[0] + (along[-1] - along[0]) * (np.arange(MARKS) + 0.25 + 0.5 * shift) / MARKS
+    return np.unique(np.abs(along[:, None] - places).argmin(axis=0))
+
+
+def _scale(axes: Axes, section: Section, groups: Sequence[Group], policy: str, log_x: bool, log_y: bool) -> None:
+    steps = np.concatenate([group.curves[policy].step for group in groups])
+    most = section.most_steps
+    if log_x:
+        first = int(steps[steps > 0].min(initial=steps.max()))
+        _logarithmic(axes, "x", max(first, 1), max(int(steps.max()), first + 1))
+    else:
+        axes.set_xlim(0, int(steps.max()) or 1)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(counted))
+    if log_y:
+        least = min(float(group.curves[policy].plain.low.min()) for group in groups)
+        _logarithmic(axes, "y", max(min(least, section.level(policy) or least), 1) / 1.5, most * 1.2)
+    else:
+        axes.set_ylim(0, most * 1.04)
+        axes.yaxis.set_major_formatter(FuncFormatter(counted))
+    axes.set_xlabel("training steps")
+    axes.set_ylabel(f"test steps\n(a failure counts as {most:,})")
+    axes.grid(axis="y", color=FAINT, linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def _logarithmic(axes: Axes, name: str, least: float, most: float) -> None:
+    """Scale an axis; over few decades it has numbers between them, too."""
+    (axes.set_xscale if name == "x" else axes.set_yscale)("log")
+    (axes.set_xlim if name == "x" else axes.set_ylim)(least, most)
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if most < 100 * least else (1.0,), numticks=9))
+    axis.set_major_formatter(FuncFormatter(counted))
+    axis.set_minor_formatter(NullFormatter())
+
+
+# Bars.
+
+
+def reaching_figure(what: Section | Summary, *, policy: str = KINDS[0]) -> Figure:
+    """Make the figure of how long learners take."""
+    sections = [own for own in (what.sections if isinstance(what, Summary) else (what,)) if has_tests(own, policy)]
+    if not sections:
+        raise _nothing(what.title, policy)
+    parts = [_tested(section, policy) for section in sections]
+    names = [[wrap(literal(group.label), TEXT, WIDEST) for group in groups] for groups in parts]
+    heights = [sum(max(BAR, len(name) * LINE * TEXT) for name in own) for own in names]
+    every = [group for groups in parts for group in groups]
+    heading = f"until within 10 % of the final level; {policy} policies, median of {tell_runs(every)}"
+    figure = _titled(what.title, heading, sum(heights) + BETWEEN * len(parts) + AROUND)
+    panels = figure.subplots(len(parts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    room = WIDTH - max(measure(line, TEXT) for own in names for name in own for line in name) - BAR
+    for axes, section, groups, own in zip(panels, sections, parts, names, strict=True):
+        _draw_bars(axes, groups, own, policy)
+        if isinstance(what, Summary):
+            axes.set_title(shorten(literal(section.title), TEXT, room), loc="left", size=TEXT, pad=3)
+    _scale_bars(panels[-1], every, policy)
+    panels[-1].set_xlabel("training steps")
+    return figure
+
+
+def _draw_bars(axes: Axes, groups: Sequence[Group], names: Sequence[Sequence[str]], policy: str) -> None:
+    """Draw a bar for each group, the first on top, and beside it the number, or in words that there is none."""
+    rows = [max(1.0, len(name) * LINE * TEXT / BAR) for name in names]
+    middles = np.cumsum(rows) - np.array(rows) / 2
+    left = axes.get_yaxis_transform()  # from which words start, whatever the scale of the other axis
+    for middle, group, stroke in zip(middles.tolist(), groups, strokes(groups), strict=True):
+        step = group.finals[policy].reaching
+        place: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center_baseline"}
+        if step is None:
+            words = axes.annotate(f"never in {group.steps:,} steps", (0, middle), xycoords=left, **place)
+            words.set(size=SMALL, color=NOTE, style="italic")
+        else:
+            axes.barh(middle, step, height=0.62, color=stroke.color)
+            axes.annotate(counted(step), (step, middle), size=SMALL, **place)
+    axes.set_ylim(sum(rows), 0)
+    axes.set_yticks(middles, ["\n".join(name) for name in names])
+    axes.tick_params(axis="y", length=0)
+
+
+def _scale_bars(axes: Axes, groups: Sequence[Group], policy: str) -> None:
+    """Leave room for the numbers beside the bars."""
+    reached = _reaching(groups, policy)
+    most = max(reached, default=max(group.steps for group in groups))
+    if spans(reached, LONG_BARS):
+        least = 10.0 ** np.floor(np.log10(min(step for step in reached if step > 0)) - 0.3)
+        _logarithmic(axes, "x", least, most * (most / least) ** ROOM)
+    else:
+        axes.set_xlim(0, most * (1 + ROOM))
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(counted))

@@ -1,0 +1,237 @@
+"""Figures on a map: what an agent has learnt to do in each state of its machine, and where agents have been."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Rectangle
+
+from hocket.errors import FormatError, HocketError, SettingsError, known_names
+from hocket.gates import closed_cells
+from hocket.learners.policies import Policy
+from hocket.report.figures.canvas import INK, WHITE, literal, tell_runs, write_figure
+from hocket.report.figures.panels import (
+    CELL,
+    FEW,
+    SMALL_CELL,
+    Flags,
+    Numbers,
+    arrange_panels,
+    scale_for,
+    shape_of,
+    tell_places,
+    wide_scale_for,
+)
+from hocket.report.summary import Group, Section
+from hocket.scene import scene_of
+from hocket.shapes import rectangles
+from hocket.task import Task
+from hocket.taskfile import digest
+from hocket.world import ACTIONS, STAY, STEPS
+
+BY_MACHINE, BY_MEMORY = ("dqprm", "optimal"), ("iql",)  # learners, by what their action values depend on
+PICTURED = (*BY_MACHINE, *BY_MEMORY)
+MOST_AGENTS = 12  # who are drawn
+LONGEST = 60  # characters of a task's or agent's name in a title
+MOST_VIEWS = 16  # states of a machine, or values of memory, that are drawn
+VALUES, VISITS = "viridis", "magma_r"  # even to the eye, also without red or green, and in grey
+DARK = 0.4  # luminance of a colour below which arrows on it are white
+CLOSED = "#d8d8d8"
+
+# Shapes in a cell of side 1, from its middle: along the action, and across it.
+SHAFT, HEAD, BACK = 0.045, 0.16, 0.26  # half the widths of an arrow's shaft and head, and how long its head is
+ALONE, SEVERAL = 0.68, 0.44  # lengths of an arrow
+DOT = 0.13  # radius
+
+
+class View(NamedTuple):
+    """What a map of an agent's policy shows."""
+
+    title: str
+    q: Numbers  # [S, A]
+    closed: frozenset[int]  # cells
+    is_first: bool  # the agent starts like this
+
+
+def draw_policy(task: Task, policy: Policy, path: str | Path, *, agent: str) -> None:
+    """Draw what an agent does, a map for each state of its machine: best actions as arrows, their values as colours.
+
+    Of independent learners (iql), there is a map for each value of their memory. The file's suffix says its format:
+    .svg, .png or .pdf.
+    """
+    write_figure(path, lambda: policy_figure(task, policy, agent=agent))
+
+
+def draw_visits(section: Section, path: str | Path, *, group: str | None = None) -> None:
+    """Draw how often each agent was where, in reviews of a group's runs; without a label, of the first that has any."""
+    write_figure(path, lambda: visits_figure(section, group=group))
+
+
+# Policies.
+
+
+def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
+    """Make the picture of an agent's policy."""
+    views = views_of(task, policy, agent)
+    few, scene, floor = views[:MOST_VIEWS], scene_of(task), task.grid.floor
+    best = [np.where(floor & view.q.any(axis=1), view.q.max(axis=1), np.nan) for view in few]  # [S] each
+    norm, colors = scale_for(policy.arrays["q"].max(axis=2)), matplotlib.colormaps[VALUES]
+    marks = [
+        "arrows: best actions",
+        "dot: stay",
+        "no mark: all are worth the same",
+        "pale: worth nothing",
+        "ring: start",
+    ]
+    marks += ["hatched: closed"] if any(view.closed for view in few) else []
+    notes = ["; ".join(marks)]
+    notes += [tell_places(scene)] if scene.areas else []
+    notes += [f"the first {len(few)} of {len(views):,} states"] if len(views) > len(few) else []
+    title = f"{literal(task.name, LONGEST)}: {literal(agent, LONGEST)}, {policy.learner} (seed {policy.seed})"
+    panels = arrange_panels(scene, [literal(view.title) for view in few], title, notes)
+    start = task.agents[agent].start
+    row, column = task.grid.row_column(start)
+    for axes, view, own in zip(panels.maps, few, best, strict=True):
+        closed = view.closed if start not in view.closed else frozenset[int]()  # who is inside moves inside
+        seen = floor.copy()
+        seen[list(closed)] = False
+        panels.draw_ground(axes, own, colors, norm)
+        _draw_closed(axes, task, view.closed, CLOSED if closed else "none")
+        panels.draw_places(axes)
+        _draw_arrows(axes, view.q, seen, shape_of(scene)[1], colors(norm(np.nan_to_num(own))))
+        if view.is_first:
+            axes.add_patch(Circle((column + 0.5, row + 0.5), 0.46, fill=False, color=WHITE, linewidth=1.4, zorder=3))
+            axes.add_patch(Circle((column + 0.5, row + 0.5), 0.46, fill=False, color=INK, linewidth=0.7, zorder=3))
+    panels.draw_scale(colors, norm, "value of the best action\n(discounted reward)")
+    return panels.figure
+
+
+def views_of(task: Task, policy: Policy, agent: str) -> list[View]:
+    """List the maps of an agent's policy, after checking that it fits the task."""
+    if policy.learner not in PICTURED:
+        raise HocketError(f"pictures of policies exist for {', '.join(PICTURED)} only, got one of {policy.learner}")
+    if agent not in task.agents:
+        raise SettingsError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})")
+    if policy.digest != digest(task):
+        raise FormatError(f"the policy belongs to another task ({policy.task}, or another version of it)")
+    is_by_machine = policy.learner in BY_MACHINE
+    sizes = [len(own.states) for own in task.machines.values()]
+    memories = [1 << len(own.memory) for own in task.agents.values()]
+    shape = len(sizes), task.grid.cells, len(ACTIONS), max(sizes if is_by_machine else memories)
+    q = policy.arrays.get("q")
+    if q is None or q.shape != shape or not np.isfinite(q).all():
+        raise FormatError(f"this is not what {policy.learner} learns on this task: its arrays do not fit")
+    values = q[list(task.agents).index(agent)].astype(np.float64)
+    return _by_state(task, agent, values) if is_by_machine else _by_memory(task, agent, values)
+
+
+def _by_state(task: Task, agent: str, q: Numbers) -> list[View]:  # [S, A, U]
+    machine, closed = task.machines[agent], closed_cells(task, agent)
+    return [
+        View(state, q[:, :, place], closed[place], state == machine.initial)
+        for place, state in enumerate(machine.states)
+        if state not in machine.final
+    ]
+
+
+def _by_memory(task: Task, agent: str, q: Numbers) -> list[View]:  # [S, A, M]
+    """Tell what is remembered; a gate is known to be closed if memory would tell that it has opened."""
+    memory, gates = task.agents[agent].memory, task.agents[agent].gates
+    views = []
+    for value in range(1 << len(memory)):
+        events = [name for bit, name in enumerate(memory) if value >> bit & 1]
+        regions = [region for region, event in gates.items() if event in memory and event not in events]
+        closed = frozenset(cell for region in regions for cell in task.grid.places[region])
+        views.append(View(f"after {', '.join(events)}" if events else "at first", q[:, :, value], closed, value == 0))
+    return views
+
+
+def _draw_closed(axes: Axes, task: Task, closed: frozenset[int], color: str) -> None:
+    for row, column, rows, columns in rectangles(closed, task.grid):
+        look: dict[str, Any] = {"facecolor": color, "edgecolor": INK, "linewidth": 0.0, "hatch": "/////", "zorder": 1.5}
+        axes.add_patch(Rectangle((column, row), columns, rows, **look))
+
+
+def _draw_arrows(axes: Axes, q: Numbers, seen: Flags, columns: int, colors: Numbers) -> None:
+    """Draw the best actions of each cell; where there are several, from its middle; where all are, none."""
+    best = (q == q.max(axis=1, keepdims=True)) & seen[:, None]
+    count = best.sum(axis=1)
+    best[count == len(ACTIONS)] = False
+    ink = np.where(colors[:, :3] @ [0.2126, 0.7152, 0.0722] < DARK, WHITE, INK)
+    shapes, inks = [], []
+    for cell, action in zip(*(places.tolist() for places in np.nonzero(best)), strict=True):
+        row, column = divmod(cell, columns)
+        middle = np.array([column + 0.5, row + 0.5])
+        shapes.append(middle + (_dot() if action == STAY else _arrow(action, alone=count[cell] == 1)))
+        inks.append(ink[cell])
+    axes.add_collection(PolyCollection(shapes, facecolors=inks, linewidths=0, zorder=3))
+
+
+def _arrow(action: int, *, alone: bool) -> Numbers:
+    """Lay out an arrow; one that is alone has its middle in that of the cell."""
+    start, end = (-ALONE / 2, ALONE / 2) if alone else (0.0, SEVERAL)
+    neck = end - BACK
+    upper = [(start, SHAFT), (neck, SHAFT), (neck, HEAD), (end, 0.0)]
+    shape = np.array(upper + [(along, -across) for along, across in reversed(upper[:-1])])
+    down, right = STEPS[action]
+    return shape @ np.array([[right, down], [down, -right]], np.float64)
+
+
+def _dot() -> Numbers:
+    turn = np.arange(16) * (2 * math.pi / 16)
+    return DOT * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+
+
+# Visits.
+
+
+def visits_figure(section: Section, *, group: str | None = None) -> Figure:
+    """Make the figure of where a group's agents were."""
+    chosen, scene = _visited(section, group), section.scene
+    assert scene is not None and chosen.visits is not None
+    agents = scene.agents[:MOST_AGENTS]
+    episodes = chosen.bounds.episodes if chosen.bounds is not None else 0
+    values = chosen.visits[: len(agents)] / (episodes or 1)
+    of = f"{episodes:,} episodes of " if episodes else ""
+    notes = [f"softmax policies, {of}{tell_runs([chosen])}; pale: never there"]
+    notes += [tell_places(scene)] if scene.areas else []
+    if len(scene.agents) > len(agents):
+        notes.append(f"the first {len(agents)} of {len(scene.agents):,} agents")
+    title = f"{literal(section.title, LONGEST)}: visits, {literal(chosen.label)}"
+    cell = CELL if len(agents) <= FEW else SMALL_CELL
+    panels = arrange_panels(scene, [literal(name) for name in agents], title, notes, cell)
+    norm, colors = wide_scale_for(values), matplotlib.colormaps[VISITS]
+    for axes, own in zip(panels.maps, values, strict=True):
+        panels.draw_ground(axes, np.where(own > 0, own, np.nan), colors, norm)
+        panels.draw_places(axes)
+    panels.draw_scale(colors, norm, "visits per episode" if episodes else "visits")
+    return panels.figure
+
+
+def _visited(section: Section, label: str | None) -> Group:
+    """Find a group whose visits can be drawn."""
+    groups = [own for own in (*section.groups, section.reference) if own is not None]
+    if label is not None and label not in {own.label for own in groups}:
+        known = known_names(label, (own.label for own in groups))
+        raise SettingsError(f"group {label!r} does not exist ({known})")
+    fitting = [own for own in groups if can_show_visits(section, own) and label in (None, own.label)]
+    if not fitting:
+        what = "any group" if label is None else label
+        raise HocketError(f"{section.title}: visits are drawn on a map of cells where runs keep them, {what} has none")
+    return fitting[0]
+
+
+def can_show_visits(section: Section, group: Group) -> bool:
+    """Say whether a group's runs have kept visits, and its scene is a map of the same cells."""
+    scene = section.scene
+    if scene is None or not scene.has_cells or group.visits is None:
+        return False
+    rows, columns = shape_of(scene)
+    return rows > 0 and group.visits.shape == (len(scene.agents), rows * columns)

@@ -1,0 +1,216 @@
+"""Small maps side by side: the same ground on each, one scale of colours for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Colormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, NullFormatter
+from numpy.typing import NDArray
+
+from hocket.palette import FLOOR, WALL
+from hocket.report.figures.canvas import (
+    COLUMN,
+    INK,
+    NOTE,
+    PAGE,
+    POINTS,
+    SMALL,
+    TEXT,
+    TITLE,
+    WHITE,
+    counted,
+    literal,
+    shorten,
+    spans,
+    wrap,
+)
+from hocket.scene import Area, Scene
+
+# Lengths are in points.
+CELL, SMALL_CELL, FEW = 12.0, 8.6, 3  # side of a cell where there is room; of plain cells on more than a few maps
+WIDEST, HIGHEST = 200.0, 320.0  # of a map
+NARROWEST = 80.0  # room for a map and its title
+LEFT, RIGHT, ACROSS, DOWN = 28.0, 5.0, 10.0, 15.0  # beside and between maps; a map's title is in the space above it
+UNDER = 24.0  # for the numbers and the name of the lowest axes
+BAR, BESIDE = 7.0, 44.0  # width of the scale, and of the numbers and the name beside it
+SHORTEST, LONGEST = 92.0, 150.0  # height of the scale; its name needs some
+LINE = 1.4  # height of a line of text, to its size
+EDGE = 5.0  # that text keeps free
+LEAST_TAG, MOST_TAG = 4.0, 4.8  # sizes of a place's tag
+MOST_NUMBERS = 4  # at the side of a map
+MOST_NAMED = 24  # places that are told under a figure
+MOST_SHAPES = 20_000  # cells that are drawn one by one; more are drawn as dots, or the file would be huge
+FAR_APART = 300  # times: values that are further apart have a logarithmic scale
+
+Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Segment = tuple[tuple[int, int], tuple[int, int]]  # from and to: across and down
+
+
+class Panels(NamedTuple):
+    """A figure with empty maps, and room for a scale beside them."""
+
+    figure: Figure
+    maps: Sequence[Axes]
+    bar: Axes
+    scene: Scene
+    cell: float  # side, in points
+
+    def draw_ground(self, axes: Axes, values: Numbers, colors: Colormap, norm: Normalize) -> None:
+        """Colour the cells of a map by their values, where they have one, and draw walls."""
+        rows, columns = shape_of(self.scene)
+        mesh = axes.pcolormesh(
+            np.arange(columns + 1), np.arange(rows + 1), np.ma.masked_invalid(values.reshape(rows, columns)),
+            cmap=colors, norm=norm, edgecolors="face", linewidth=0.25,
+        )  # fmt: skip
+        mesh.set_rasterized(values.size * len(self.maps) > MOST_SHAPES)
+        for wall in self.scene.walls:
+            axes.add_patch(Rectangle((wall.left, wall.top), wall.width, wall.height, facecolor=WALL, linewidth=0))
+
+    def draw_places(self, axes: Axes) -> None:
+        """Outline places, and write their tags into their upper left corners."""
+        size = min(MOST_TAG, max(LEAST_TAG, 0.45 * self.cell))
+        edges = [edge for own in places_of(self.scene) for edge in outline(cells_of(own, self.scene))]
+        for color, width in ((WHITE, 1.5), (INK, 0.6)):  # seen on whatever lies below
+            axes.add_collection(LineCollection(edges, colors=color, linewidths=width, capstyle="round", zorder=2))
+        for area in self.scene.areas:
+            if area.tag:
+                axes.annotate(
+                    literal(area.tag, 4), (area.left, area.top), (0.9, -0.9), textcoords="offset points", size=size,
+                    va="top", zorder=2.5, path_effects=[withStroke(linewidth=1.2, foreground=WHITE)],
+                )  # fmt: skip
+
+    def draw_scale(self, colors: Colormap, norm: Normalize, name: str) -> None:
+        """Draw the scale of colours beside the maps."""
+        scale = self.figure.colorbar(ScalarMappable(norm, colors), cax=self.bar, format=FuncFormatter(counted))
+        scale.ax.yaxis.set_minor_formatter(NullFormatter())
+        scale.outline.set_linewidth(0.4)
+        scale.set_label(name)
+
+
+def arrange_panels(scene: Scene, titles: Sequence[str], title: str, notes: Iterable[str], cell: float = CELL) -> Panels:
+    """Make a figure with a map for each title, not wider than a page, and notes below."""
+    rows, columns = shape_of(scene)
+    cell = min(cell, WIDEST / columns, HIGHEST / rows)
+    wide, high = columns * cell, rows * cell
+    slot = max(wide, NARROWEST)
+    most = max(1, int((PAGE * POINTS - LEFT - BAR - BESIDE - RIGHT) // (slot + ACROSS)))
+    down = -(-len(titles) // most)
+    across = -(-len(titles) // down)
+    used = LEFT + across * (slot + ACROSS) + BAR + BESIDE + RIGHT
+    width = max(used, COLUMN * POINTS)
+    heading = wrap(title, TITLE, width - 2 * EDGE)
+    below = [line for note in notes for line in wrap(note, SMALL, width - 2 * EDGE)]
+    top = EDGE + len(heading) * LINE * TITLE
+    bottom = UNDER + len(below) * LINE * SMALL + EDGE
+    room = max(SHORTEST, down * (high + DOWN) - DOWN)
+    height = top + DOWN + room + bottom
+    figure = Figure(figsize=(width / POINTS, height / POINTS))
+    figure.text(EDGE / width, 1 - EDGE / height, "\n".join(heading), size=TITLE, va="top")
+    lines = "\n".join(below)
+    figure.text(EDGE / width, EDGE / height, lines, size=SMALL, va="bottom", color=NOTE, linespacing=1.25)
+    maps = []
+    for place, name in enumerate(titles):
+        row, column = divmod(place, across)
+        left = LEFT + (width - used) / 2 + column * (slot + ACROSS) + (slot - wide) / 2
+        floor = height - top - (row + 1) * (high + DOWN)
+        axes = figure.add_axes((left / width, floor / height, wide / width, high / height))
+        _prepare(axes, scene, shorten(name, TEXT, slot), column == 0, place + across >= len(titles))
+        maps.append(axes)
+    left = LEFT + (width - used) / 2 + across * (slot + ACROSS)
+    long = min(LONGEST, room)
+    bar = figure.add_axes((left / width, (height - top - DOWN - long) / height, BAR / width, long / height))
+    return Panels(figure, maps, bar, scene, cell)
+
+
+def _prepare(axes: Axes, scene: Scene, title: str, is_left: bool, is_lowest: bool) -> None:
+    rows, columns = shape_of(scene)
+    axes.set_xlim(0, columns)
+    axes.set_ylim(rows, 0)
+    axes.set_facecolor(FLOOR)
+    axes.set_title(title, size=TEXT, pad=3)
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_zorder(5)
+    for axis, count, is_named, name in ((axes.xaxis, columns, is_lowest, "column"), (axes.yaxis, rows, is_left, "row")):
+        numbers = range(0, count, -(-count // MOST_NUMBERS))
+        axis.set_ticks([number + 0.5 for number in numbers], [str(number) if is_named else "" for number in numbers])
+        axis.set_tick_params(length=2, labelsize=SMALL, pad=1.5)
+        if is_named:
+            axis.set_label_text(name, size=SMALL)
+            axis.labelpad = 1.5
+
+
+def shape_of(scene: Scene) -> tuple[int, int]:
+    """Count the rows and columns of a map of cells."""
+    return round(scene.height), round(scene.width)
+
+
+def places_of(scene: Scene) -> list[list[Area]]:
+    """Put the areas together that make up a place."""
+    together: dict[tuple[str, str], list[Area]] = {}
+    for area in scene.areas:
+        together.setdefault((area.name, area.color), []).append(area)
+    return list(together.values())
+
+
+def cells_of(areas: Iterable[Area], scene: Scene) -> Flags:
+    """Find the cells, as [rows, columns], whose middles are inside of some areas."""
+    rows, columns = shape_of(scene)
+    y, x = np.mgrid[:rows, :columns] + 0.5
+    inside = np.zeros((rows, columns), np.bool_)
+    for area in areas:
+        across = (x - area.left - area.width / 2) / (area.width / 2 or 1)
+        down = (y - area.top - area.height / 2) / (area.height / 2 or 1)
+        inside |= across**2 + down**2 <= 1 if area.is_disc else np.maximum(abs(across), abs(down)) <= 1
+    return inside
+
+
+def outline(cells: Flags) -> list[Segment]:  # [rows, columns]
+    """List the lines around cells, each as long as can be.
+
+    >>> outline(np.array([[True, True]]))
+    [((0, 0), (0, 1)), ((2, 0), (2, 1)), ((0, 0), (2, 0)), ((0, 1), (2, 1))]
+    """
+    around = np.pad(cells, 1)
+    upright = _runs((around[1:-1, 1:] != around[1:-1, :-1]).T)
+    level = _runs(around[1:, 1:-1] != around[:-1, 1:-1])
+    return [((x, top), (x, bottom)) for x, top, bottom in upright] + [
+        ((left, y), (right, y)) for y, left, right in level
+    ]
+
+
+def _runs(flags: Flags) -> list[tuple[int, int, int]]:
+    """List for each row of flags where those that are set begin and end."""
+    change = np.diff(np.pad(flags, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    (rows, starts), (_, ends) = np.nonzero(change == 1), np.nonzero(change == -1)
+    return list(zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True))
+
+
+def tell_places(scene: Scene) -> str:
+    """Say what the tags on a map mean."""
+    told = [f"{area.tag}: {area.name}" for area in scene.areas if area.tag]
+    more = len(told) - MOST_NAMED
+    return literal("; ".join(told[:MOST_NAMED]), 1_000) + (f"; and {more:,} more" if more > 0 else "")
+
+
+def scale_for(values: NDArray[np.floating]) -> Normalize:
+    """Make a linear scale that has zero on it."""
+    least, most = float(values.min(initial=0)), float(values.max(initial=0))
+    return Normalize(least, most if most > least else least + 1)
+
+
+def wide_scale_for(values: Numbers) -> Normalize:
+    """Make a scale for values of which none is negative: logarithmic where they are far apart."""
+    positive = values[values > 0]
+    if spans(positive.tolist(), FAR_APART):
+        return LogNorm(float(positive.min()), float(positive.max()))
+    return scale_for(values)

@@ -1,0 +1,77 @@
+"""Write a report as one HTML page that needs nothing else: no network, no other file, no clock."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from hocket.files import write_whole
+from hocket.report.page.encoding import Episodes, all_groups, choose_episodes, curves_data, scene_data
+from hocket.report.page.maps import event_order, marks_of
+from hocket.report.page.markup import Html, data_block, escape, join
+from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
+from hocket.report.summary import Section, Summary, summarise
+from hocket.store import Results, load_results
+
+LINE = Html("\n")
+SCRIPTS = ("page.js", "table.js", "curves.js", "episode.js", "stage.js", "replay.js")  # in order: they share a scope
+
+
+def write_report(what: Summary | Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
+    """Write the report on a folder of runs, or on what it comes to, and say where it is."""
+    found = load_results(what) if isinstance(what, str | Path) else what
+    write_whole(Path(path), report_html(found if isinstance(found, Summary) else summarise(found, title)))
+    return Path(path)
+
+
+def report_html(summary: Summary) -> str:
+    """Lay out a report as a page; the same summary always gives the same text."""
+    colors = line_colors(summary)
+    sections = [task_section(section, place, colors) for place, section in enumerate(summary.sections, start=1)]
+    parts = {
+        "title": escape(summary.title),
+        "style": _asset("page.css"),
+        "script": join(map(_asset, SCRIPTS), LINE),
+        "navigation": navigation(summary),
+        "opening": opening(summary),
+        "facts": facts(summary),
+        "warnings": warnings(summary),
+        "sections": join(sections, LINE),
+        "data": _data(summary, colors),
+    }
+    # In one pass, so that nothing that a part says is taken for a place to fill.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+
+
+@cache
+def _asset(name: str) -> Html:
+    return Html(files("hocket.report.page").joinpath(name).read_text(encoding="utf-8"))
+
+
+def line_colors(summary: Summary) -> dict[str, int]:
+    """Number the groups by label, so that a learner has one colour on all of the page; the reference has none."""
+    labels = dict.fromkeys(group.label for section in summary.sections for group in section.groups)
+    return {label: place for place, label in enumerate(labels)}
+
+
+def _data(summary: Summary, colors: dict[str, int]) -> Html:
+    """Embed what scripts draw: the curves of all tasks, and the episodes of each."""
+    chosen = choose_episodes(summary)
+    curves = data_block("curves", [curves_data(section, colors) for section in summary.sections])
+    episodes = [
+        data_block(f"episodes-{place}", _episodes(section, own))
+        for place, (section, own) in enumerate(zip(summary.sections, chosen, strict=True))
+    ]
+    return join([curves, *episodes], LINE)
+
+
+def _episodes(section: Section, own: Episodes) -> object:
+    scene = section.scene
+    if scene is None:
+        return None
+    told = scene_data(scene, marks_of(scene.agents), event_order(scene), own.names)
+    labels = [group.label for group in all_groups(section)]
+    groups = [{"label": labels[place], "seeds": kept} for place, kept in sorted(own.kept.items())]
+    return {**told, "groups": groups, "left_out": own.left_out, "names": [*own.names.number]}

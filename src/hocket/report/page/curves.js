@@ -1,0 +1,292 @@
+// Curves of test steps over training steps: medians with bands between quartiles, a crosshair that tells values.
+
+const DASHES = ["", "7 3", "2.5 2.5", "10 3 2.5 3", "5 2 1.5 2 1.5 2"];
+const NARROW = 560; // pixels of width below which lines have no names at their ends
+const MOST_ENDS = 14; // lines up to which there is room for their names
+
+const dashOf = (color) => DASHES[color % DASHES.length];
+
+// Scales and their ticks.
+
+function scale(low, high, from, to, isLog) {
+  const of = isLog ? (value) => Math.log10(value) : (value) => value;
+  const span = of(high) - of(low) || 1;
+  return (value) => from + ((of(value) - of(low)) / span) * (to - from);
+}
+
+function linearTicks(low, high, count) {
+  const rough = (high - low) / count || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((factor) => factor * power >= rough) * power;
+  const ticks = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) ticks.push(value);
+  return ticks;
+}
+
+function logTicks(low, high, count) {
+  const decades = Math.log10(high / low);
+  const factors = decades > count ? [1] : decades * 3 > count ? [1, 3] : [1, 2, 5];
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+    for (const factor of factors) {
+      const value = factor * 10 ** power;
+      if (value >= low * 0.999 && value <= high * 1.001) ticks.push(value);
+    }
+  }
+  return ticks.length >= 2 ? ticks : linearTicks(low, high, count);
+}
+
+function shortNumber(value) {
+  if (value >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
+  if (value >= 1e4) return `${+(value / 1e3).toPrecision(3)}k`;
+  return grouped(value);
+}
+
+// The last place in rising numbers whose value is not above another one.
+function placeOf(steps, value) {
+  let low = 0;
+  let high = steps.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (steps[middle] <= value) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+function nearest(steps, value) {
+  const place = placeOf(steps, value);
+  const next = Math.min(place + 1, steps.length - 1);
+  return steps[next] - value < value - steps[place] ? next : place;
+}
+
+// A figure.
+
+function showCurves(figure, data) {
+  const kinds = ["softmax", "greedy"].filter((kind) => data.groups.some((group) => group.curves[kind]));
+  const view = { kind: kinds[0], smooth: true, x: "linear", y: "log", hidden: new Set(), at: null };
+  const chart = make("div", { class: "chart" });
+  const tooltip = make("div", { class: "tooltip", hidden: true, role: "status" });
+  const svg = draw("svg", { tabindex: "0", role: "group" });
+  chart.append(svg, tooltip);
+  const set = (name) => (value) => {
+    view[name] = value;
+    render();
+  };
+  figure.replaceChildren(
+    make("div", { class: "choices" },
+      ...(kinds.length > 1 ? [segments("tests", kinds.map((kind) => [kind, kind]), view.kind, set("kind"))] : []),
+      segments("curves", [["smooth", "mean of 10 tests"], ["plain", "each test"]], "smooth",
+        (value) => set("smooth")(value === "smooth")),
+      segments("x axis", [["linear", "linear"], ["log", "log"]], view.x, set("x")),
+      segments("y axis", [["linear", "linear"], ["log", "log"]], view.y, set("y"))),
+    chart,
+    toggles(data, view, () => render()),
+  );
+
+  let plot = null; // what is drawn now: the scales, the lines and the steps that the crosshair goes through
+  const render = () => {
+    plot = drawPlot(svg, data, view, chart.clientWidth);
+    point(view.at);
+  };
+  const point = (step) => {
+    view.at = plot.steps.length && step !== null ? plot.steps[nearest(plot.steps, step)] : null;
+    showValues(plot, view.at, chart, tooltip);
+  };
+  const follow = (event) => point(plot.stepAt(event.clientX - svg.getBoundingClientRect().left));
+  svg.addEventListener("pointermove", follow);
+  svg.addEventListener("pointerdown", follow);
+  svg.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && point(null));
+  svg.addEventListener("blur", () => point(null));
+  svg.addEventListener("keydown", (event) => {
+    const last = plot.steps.length - 1;
+    const place = view.at === null ? -1 : nearest(plot.steps, view.at);
+    const stride = event.shiftKey ? 10 : 1;
+    const target = { ArrowLeft: place < 0 ? last : place - stride, ArrowRight: place + stride, Home: 0, End: last }[event.key];
+    if (event.key === "Escape") point(null);
+    if (target === undefined || last < 0) return;
+    event.preventDefault();
+    point(plot.steps[clamp(target, 0, last)]);
+  });
+  new ResizeObserver(() => render()).observe(chart);
+}
+
+// The legend: a press hides a line or shows it again.
+function toggles(data, view, render) {
+  const sample = (dash) => draw("svg", { viewBox: "0 0 27 10", "aria-hidden": "true" },
+    draw("line", { x1: 0, x2: 27, y1: 5, y2: 5, "stroke-dasharray": dash }));
+  const button = (label, kind, dash) => {
+    const own = make("button", { type: "button", class: kind, "aria-pressed": "true", "data-label": label }, sample(dash), label);
+    own.addEventListener("click", () => {
+      const isShown = own.getAttribute("aria-pressed") === "false";
+      own.setAttribute("aria-pressed", isShown);
+      if (isShown) view.hidden.delete(label);
+      else view.hidden.add(label);
+      render();
+    });
+    return own;
+  };
+  const lines = data.groups.map((group) => button(group.label, `line-${group.color % 8}`, dashOf(group.color)));
+  if (Object.keys(data.levels).length) lines.push(button(data.reference, "reference", "2 4"));
+  return make("div", { class: "toggles", role: "group", "aria-label": "Lines that are shown" }, ...lines);
+}
+
+// Lines as they are chosen: label, colour, steps and the three quartiles.
+function chosenLines(data, view) {
+  return data.groups
+    .filter((group) => group.curves[view.kind] && !view.hidden.has(group.label))
+    .map((group) => {
+      const curve = group.curves[view.kind];
+      const [low, median, high] = view.smooth ? curve.smooth : curve.plain;
+      return { label: group.label, color: group.color, steps: data.steps[curve.steps], low, median, high, success: curve.success };
+    })
+    .filter((line) => line.steps.length);
+}
+
+function drawPlot(svg, data, view, width) {
+  const lines = chosenLines(data, view);
+  const level = view.hidden.has(data.reference) ? undefined : data.levels[view.kind];
+  const hasEnds = width >= NARROW && lines.length <= MOST_ENDS;
+  const longest = Math.max(0, ...lines.map((line) => line.label.length), level === undefined ? 0 : data.reference.length + 5);
+  const frame = { left: 50, right: hasEnds ? clamp(longest * 7.4 + 14, 40, width * 0.28) : 10, top: 26, bottom: 44 };
+  const height = Math.round(clamp(width * 0.46, 250, 430));
+  const right = Math.max(width - frame.right, frame.left + 40);
+  const bottom = height - frame.bottom;
+  const extent = extents(lines, level, view);
+  const x = scale(...extent.x, frame.left, right, view.x === "log");
+  const y = scale(...extent.y, bottom, frame.top, view.y === "log");
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("height", height);
+  svg.setAttribute("aria-label", "Test steps over training steps. The left and right arrow keys read the values.");
+  svg.replaceChildren(
+    draw("rect", { width, height, fill: "transparent" }),
+    axes(extent, x, y, { ...frame, rightEdge: right, bottomEdge: bottom, height }, view),
+    ...lines.map((line) => series(line, x, y)),
+    ...(level === undefined ? [] : [levelLine(level, data.reference, y, frame, right, hasEnds)]),
+    ...(hasEnds ? endLabels(lines, level, data.reference, y, right, frame, bottom) : []),
+    draw("g", { class: "crosshair" }),
+  );
+  const steps = lines.reduce((most, line) => (line.steps.length > most.length ? line.steps : most), []);
+  const stepAt = (place) => {
+    const share = clamp((place - frame.left) / (right - frame.left), 0, 1);
+    const [low, high] = extent.x;
+    return view.x === "log" ? low * (high / low) ** share : low + share * (high - low);
+  };
+  return { svg, lines, level, reference: data.reference, x, y, steps, stepAt, top: frame.top, bottom, width };
+}
+
+// From the least to the most of everything that is shown; a linear axis begins at 0.
+function extents(lines, level, view) {
+  const steps = lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]);
+  const values = lines.flatMap((line) => [Math.min(...line.low), Math.max(...line.high)]);
+  if (level !== undefined) values.push(level);
+  const [least, most] = [Math.min(...steps, Infinity), Math.max(...steps, 1)];
+  const [lowest, highest] = [Math.min(...values, Infinity), Math.max(...values, 1)];
+  const low = Math.max(Number.isFinite(lowest) ? lowest : 1, 0.5);
+  return {
+    x: [view.x === "log" ? Math.max(Math.min(least, most / 2), 1) : 0, most],
+    y: view.y === "log" ? [Math.min(low / 1.15, highest / 2), highest * 1.08] : [0, highest * 1.04],
+  };
+}
+
+function axes(extent, x, y, frame, view) {
+  const across = (view.x === "log" ? logTicks : linearTicks)(...extent.x, Math.max((frame.rightEdge - frame.left) / 85, 2));
+  const up = (view.y === "log" ? logTicks : linearTicks)(...extent.y, 6);
+  return draw("g", { class: "axes" },
+    ...up.flatMap((value) => [
+      draw("line", { class: "gridline", x1: frame.left, x2: frame.rightEdge, y1: y(value), y2: y(value) }),
+      draw("text", { x: frame.left - 8, y: y(value) + 4, "text-anchor": "end" }, shortNumber(value)),
+    ]),
+    draw("line", { class: "baseline", x1: frame.left, x2: frame.rightEdge, y1: frame.bottomEdge, y2: frame.bottomEdge }),
+    ...across.flatMap((value) => [
+      draw("line", { class: "baseline", x1: x(value), x2: x(value), y1: frame.bottomEdge, y2: frame.bottomEdge + 5 }),
+      draw("text", { x: x(value), y: frame.bottomEdge + 19, "text-anchor": "middle" }, shortNumber(value)),
+    ]),
+    draw("text", { class: "title", x: frame.rightEdge, y: frame.height - 6, "text-anchor": "end" }, "training steps →"),
+    draw("text", { class: "title", x: 0, y: 12 }, "test steps (fewer is better)"),
+  );
+}
+
+function series(line, x, y) {
+  const points = (values) => values.map((value, place) => `${x(line.steps[place]).toFixed(1)} ${y(Math.max(value, 0.5)).toFixed(1)}`);
+  const band = [...points(line.high), ...points(line.low).reverse()];
+  return draw("g", { class: `series line-${line.color % 8}`, "data-label": line.label },
+    draw("path", { class: "spread", d: `M${band.join("L")}Z` }),
+    draw("path", { class: "curve", d: `M${points(line.median).join("L")}`, "stroke-dasharray": dashOf(line.color) }));
+}
+
+function levelLine(level, label, y, frame, right, hasEnds) {
+  const place = y(level);
+  const text = hasEnds ? [] : [draw("text", { class: "level-text", x: right, y: place - 5, "text-anchor": "end" }, `${label} ${stepsText(level)}`)];
+  return draw("g", { class: "reference" }, draw("line", { class: "level", x1: frame.left, x2: right, y1: place, y2: place }), ...text);
+}
+
+// Names at the ends of lines, pushed apart where they would overlap.
+function endLabels(lines, level, reference, y, right, frame, bottom) {
+  const wanted = lines.map((line) => ({ text: line.label, kind: `line-${line.color % 8}`, place: y(line.median.at(-1)) }));
+  if (level !== undefined) wanted.push({ text: `${reference} ${stepsText(level)}`, kind: "reference", place: y(level) });
+  wanted.sort((one, other) => one.place - other.place);
+  const gap = 16;
+  wanted.forEach((own, place) => {
+    if (place) own.place = Math.max(own.place, wanted[place - 1].place + gap);
+  });
+  for (let place = wanted.length - 1, limit = bottom + 2; place >= 0; place -= 1, limit -= gap) {
+    wanted[place].place = Math.min(wanted[place].place, limit);
+  }
+  const room = Math.floor((frame.right - 12) / 7);
+  return wanted.map((own) => {
+    const short = own.text.length > room ? `${own.text.slice(0, room - 1)}…` : own.text;
+    return draw("text", { class: `end ${own.kind}`, x: right + 8, y: own.place + 4, style: "fill:var(--own)" }, short);
+  });
+}
+
+// The crosshair, and what it tells.
+function showValues(plot, step, chart, tooltip) {
+  const mark = plot.svg.querySelector(".crosshair");
+  const isBelow = plot.width < NARROW; // where it would hide the curves, values have their own place, and are never gone
+  tooltip.classList.toggle("below", isBelow);
+  if (step === null && isBelow && plot.steps.length) step = plot.steps.at(-1);
+  tooltip.hidden = step === null || !plot.lines.length;
+  if (tooltip.hidden) return mark.replaceChildren();
+  const rows = plot.lines
+    .filter((line) => step >= line.steps[0] && step <= line.steps.at(-1))
+    .map((line) => ({ line, place: placeOf(line.steps, step) }));
+  const at = plot.x(step);
+  mark.replaceChildren(
+    draw("line", { x1: at, x2: at, y1: plot.top, y2: plot.bottom }),
+    ...rows.map(({ line, place }) => draw("circle", {
+      class: `line-${line.color % 8}`, cx: at, cy: plot.y(Math.max(line.median[place], 0.5)), r: 4.5,
+    })));
+  tooltip.replaceChildren(make("b", {}, `${grouped(step)} training steps`), valueTable(plot, rows));
+  if (isBelow) {
+    tooltip.style.transform = "";
+    return undefined;
+  }
+  const box = tooltip.getBoundingClientRect();
+  const left = at + 16 + box.width > chart.clientWidth ? at - 16 - box.width : at + 16;
+  tooltip.style.transform = `translate(${clamp(left, 0, Math.max(chart.clientWidth - box.width, 0))}px, ${plot.top}px)`;
+  return undefined;
+}
+
+function valueTable(plot, rows) {
+  const head = make("thead", {}, make("tr", {}, ...["", "median", "quartiles", "success"].map((text) => make("th", {}, text))));
+  const body = rows
+    .sort((one, other) => one.line.median[one.place] - other.line.median[other.place])
+    .map(({ line, place }) => make("tr", { "data-label": line.label },
+      make("th", { class: `line-${line.color % 8}` },
+        draw("svg", { viewBox: "0 0 27 10", "aria-hidden": "true" },
+          draw("line", { x1: 0, x2: 27, y1: 5, y2: 5, "stroke-dasharray": dashOf(line.color) })),
+        line.label),
+      make("td", {}, stepsText(line.median[place])),
+      make("td", {}, `${stepsText(line.low[place])}–${stepsText(line.high[place])}`),
+      make("td", {}, `${Math.round(line.success[place] * 100)} %`)));
+  if (plot.level !== undefined) {
+    body.push(make("tr", {}, make("th", {}, plot.reference), make("td", {}, stepsText(plot.level)), make("td"), make("td")));
+  }
+  return make("table", {}, head, make("tbody", {}, ...body));
+}
+
+{
+  const all = read("curves");
+  for (const figure of document.querySelectorAll(".curves")) showCurves(figure, all[figure.dataset.place]);
+}

@@ -1,0 +1,174 @@
+"""Curves and episodes in few characters, for the scripts of a page.
+
+Names of states and events are numbers in one list of names per task. An agent's way is where it starts and, where it
+only ever stays or goes to a neighbouring cell, a letter for every two moves; else the differences from place to place
+in hundredths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.records import KINDS, Replay
+from hocket.report.summary import Curve, Group, Section, Summary
+from hocket.scene import Scene
+
+MOST_POINTS = 1_000  # of a curve; of more, every second or third... is taken
+MOST_CHARACTERS = 2_500_000  # of all episodes of a page together
+FINEST = 100  # parts of a unit of length in which places are told
+MOVES = {(0, 0): 0, (0, -1): 1, (1, 0): 2, (0, 1): 3, (-1, 0): 4}  # across and down
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXY"  # for two moves: five times the first, plus the second
+
+Data = dict[str, object]
+
+
+@dataclass
+class Names:
+    """A list of names that grows; each has its number."""
+
+    number: dict[str, int] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> int:
+        return self.number.setdefault(name, len(self.number))
+
+
+# Curves.
+
+
+def curves_data(section: Section, colors: Mapping[str, int]) -> Data:
+    """Tell the curves of a task; groups that were tested at the same steps share them."""
+    steps: dict[tuple[int, ...], int] = {}
+    groups: list[Data] = [
+        {
+            "label": group.label,
+            "color": colors.get(group.label, 0),
+            "curves": {kind: _curve(curve, steps) for kind, curve in group.curves.items()},
+        }
+        for group in section.groups
+    ]
+    levels = {kind: level for kind in KINDS if (level := section.level(kind)) is not None}
+    reference = section.reference.label if section.reference is not None else ""
+    return {"steps": [*map(list, steps)], "groups": groups, "levels": levels, "reference": reference}
+
+
+def _curve(curve: Curve, steps: dict[tuple[int, ...], int]) -> Data:
+    every = -(-len(curve.step) // MOST_POINTS)
+    kept = slice(None, None, every or 1)
+    return {
+        "steps": steps.setdefault(tuple(curve.step[kept].tolist()), len(steps)),
+        "plain": [_short(line[kept]) for line in curve.plain],
+        "smooth": [_short(line[kept]) for line in curve.smooth],
+        "success": _short(curve.success[kept], 3),
+    }
+
+
+def _short(values: NDArray[np.float64], digits: int = 2) -> list[float]:
+    return [int(value) if value == int(value) else value for value in np.round(values, digits).tolist()]
+
+
+# Scenes and episodes.
+
+
+def scene_data(scene: Scene, marks: Sequence[str], events: Sequence[str], names: Names) -> Data:
+    """Tell who the agents are and how their machines step."""
+    agents = [
+        {
+            "name": name,
+            "mark": mark,
+            "color": scene.colors[name],
+            "states": [names[state] for state in scene.machines[name].states],
+            "steps": [
+                [names[state], names[event], names[target]]
+                for (state, event), target in scene.machines[name].transitions.items()
+            ],
+            "knows": [names[event] for event in scene.knows[name]],
+        }
+        for name, mark in zip(scene.agents, marks, strict=True)
+    ]
+    return {"agents": agents, "events": [names[event] for event in events]}
+
+
+@dataclass
+class Episodes:
+    """Those episodes of a task that a page has room for."""
+
+    names: Names = field(default_factory=Names)
+    kept: dict[int, dict[str, dict[str, Data]]] = field(default_factory=dict)  # by group, seed and kind of policy
+    left_out: int = 0
+
+    def keep(self, key: tuple[int, int, str], replay: Replay) -> int:
+        """Add an episode, and say how many characters it takes."""
+        group, seed, kind = key
+        found = replay_data(replay, self.names)
+        self.kept.setdefault(group, {}).setdefault(str(seed), {})[kind] = found
+        return len(str(found))
+
+
+def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[Episodes]:
+    """Take episodes until there is no room, so that every task and learner has its first seeds before others more."""
+    chosen = [Episodes() for _ in summary.sections]
+    for place, group, seed, kind, replay in _in_turn(summary):
+        if room > 0:
+            room -= chosen[place].keep((group, seed, kind), replay)
+        else:
+            chosen[place].left_out += 1
+    return chosen
+
+
+def _in_turn(summary: Summary) -> Iterator[tuple[int, int, int, str, Replay]]:
+    """List the first episode of every group, then the second ones, and so on."""
+    waiting = [
+        (place, number, list(group.replays.items()))
+        for place, section in enumerate(summary.sections)
+        if section.scene is not None
+        for number, group in enumerate(all_groups(section))
+    ]
+    for rank in range(max((len(own) for _, _, own in waiting), default=0)):
+        for place, number, own in waiting:
+            scene = summary.sections[place].scene
+            if rank < len(own) and scene is not None and own[rank][1].places.shape[1] == len(scene.agents):
+                (seed, kind), replay = own[rank]
+                yield place, number, seed, kind, replay
+
+
+def all_groups(section: Section) -> tuple[Group, ...]:
+    """List the groups of a task, the reference last."""
+    return section.groups if section.reference is None else (*section.groups, section.reference)
+
+
+def replay_data(replay: Replay, names: Names) -> Data:
+    """Tell an episode."""
+    places = np.round(replay.places * FINEST).astype(np.int64)  # [T + 1, N, 2]
+    columns = zip(*replay.states, strict=True)
+    return {
+        "success": replay.success,
+        "length": len(places) - 1,
+        "start": places[0].ravel().tolist(),
+        "ways": [_way(np.diff(places[:, agent], axis=0)) for agent in range(places.shape[1])],
+        "states": [_changes(column, names) for column in columns],
+        "events": [number for step, event in replay.events for number in (step, names[event])],
+    }
+
+
+def _way(moves: NDArray[np.int64]) -> str | list[int]:
+    """Tell an agent's moves, [T, 2] in hundredths."""
+    found = [MOVES.get((across, down)) for across, down in (moves / FINEST).tolist()]
+    known = [move for move in found if move is not None]
+    if len(known) < len(found):
+        return [int(value) for value in moves.ravel()]
+    pairs = zip(known[::2], [*known[1::2], 0], strict=False)
+    return "".join(LETTERS[5 * first + second] for first, second in pairs)
+
+
+def _changes(states: Sequence[str], names: Names) -> list[int]:
+    """Tell the steps after which a state is another one, each followed by the state."""
+    return [
+        number
+        for step, state in enumerate(states)
+        if step == 0 or state != states[step - 1]
+        for number in (step, names[state])
+    ]

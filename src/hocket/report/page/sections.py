@@ -1,0 +1,127 @@
+"""What a page says of a study and its tasks without scripts, which add curves and episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hocket.report.page.encoding import all_groups
+from hocket.report.page.markup import Html, join, tag
+from hocket.report.page.overview import overview
+from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
+from hocket.report.summary import Section, Summary
+
+LEARNERS = {
+    "dqprm": "each agent learns alone, with its own machine (Q-learning with projected reward machines)",
+    "cqrm": "one learner for the whole team, with the team's machine (centralised)",
+    "iql": "every agent learns for itself in the team's world (independent Q-learning)",
+    "hil": "agents choose among ready-made aims (hierarchical independent learners)",
+    "optimal": "what each agent could do best alone, computed and not learnt",
+}
+
+
+# The study.
+
+
+def opening(summary: Summary) -> Html:
+    """Say in words what was run."""
+    if not summary.sections:
+        return tag("p", "There are no runs in this folder yet.", class_="lede")
+    groups = [group for section in summary.sections for group in all_groups(section)]
+    learners = list(dict.fromkeys(group.learner for group in groups))
+    counts = [len(group.seeds) for group in groups]
+    runs, tasks = sum(counts), len(summary.sections)
+    steps = ranged([group.steps for group in groups], "training step")
+    words = (
+        f"{counted(runs, 'run')} of {counted(len(learners), 'learner')} on {counted(tasks, 'task')}: "
+        f"{ranged(counts, 'seed')} for each, and {steps} in a run. "
+        "Agents learn, and the team is tested all the while; fewer steps in a test are better."
+    )
+    known = [(name, LEARNERS.get(name, "")) for name in learners]
+    items = [tag("li", tag("b", name), f": {meaning}" if meaning else "") for name, meaning in known]
+    return join([tag("p", words, class_="lede"), tag("ul", *items, class_="learners")])
+
+
+def facts(summary: Summary) -> Html:
+    """List what the study was run with, and on."""
+    pairs = [tag("div", tag("dt", name), tag("dd", value)) for name, value in summary.made]
+    return tag("dl", *pairs, class_="facts")
+
+
+def warnings(summary: Summary) -> Html:
+    """Say what is missing."""
+    found = []
+    if summary.missing:
+        verb = "is" if summary.missing == 1 else "are"
+        found.append(tag("p", f"{counted(summary.missing, 'run')} of this study {verb} still to come."))
+    if summary.problems:
+        files = [tag("li", problem) for problem in summary.problems]
+        found += [
+            tag("p", f"{counted(len(files), 'file')} could not be read; what follows leaves out:"),
+            tag("ul", *files),
+        ]
+    return tag("div", *found, class_="warning", role="note") if found else Html("")
+
+
+def navigation(summary: Summary) -> Html:
+    """Link to the tasks."""
+    links = [tag("a", section.title, href=f"#task-{place}") for place, section in enumerate(summary.sections, start=1)]
+    return join([*links, tag("a", "How to read this", href="#reading")])
+
+
+# A task.
+
+
+def task_section(section: Section, place: int, colors: Mapping[str, int]) -> Html:
+    """Say everything about a task; scripts add curves and episodes where they find room made for them."""
+    scene = section.scene
+    parts = [
+        tag("h2", tag("a", section.title, href=f"#task-{place}")),
+        overview(scene, _starts(section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
+        _curves(section, place),
+        statistics(section, colors),
+        comparisons(section),
+        bounds(section, colors),
+        _episodes(section, place),
+    ]
+    return tag("section", *parts, class_="task", id=f"task-{place}", data_place=place - 1)
+
+
+NO_SCENE = "The folder has no file of this task that could be read, so there is neither a map nor machines to show."
+
+
+def _starts(section: Section) -> list[tuple[float, float]]:
+    """Find where agents start, from any episode."""
+    found = next((replay for group in all_groups(section) for replay in group.replays.values()), None)
+    return [] if found is None else [(across, down) for across, down in found.places[0].tolist()]
+
+
+def _curves(section: Section, place: int) -> Html:
+    if not any(group.curves for group in section.groups):
+        return Html("")
+    return tag(
+        "div",
+        tag("h3", "While learning"),
+        tag(
+            "p",
+            "The median over seeds of the steps that the team takes in a test, and the band between the quartiles. "
+            f"A failed test counts as {section.most_steps:,} steps.",
+            class_="note",
+        ),
+        tag("div", NO_SCRIPT, class_="curves", data_place=place - 1),
+    )
+
+
+NO_SCRIPT = tag("noscript", tag("p", "The curves and episodes need JavaScript.", class_="note"))
+
+
+# Episodes.
+
+
+def _episodes(section: Section, place: int) -> Html:
+    if section.scene is None or not any(group.replays for group in all_groups(section)):
+        return Html("")
+    return tag(
+        "div",
+        tag("h3", "Watch the team"),
+        tag("div", class_="replay", data_place=place - 1, tabindex="0", role="group", aria_label="Episode to watch"),
+    )

@@ -1,0 +1,147 @@
+// What there is to see of an episode: the agents on the map, and their machines with the states they are in.
+
+const TRAIL = 10; // steps
+const MANY = 4; // agents up to which all machines are shown at once
+
+const knowers = (player, event) => player.data.agents.flatMap((agent, place) => (agent.knows.includes(event) ? [place] : []));
+const eventColor = (player, event) => `event-${Math.max(player.data.events.indexOf(event), 0) % 8}`;
+
+// Machines: a chip for every agent, and the drawings of those that are chosen.
+function crewPanel(section, data) {
+  const figures = data.agents.map((_, place) => section.querySelector(`.machine-figure[data-agent="${place}"]`));
+  const list = make("div", { class: "watched" });
+  const cards = data.agents.map((agent, place) => {
+    const state = make("span", { class: "state" });
+    const chip = make("button", { type: "button", "data-agent": place }, disc(agent), make("span", { class: "name" }, agent.name), state);
+    return { chip, state, agent, figure: figures[place] && copyFigure(figures[place], agent), isShown: false };
+  });
+  const show = (place, isShown) => {
+    const card = cards[place];
+    card.isShown = isShown && Boolean(card.figure);
+    card.chip.setAttribute("aria-pressed", card.isShown);
+    list.replaceChildren(...cards.filter((own) => own.isShown).map((own) => own.figure.root));
+  };
+  cards.forEach((card, place) => {
+    card.chip.addEventListener("click", () => show(place, !card.isShown));
+    card.chip.title = card.figure ? "Show or hide this machine" : "";
+    show(place, cards.length <= MANY || place < MANY - 1);
+  });
+  const crew = make("div", { class: "crew", role: "group", "aria-label": "Agents and their states" }, ...cards.map((card) => card.chip));
+  return { panel: make("div", {}, crew, list), cards };
+}
+
+const disc = (agent) => make("span", { class: "disc", style: `--own:${agent.color}`, "aria-hidden": "true" }, agent.mark);
+
+function copyFigure(figure, agent) {
+  const svg = figure.querySelector("svg")?.cloneNode(true);
+  if (!svg) return null;
+  svg.style.setProperty("--agent", agent.color);
+  const root = make("figure", { class: "machine-figure", "data-agent": figure.dataset.agent },
+    make("div", { class: "drawing" }, disc(agent), svg));
+  const states = new Map(agent.states.map((name, place) => [name, svg.querySelector(`[data-state="${place}"]`)]));
+  const number = new Map(agent.states.map((name, place) => [name, place]));
+  const edge = (from, to) => svg.querySelector(`[data-edge="${number.get(from)}-${number.get(to)}"]`);
+  return { root, svg, states, edge };
+}
+
+// The map with its agents.
+function mapLayer(section, data) {
+  const svg = section.querySelector(".map-figure .map").cloneNode(true);
+  svg.querySelector(".starts").remove();
+  const unit = Number(svg.dataset.unit);
+  const radius = Number(svg.dataset.disc);
+  const trails = data.agents.map((agent) => draw("polyline", { class: "trail", style: `--own:${agent.color}` }));
+  const meetings = draw("g");
+  const agents = data.agents.map((agent) => {
+    const size = radius * (agent.mark.length < 3 ? 1.15 : 0.8);
+    const ring = draw("circle", { class: "ring", r: radius + 3.2 });
+    const own = draw("g", { class: "agent", style: `--own:${agent.color}` },
+      draw("title", {}, agent.name),
+      draw("circle", { class: "halo", r: radius + 3.2 }), ring,
+      draw("circle", { r: radius }), draw("text", { "font-size": size }, agent.mark));
+    return { own, ring };
+  });
+  svg.append(...trails, meetings, ...agents.map((agent) => agent.own));
+  return { svg, unit, radius, trails, meetings, agents };
+}
+
+function moveAgents(player, step, share) {
+  const { episode, parts: { map } } = player;
+  if (player.spotsAt !== step || player.spotsOf !== episode) {
+    player.spots = [arrange(episode, step), arrange(episode, Math.min(step + 1, episode.length))];
+    [player.spotsAt, player.spotsOf] = [step, episode];
+  }
+  const next = Math.min(step + 1, episode.length);
+  const ease = share * share * (3 - 2 * share);
+  const mix = (one, other) => one + (other - one) * ease;
+  player.now = map.agents.map(({ own }, agent) => {
+    const [from, to] = [step, next].map((when) => (when * episode.agents + agent) * 2);
+    const [one, other] = [player.spots[0][agent], player.spots[1][agent]];
+    const x = mix(episode.places[from], episode.places[to]) * map.unit + mix(one.x, other.x) * map.radius;
+    const y = mix(episode.places[from + 1], episode.places[to + 1]) * map.unit + mix(one.y, other.y) * map.radius;
+    own.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${mix(one.size, other.size).toFixed(3)})`);
+    moveTrail(map, episode, agent, step, [x, y]);
+    return [x, y];
+  });
+}
+
+// Where an agent was lately; trails that go the same way lie side by side.
+function moveTrail(map, episode, agent, step, head) {
+  const aside = (agent - (episode.agents - 1) / 2) * Math.min(0.07, 0.5 / episode.agents) * map.radius * 2.9;
+  const points = [];
+  for (let when = Math.max(0, step - TRAIL); when <= step; when += 1) {
+    const at = (when * episode.agents + agent) * 2;
+    points.push(`${(episode.places[at] * map.unit + aside).toFixed(1)},${(episode.places[at + 1] * map.unit + aside).toFixed(1)}`);
+  }
+  map.trails[agent].setAttribute("points", [...points, head.map((value) => value.toFixed(1)).join(",")].join(" "));
+}
+
+function showMachines(player, step, events) {
+  const { episode, parts, data } = player;
+  parts.crew.cards.forEach((card, place) => {
+    const state = episode.states[place][step];
+    const name = data.names[state];
+    card.state.textContent = name;
+    card.state.title = name;
+    card.chip.classList.toggle("done", !card.agent.steps.some(([from]) => from === state));
+    card.chip.classList.toggle("flash", events.some((event) => card.agent.knows.includes(event)));
+    if (!card.figure) return;
+    for (const [own, node] of card.figure.states) node?.classList.toggle("lit", own === state);
+    for (const edge of card.figure.svg.querySelectorAll(".taken")) edge.classList.remove("taken");
+    const before = step ? episode.states[place][step - 1] : state;
+    for (const edge of takenEdges(card, before, state, events)) edge.classList.add("taken");
+    card.figure.root.classList.toggle("flash", events.some((event) => card.agent.knows.includes(event)));
+  });
+}
+
+// The edges that a machine went along in a step, one after another.
+function takenEdges(card, before, after, events) {
+  const found = [];
+  let state = before;
+  for (const event of events) {
+    const taken = card.agent.steps.find(([from, own]) => from === state && own === event);
+    if (!taken) continue;
+    found.push(card.figure.edge(state, taken[2]));
+    state = taken[2];
+  }
+  const edges = state === after ? found : [card.figure.edge(before, after)];
+  return edges.filter(Boolean);
+}
+
+function showFlashes(player, events, isPlaying) {
+  const { map } = player.parts;
+  const flashing = new Set(events.flatMap((event) => knowers(player, event)));
+  map.agents.forEach(({ own, ring }, agent) => {
+    own.classList.toggle("flash", flashing.has(agent));
+    if (flashing.has(agent) && isPlaying && !isCalm()) {
+      ring.animate([{ transform: "scale(2.2)", opacity: 0 }, { transform: "scale(1)", opacity: 1 }], { duration: 260, easing: "ease-out" });
+    }
+  });
+  const links = events.flatMap((event) => {
+    const places = knowers(player, event).map((agent) => player.now[agent]);
+    if (places.length < 2) return [];
+    const middle = [0, 1].map((axis) => places.reduce((sum, place) => sum + place[axis], 0) / places.length);
+    return places.map(([x, y]) => draw("line", { class: `meeting ${eventColor(player, event)}`, x1: x, y1: y, x2: middle[0], y2: middle[1] }));
+  });
+  map.meetings.replaceChildren(...links);
+}

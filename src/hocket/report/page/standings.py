@@ -1,0 +1,240 @@
+"""How good learners are in the end: a table, comparisons of every two, and the bounds of theorem 3."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from hocket.records import KINDS
+from hocket.report.page.encoding import all_groups
+from hocket.report.page.markup import Html, join, tag
+from hocket.report.summary import LAST_TESTS, Bounds, Final, Group, Section
+from hocket.statistics import Comparison, Interval, Share
+
+FEW_COMPARED = 10  # pairs that are seen at once
+FEW_AGENTS = 12  # up to which each has its number
+
+# Statistics.
+
+
+class _Column(NamedTuple):
+    """A column of the table of statistics."""
+
+    title: str
+    unit: str = ""
+    is_number: bool = True
+
+
+COLUMNS = (
+    _Column("learner", is_number=False),
+    _Column("policy", is_number=False),
+    _Column("runs"),
+    _Column("test steps", "median (quartiles)"),
+    _Column("interquartile mean", "steps [95 %]"),
+    _Column("success", "share [95 %]"),
+    _Column("learnt after", "training steps"),
+    _Column("computing", "seconds"),
+)
+
+
+def statistics(section: Section, colors: Mapping[str, int]) -> Html:
+    """Tabulate the last tests of all runs."""
+    rows = [
+        _row(group, kind, group.finals[kind], colors)
+        for kind in KINDS
+        for group in all_groups(section)
+        if kind in group.finals
+    ]
+    if not rows:
+        return Html("")
+    heads = [
+        tag(
+            "th",
+            column.title,
+            tag("small", column.unit) if column.unit else "",
+            scope="col",
+            data_sort="number" if column.is_number else "text",
+        )
+        for column in COLUMNS
+    ]
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="statistics", data_sortable=True)
+    note = (
+        f"The last {LAST_TESTS} tests of each run; a failed test counts as {section.most_steps:,} steps. Learnt after: "
+        "the median over runs of the training steps after which a run stays within a tenth of its final level."
+    )
+    return tag(
+        "div",
+        tag("h3", "In the end"),
+        _scrolling(table, f"Statistics of {section.title}"),
+        tag("p", note, class_="note"),
+    )
+
+
+def _scrolling(table: Html, label: str) -> Html:
+    return tag("div", table, class_="scrolling", tabindex="0", role="region", aria_label=label)
+
+
+def _row(group: Group, kind: str, final: Final, colors: Mapping[str, int]) -> Html:
+    low, middle, high = final.quartiles
+    reaching = final.reaching
+    seconds = f"{group.seconds:,.1f}"
+    return tag(
+        "tr",
+        tag("th", _learner(group.label, colors), scope="row", data_value=group.label),
+        tag("td", kind, data_value=kind),
+        _cell(len(group.seeds), f"{len(group.seeds):,}"),
+        _cell(middle, number(middle), f"({number(low)} to {number(high)})"),
+        _cell(final.mean.value, number(final.mean.value), _limits(final.mean, number)),
+        _cell(final.success.value, share(final.success.value), _limits(final.success, share)),
+        _cell(reaching, "never") if reaching is None else _cell(reaching, f"{reaching:,}"),
+        _cell(group.seconds, seconds),
+    )
+
+
+def _cell(value: float | None, text: str, remark: str = "") -> Html:
+    small = [" ", tag("small", remark)] if remark else []
+    return tag("td", text, *small, class_="number", data_value="" if value is None else f"{value:.9g}")
+
+
+def _learner(label: str, colors: Mapping[str, int]) -> Html:
+    color = colors.get(label)
+    kind = "reference" if color is None else f"line-{color % 8}"
+    return join([tag("span", class_=f"key {kind}", aria_hidden="true"), label])
+
+
+def _limits(found: Interval | Share, write: Callable[[float], str]) -> str:
+    return f"[{write(found.low)} to {write(found.high)}]"
+
+
+# Comparisons and bounds.
+
+
+def comparisons(section: Section) -> Html:
+    """Say of every two learners which is better, and how sure that is."""
+    if not section.comparisons:
+        return Html("")
+    rows = [_comparison(*pair) for pair in section.comparisons]
+    table = tag("div", *rows, class_="scales")
+    title = "Who is better?"
+    note = (
+        "The probability that a run of the first learner needs fewer steps in its last tests than one of the second "
+        "(softmax), with its 95 % interval; p is that of a two-sided permutation test."
+    )
+    if len(rows) > FEW_COMPARED:
+        table = tag("details", tag("summary", f"All {len(rows):,} pairs"), table)
+    return tag("div", tag("h3", title), tag("p", note, class_="note"), table)
+
+
+def _comparison(first: str, second: str, found: Comparison) -> Html:
+    verdict = "even" if found.low <= 0.5 <= found.high else ("first" if found.probability > 0.5 else "second")
+    line = tag(
+        "div",
+        _span("whisker", found.low, found.high),
+        _point("middle", 0.5),
+        _point("dot", found.probability),
+        class_="scale",
+        role="img",
+        aria_label=f"{share(found.probability)} between {share(found.low)} and {share(found.high)}",
+    )
+    words = join([tag("b", first), " against ", tag("b", second)])
+    text = f"{share(found.probability)} [{share(found.low)} to {share(found.high)}], p {_p_value(found.p_value)}"
+    return tag("div", tag("div", words), line, tag("div", text, class_="numbers"), class_=f"row {verdict}")
+
+
+def bounds(section: Section, colors: Mapping[str, int]) -> Html:
+    """Draw what the agents' own successes say of the team's."""
+    known = [(group.label, group.bounds) for group in all_groups(section) if group.bounds is not None]
+    if not known:
+        return Html("")
+    note = join(
+        [
+            "How often the team succeeds, ",
+            tag("i", "V"),
+            ", is held between bounds by how often the agents do their own parts, ",
+            Html("<i>V<sub>i</sub></i>: "),
+            Html(
+                '<span class="formula">max(0, Σ <i>V<sub>i</sub></i> − (<i>N</i> − 1)) ≤ <i>V</i> ≤ '
+                "min <i>V<sub>i</sub></i></span>. "
+            ),
+            f"From {ranged([own.episodes for _, own in known], 'episode')} with finished policies (softmax); the band "
+            "is what the bounds allow, the dot is V with its 95 % limits, the strokes are the agents’ own.",
+        ]
+    )
+    rows = [_bound(label, own, colors) for label, own in known]
+    return tag(
+        "div", tag("h3", "The bounds of theorem 3"), tag("p", note, class_="note"), tag("div", *rows, class_="scales")
+    )
+
+
+def _bound(label: str, found: Bounds, colors: Mapping[str, int]) -> Html:
+    values = sorted({own.value for own in found.agents.values()})
+    text = f"{share(found.lower)} ≤ V = {share(found.success.value)} ≤ {share(found.upper)}"
+    line = tag(
+        "div",
+        _span("band", found.lower, found.upper),
+        *(_point("stroke", value) for value in values),
+        _span("whisker", found.success.low, found.success.high),
+        _point("dot", found.success.value),
+        class_="scale",
+        role="img",
+        aria_label=text,
+    )
+    numbers = tag("div", text, tag("small", _own_shares(found.agents)), class_="numbers")
+    return tag("div", tag("div", _learner(label, colors)), line, numbers, class_="row")
+
+
+def _own_shares(agents: Mapping[str, Share]) -> str:
+    """Say how often each agent does its part, or from how often to how often many of them do."""
+    values = sorted(own.value for own in agents.values())
+    if values[0] == values[-1]:
+        return f"every agent {share(values[0])}"
+    if len(agents) > FEW_AGENTS:
+        return f"{len(agents):,} agents, {share(values[0])} to {share(values[-1])}"
+    return " · ".join(f"{name} {share(own.value)}" for name, own in agents.items())
+
+
+def _span(kind: str, low: float, high: float) -> Html:
+    return tag("span", class_=kind, style=f"left:{100 * low:.2f}%;width:{100 * max(high - low, 0):.2f}%")
+
+
+def _point(kind: str, place: float) -> Html:
+    return tag("span", class_=kind, style=f"left:{100 * place:.2f}%")
+
+
+# Numbers in words.
+
+
+def number(value: float) -> str:
+    """Write a number of steps, halves rounded up as scripts do.
+
+    >>> number(1000.0), number(30.25), number(120.5)
+    ('1,000', '30.3', '121')
+    """
+    if value >= 100 or value == int(value):
+        return f"{math.floor(value + 0.5):,}"
+    return f"{math.floor(10 * value + 0.5) / 10:.1f}"
+
+
+def share(value: float) -> str:
+    """Write a share, never rounding one that is not 0 or 1 to it.
+
+    >>> share(1.0), share(0.9996), share(0.0001), share(0.5)
+    ('1.000', '>0.999', '<0.001', '0.500')
+    """
+    return "<0.001" if 0 < value < 0.0005 else ">0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
+
+
+def _p_value(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+
+
+def counted(value: int, thing: str) -> str:
+    """Write how many of a thing there are."""
+    return f"{value:,} {thing}{'' if value == 1 else 's'}"
+
+
+def ranged(values: Iterable[int], thing: str) -> str:
+    """Write from how many to how many of a thing there are."""
+    low, high = min(own := [*values]), max(own)
+    return counted(high, thing) if low == high else f"{low:,} to {counted(high, thing)}"

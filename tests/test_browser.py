@@ -1,0 +1,514 @@
+"""A report as its reader sees it: in a real browser, from disk, with no network."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from hocket.report.page import write_report
+from hocket.report.page.standings import number
+from hocket.report.summary import summarise
+from hocket.store import load_results
+from set_up import find_browser
+from studies import HOSTILE, QUOTED, hostile_study, small_study
+
+pytestmark = pytest.mark.browser
+
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-first-run",
+)  # fmt: skip
+MEETING, BUTTONS, DRIFT = range(3)  # the tasks of the page, in order
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Start Chromium, which `set_up.py` installs where it can."""
+    path = find_browser()
+    if path is None:
+        pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt-get install chromium")
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=path, args=[*FLAGS])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return small_study(tmp_path_factory.mktemp("runs") / "small")
+
+
+@pytest.fixture(scope="module")
+def address(folder) -> str:
+    return write_report(folder, folder / "report.html").resolve().as_uri()
+
+
+@pytest.fixture
+def open_page(browser, address) -> Iterator:
+    """Open the report in windows of any kind; in the end, nothing may have gone wrong or asked the network."""
+    contexts, opened_urls, said, asked = [], [], [], []
+
+    def opened(width=1200, height=900, url=address, **more):
+        contexts.append(browser.new_context(viewport={"width": width, "height": height}, **more))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
+        page.goto(url)
+        opened_urls.append(url)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert [url.split("#")[0] for url in asked if not url.startswith("data:")] == opened_urls
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page()
+
+
+def replay(page, place: int):
+    """Find the player of a task that has one."""
+    return page.locator(f'.replay[data-place="{place}"]')
+
+
+def step_of(player) -> int:
+    return int(player.get_attribute("data-step"))
+
+
+def agent_at(player, agent: int) -> tuple[float, float]:
+    """Say where an agent is drawn, in cells."""
+    own = player.locator(".map .agent").nth(agent).get_attribute("transform")
+    unit = float(player.locator(".map").get_attribute("data-unit"))
+    across, down = re.match(r"translate\((\S+) (\S+)\)", own).groups()
+    return float(across) / unit, float(down) / unit
+
+
+# Curves.
+
+
+def chart(page, place: int):
+    return page.locator(f'.curves[data-place="{place}"]')
+
+
+def test_every_learner_has_a_line_and_optimal_a_level(page):
+    figure = chart(page, MEETING)
+    assert figure.locator(".series").evaluate_all("all => all.map((own) => own.dataset.label)") == ["dqprm", "iql"]
+    assert figure.locator(".level").count() == 1
+    assert "optimal 21" in figure.locator("svg").first.text_content()
+
+
+def test_a_press_on_the_legend_hides_a_line_and_another_shows_it(page):
+    figure = chart(page, MEETING)
+    button = figure.locator(".toggles button", has_text="iql")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert figure.locator(".series").evaluate_all("all => all.map((own) => own.dataset.label)") == ["dqprm"]
+    button.press("Enter")
+    assert figure.locator(".series").count() == 2
+    figure.locator(".toggles button", has_text="optimal").click()
+    assert figure.locator(".level").count() == 0
+
+
+def test_all_lines_may_be_hidden(page):
+    figure = chart(page, MEETING)
+    for button in figure.locator(".toggles button").all():
+        button.click()
+    assert figure.locator(".series").count() == 0
+    figure.locator(".chart > svg").hover()
+    assert figure.locator(".tooltip").is_hidden()
+
+
+def tooltip_rows(figure) -> dict[str, list[str]]:
+    rows = figure.locator(".tooltip tbody tr").all()
+    return {
+        row.locator("th").inner_text().strip(): [own.inner_text() for own in row.locator("td").all()] for row in rows
+    }
+
+
+@pytest.mark.parametrize("kind", ["softmax", "greedy"])
+@pytest.mark.parametrize("smoothing", ["smooth", "plain"])
+def test_pointing_at_a_step_tells_the_values_of_the_data(page, folder, kind, smoothing):
+    section = summarise(load_results(folder)).sections[MEETING]
+    figure = chart(page, MEETING)
+    figure.locator(f'button[data-value="{kind}"]').click()
+    figure.locator(f'button[data-value="{smoothing}"]').click()
+    plot = figure.locator(".chart > svg")
+    plot.focus()
+    for _ in range(3):
+        plot.press("ArrowRight")
+    assert figure.locator(".tooltip b").inner_text() == "3,000 training steps"
+    found = tooltip_rows(figure)
+    for group in section.groups:
+        lines = getattr(group.curves[kind], smoothing)
+        low, median, high = (number(round(float(line[2]), 2)) for line in lines)
+        success = f"{round(100 * float(group.curves[kind].success[2]))} %"
+        assert found[group.label] == [median, f"{low}–{high}", success]
+    assert found["optimal"][0] == number(section.level(kind))
+
+
+def test_the_pointer_finds_the_nearest_test(page):
+    figure = chart(page, MEETING)
+    plot, dots, title = (
+        figure.locator(".chart > svg"),
+        figure.locator(".crosshair circle"),
+        figure.locator(".tooltip b"),
+    )
+    width = plot.bounding_box()["width"]
+    plot.hover(position={"x": width * 0.4, "y": 150})
+    assert title.inner_text() in ("2,000 training steps", "3,000 training steps")
+    assert dots.count() == 2 and figure.locator(".tooltip").is_visible()
+    plot.hover(position={"x": width - 5, "y": 150})
+    assert title.inner_text() == "6,000 training steps"
+    page.mouse.move(2, 2)
+    assert figure.locator(".tooltip").is_hidden() and dots.count() == 0
+
+
+@pytest.mark.parametrize("axis", ["x axis", "y axis"])
+def test_both_axes_are_linear_or_logarithmic(page, axis):
+    figure = chart(page, MEETING)
+    path = figure.locator(".series .curve").first
+    choice = figure.locator(".choice", has_text=axis)
+    drawn = {}
+    for kind in ("linear", "log"):
+        choice.locator(f'button[data-value="{kind}"]').click()
+        numbers = [float(number) for number in re.findall(r"[\d.]+", path.get_attribute("d"))]
+        drawn[kind] = numbers[axis == "y axis" :: 2]
+    even = [second - first for first, second in zip(drawn["linear"], drawn["linear"][1:], strict=False)]
+    if axis == "x axis":
+        assert max(even) - min(even) < 0.3  # a test after every 1,000 steps
+        uneven = [second - first for first, second in zip(drawn["log"], drawn["log"][1:], strict=False)]
+        assert uneven == sorted(uneven, reverse=True) and uneven[0] > 3 * uneven[-1]
+    else:
+        assert drawn["linear"] != drawn["log"]
+
+
+# Tables.
+
+
+def test_a_table_sorts_both_ways_by_number_and_what_never_happened_comes_last(page):
+    table = page.locator("#task-1 table.statistics")
+    head = table.locator("thead th", has_text="learnt after")
+    column = head.evaluate("own => own.cellIndex")
+    cells = table.locator(f"tbody tr > :nth-child({column + 1})")
+
+    def values() -> list[str]:
+        return [own.inner_text() for own in cells.all()]
+
+    def numbers() -> list[int]:
+        return [int(own.replace(",", "")) for own in values() if own != "never"]
+
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert numbers() == sorted(numbers()) and len({*numbers()}) > 1 and values()[-2:] == ["never", "never"]
+    head.locator("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert numbers() == sorted(numbers(), reverse=True) and values()[-2:] == ["never", "never"]
+
+
+def test_a_table_sorts_by_name_and_forgets_the_column_before(page):
+    table = page.locator("#task-1 table.statistics")
+    table.locator("thead th", has_text="runs").locator("button").click()
+    head = table.locator("thead th", has_text="learner")
+    head.locator("button").click()
+    names = [own.inner_text().strip() for own in table.locator("tbody th").all()]
+    assert names == sorted(names) and len({*names}) == 3
+    assert table.locator("[aria-sort]").count() == 1
+
+
+# Episodes.
+
+
+def test_play_advances_and_pause_stops(page):
+    player = replay(page, MEETING)
+    player.locator("select[data-choice=speed]").select_option("16")
+    player.locator("button.play").click()
+    expect(player).to_have_attribute("data-step", re.compile("[3-9]|1."))
+    player.locator("button.play").click()
+    stopped = step_of(player)
+    assert 3 <= stopped < 17 and player.locator("button.play").get_attribute("aria-label") == "Play"
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert step_of(player) == stopped
+
+
+def test_an_episode_that_is_played_ends_and_can_be_played_again(page):
+    player = replay(page, MEETING)
+    player.locator("select[data-choice=speed]").select_option("64")
+    player.focus()
+    page.keyboard.press("Space")
+    expect(player).to_have_attribute("data-step", "17")
+    expect(player.locator("button.play")).to_have_attribute("aria-label", "Play again")
+    player.focus()
+    page.keyboard.press("Space")
+    expect(player).not_to_have_attribute("data-step", "17")
+
+
+def test_only_one_episode_plays_at_a_time(page):
+    first, second = replay(page, MEETING), replay(page, DRIFT)
+    first.locator("select[data-choice=speed]").select_option("1")
+    first.locator("button.play").click()
+    second.locator("select[data-choice=speed]").select_option("1")
+    second.locator("button.play").click()
+    assert first.locator("button.play").get_attribute("aria-label") == "Play"
+    assert second.locator("button.play").get_attribute("aria-label") == "Pause"
+
+
+def test_keys_step_and_go_to_the_ends(page):
+    player = replay(page, MEETING)
+    player.focus()
+    for key, step in (
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", 17),
+        ("ArrowRight", 17),
+        ("Home", 0),
+    ):
+        page.keyboard.press(key)
+        assert step_of(player) == step
+    before = player.locator("select[data-choice=speed]").input_value()
+    page.keyboard.press("+")
+    assert int(player.locator("select[data-choice=speed]").input_value()) == 2 * int(before)
+    page.keyboard.press("-")
+    assert player.locator("select[data-choice=speed]").input_value() == before
+
+
+def test_the_slider_goes_to_a_step(page):
+    player = replay(page, MEETING)
+    slider = player.locator("input[type=range]")
+    slider.fill("8")
+    assert step_of(player) == 8
+    assert slider.get_attribute("aria-valuetext") == "step 8 of 17: r"
+    slider.press("ArrowRight")
+    assert step_of(player) == 9
+
+
+def test_agents_are_where_the_record_says(page, folder):
+    own = summarise(load_results(folder)).sections[MEETING].groups[0].replays[0, "softmax"]
+    player = replay(page, MEETING)
+    player.focus()
+    for step in range(7):
+        for agent in range(2):
+            assert agent_at(player, agent) == pytest.approx(own.places[step, agent], abs=0.01)
+        page.keyboard.press("ArrowRight")
+
+
+def test_places_that_are_no_cells_are_found_again(page, folder):
+    own = summarise(load_results(folder)).sections[DRIFT].groups[0].replays[7, "softmax"]
+    player = replay(page, DRIFT)
+    player.focus()
+    for step in range(24):
+        assert agent_at(player, 0) == pytest.approx(own.places[step, 0], abs=0.02)
+        page.keyboard.press("ArrowRight")
+
+
+def test_agents_in_one_cell_stand_side_by_side(page):
+    player = replay(page, MEETING)
+    player.locator("input[type=range]").fill("8")
+    (one, _), (other, _) = agent_at(player, 0), agent_at(player, 1)
+    assert 0.3 < abs(one - other) < 0.8 and (one + other) / 2 == pytest.approx(4.5)
+
+
+def test_machines_show_the_state_they_are_in_and_the_edge_they_took(page):
+    player = replay(page, MEETING)
+    machine = player.locator('.machine-figure[data-agent="0"]')
+    lit = machine.locator(".lit text")
+    for step, state, edges in ((6, "0", []), (7, "1", ["0-1"]), (8, "2", ["1-2"]), (9, "2", []), (17, "3", ["2-3"])):
+        player.locator("input[type=range]").fill(str(step))
+        assert lit.all_text_contents() == [state]
+        assert machine.locator(".taken").evaluate_all("all => all.map((own) => own.dataset.edge)") == edges
+        assert player.locator('.crew button[data-agent="0"] .state').inner_text() == state
+
+
+def test_a_synchronisation_flashes_on_those_who_know_it(page):
+    player = replay(page, MEETING)
+    for step, flashing, links in ((4, [1], 0), (5, [], 0), (8, [0, 1], 2)):
+        player.locator("input[type=range]").fill(str(step))
+        found = player.locator(".map .agent").evaluate_all("all => all.map((own) => own.classList.contains('flash'))")
+        assert [place for place, own in enumerate(found) if own] == flashing
+        assert player.locator(".map .meeting").count() == links
+    assert player.locator(".badge").all_inner_texts() == ["r"]
+
+
+def test_a_press_on_an_event_goes_to_its_step(page):
+    player = replay(page, MEETING)
+    assert [own.split() for own in player.locator(".log button").all_inner_texts()] == [
+        ["4", "r2"], ["7", "r1"], ["8", "r"], ["17", "g1", "g2"],
+    ]  # fmt: skip
+    player.locator(".log button", has_text="17").click()
+    assert step_of(player) == 17
+    assert player.locator(".log [aria-current]").inner_text().split() == ["17", "g1", "g2"]
+    assert player.locator(".scrub .events line").count() == 4
+
+
+def test_selectors_choose_the_episode(page):
+    player = replay(page, MEETING)
+    status, outcome = player.locator(".status .at"), player.locator(".outcome")
+    assert status.inner_text() == "step 0 of 17"
+    player.locator("select[data-choice=seed]").select_option("2")  # which waits two steps
+    assert status.inner_text() == "step 0 of 19" and outcome.inner_text() == "done after 19 steps"
+    player.locator("button[data-value=greedy]").click()
+    assert status.inner_text() == "step 0 of 17"
+    player.locator("select[data-choice=group]").select_option(label="iql")
+    assert outcome.inner_text() == "not done within 17 steps"
+    assert player.locator("select[data-choice=seed]").input_value() == "2"  # as before
+
+
+def test_a_machine_can_be_hidden_and_shown(page):
+    player = replay(page, MEETING)
+    chip = player.locator('.crew button[data-agent="1"]')
+    assert player.locator(".watched figure").count() == 2
+    chip.click()
+    assert player.locator(".watched figure").count() == 1 and chip.get_attribute("aria-pressed") == "false"
+    chip.click()
+    assert player.locator(".watched figure").count() == 2
+
+
+def test_with_reduced_motion_agents_jump(open_page):
+    page = open_page(reduced_motion="reduce")
+    page.evaluate("""() => {
+        window.seen = [];
+        const agent = document.querySelector(".replay .map .agent");
+        const look = () => window.seen.push(agent.getAttribute("transform"));
+        new MutationObserver(look).observe(agent, { attributes: true });
+    }""")
+    player = replay(page, MEETING)
+    player.locator("select[data-choice=speed]").select_option("16")
+    player.locator("button.play").click()
+    expect(player).to_have_attribute("data-step", re.compile("[6-9]|1."))
+    player.locator("button.play").click()
+    unit = float(player.locator(".map").get_attribute("data-unit"))
+    seen = [[float(own) / unit for own in re.findall(r"[\d.]+", line)[:2]] for line in page.evaluate("window.seen")]
+    before = [own for own in seen if own[0] < 4]  # where they meet they stand side by side
+    assert len(before) > 3 and all(across % 1 == down % 1 == 0.5 for across, down in before)
+
+
+# Names that want to be more.
+
+
+@pytest.mark.parametrize("name", [HOSTILE, QUOTED])
+def test_a_name_is_shown_as_it_is_and_does_nothing(open_page, tmp_path, name):
+    folder = hostile_study(tmp_path / "hostile", name)
+    page = open_page(width=360, url=write_report(folder, tmp_path / "report.html").resolve().as_uri())
+    player = replay(page, 0)
+    player.focus()
+    page.keyboard.press("ArrowRight")
+    assert player.locator(".log b").inner_text() == f"{name}e"
+    assert player.locator(".crew .state").first.inner_text() == f"{name}t"
+    assert player.locator(".lit").count() == 2
+    assert player.locator("select[data-choice=group] option").first.inner_text() == f"{name}l, depth=0"
+    assert name in chart(page, 0).locator(".tooltip").inner_text()
+    assert page.locator("img").count() == 0
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 360
+
+
+# Looks.
+
+# The texts whose contrast with what lies behind them is below 4.5:1, by the formula of WCAG 2.
+CONTRAST = """() => {
+    const parse = (text) => (text.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number);
+    const linear = (own) => (own <= 0.03928 ? own / 12.92 : ((own + 0.055) / 1.055) ** 2.4);
+    const light = (color) => {
+        const [r, g, b] = color.slice(0, 3).map((own) => linear(own / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const behind = (element) => {
+        const lit = element.closest(".lit");
+        if (lit) return parse(getComputedStyle(lit.querySelector("ellipse")).fill);
+        for (let own = element; own; own = own.parentElement) {
+            const color = parse(getComputedStyle(own).backgroundColor);
+            if (color.length === 3 || color[3] === 1) return color;
+        }
+        return [255, 255, 255];
+    };
+    const low = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const text = walker.currentNode.data.trim();
+        const element = walker.currentNode.parentElement;
+        if (!text || !element.checkVisibility() || element.closest("script, .map, :disabled")) continue;
+        const style = getComputedStyle(element);
+        const own = parse(element.closest("svg") ? style.fill : style.color);
+        const [one, other] = [light(own), light(behind(element))].sort((a, b) => b - a);
+        const ratio = (one + 0.05) / (other + 0.05);
+        if (ratio < 4.5) low.push(`${text} in ${element.outerHTML.slice(0, 60)}: ${ratio.toFixed(2)}`);
+    }
+    return low;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_can_be_read(open_page, scheme):
+    page = open_page(color_scheme=scheme, reduced_motion="reduce")
+    replay(page, MEETING).locator("input[type=range]").fill("8")
+    plot = chart(page, MEETING).locator(".chart > svg")
+    plot.focus()
+    plot.press("ArrowRight")
+    for details in page.locator("details").all():
+        details.evaluate("own => { own.open = true; }")
+    assert page.evaluate(CONTRAST) == []
+
+
+@pytest.mark.parametrize(("scheme", "other"), [("light", "dark"), ("dark", "light")])
+def test_the_page_follows_the_system_until_the_button_is_pressed(open_page, scheme, other):
+    page = open_page(color_scheme=scheme)
+
+    def brightness() -> int:
+        return sum(map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.body).backgroundColor"))[:3]))
+
+    before = brightness()
+    assert (before > 600) == (scheme == "light")
+    page.locator(".theme").click()
+    assert (brightness() > 600) == (other == "light")
+    page.locator(".theme").click()
+    assert brightness() == before
+
+
+@pytest.mark.parametrize("width", [360, 768, 1600])
+def test_the_page_is_never_wider_than_its_window(open_page, width):
+    page = open_page(width=width)
+    replay(page, MEETING).locator("input[type=range]").fill("8")
+    for details in page.locator("details").all():
+        details.evaluate("own => { own.open = true; }")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+    wide = page.evaluate("document.querySelector('.chart > svg').getBoundingClientRect().width")
+    assert 0.8 * min(width, 1100) < wide <= width
+
+
+def test_in_a_narrow_window_values_have_their_place_below_the_curves(open_page):
+    figure = chart(open_page(width=360), MEETING)
+    svg, values = figure.locator(".chart > svg").bounding_box(), figure.locator(".tooltip").bounding_box()
+    assert figure.locator(".tooltip b").inner_text() == "6,000 training steps"
+    assert values["y"] >= svg["y"] + svg["height"]
+
+
+def test_a_window_that_changes_its_width_has_its_curves_drawn_anew(page):
+    plot = chart(page, MEETING).locator(".chart > svg")
+    before = plot.get_attribute("viewBox")
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.wait_for_function(
+        "(before) => document.querySelector('.chart > svg').getAttribute('viewBox') !== before", arg=before
+    )
+
+
+def test_controls_are_reached_by_tab_and_have_names(page):
+    nameless = page.locator("button, select, input").evaluate_all(
+        """all => all
+            .filter((own) => own.tabIndex < 0 || !(own.ariaLabel || own.innerText || own.labels?.length))
+            .map((own) => own.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_without_scripts_everything_but_curves_and_episodes_is_there(open_page):
+    page = open_page(java_script_enabled=False)
+    assert page.locator("table.statistics").count() == 3
+    assert page.locator(".machine").first.is_visible()
+    assert page.locator(".theme").is_hidden()
+    assert page.locator("noscript").first.is_visible()
