@@ -202,14 +202,24 @@ def test_a_table_sorts_both_ways_by_number_and_what_never_happened_comes_last(pa
         return [own.inner_text() for own in cells.all()]
 
     def numbers() -> list[int]:
-        return [int(own.replace(",", "")) for own in values() if own != "never"]
+        return [int(own.replace(",", "")) for own in values() if own not in ("never", "–")]
 
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "ascending"
-    assert numbers() == sorted(numbers()) and len({*numbers()}) > 1 and values()[-2:] == ["never", "never"]
+    assert numbers() == sorted(numbers()) and {*values()[-4:]} == {"never", "–"}
     head.locator("button").press("Enter")
     assert head.get_attribute("aria-sort") == "descending"
-    assert numbers() == sorted(numbers(), reverse=True) and values()[-2:] == ["never", "never"]
+    assert numbers() == sorted(numbers(), reverse=True) and {*values()[-4:]} == {"never", "–"}
+
+
+def test_a_table_sorts_by_what_numbers_are_worth(page):
+    table = page.locator("#task-1 table.statistics")
+    head = table.locator("thead th", has_text="interquartile mean")
+    cells = table.locator(f"tbody tr > :nth-child({head.evaluate('own => own.cellIndex') + 1})")
+    for direction in (False, True):
+        head.locator("button").click()
+        worth = [float(own.get_attribute("data-value")) for own in cells.all()]
+        assert worth == sorted(worth, reverse=direction) and len({*worth}) > 2
 
 
 def test_a_table_sorts_by_name_and_forgets_the_column_before(page):

@@ -1,14 +1,17 @@
 """The commands that train and report: what they print, what they leave behind, and how they take bad input."""
 
 import csv
+import io
 import json
+import re
 import signal
 
 import pytest
+from rich.console import Console
 
 import hocket as hk
 from hocket.commands import studies
-from hocket.study import run_study
+from hocket.study import Update, run_study
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -131,3 +134,76 @@ def test_a_folder_that_is_not_one_of_runs_is_refused(hocket, tmp_path):
     assert code == 2 and "nothing: is not a folder of runs" in err
     code, _, err = hocket("report", tmp_path)
     assert code == 2 and "has no runs in it" in err
+
+
+# Reports.
+
+
+def test_a_report_is_written_into_the_folder_or_where_it_is_asked_for(hocket, task, tmp_path):
+    runs = tmp_path / "runs"
+    assert hocket("train", task, *SMALL, "--out", runs)[0] == 0
+    code, out, err = hocket("report", runs)
+    assert (code, out.strip(), err) == (0, str(runs / "report.html"), "")
+    assert (runs / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    code, out, _ = hocket("report", runs, "-o", tmp_path / "page.html", "--json")
+    assert json.loads(out) == {"written": [str(tmp_path / "page.html")], "missing": 0}
+    assert (tmp_path / "page.html").read_bytes() == (runs / "report.html").read_bytes()
+
+
+def test_figures_are_drawn_in_the_formats_that_are_asked_for(hocket, task, tmp_path):
+    runs, figures = tmp_path / "runs", tmp_path / "figures"
+    assert hocket("train", task, *SMALL, "--out", runs)[0] == 0
+    code, out, _ = hocket("report", runs, "--figures", figures, "--format", "png,svg")
+    assert code == 0
+    made = {path.name for path in figures.iterdir()}
+    assert {
+        "meeting-curves.png",
+        "meeting-curves.svg",
+        "meeting-policy-dqprm-A1.svg",
+        "meeting-visits-dqprm.png",
+    } <= made
+    assert {str(figures / name) for name in made} <= set(out.split())
+    code, _, err = hocket("report", runs, "--figures", figures, "--format", "gif")
+    assert code == 2 and "gif" in err
+
+
+def test_a_report_names_what_it_left_out(hocket, task, tmp_path):
+    runs = tmp_path / "runs"
+    assert hocket("train", task, *SMALL, "--out", runs)[0] == 0
+    (runs / "runs" / "mine.json").write_text("[]", encoding="utf-8")
+    code, _, err = hocket("report", runs)
+    assert code == 0 and "left out" in err and "mine.json" in err
+    assert "mine.json" in (runs / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_paper_is_repeated_with_its_report_and_figures(hocket, tmp_path):
+    code, out, err = hocket("paper", "--quick", "--seeds", "1", "--out", tmp_path / "paper")
+    assert (code, err) == (0, "")
+    assert re.search(r"^13 runs and the report in \d+ s: open .*report.html$", out, re.MULTILINE)
+    figures = sorted(path.name for path in (tmp_path / "paper" / "figures").iterdir())
+    assert figures == ["buttons.svg", "rendezvous-10.svg", "rendezvous-2.svg"]
+    page = (tmp_path / "paper" / "report.html").read_text(encoding="utf-8")
+    assert all(name in page for name in ("buttons", "rendezvous-2", "rendezvous-10", "cqrm"))
+    code, out, _ = hocket("paper", "--quick", "--seeds", "1", "--out", tmp_path / "paper", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["tasks"] == ["buttons", "rendezvous-2", "rendezvous-10"]
+    assert len(found["learners"]) == 13
+
+
+# Progress.
+
+
+def test_progress_tells_runs_speed_time_left_and_medians(monkeypatch):
+    display = studies._Display()
+    monkeypatch.setattr(studies.time, "perf_counter", lambda: display.begin + 10)
+    assert "compiling" in drawn(display)
+    display.show(Update(3, 12, 40_000_000, 160_000_000, {"buttons dqprm": 25.0, "buttons iql": 1000.0}))
+    shown = drawn(display)
+    assert "3 of 12 runs" in shown and "4.0 M agent-steps/s" in shown and "30 s left" in shown
+    assert re.search(r"buttons dqprm +25 test steps", shown) and re.search(r"buttons iql +1,000 test steps", shown)
+
+
+def drawn(display) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(display._render())
+    return console.file.getvalue()

@@ -47,7 +47,7 @@ class Counterexample:
     confusions: tuple[Confusion, ...]  # one for each agent that has to agree
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Decomposition:
     """A team machine, who knows what, each agent's machine, and whether they amount to the team machine."""
 
@@ -90,6 +90,9 @@ class Decomposition:
             )
             said.append(f"{agent} knows nothing useful: {known} its machine.")
         return tuple(said)
+
+    def __repr__(self) -> str:
+        return f"<Decomposition among {len(self.machines):,} agents: {'ok' if self.ok else 'not ok'}>"
 
     def _repr_html_(self) -> str | None:
         return shown(self, "html")

@@ -69,10 +69,10 @@ class Record:
     seed: int
     steps: int  # of training
     settings: Settings  # all of them
-    tests: Mapping[str, Trials]  # by kind of policy
-    seconds: float = 0.0  # of computing, for all runs that went in lock step with it
-    review: Review | None = None
-    made: Mapping[str, str] = field(default_factory=lambda: surroundings())  # with what, and on what
+    tests: Mapping[str, Trials] = field(repr=False)  # by kind of policy
+    seconds: float = 0.0  # of computing
+    review: Review | None = field(default=None, repr=False)
+    made: Mapping[str, str] = field(default_factory=lambda: surroundings(), repr=False)  # with what, and on what
 
     @cached_property
     def key(self) -> str:

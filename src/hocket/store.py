@@ -35,7 +35,7 @@ Value = float | int | bool
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """All that a folder holds, and what in it could not be read."""
 
@@ -45,6 +45,9 @@ class Results:
     scenes: Mapping[str, Scene]  # by the digest of the task
     tasks: Mapping[str, Task]  # likewise; a world that is not hocket's has a scene only
     problems: tuple[str, ...]  # files that were left out, and why
+
+    def __repr__(self) -> str:
+        return f"<Results of {len(self.records):,} runs>"
 
     def policy(self, record: Record) -> Policy | None:
         """Load what a run learnt; None where it was not kept."""
@@ -80,7 +83,7 @@ def keep_record(folder: Path, record: Record, policy: bytes | None = None) -> No
     """Write a finished run; its record comes last, so that where it is, all else is."""
     if policy is not None:
         write_whole(policy_path(folder, record), policy)
-    write_whole(folder / "runs" / f"{record.name}.json", write_record(record))
+    write_whole(folder / _file(record), write_record(record))
 
 
 def policy_path(folder: Path, record: Record) -> Path:
@@ -157,7 +160,7 @@ def _about(records: Sequence[Record]) -> dict[str, object]:
             "steps": record.steps,
             "settings": dict(record.settings),
             "seconds": record.seconds,
-            "file": f"runs/{record.name}.json",
+            "file": _file(record),
         }
         for record in records
     ]
@@ -185,20 +188,21 @@ def load_results(folder: str | Path) -> Results:
     return Results(folder, about[0] if about else {}, tuple(ordered), scenes, tasks, tuple(problems))
 
 
-def _order(about: Mapping[str, object]) -> Callable[[Record], tuple[object, ...]]:
-    """Keep tasks and learners in the order in which the study names them, and seeds in theirs."""
+def _order(about: Mapping[str, object]) -> Callable[[Record], tuple[int, str, int]]:
+    """Keep runs in the order in which the study names them; others follow by their names."""
     runs = about.get("runs")
-    known = [run for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
-    place = {
-        name: number
-        for number, name in enumerate(dict.fromkeys(str(run.get(key)) for key in ("task", "learner") for run in known))
-    }
+    known = [run.get("file") for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
+    place = {file: number for number, file in enumerate(known) if isinstance(file, str)}
 
-    def order(record: Record) -> tuple[object, ...]:
-        ranks = [(place.get(name, len(place)), name) for name in (record.task, record.learner)]
-        return *ranks, sorted((name, str(value)) for name, value in record.settings.items()), record.steps, record.seed
+    def order(record: Record) -> tuple[int, str, int]:
+        return place.get(_file(record), len(place)), f"{record.task} {record.learner}", record.seed
 
     return order
+
+
+def _file(record: Record) -> str:
+    """Say where a record is kept, from the folder on."""
+    return f"runs/{record.name}.json"
 
 
 def _read_all(folder: Path, pattern: str, read: Callable[[Path], Found], problems: list[str]) -> list[Found]:

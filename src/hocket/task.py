@@ -71,7 +71,7 @@ class Agent:
         return Agent, (self.start, self.knows, dict(self.gates), self.memory, self.options, dict(self.sync))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """A team's task, complete and checked on construction; what only analysis can tell is left to `check_task`."""
 
@@ -99,6 +99,9 @@ class Task:
         object.__setattr__(self, "agents", MappingProxyType(agents))
         ordered = {event: MappingProxyType(dict(self.events[event])) for event in self.machine.events}
         object.__setattr__(self, "events", MappingProxyType(ordered))
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name!r}: {len(self.agents):,} agents, {self.grid.rows} x {self.grid.columns} cells>"
 
     def _repr_svg_(self) -> str | None:
         return shown(self, "svg")

@@ -101,7 +101,7 @@ class Run:
     policy: Policy
     settings: Settings
     steps: int
-    seconds: float  # of computing, for its whole block
+    seconds: float  # of computing; its share, where several runs went side by side
 
     @property
     def learner(self) -> str:

@@ -164,7 +164,7 @@ def train_batch(
                 latest += own
         if report is not None:
             report(chunk * len(seeds) * len(task.agents), latest)
-    seconds = time.perf_counter() - begin_time
+    seconds = (time.perf_counter() - begin_time) / len(seeds)
     return [
         Run(
             tuple(trials[index]),

@@ -86,7 +86,7 @@ class Group:
     visits: NDArray[np.int64] | None  # [N, S] summed over runs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Section:
     """One task and all that was run on it."""
 
@@ -103,6 +103,9 @@ class Section:
         found = self.reference.finals.get(kind) if self.reference is not None else None
         return None if found is None else found.quartiles[1]
 
+    def __repr__(self) -> str:
+        return f"<Section {self.title!r}: {', '.join(group.label for group in self.groups)}>"
+
     def _repr_svg_(self) -> str | None:
         return shown(self, "svg")
 
@@ -110,7 +113,7 @@ class Section:
         return shown(self, "html")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """All that a report says."""
 
@@ -119,6 +122,9 @@ class Summary:
     made: tuple[tuple[str, str], ...]  # what it was run with, and on
     problems: tuple[str, ...]  # files that could not be read
     missing: int  # runs that the study still lacks
+
+    def __repr__(self) -> str:
+        return f"<Summary {self.title!r}: {', '.join(section.title for section in self.sections)}>"
 
     def _repr_html_(self) -> str | None:
         return shown(self, "html")
@@ -219,8 +225,9 @@ def _by_step(record: Record, kind: str) -> tuple[dict[int, float], dict[int, flo
 
 
 def _final(records: Sequence[Record], kind: str, most: float) -> Final:
-    last = [record.tests[kind].test_steps[-LAST_TESTS:] for record in records]
-    wins = [record.tests[kind].success[-LAST_TESTS:] for record in records]
+    count = 0 if records[0].learner == REFERENCE else LAST_TESTS  # 0: all, for they are all the same
+    last = [record.tests[kind].test_steps[-count:] for record in records]
+    wins = [record.tests[kind].success[-count:] for record in records]
     low, middle, high = np.percentile(np.concatenate(last), (25, 50, 75)).tolist()
     scores = tuple(float(own.mean()) for own in last)
     found = [reaching_step(*record.tests[kind][:2], failed=most) for record in records]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hocket.records import KINDS
 from hocket.report.page.encoding import all_groups
 from hocket.report.page.markup import Html, join, tag
-from hocket.report.summary import LAST_TESTS, Bounds, Final, Group, Section
+from hocket.report.summary import LAST_TESTS, REFERENCE, Bounds, Final, Group, Section
 from hocket.statistics import Comparison, Interval, Share
 
 FEW_COMPARED = 10  # pairs that are seen at once
@@ -61,7 +61,7 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="statistics", data_sortable=True)
     note = (
         f"The last {LAST_TESTS} tests of each run; a failed test counts as {section.most_steps:,} steps. Learnt after: "
-        "the median over runs of the training steps after which a run stays within a tenth of its final level."
+        "the median over runs of the training steps after which a run first comes within a tenth of its final level."
     )
     return tag(
         "div",
@@ -77,7 +77,8 @@ def _scrolling(table: Html, label: str) -> Html:
 
 def _row(group: Group, kind: str, final: Final, colors: Mapping[str, int]) -> Html:
     low, middle, high = final.quartiles
-    reaching = final.reaching
+    reaching = None if group.learner == REFERENCE else final.reaching  # which had nothing to learn
+    never = "–" if group.learner == REFERENCE else "never"
     seconds = f"{group.seconds:,.1f}"
     return tag(
         "tr",
@@ -87,7 +88,7 @@ def _row(group: Group, kind: str, final: Final, colors: Mapping[str, int]) -> Ht
         _cell(middle, number(middle), f"({number(low)} to {number(high)})"),
         _cell(final.mean.value, number(final.mean.value), _limits(final.mean, number)),
         _cell(final.success.value, share(final.success.value), _limits(final.success, share)),
-        _cell(reaching, "never") if reaching is None else _cell(reaching, f"{reaching:,}"),
+        _cell(reaching, never) if reaching is None else _cell(reaching, f"{reaching:,}"),
         _cell(group.seconds, seconds),
     )
 
