@@ -67,6 +67,8 @@ LAYERS = (
     ("adapters.conversions", "adapters.noticing", "adapters.playing"),
     ("adapters.practice",),
     ("adapters.wrapping",),
+    ("adapters.networks", "adapters.plane", "adapters.replay_buffer"),
+    ("adapters.plane_tasks",),
     ("engines", "evaluation", "store"),
     ("study",),
     ("report.summary", "tensorboard"),

@@ -12,9 +12,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hocket.adapters.conversions import parallel
     from hocket.adapters.individual import individual_env
+    from hocket.adapters.networks import join_weights, set_weights, split_weights, weights_of
     from hocket.adapters.noticing import LoneStep, RawStep
+    from hocket.adapters.plane import Disc, Plane
+    from hocket.adapters.plane_tasks import (
+        buttons_plane,
+        individual_in_plane,
+        plane_of,
+        scene_in_plane,
+        team_in_plane,
+        watch_in_plane,
+    )
     from hocket.adapters.playing import play_episode
     from hocket.adapters.practice import IndividualView
+    from hocket.adapters.replay_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
     from hocket.adapters.team import team_env
     from hocket.adapters.vector import individual_envs
     from hocket.adapters.wrapping import WrappedTeam, wrap
@@ -71,7 +82,10 @@ __all__ = [
     "Condition",
     "Confusion",
     "Counterexample",
+    "CounterfactualDictReplayBuffer",
+    "CounterfactualReplayBuffer",
     "Decomposition",
+    "Disc",
     "Evaluation",
     "FormatError",
     "Grid",
@@ -85,6 +99,7 @@ __all__ = [
     "LoneStep",
     "MachineError",
     "Option",
+    "Plane",
     "Policy",
     "RawStep",
     "Record",
@@ -102,6 +117,7 @@ __all__ = [
     "TeamEpisode",
     "Trials",
     "WrappedTeam",
+    "buttons_plane",
     "cheapest",
     "check_task",
     "compile_task",
@@ -117,6 +133,8 @@ __all__ = [
     "from_networkx",
     "individual_env",
     "individual_envs",
+    "individual_in_plane",
+    "join_weights",
     "load_machine",
     "load_policies",
     "load_policy",
@@ -126,6 +144,7 @@ __all__ = [
     "localise",
     "minimize",
     "parallel",
+    "plane_of",
     "play_episode",
     "project",
     "rendezvous",
@@ -135,13 +154,19 @@ __all__ = [
     "save_records",
     "save_runs",
     "save_task",
+    "scene_in_plane",
     "scene_of",
+    "set_weights",
     "solve_team",
+    "split_weights",
     "summarise",
     "team_env",
+    "team_in_plane",
     "to_aalpy",
     "to_networkx",
     "train",
+    "watch_in_plane",
+    "weights_of",
     "wrap",
     "write_report",
 ]
@@ -149,6 +174,17 @@ __all__ = [
 _HOME = {
     name: module
     for module, names in {
+        "adapters.networks": ("join_weights", "set_weights", "split_weights", "weights_of"),
+        "adapters.plane": ("Disc", "Plane"),
+        "adapters.plane_tasks": (
+            "buttons_plane",
+            "individual_in_plane",
+            "plane_of",
+            "scene_in_plane",
+            "team_in_plane",
+            "watch_in_plane",
+        ),
+        "adapters.replay_buffer": ("CounterfactualDictReplayBuffer", "CounterfactualReplayBuffer"),
         "adapters.conversions": ("parallel",),
         "adapters.noticing": ("LoneStep", "RawStep"),
         "adapters.practice": ("IndividualView",),

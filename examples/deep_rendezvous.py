@@ -1,0 +1,270 @@
+"""Tasks in the plane, learnt with Stable-Baselines3: every agent alone, and the team put together for tests.
+
+In a rendezvous agents move freely in a square, meet at a disc, and then each goes to a disc of its own. Each of them
+trains a DQN in its individual environment, where teammates are only simulated, once with counterfactual experience and
+once without. Agents know nothing of each other, so they train side by side in processes of their own; an agent's
+environment is the same in a team of two and in one of three, so it trains once for both.
+
+    python examples/deep_rendezvous.py --out runs/deep
+    python examples/deep_rendezvous.py --tasks buttons
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import tyro
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import BaseCallback
+
+import hocket as hk
+from hocket.adapters.networks import Weights
+from hocket.adapters.playing import play_episode
+from hocket.store import open_store, policy_path
+
+LEARNERS = {True: "dqn+counterfactuals", False: "dqn"}  # by whether it has counterfactual experience
+TEST_SEED = 1_000_000  # of test episodes, which nobody has trained on
+
+
+@dataclass(frozen=True)
+class Options:
+    """Train tasks in the plane with DQN, with and without counterfactual experience, and test the teams."""
+
+    tasks: tuple[str, ...] = ("rendezvous-2", "rendezvous-3")
+    """Names of tasks: rendezvous-N, buttons, or any on a square map without walls and gates."""
+    steps: int = 10_000
+    """Training steps of each agent."""
+    seeds: int = 3
+    """Runs, with seeds 0, 1, ..."""
+    test_every: int = 100
+    """Training steps from test to test; a test is one episode of the team."""
+    episodes: int = 100
+    """Episodes of the team when all is learnt."""
+    processes: int = 2
+    """Agents that train side by side."""
+    out: Path | None = None
+    """A folder for curves, policies and episodes to watch."""
+
+    radius: float = 0.8
+    """Of the meeting place and the goals, in a square of 10 x 10."""
+    speed: float = 0.4
+    """The longest way in a step."""
+    noise: float = 0.05
+    """Standard deviation of where a step ends."""
+    directions: int = 8
+    """To choose from in each step, beside staying."""
+    episode_steps: int = 150
+    """The longest episode."""
+    anywhere: bool = True
+    """Let episodes of training, not those of tests, start at points drawn from all of the square."""
+
+    discount: float = 0.97
+    """Of rewards, per step."""
+    learning_rate: float = 1e-3
+    """Of the network's optimiser."""
+    tau: float = 0.02
+    """How much of the network the target network takes over in each step."""
+    batch_size: int = 128
+    """Experiences in a gradient step; there is one in each step."""
+    random_steps: int = 1_000
+    """Steps of training before the first gradient step."""
+    final_exploration: float = 0.1
+    """Chance of a random direction, from a third of the training on."""
+    width: int = 64
+    """Of the network's two layers."""
+
+    def world(self, name: str) -> tuple[hk.Task, hk.Plane]:
+        """Load a task, and lay it out in the plane."""
+        task, rules = hk.load_task(name), {"speed": self.speed, "noise": self.noise, "directions": self.directions}
+        rules["most_steps"] = self.episode_steps
+        return task, hk.buttons_plane(**rules) if name == "buttons" else hk.plane_of(task, self.radius, **rules)
+
+    def school(self, name: str) -> str:
+        """Say where agents practise for a task: for a rendezvous in the largest, as it is the same to each of them."""
+        family = [own for own in self.tasks if own.startswith("rendezvous-")]
+        return max(family, key=lambda own: int(own.rpartition("-")[2])) if name in family else name
+
+    def settings(self) -> dict[str, float | int | bool]:
+        """List what the results of a run depend on, beside its task, steps and seed."""
+        others = ("steps", "seeds", "processes")
+        return {n: value for n, value in asdict(self).items() if isinstance(value, int | float) and n not in others}
+
+
+class Job(NamedTuple):
+    """What one process does."""
+
+    options: Options
+    task: str
+    agent: str
+    counterfactuals: bool
+    seed: int
+
+
+class Practice(NamedTuple):
+    """What an agent knew after each so many steps of training."""
+
+    weights: Sequence[Weights]
+    seconds: float  # of computing
+
+
+class Snapshots(BaseCallback):
+    """Copy a model's weights every so many steps."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self.every, self.taken = every, list[Weights]()
+
+    def _on_step(self) -> bool:
+        if self.n_calls % self.every == 0:
+            self.taken.append(hk.weights_of(self.model))
+        return True
+
+
+def learner(job: Job) -> DQN:
+    """Make an agent's environment, and a model that has learnt nothing yet."""
+    options, (task, plane) = job.options, job.options.world(job.task)
+    env = hk.individual_in_plane(task, plane, job.agent, anywhere=options.anywhere)
+    return DQN(
+        "MlpPolicy",
+        env,
+        replay_buffer_class=hk.CounterfactualReplayBuffer if job.counterfactuals else None,
+        buffer_size=len(env.machine.states) * options.steps,  # enough for all that happens
+        learning_starts=options.random_steps,
+        learning_rate=options.learning_rate,
+        gamma=options.discount,
+        tau=options.tau,
+        target_update_interval=1,
+        batch_size=options.batch_size,
+        train_freq=1,
+        exploration_fraction=1 / 3,
+        exploration_final_eps=options.final_exploration,
+        policy_kwargs={"net_arch": [options.width, options.width]},
+        seed=1_000 * job.seed + list(task.agents).index(job.agent) + 1,
+        device="cpu",
+    )
+
+
+def practise(job: Job) -> Practice:
+    """Train an agent alone."""
+    torch.set_num_threads(1)
+    start, snapshots = time.process_time(), Snapshots(job.options.test_every)
+    learner(job).learn(job.options.steps, callback=snapshots)
+    return Practice(snapshots.taken, time.process_time() - start)
+
+
+def practise_all(jobs: Sequence[Job], processes: int) -> Iterator[Practice]:
+    """Train agents side by side."""
+    if processes == 1:
+        yield from map(practise, jobs)
+        return
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(practise, jobs)
+
+
+def examine(options: Options, name: str, practices: Mapping[Job, Practice]) -> hk.Record:
+    """Put a team together as it was after each so many steps, and let it play."""
+    task, plane = options.world(name)
+    team, scene = hk.team_in_plane(task, plane), hk.scene_in_plane(task, plane)
+    models = {job.agent: learner(job) for job in practices}
+    rows = []
+    for number in range(options.steps // options.test_every):
+        for job, own in practices.items():
+            hk.set_weights(models[job.agent], own.weights[number])
+        played = play_episode(team, models, TEST_SEED + number, greedy=True)
+        needed = played.steps if played.success else options.episode_steps
+        rows.append(((number + 1) * options.test_every, needed, played.success))
+    steps, taken, success = (np.array(column) for column in zip(*rows, strict=True))
+    _, _, _, counterfactuals, seed = next(iter(practices))
+    record = hk.Record(
+        scene.task,
+        scene.digest,
+        LEARNERS[counterfactuals],
+        seed,
+        options.steps,
+        options.settings() | {"counterfactuals": counterfactuals},
+        {"greedy": hk.Trials(steps, taken, success)},
+        sum(own.seconds for own in practices.values()),
+        look_at(team, models, options.episodes),
+    )
+    if options.out is not None:
+        keep(options.out, record, scene, practices)
+    return record
+
+
+def look_at(team: hk.WrappedTeam, models: Mapping[str, DQN], episodes: int) -> hk.Review:
+    """Count how often the team and each of its agents succeed in the end, and keep an episode to watch."""
+    played = [play_episode(team, models, 2 * TEST_SEED + number, greedy=True) for number in range(episodes)]
+    own = np.array([episode.finish for episode in played]) >= 0
+    watched = hk.watch_in_plane(team, models, 2 * TEST_SEED)
+    nothing = np.zeros((len(models), 0), np.int64)  # there are no cells whose visits could be counted
+    successes = sum(episode.success for episode in played)
+    return hk.Review(episodes, successes, tuple(own.sum(axis=0).tolist()), nothing, {"greedy": watched})
+
+
+def keep(folder: Path, record: hk.Record, scene: hk.Scene, practices: Mapping[Job, Practice]) -> None:
+    """Write a team's tests, what its agents have learnt, and what there is to see into a folder."""
+    arrays = hk.join_weights({job.agent: own.weights[-1] for job, own in practices.items()})
+    policy = hk.Policy(record.task, record.digest, record.learner, record.seed, record.settings, arrays)
+    policy.save(policy_path(open_store(folder), record))
+    hk.save_records(folder, [record], [scene])
+
+
+def line(record: hk.Record) -> str:
+    """Say in a line how good a team is."""
+    review, tests = record.review, record.tests["greedy"]
+    assert review is not None
+    good = [int(step) for step in np.unique(tests.step) if tests.success[tests.step >= step].mean() > 0.9]
+    since = f"{good[0]:,}" if good else "never"
+    share = review.successes / review.episodes
+    taken = np.median(tests.test_steps[-10:])
+    name, seed, minutes = record.learner, record.seed, record.seconds / 60
+    return f"{record.task:20}  {name:20}  {seed:4}  {share:7.2f}  {taken:5.0f}  {since:>12}  {minutes:7.1f}"
+
+
+def run(options: Options) -> list[hk.Record]:
+    """Train all agents, with and without counterfactual experience, and test all teams."""
+    teams = {
+        (name, seed, counterfactuals): [
+            Job(options, options.school(name), agent, counterfactuals, seed) for agent in options.world(name)[0].agents
+        ]
+        for name, seed, counterfactuals in product(options.tasks, range(options.seeds), (True, False))
+    }
+    jobs = list(dict.fromkeys(job for own in teams.values() for job in own))
+    practices = {}
+    for job, practice in zip(jobs, practise_all(jobs, options.processes), strict=True):
+        practices[job] = practice
+        if sys.stderr.isatty():
+            print(f"{len(practices)} of {len(jobs)}: {job.agent}, {practice.seconds:.0f} s", file=sys.stderr)
+    return [examine(options, name, {job: practices[job] for job in own}) for (name, *_), own in teams.items()]
+
+
+def main() -> None:
+    """Run what the command line asks for, and print how it went."""
+    options, start = tyro.cli(Options, description=__doc__), time.perf_counter()
+    torch.set_num_threads(1)  # networks as small as these have nothing to share out
+    try:
+        records = run(options)
+    except hk.HocketError as error:
+        print(f"deep_rendezvous: {error}", file=sys.stderr)
+        sys.exit(2)
+    print(f"{'task':20}  {'learner':20}  seed  success  steps  >0.9 since    minutes")
+    print(*map(line, records), sep="\n")
+    print(f"success: share of {options.episodes} episodes at the end; steps: median of the last ten tests;")
+    print(
+        ">0.9 since: the step of training from which on more than nine tests in ten succeed; minutes: of a processor."
+    )
+    print(f"All in all {(time.perf_counter() - start) / 60:.1f} minutes with {options.processes} processes.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Tasks in the plane: the events and the machine of a task on a grid, in a world without cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hocket.adapters.noticing import LoneStep, RawStep
+from hocket.adapters.plane import Disc, Plane, PlaneTeam, Point
+from hocket.adapters.playing import Actor, Model, play_episode
+from hocket.adapters.practice import IndividualView
+from hocket.adapters.wrapping import WrappedTeam, wrap
+from hocket.episode import SYNC_PROBABILITY
+from hocket.errors import SettingsError, TaskError, known_names
+from hocket.gates import closed_regions
+from hocket.landmarks import find_places
+from hocket.palette import FLOOR, choose_colors, choose_letters
+from hocket.records import Replay
+from hocket.scene import Area, Scene, scene_of
+from hocket.task import Condition, Task
+
+RADIUS = 0.8  # of a place, in cells
+
+
+def plane_of(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:  # noqa: ANN401 - speed, noise, directions, most_steps
+    """Lay a task's map out in the plane, with a disc of some radius in place of each cell that is a place.
+
+    A cell is a square of length 1. The map must be square and without walls and gates, and a place a single cell.
+    """
+    grid = task.grid
+    if grid.rows != grid.columns:
+        raise TaskError(f"must be square to be laid out in the plane, got {grid.rows} x {grid.columns}", key="map")
+    if grid.walls or any(agent.gates for agent in task.agents.values()):
+        raise TaskError("must have neither walls nor gates to be laid out in the plane", key="map")
+    places = {}
+    for name, cells in grid.places.items():
+        if len(cells) > 1:
+            raise TaskError(f"must be a single cell to become a disc, got {len(cells)}", key=f"places.{name}")
+        (cell,) = cells
+        places[name] = Disc(*_centre(task, cell), radius)
+    starts = {name: _centre(task, agent.start) for name, agent in task.agents.items()}
+    return Plane(starts, places, **(_known(settings) | {"side": float(grid.rows)}))
+
+
+def buttons_plane(**settings: Any) -> Plane:  # noqa: ANN401 - speed, noise, directions, most_steps
+    """Lay the task `buttons` out in the plane: a region that is closed until an event surrounds what is to be reached.
+
+    >>> buttons_plane().places["red button"], buttons_plane().places["green region"]
+    (Disc(x=8.0, y=4.5, radius=0.8), Disc(x=8.0, y=4.5, radius=1.8))
+    """
+    middle, right, corner = (4.5, 5.5), (8.0, 4.5), (8.0, 8.0)
+    return Plane(
+        starts={"A1": (1.0, 1.0), "A2": (4.5, 1.0), "A3": (9.0, 1.0)},
+        places={
+            "yellow button": Disc(2.0, 4.0, 0.8),
+            "yellow region": Disc(*middle, 1.8),
+            "green button": Disc(*middle, 0.8),
+            "green region": Disc(*right, 1.8),
+            "red button": Disc(*right, 0.8),
+            "red region": Disc(*corner, 1.8),
+            "goal": Disc(*corner, 0.8),
+        },
+        **_known(settings),
+    )
+
+
+def _known(settings: dict[str, Any]) -> dict[str, Any]:
+    """Require settings of a plane that have to do with moving."""
+    known = ("speed", "noise", "directions", "most_steps")
+    for name in settings:
+        if name not in known:
+            raise SettingsError(f"setting {name!r} does not exist ({known_names(name, known)})")
+    return settings
+
+
+def _centre(task: Task, cell: int) -> tuple[float, float]:
+    row, column = task.grid.row_column(cell)
+    return column + 0.5, row + 0.5
+
+
+def team_in_plane(
+    task: Task, plane: Plane, *, observation: str = "onehot", render_mode: str | None = None
+) -> WrappedTeam:
+    """Put a task's team into a plane: the same events and machines, with discs for places.
+
+    >>> from hocket.catalogue import rendezvous
+    >>> task = rendezvous(2)
+    >>> team = team_in_plane(task, plane_of(task))
+    >>> observations, infos = team.reset(seed=0)
+    >>> observations["A1"].tolist()  # where it is, and the state of its machine
+    [-0.8999999761581421, -0.8999999761581421, 1.0, 0.0, 0.0, 0.0]
+    """
+    own = {agent: _conditions(task, plane, agent) for agent in task.agents}
+    gates = {agent: _closed(task, plane, agent) for agent in task.agents}
+    world = plane.team(render_mode)
+
+    def label(step: RawStep) -> dict[str, list[str]]:
+        return {agent: _noticed(plane, own[agent], point) for agent, point in step.observations.items()}
+
+    team = wrap(
+        world,
+        machine=task.machine,
+        knows=task.knows,
+        control=task.control,
+        label=label,
+        waits=[event for event, controllers in task.control.items() if len(controllers) > 1],
+        observation=observation,
+    )
+    world.closed = lambda agent: gates[agent][team.states[agent]]
+    return team
+
+
+def individual_in_plane(
+    task: Task,
+    plane: Plane,
+    agent: str,
+    *,
+    anywhere: bool = False,
+    sync_probability: float = SYNC_PROBABILITY,
+    observation: str = "onehot",
+    render_mode: str | None = None,
+) -> IndividualView:
+    """Put one of a task's agents into a plane by itself, with teammates that are only simulated.
+
+    With `anywhere`, episodes start at points drawn evenly from all of the plane.
+    """
+    if agent not in task.agents:
+        raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})", key="agents")
+    own, closed = _conditions(task, plane, agent), _closed(task, plane, agent)
+    world = plane.alone(agent, anywhere=anywhere, render_mode=render_mode)
+
+    def label(step: LoneStep) -> list[str]:
+        return _noticed(plane, own, step.observation)
+
+    def valid(step: LoneStep, state: str) -> bool:
+        """Say whether gates would have done the same in another state: let the step happen, or not."""
+        stopped, otherwise = (plane.is_in_any(step.info["aimed"], closed[own]) for own in (step.state, state))
+        return stopped == otherwise
+
+    view = team_in_plane(task, plane, observation=observation).individual(
+        agent, world, label, sync_probability=sync_probability, valid=valid
+    )
+    view.chances.update(task.agents[agent].sync)
+    world.closed = lambda: closed[view.state]
+    return view
+
+
+def _closed(task: Task, plane: Plane, agent: str) -> dict[str, list[str]]:
+    """List the places that gates close to an agent in each state of its machine."""
+    for place in task.agents[agent].gates:
+        plane.disc(place)
+    return dict(zip(task.machines[agent].states, closed_regions(task, agent), strict=True))
+
+
+def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
+    """List the events that an agent has a part in, and where it must be for them."""
+    own = {event: conditions[agent] for event, conditions in task.events.items() if agent in conditions}
+    for condition in own.values():
+        if condition.place is not None:
+            plane.disc(condition.place)
+    return own
+
+
+def _noticed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
+    return [event for event, condition in conditions.items() if plane.meets(point, condition)]
+
+
+# What reports show.
+
+
+def scene_in_plane(task: Task, plane: Plane) -> Scene:
+    """Say what there is to see of a task in a plane: discs, agents and their machines."""
+    letters, colors = choose_letters(task.grid), choose_colors(task.grid)
+    notes = {name: "; ".join(place.closed) for place in find_places(task) for name in place.names}
+    areas = tuple(
+        Area(
+            disc.x - disc.radius,
+            disc.y - disc.radius,
+            2 * disc.radius,
+            2 * disc.radius,
+            colors.get(name, FLOOR),
+            name,
+            letters.get(name, ""),
+            notes.get(name, ""),
+            is_disc=True,
+        )
+        for name, disc in sorted(plane.places.items(), key=lambda place: -place[1].radius)
+    )
+    return replace(
+        scene_of(task),
+        task=f"{task.name}-plane",
+        width=plane.side,
+        height=plane.side,
+        areas=areas,
+        walls=(),
+        has_cells=False,
+    )
+
+
+def watch_in_plane(
+    team: WrappedTeam, policies: Mapping[str, Actor | Model], seed: int | None = None, *, greedy: bool = True
+) -> Replay:
+    """Play an episode of a team in a plane, and keep where everyone was and what happened."""
+    world = team.env
+    if not isinstance(world, PlaneTeam):
+        raise TaskError(f"the team must be in a plane, got {world}", key="team")
+    episode = play_episode(team, policies, seed, greedy=greedy)
+    places = [[world.plane.at(row[agent]) for agent in episode.agents] for row in world.path]
+    events = [(step, event) for step, own in enumerate(episode.events, start=1) for event in own]
+    return Replay(episode.success, np.array(places), episode.states, tuple(events))
