@@ -208,7 +208,7 @@ def look_at(team: hk.WrappedTeam, models: Mapping[str, DQN], episodes: int) -> h
     watched = hk.watch_in_plane(team, models, 2 * TEST_SEED)
     nothing = np.zeros((len(models), 0), np.int64)  # there are no cells whose visits could be counted
     successes = sum(episode.success for episode in played)
-    return hk.Review(episodes, successes, tuple(own.sum(axis=0).tolist()), nothing, {"greedy": watched})
+    return hk.Review(episodes, successes, tuple(own.sum(axis=0).tolist()), nothing, {"greedy": watched}, "greedy")
 
 
 def keep(folder: Path, record: hk.Record, scene: hk.Scene, practices: Mapping[Job, Practice]) -> None:

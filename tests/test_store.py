@@ -302,3 +302,13 @@ def test_runs_that_end_early_are_compared_as_far_as_all_go(folder):
     group = summarise(load_results(folder)).sections[0].groups[0]
     assert group.curves["softmax"].step.tolist() == [10, 20]
     assert group.curves["softmax"].plain.median.tolist() == [100, 7]
+
+
+def test_several_tests_at_one_step_count_as_their_mean(folder):
+    twice = Trials(np.array([10, 10, 20, 20]), np.array([100, 8, 6, 4]), np.array([False, True, True, True]))
+    results = hk.save_records(folder, [record(learner="x", tests={"softmax": twice})])
+    group = summarise(results).sections[0].groups[-1]
+    assert group.curves["softmax"].step.tolist() == [10, 20]
+    assert group.curves["softmax"].plain.median.tolist() == [54, 5]
+    assert group.curves["softmax"].success.tolist() == [0.5, 1]
+    assert group.finals["softmax"].reaching == 20

@@ -57,6 +57,7 @@ class Review:
     own_successes: tuple[int, ...]  # [N]: of each agent
     visits: NDArray[np.int64]  # [N, S]: how often each agent was in each cell; of no cells, where there are too many
     replays: Mapping[str, Replay]  # softmax and greedy
+    policy: str = "softmax"  # of the episodes
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ def write_record(record: Record) -> str:
 def _review_to(review: Review) -> dict[str, object]:
     return {
         "episodes": review.episodes,
+        "policy": review.policy,
         "successes": review.successes,
         "own_successes": list(review.own_successes),
         "visits": review.visits.tolist(),
@@ -238,7 +240,9 @@ def _review_from(own: Mapping[str, Any]) -> Review:
     episodes, successes = (_typed(own[name], int) for name in ("episodes", "successes"))
     replays = {kind: _replay_from(replay, agents) for kind, replay in own["replays"].items() if kind in KINDS}
     counts = tuple(_typed(count, int) for count in own["own_successes"])
-    return Review(episodes, successes, counts, visits, replays)
+    if own["policy"] not in KINDS:
+        raise ValueError
+    return Review(episodes, successes, counts, visits, replays, own["policy"])
 
 
 def _replay_from(own: Mapping[str, Any], agents: int) -> Replay:

@@ -61,6 +61,7 @@ class Final:
 class Bounds:
     """Theorem 3: what the agents' own successes say of the team's."""
 
+    policy: str
     episodes: int
     success: Share
     agents: Mapping[str, Share]
@@ -230,7 +231,8 @@ def _final(records: Sequence[Record], kind: str, most: float) -> Final:
     wins = [record.tests[kind].success[-count:] for record in records]
     low, middle, high = np.percentile(np.concatenate(last), (25, 50, 75)).tolist()
     scores = tuple(float(own.mean()) for own in last)
-    found = [reaching_step(*record.tests[kind][:2], failed=most) for record in records]
+    curves = [_by_step(record, kind)[0] for record in records]
+    found = [reaching_step([*curve], [*curve.values()], failed=most) for curve in curves]
     reached = sorted(math.inf if step is None else step for step in found)
     middle_run = reached[(len(reached) - 1) // 2]
     return Final(
@@ -245,14 +247,14 @@ def _final(records: Sequence[Record], kind: str, most: float) -> Final:
 def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
     """Put the reviews of all runs together; the bounds hold for all their episodes at once, too."""
     reviews = [record.review for record in records if record.review is not None and record.review.episodes]
-    if not reviews or len({len(own.own_successes) for own in reviews}) != 1:
+    if not reviews or len({(len(own.own_successes), own.policy) for own in reviews}) != 1:
         return None
     episodes = sum(own.episodes for own in reviews)
     own = np.array([review.own_successes for review in reviews]).sum(axis=0)
     names: Iterable[str] = scene.agents if scene is not None else [f"agent {place + 1}" for place in range(len(own))]
     agents = {name: wilson(int(count), episodes) for name, count in zip(names, own, strict=False)}
     success = wilson(sum(review.successes for review in reviews), episodes)
-    return Bounds(episodes, success, agents, *team_bounds((own / episodes).tolist()))
+    return Bounds(reviews[0].policy, episodes, success, agents, *team_bounds((own / episodes).tolist()))
 
 
 def _compare(groups: Sequence[Group]) -> tuple[tuple[str, str, Comparison], ...]:

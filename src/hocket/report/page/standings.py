@@ -148,6 +148,7 @@ def bounds(section: Section, colors: Mapping[str, int]) -> Html:
     known = [(group.label, group.bounds) for group in all_groups(section) if group.bounds is not None]
     if not known:
         return Html("")
+    kinds = ", ".join(dict.fromkeys(own.policy for _, own in known))
     note = join(
         [
             "How often the team succeeds, ",
@@ -158,7 +159,7 @@ def bounds(section: Section, colors: Mapping[str, int]) -> Html:
                 '<span class="formula">max(0, Σ <i>V<sub>i</sub></i> − (<i>N</i> − 1)) ≤ <i>V</i> ≤ '
                 "min <i>V<sub>i</sub></i></span>. "
             ),
-            f"From {ranged([own.episodes for _, own in known], 'episode')} with finished policies (softmax); the band "
+            f"From {ranged([own.episodes for _, own in known], 'episode')} with finished policies ({kinds}); the band "
             "is what the bounds allow, the dot is V with its 95 % limits, the strokes are the agents’ own.",
         ]
     )
