@@ -16,6 +16,7 @@ from hocket.report.summary import Group, Section, Summary
 from hocket.task import Task
 
 MOST_MACHINES = 13  # of a decomposition, that are drawn
+FITTING = '<svg style="max-width: 100%; height: auto" '  # no wider than the notebook
 
 
 def show(value: object, form: str) -> str | None:
@@ -23,7 +24,7 @@ def show(value: object, form: str) -> str | None:
     for kind, draw in FACES[form].items():
         if isinstance(value, kind):
             try:
-                return draw(value)
+                return draw(value).replace("<svg ", FITTING)
             except HocketError:  # too large to be drawn
                 return None
     return None
