@@ -19,6 +19,7 @@ with warnings.catch_warnings():  # it imports a game in a way that it calls depr
 pytestmark = pytest.mark.third_party
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+ELSEWHERE = ("players", "deep_rendezvous")  # what others share, and what test_deep.py runs
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -135,7 +136,7 @@ STORIES = {  # what happens in an example, and to its agent that practises alone
 }
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "players"))
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ELSEWHERE))
 def test_an_example_completes_its_task(name, capsys, monkeypatch):
     events, alone = STORIES[name]
     lines = played(name, capsys, monkeypatch)
