@@ -455,3 +455,16 @@ def test_a_task_can_be_sent_to_another_process(task):
     assert sent == task
     assert list(sent.events) == list(task.events) and list(sent.agents) == list(task.agents)
     assert deepcopy(task) is task
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import gymnasium, hocket",
+        "import hocket, gymnasium; hocket.load_task",
+        "import gymnasium; gymnasium.make('hocket:hocket/Individual-v0', task='buttons', agent='A1')",
+    ],
+)
+def test_gymnasium_knows_the_environment_as_soon_as_both_are_loaded(code):
+    make = "gymnasium.make('hocket/Individual-v0', task='buttons', agent='A1').reset(seed=0)"
+    subprocess.run([sys.executable, "-W", "error", "-c", f"{code}\n{make}"], check=True)

@@ -6,6 +6,7 @@ costs next to nothing and asks only for what is needed.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -237,7 +238,9 @@ _HOME = {
     for name in names
 }
 
-_EXTRAS = {"gymnasium": "gym", "pettingzoo": "gym"}  # what is not always installed, and what installs it
+_EXTRAS = {  # what is not always installed, and what installs it
+    "gymnasium": "gym", "pettingzoo": "gym", "stable_baselines3": "deep", "torch": "deep",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
@@ -251,8 +254,18 @@ def __getattr__(name: str) -> object:
         hint = f"hocket.{name} needs {error.name}, which comes with hocket[{_EXTRAS[error.name]}]"
         raise ModuleNotFoundError(hint, name=error.name) from None
     globals()[name] = value
+    _meet_gymnasium()
     return value
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME})
+
+
+def _meet_gymnasium() -> None:
+    """Register environments with Gymnasium where that is loaded; for others it is not worth loading it."""
+    if "gymnasium" in sys.modules:
+        import_module("hocket.adapters")
+
+
+_meet_gymnasium()
