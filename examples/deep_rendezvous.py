@@ -194,21 +194,11 @@ def examine(options: Options, name: str, practices: Mapping[Job, Practice]) -> h
         options.settings() | {"counterfactuals": counterfactuals},
         {"greedy": hk.Trials(steps, taken, success)},
         sum(own.seconds for own in practices.values()),
-        look_at(team, models, options.episodes),
+        hk.review_team(team, models, options.episodes, seed=2 * TEST_SEED),
     )
     if options.out is not None:
         keep(options.out, record, scene, practices)
     return record
-
-
-def look_at(team: hk.WrappedTeam, models: Mapping[str, DQN], episodes: int) -> hk.Review:
-    """Count how often the team and each of its agents succeed in the end, and keep an episode to watch."""
-    played = [play_episode(team, models, 2 * TEST_SEED + number, greedy=True) for number in range(episodes)]
-    own = np.array([episode.finish for episode in played]) >= 0
-    watched = hk.watch_in_plane(team, models, 2 * TEST_SEED)
-    nothing = np.zeros((len(models), 0), np.int64)  # there are no cells whose visits could be counted
-    successes = sum(episode.success for episode in played)
-    return hk.Review(episodes, successes, tuple(own.sum(axis=0).tolist()), nothing, {"greedy": watched}, "greedy")
 
 
 def keep(folder: Path, record: hk.Record, scene: hk.Scene, practices: Mapping[Job, Practice]) -> None:

@@ -188,7 +188,7 @@ def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
         models[agent] = deep_rendezvous.learner(deep_rendezvous.Job(options, "rendezvous-2", agent, True, 7))
         hk.set_weights(models[agent], hk.split_weights(policy.arrays, agent))
     team = hk.team_in_plane(task, plane)
-    played = hk.watch_in_plane(team, models, 2 * deep_rendezvous.TEST_SEED)
+    played = hk.play_episode(team, models, 2 * deep_rendezvous.TEST_SEED, greedy=True)
     np.testing.assert_allclose(played.places, records[0].review.replays["greedy"].places)
 
 

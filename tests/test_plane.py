@@ -271,7 +271,7 @@ def test_an_episode_to_watch_has_everyones_path_and_what_happened():
     task = hk.rendezvous(2)
     plane = hk.plane_of(task)
     policies = {agent: partial(walk, plane, agent) for agent in task.agents}
-    watched = hk.watch_in_plane(hk.team_in_plane(task, plane), policies, seed=3)
+    watched = hk.play_episode(hk.team_in_plane(task, plane), policies, seed=3).replay
     assert watched.success and len(watched.states) == len(watched.places)
     np.testing.assert_allclose(watched.places[0], [plane.starts[agent] for agent in task.agents], atol=1e-6)
     assert (np.hypot(*np.diff(watched.places, axis=0).transpose(2, 0, 1)) < plane.speed + 6 * plane.noise).all()
@@ -291,14 +291,6 @@ def test_functions_can_be_evaluated_as_a_team_in_the_plane():
     idle = policies | {"A3": lambda seen: np.zeros(2)}
     (found,) = hk.evaluate(hk.team_in_plane(task, plane), idle, episodes=2)
     assert found.success.value == found.upper == 0.0 and found.quartiles[1] == plane.most_steps
-
-
-def test_only_a_team_in_a_plane_can_be_watched_there():
-    machine = hk.RewardMachine(initial="0", transitions={("0", "r"): "1"}, final={"1"})
-    team = hk.wrap(STILL.team(), machine=machine, knows={"A1": {"r"}}, label=lambda step: None)
-    team.env = hk.team_env(hk.rendezvous(2))
-    with pytest.raises(hk.TaskError, match="the team must be in a plane"):
-        hk.watch_in_plane(team, {})
 
 
 def test_the_scene_of_a_plane_has_its_discs_and_the_machines_of_the_task():
@@ -328,7 +320,7 @@ def press(plane, agent, seen):
 def test_buttons_can_be_pressed_in_the_plane():
     plane = hk.buttons_plane()
     policies = {agent: partial(press, plane, agent) for agent in BUTTONS.agents}
-    watched = hk.watch_in_plane(hk.team_in_plane(BUTTONS, plane), policies, seed=0)
+    watched = hk.play_episode(hk.team_in_plane(BUTTONS, plane), policies, seed=0).replay
     order = [event for _, event in watched.events]
     assert watched.success and order.index("Y") < order.index("G") < order.index("R") < order.index("Goal")
     assert 40 <= len(watched.places) <= 100

@@ -13,6 +13,7 @@ from hocket.adapters.playing import NOWHERE, Actor
 from hocket.errors import SettingsError
 from hocket.learners.players import PLAYERS
 from hocket.learners.world import recording
+from hocket.taskfile import digest
 from hocket.world import ACTIONS
 from task_strategies import Guide, few, tasks
 from worlds import corridor, meeting
@@ -195,3 +196,33 @@ def test_every_agent_needs_a_policy(policies, said):
 def test_what_was_learnt_here_is_evaluated_on_a_task():
     with pytest.raises(SettingsError, match="in an environment every agent needs a policy of its own"):
         hk.evaluate(hk.team_env(meeting()), [], 1)
+
+
+# Reviews.
+
+
+def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
+    task = meeting()
+    env = hk.team_env(task, episode_steps=20)
+    review = hk.review_team(env, TOGETHER, episodes=3)
+    assert (review.episodes, review.successes, review.own_successes, review.policy) == (3, 3, (3, 3), "greedy")
+    assert review.visits.tolist() == [[0, 3, 3, 3, 0, 0], [0, 0, 0, 6, 3, 0]]
+    [replay] = review.replays.values()
+    assert replay.places[:, :, 0].tolist() == [[0.5, 5.5], [1.5, 4.5], [2.5, 3.5], [3.5, 3.5]]
+    assert (replay.places[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
+    assert hk.review_team(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
+    tests = hk.Trials(np.array([10]), np.array([3]), np.array([True]))
+    record = hk.Record(task.name, digest(task), "by hand", 0, 10, {}, {"greedy": tests}, review=review)
+    [section] = hk.summarise(hk.save_records(tmp_path, [record], [task])).sections
+    assert section.scene == hk.scene_of(task) and section.groups[0].replays.keys() == {(0, "greedy")}
+    assert "by hand" in hk.write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_world_that_does_not_say_where_agents_are_cannot_be_watched():
+    env = hk.team_env(meeting(), episode_steps=3)
+    blind = dict.fromkeys(env.possible_agents, lambda seen: STAY)
+    assert hk.play_episode(env, blind).replay is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(env), "where", None)
+        assert hk.play_episode(env, blind).replay is None
+        assert hk.review_team(env, blind, episodes=1).replays == {}

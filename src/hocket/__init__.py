@@ -22,9 +22,8 @@ if TYPE_CHECKING:
         plane_of,
         scene_in_plane,
         team_in_plane,
-        watch_in_plane,
     )
-    from hocket.adapters.playing import play_episode
+    from hocket.adapters.playing import play_episode, review_team
     from hocket.adapters.practice import IndividualView
     from hocket.adapters.replay_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
     from hocket.adapters.team import team_env
@@ -150,6 +149,7 @@ __all__ = [
     "project",
     "rendezvous",
     "repair",
+    "review_team",
     "run_study",
     "save_machine",
     "save_records",
@@ -166,7 +166,6 @@ __all__ = [
     "to_aalpy",
     "to_networkx",
     "train",
-    "watch_in_plane",
     "weights_of",
     "wrap",
     "write_report",
@@ -183,7 +182,6 @@ _HOME = {
             "plane_of",
             "scene_in_plane",
             "team_in_plane",
-            "watch_in_plane",
         ),
         "adapters.replay_buffer": ("CounterfactualDictReplayBuffer", "CounterfactualReplayBuffer"),
         "adapters.conversions": ("parallel",),
@@ -191,7 +189,7 @@ _HOME = {
         "adapters.practice": ("IndividualView",),
         "adapters.wrapping": ("WrappedTeam", "wrap"),
         "adapters.individual": ("individual_env",),
-        "adapters.playing": ("play_episode",),
+        "adapters.playing": ("play_episode", "review_team"),
         "adapters.team": ("team_env",),
         "adapters.vector": ("individual_envs",),
         "algebra": ("distinguish", "minimize", "project"),

@@ -91,14 +91,17 @@ def policy_path(folder: Path, record: Record) -> Path:
     return folder / "policies" / f"{record.name}.npz"
 
 
-def save_records(folder: str | Path, records: Iterable[Record], scenes: Iterable[Scene] = ()) -> Results:
-    """Write runs that were made elsewhere to a folder, and scenes of their worlds; what is there already stays.
+def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable[Task | Scene] = ()) -> Results:
+    """Write runs that were made elsewhere to a folder, and their tasks or scenes; what is there already stays.
 
-    A record names the scene that it belongs to by the scene's digest.
+    A record names the task or the scene that it belongs to by its digest.
     """
     store = open_store(folder)
-    for scene in scenes:
-        keep_scene(store, scene)
+    for world in worlds:
+        if isinstance(world, Task):
+            keep_task(store, world)
+        else:
+            keep_scene(store, world)
     for record in records:
         keep_record(store, record)
     sum_up(store, load_results(store).records)

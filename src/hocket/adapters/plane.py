@@ -196,7 +196,7 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
         self.possible_agents = list(plane.starts)
         self.agents: list[str] = []
         self.closed: Callable[[str], Iterable[str]] = lambda agent: ()
-        self.path: list[dict[str, Point]] = []  # where everyone was in this episode, from the start on
+        self.points: dict[str, Point] = {}  # where everyone is, as they see it
         self.time = 0
         self._random = np.random.default_rng()
 
@@ -217,7 +217,7 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
         if seed is not None:
             self._random = np.random.default_rng(seed)
         self.agents, self.time = list(self.possible_agents), 0
-        self.path = [{agent: self.plane.start(agent) for agent in self.agents}]
+        self.points = {agent: self.plane.start(agent) for agent in self.agents}
         return self._seen(), {agent: {} for agent in self.agents}
 
     def step(self, actions: Mapping[str, Any]) -> Experience:
@@ -227,9 +227,9 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
         for agent in everyone:
             if agent not in actions:
                 raise TaskError("all agents act in every step, and this one has no action", key=f"actions.{agent}")
-        aims = {agent: self.plane.aim(self.path[-1][agent], actions[agent], self._random) for agent in everyone}
+        aims = {agent: self.plane.aim(self.points[agent], actions[agent], self._random) for agent in everyone}
         stopped = {agent for agent, aim in aims.items() if self.plane.is_in_any(aim, self.closed(agent))}
-        self.path.append({agent: (self.path[-1] if agent in stopped else aims)[agent] for agent in everyone})
+        self.points = {agent: (self.points if agent in stopped else aims)[agent] for agent in everyone}
         over = self.time >= self.plane.most_steps
         self.agents = [] if over else everyone
         return (
@@ -240,11 +240,16 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
             {agent: {} for agent in everyone},
         )
 
+    @property
+    def where(self) -> dict[str, tuple[float, float]]:
+        """Where in the square everyone is."""
+        return {agent: self.plane.at(point) for agent, point in self.points.items()}
+
     def _seen(self) -> dict[str, Point]:
-        return {agent: point.copy() for agent, point in self.path[-1].items()}
+        return {agent: point.copy() for agent, point in self.points.items()}
 
     def render(self) -> NDArray[np.uint8] | None:
-        return self.plane.picture(self.path[-1]) if self.render_mode == "rgb_array" else None
+        return self.plane.picture(self.points) if self.render_mode == "rgb_array" else None
 
 
 class PlaneAlone(gymnasium.Env[Any, Any]):

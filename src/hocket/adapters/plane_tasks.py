@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from hocket.adapters.noticing import LoneStep, RawStep
-from hocket.adapters.plane import Disc, Plane, PlaneTeam, Point
-from hocket.adapters.playing import Actor, Model, play_episode
+from hocket.adapters.plane import Disc, Plane, Point
 from hocket.adapters.practice import IndividualView
 from hocket.adapters.wrapping import WrappedTeam, wrap
 from hocket.episode import SYNC_PROBABILITY
@@ -18,7 +15,6 @@ from hocket.errors import SettingsError, TaskError, known_names
 from hocket.gates import closed_regions
 from hocket.landmarks import find_places
 from hocket.palette import FLOOR, choose_colors, choose_letters
-from hocket.records import Replay
 from hocket.scene import Area, Scene, scene_of
 from hocket.task import Condition, Task
 
@@ -198,16 +194,3 @@ def scene_in_plane(task: Task, plane: Plane) -> Scene:
         walls=(),
         has_cells=False,
     )
-
-
-def watch_in_plane(
-    team: WrappedTeam, policies: Mapping[str, Actor | Model], seed: int | None = None, *, greedy: bool = True
-) -> Replay:
-    """Play an episode of a team in a plane, and keep where everyone was and what happened."""
-    world = team.env
-    if not isinstance(world, PlaneTeam):
-        raise TaskError(f"the team must be in a plane, got {world}", key="team")
-    episode = play_episode(team, policies, seed, greedy=greedy)
-    places = [[world.plane.at(row[agent]) for agent in episode.agents] for row in world.path]
-    events = [(step, event) for step, own in enumerate(episode.events, start=1) for event in own]
-    return Replay(episode.success, np.array(places), episode.states, tuple(events))

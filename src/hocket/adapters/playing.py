@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.adapters.observations import Observation
-from hocket.adapters.team import team_env
+from hocket.adapters.team import TeamEnv, team_env
 from hocket.errors import SettingsError, known_names
 from hocket.estimates import Evaluation, summarise
 from hocket.machine import RewardMachine
+from hocket.records import KINDS, Replay, Review
 from hocket.task import Task
 
 NOWHERE = -1  # the cell in a world without cells
+EPISODES = 100  # of a review
 Action = Any  # whatever the space of an agent's actions holds
 
 
 class TeamWorld(Protocol):
     """A parallel environment in PettingZoo's sense whose agents have machines: `team_env`, or any that keeps to this.
 
-    An agent's info has `machine_state`, and `event` where one took effect; `cell` where the world has cells.
+    An agent's info has `machine_state`, and `event` where one took effect; `cell` where the world has cells. Where it
+    has an attribute `where`, agent to (x, y), across and down from the map's corner, its episodes can be watched.
     """
 
     possible_agents: list[str]
@@ -49,7 +52,7 @@ class Model(Protocol):
 Actor = Callable[[Observation], Action]
 
 
-class Replay(NamedTuple):
+class Played(NamedTuple):
     """An episode that was played, for T steps of N agents; what there was at the beginning comes first."""
 
     agents: tuple[str, ...]
@@ -58,16 +61,25 @@ class Replay(NamedTuple):
     events: tuple[tuple[str, ...], ...]  # [T] what took effect in each step
     finish: tuple[int, ...]  # [N] the step in which each agent's machine was first final; -1: never
     success: bool  # whether all machines were final in the end
+    places: NDArray[np.float64] | None  # [T + 1, N, 2] across and down; None: the world does not say
 
     @property
     def steps(self) -> int:
         """How long it took."""
         return len(self.events)
 
+    @property
+    def replay(self) -> Replay | None:
+        """What reports show of it; None where the world does not say where agents are."""
+        if self.places is None:
+            return None
+        events = [(step, event) for step, own in enumerate(self.events, start=1) for event in own]
+        return Replay(self.success, self.places, self.states, tuple(events))
+
 
 def play_episode(
     env: TeamWorld, policies: Mapping[str, Actor | Model], seed: int | None = None, *, greedy: bool = False
-) -> Replay:
+) -> Played:
     """Play an episode: the first one of a seed, or without a seed the next one.
 
     A policy is a function from an observation to an action, or has `predict`, which is asked to be deterministic where
@@ -76,21 +88,28 @@ def play_episode(
     actors = as_actors(env, policies, greedy)
     names, machines = tuple(env.machines), env.machines  # others may play along that are not of the team
     seen, infos = env.reset(seed=seed)
-    rows, events = [infos], []
+    rows, events, places = [infos], [], [_where(env)]
     while env.agents and not _is_done(machines, infos):
         seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
         infos = {**infos, **told}  # of an agent that is gone, what was last said
         rows.append(infos)
+        places.append({**places[-1], **_where(env)})
         events.append(tuple(dict.fromkeys(info["event"] for info in told.values() if info.get("event") is not None)))
     states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
-    return Replay(
+    return Played(
         names,
         np.array([[row[name].get("cell", NOWHERE) for name in names] for row in rows], np.int64),
         states,
         tuple(events),
         tuple(_first_final(machines[name], [row[place] for row in states]) for place, name in enumerate(names)),
         _is_done(machines, infos),
+        np.array([[row[name] for name in names] for row in places]) if {*names} <= places[0].keys() else None,
     )
+
+
+def _where(env: TeamWorld) -> Mapping[str, tuple[float, float]]:
+    """Ask a world where everyone is; it need not know."""
+    return getattr(env, "where", None) or {}
 
 
 def evaluate_team(
@@ -101,11 +120,43 @@ def evaluate_team(
     steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
     longest = 0
     for number in range(episodes):
-        replay = play_episode(env, policies, seed if number == 0 else None, greedy=greedy)
-        steps[number], finish[number] = replay.steps if replay.success else -1, replay.finish
-        longest = max(longest, replay.steps)
+        played = play_episode(env, policies, seed if number == 0 else None, greedy=greedy)
+        steps[number], finish[number] = played.steps if played.success else -1, played.finish
+        longest = max(longest, played.steps)
     most_steps = getattr(env, "episode_steps", longest)
     return summarise(list(env.machines), steps, finish, most_steps, "greedy" if greedy else "sampled")
+
+
+def review_team(
+    world: Task | TeamWorld,
+    policies: Mapping[str, Actor | Model],
+    episodes: int = EPISODES,
+    *,
+    greedy: bool = True,
+    seed: int = 0,
+) -> Review:
+    """Play episodes 0, 1, ... of a seed, for a record: successes, visits of cells, and the first one to be watched."""
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+        raise SettingsError(f"episodes must be at least 1, got {episodes!r}")
+    env = team_env(world) if isinstance(world, Task) else world
+    everyone = [play_episode(env, policies, None if number else seed, greedy=greedy) for number in range(episodes)]
+    kind = KINDS[greedy]
+    return Review(
+        episodes,
+        sum(played.success for played in everyone),
+        tuple((np.array([played.finish for played in everyone]) >= 0).sum(axis=0).tolist()),
+        _visits(env, everyone),
+        {} if everyone[0].replay is None else {kind: everyone[0].replay},
+        kind,
+    )
+
+
+def _visits(env: TeamWorld, everyone: Sequence[Played]) -> NDArray[np.int64]:
+    """Count after how many steps each agent was in each cell; [N, 0] in a world without cells."""
+    if not isinstance(env, TeamEnv):
+        return np.zeros((len(env.machines), 0), np.int64)
+    paths = np.concatenate([played.cells[1:] for played in everyone])  # [steps, N]
+    return np.stack([np.bincount(path, minlength=env.task.grid.cells) for path in paths.T])
 
 
 def as_actors(env: TeamWorld, policies: Mapping[str, Actor | Model], greedy: bool) -> dict[str, Actor]:

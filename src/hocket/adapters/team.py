@@ -132,6 +132,13 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         return dict(zip(self.possible_agents, self.cell.tolist(), strict=True))
 
     @property
+    def where(self) -> dict[str, tuple[float, float]]:
+        """Where on the map everyone is: across and down from its corner, in cells."""
+        rows, columns = np.divmod(self.cell, self.task.grid.columns)
+        points = zip((columns + 0.5).tolist(), (rows + 0.5).tolist(), strict=True)
+        return dict(zip(self.possible_agents, points, strict=True))
+
+    @property
     def states(self) -> dict[str, str]:
         """In which state everyone's machine is."""
         own = zip(self._states, self.own_state.tolist(), strict=True)

@@ -108,6 +108,12 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         return self._rules.decomposition.machines
 
     @property
+    def where(self) -> Mapping[str, tuple[float, float]] | None:
+        """Where everyone is, if the world says so."""
+        found: Mapping[str, tuple[float, float]] | None = getattr(self.env, "where", None)
+        return found
+
+    @property
     def completed(self) -> bool:
         """Whether the team has completed its task: all agents' machines are in final states."""
         return all(self.states[agent] in machine.final for agent, machine in self.machines.items())
