@@ -1,5 +1,6 @@
 """Policies from elsewhere in a team: what they play is what was recorded, and what is made of it."""
 
+import sys
 from dataclasses import replace
 from random import Random
 
@@ -226,3 +227,9 @@ def test_a_world_that_does_not_say_where_agents_are_cannot_be_watched():
         patch.setattr(type(env), "where", None)
         assert hk.play_episode(env, blind).replay is None
         assert hk.review_team(env, blind, episodes=1).replays == {}
+
+
+def test_without_the_extra_there_is_an_error_that_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hocket.adapters.playing", None)
+    with pytest.raises(SettingsError, match=r"pip install 'hocket\[gym\]'"):
+        hk.evaluate(meeting(), TOGETHER, episodes=1)

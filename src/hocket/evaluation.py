@@ -39,8 +39,10 @@ def evaluate(
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise SettingsError(f"episodes must be at least 1, got {episodes!r}")
     if isinstance(runs, Mapping):
-        from hocket.adapters.playing import evaluate_team
-
+        try:
+            from hocket.adapters.playing import evaluate_team
+        except ModuleNotFoundError:
+            raise SettingsError("policies from elsewhere need more packages: pip install 'hocket[gym]'") from None
         return [evaluate_team(task, runs, episodes, greedy=greedy, seed=seed)]
     if not isinstance(task, Task):
         raise SettingsError("in an environment every agent needs a policy of its own, as a mapping from their names")
