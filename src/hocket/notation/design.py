@@ -12,7 +12,6 @@ which makes it a general machine (what is not listed is worth 0); `knows`, agent
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -176,8 +175,12 @@ def quote(name: str) -> str:
 
 
 def unquote(quoted: str) -> str:
-    """Undo what `quote` did inside the quotes."""
-    return re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+    r"""Undo what `quote` did inside the quotes.
+
+    >>> print(unquote(r"a \"b\" \\ c"))
+    a "b" \ c
+    """
+    return "\\".join(part.replace("\\", "") for part in quoted.split("\\\\"))
 
 
 def _shown(value: object) -> str:
