@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+PACKAGES = ("chromium", "fonts-dejavu-core")  # what is written must be seen
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -24,7 +25,7 @@ def main() -> int:
         print("There is no Chromium here; tests of the report's page will be skipped (Debian: apt install chromium).")
         return 0
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (("update",), ("install", "--yes", "--no-install-recommends", "chromium")):
+    for command in (("update",), ("install", "--yes", "--no-install-recommends", *PACKAGES)):
         done = subprocess.run(["apt-get", "--quiet", "--quiet", *command], env=environment, check=False)
         if done.returncode:
             return done.returncode
