@@ -134,6 +134,10 @@ def test_a_folder_that_is_not_one_of_runs_is_refused(hocket, tmp_path):
     assert code == 2 and "nothing: is not a folder of runs" in err
     code, _, err = hocket("report", tmp_path)
     assert code == 2 and "has no runs in it" in err
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "foreign.json").write_text("{}", encoding="utf-8")
+    code, _, err = hocket("report", tmp_path)
+    assert code == 2 and "foreign.json" in err and "has no runs in it that can be read" in err
 
 
 # Reports.

@@ -81,6 +81,12 @@ def test_a_scheduler_that_does_not_answer_is_an_error_in_words(monkeypatch):
         DaskEngine(f"tcp://127.0.0.1:{free_port()}")
 
 
+@pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://here:there", ""])
+def test_an_address_that_is_none_is_refused_at_once(address):
+    with pytest.raises(hk.HocketError, match=f"scheduler {address!r} does not answer"):
+        DaskEngine(address)
+
+
 @pytest.mark.parametrize(("engine", "scheduler"), [("dask", None), ("threads", "tcp://127.0.0.1:8786")])
 def test_the_engine_dask_and_a_scheduler_go_together(engine, scheduler):
     with pytest.raises(hk.HocketError, match="go together"):

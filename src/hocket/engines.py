@@ -80,6 +80,7 @@ class DaskEngine:
         except ImportError:
             raise SettingsError("the dask engine needs more packages: pip install 'hocket[dask]'") from None
         try:
+            self.dask.comm.parse_host_port(self.dask.comm.parse_address(scheduler)[1])  # or a client lingers half-made
             self.client = self.dask.Client(scheduler, timeout=CONNECTING, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -242,10 +242,10 @@ def report(folder: Path, out: Path | None, figures: Path | None, formats: Sequen
     from hocket.report.page import write_report
 
     results = load_results(folder)
-    if not results.records:
-        raise SettingsError(f"{folder} has no runs in it")
     summary = summarise(results)
     _print_problems(summary)
+    if not results.records:
+        raise SettingsError(f"{folder} has no runs in it{' that can be read' if results.problems else ''}")
     written = [write_report(summary, out or folder / "report.html")]
     if figures is not None:
         from hocket.report.figures import draw_figures

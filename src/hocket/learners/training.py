@@ -121,9 +121,8 @@ def check_work(task: Task, steps: object) -> None:
 
 def check_seeds(seeds: object) -> list[int]:
     """List the seeds: as many as a number says, or those that are given."""
-    if isinstance(seeds, int) and not isinstance(seeds, bool):
-        seeds = range(seeds)
-    numbers = list(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else []
+    found = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
+    numbers = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else []
     if not numbers or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in numbers):
         raise SettingsError(f"seeds must be at least one whole number of at least 0, got {seeds!r:.60}")
     return numbers
