@@ -12,7 +12,7 @@ from hocket.drawing import machine_svg
 from hocket.errors import HocketError
 from hocket.machine import RewardMachine
 from hocket.picture import task_svg
-from hocket.report.summary import Group, Section, Summary
+from hocket.report.summary import Section, Summary
 from hocket.task import Task
 
 MOST_MACHINES = 13  # of a decomposition, that are drawn
@@ -78,8 +78,7 @@ def _table(section: Section) -> str:
     """Lay out how good every learner is in the end."""
     titles = ("learner", "runs", "policy", "test steps: median (quartiles)", "success")
     lines = [_line("th", titles)]
-    groups: Iterable[Group] = section.groups if section.reference is None else (*section.groups, section.reference)
-    for group in groups:
+    for group in section.all_groups:
         for kind, final in group.finals.items():
             low, middle, high = final.quartiles
             steps = f"{middle:g} ({low:g} to {high:g})"

@@ -166,7 +166,7 @@ def _review_to(review: Review) -> dict[str, object]:
                 "success": own.success,
                 "x": own.places[:, :, 0].T.tolist(),
                 "y": own.places[:, :, 1].T.tolist(),
-                "states": [_changes([row[agent] for row in own.states]) for agent in range(own.places.shape[1])],
+                "states": [changes_of([row[agent] for row in own.states]) for agent in range(own.places.shape[1])],
                 "events": [list(event) for event in own.events],
             }
             for kind, own in review.replays.items()
@@ -174,7 +174,7 @@ def _review_to(review: Review) -> dict[str, object]:
     }
 
 
-def _changes(states: Sequence[str]) -> list[tuple[int, str]]:
+def changes_of(states: Sequence[str]) -> list[tuple[int, str]]:
     """List only the steps after which a state is another one."""
     return [(step, own) for step, own in enumerate(states) if step == 0 or own != states[step - 1]]
 

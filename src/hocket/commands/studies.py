@@ -183,12 +183,8 @@ def _value(name: str, text: str, kind: type) -> Value:
 
 def _as_json(summary: Summary, stopped: bool) -> dict[str, object]:
     names = [section.title for section in summary.sections]
-    rows = [_row(section, group) for section in summary.sections for group in _groups(section)]
+    rows = [_row(section, group) for section in summary.sections for group in section.all_groups]
     return {"task": names[0] if len(names) == 1 else None, "tasks": names, "stopped": stopped, "learners": rows}
-
-
-def _groups(section: Section) -> list[Group]:
-    return [*section.groups, *([section.reference] if section.reference is not None else [])]
 
 
 def _row(section: Section, group: Group) -> dict[str, object]:
@@ -211,7 +207,7 @@ def print_summary(summary: Summary, *, stopped: bool = False, kept: bool = True)
     titles = ("learner", "seeds", "steps", "policy", "test steps: median (quartiles)", "success")
     table = [[Text(title, "dim") for title in (("task", *titles) if many else titles)]]
     for section in summary.sections:
-        for group in _groups(section):
+        for group in section.all_groups:
             for policy, final in group.finals.items():
                 low, middle, high = final.quartiles
                 cells = (group.label, str(len(group.seeds)), f"{group.steps:,}", policy)
@@ -220,7 +216,7 @@ def print_summary(summary: Summary, *, stopped: bool = False, kept: bool = True)
     terminal.print_columns(console, table)
     console.print(f"The last {LAST_TESTS} tests of each run; a failed test counts as its most steps.", style="dim")
     for section in summary.sections:
-        for group in _groups(section):
+        for group in section.all_groups:
             if (bounds := group.bounds) is not None:
                 where = f"{group.label} on {section.title}" if many else group.label
                 within = f"{bounds.lower:.3f} <= V = {bounds.success.value:.3f} <= {bounds.upper:.3f}"

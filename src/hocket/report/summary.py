@@ -99,6 +99,11 @@ class Section:
     most_steps: int  # a failed test counts as that many
     comparisons: tuple[tuple[str, str, Comparison], ...]  # the first label's runs against the second's, softmax
 
+    @property
+    def all_groups(self) -> tuple[Group, ...]:
+        """The groups and, last, the reference, if there is one."""
+        return self.groups if self.reference is None else (*self.groups, self.reference)
+
     def level(self, kind: str) -> float | None:
         """Say how many steps optimal policies take, if they were run."""
         found = self.reference.finals.get(kind) if self.reference is not None else None

@@ -65,7 +65,7 @@ def _of_section(section: Section) -> Iterator[tuple[str, Drawing]]:
             suffix = "" if kind == KINDS[0] else f"-{kind}"
             yield f"{title}-curves{suffix}", partial(draw_curves, section, policy=kind)
             yield f"{title}-reaching{suffix}", partial(draw_reaching, section, policy=kind)
-    for group in (*section.groups, *filter(None, [section.reference])):
+    for group in section.all_groups:
         if can_show_visits(section, group):
             yield f"{title}-visits-{slug(group.label)}", partial(draw_visits, section, group=group.label)
 
@@ -75,7 +75,7 @@ def _of_policies(results: Results, section: Section) -> Iterator[tuple[str, Draw
     if task is None:
         return
     learners = PICTURED if len(task.agents) <= FEW_AGENTS else BY_MACHINE
-    for group in (*section.groups, *filter(None, [section.reference])):
+    for group in section.all_groups:
         own = (section.digest, group.learner, group.seeds[0], group.steps, group.settings)
         first = next(
             record

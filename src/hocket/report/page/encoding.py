@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.records import KINDS, Replay
-from hocket.report.summary import Curve, Group, Section, Summary
+from hocket.records import KINDS, Replay, changes_of
+from hocket.report.summary import Curve, Section, Summary
 from hocket.scene import Scene
 
 MOST_POINTS = 1_000  # of a curve; of more, every second or third... is taken
@@ -125,7 +125,7 @@ def _in_turn(summary: Summary) -> Iterator[tuple[int, int, int, str, Replay]]:
         (place, number, list(group.replays.items()))
         for place, section in enumerate(summary.sections)
         if section.scene is not None
-        for number, group in enumerate(all_groups(section))
+        for number, group in enumerate(section.all_groups)
     ]
     for rank in range(max((len(own) for _, _, own in waiting), default=0)):
         for place, number, own in waiting:
@@ -133,11 +133,6 @@ def _in_turn(summary: Summary) -> Iterator[tuple[int, int, int, str, Replay]]:
             if rank < len(own) and scene is not None and own[rank][1].places.shape[1] == len(scene.agents):
                 (seed, kind), replay = own[rank]
                 yield place, number, seed, kind, replay
-
-
-def all_groups(section: Section) -> tuple[Group, ...]:
-    """List the groups of a task, the reference last."""
-    return section.groups if section.reference is None else (*section.groups, section.reference)
 
 
 def replay_data(replay: Replay, names: Names) -> Data:
@@ -166,9 +161,4 @@ def _way(moves: NDArray[np.int64]) -> str | list[int]:
 
 def _changes(states: Sequence[str], names: Names) -> list[int]:
     """Tell the steps after which a state is another one, each followed by the state."""
-    return [
-        number
-        for step, state in enumerate(states)
-        if step == 0 or state != states[step - 1]
-        for number in (step, names[state])
-    ]
+    return [number for step, state in changes_of(states) for number in (step, names[state])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hocket.report.page.encoding import all_groups
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.overview import overview
 from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
@@ -26,7 +25,7 @@ def opening(summary: Summary) -> Html:
     """Say in words what was run."""
     if not summary.sections:
         return tag("p", "There are no runs in this folder yet.", class_="lede")
-    groups = [group for section in summary.sections for group in all_groups(section)]
+    groups = [group for section in summary.sections for group in section.all_groups]
     learners = list(dict.fromkeys(group.learner for group in groups))
     counts = [len(group.seeds) for group in groups]
     runs, tasks = sum(counts), len(summary.sections)
@@ -91,7 +90,7 @@ NO_SCENE = "The folder has no file of this task that could be read, so there is 
 
 def _starts(section: Section) -> list[tuple[float, float]]:
     """Find where agents start, from any episode."""
-    found = next((replay for group in all_groups(section) for replay in group.replays.values()), None)
+    found = next((replay for group in section.all_groups for replay in group.replays.values()), None)
     return [] if found is None else [(across, down) for across, down in found.places[0].tolist()]
 
 
@@ -118,7 +117,7 @@ NO_SCRIPT = tag("noscript", tag("p", "The curves and episodes need JavaScript.",
 
 
 def _episodes(section: Section, place: int) -> Html:
-    if section.scene is None or not any(group.replays for group in all_groups(section)):
+    if section.scene is None or not any(group.replays for group in section.all_groups):
         return Html("")
     return tag(
         "div",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from hocket.records import KINDS
-from hocket.report.page.encoding import all_groups
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.summary import LAST_TESTS, REFERENCE, Bounds, Final, Group, Section
 from hocket.statistics import Comparison, Interval, Share
@@ -43,7 +42,7 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     rows = [
         _row(group, kind, group.finals[kind], colors)
         for kind in KINDS
-        for group in all_groups(section)
+        for group in section.all_groups
         if kind in group.finals
     ]
     if not rows:
@@ -145,7 +144,7 @@ def _comparison(first: str, second: str, found: Comparison) -> Html:
 
 def bounds(section: Section, colors: Mapping[str, int]) -> Html:
     """Draw what the agents' own successes say of the team's."""
-    known = [(group.label, group.bounds) for group in all_groups(section) if group.bounds is not None]
+    known = [(group.label, group.bounds) for group in section.all_groups if group.bounds is not None]
     if not known:
         return Html("")
     kinds = ", ".join(dict.fromkeys(own.policy for _, own in known))
