@@ -15,7 +15,7 @@ from hocket.learners.compilation import compile_kernels
 from hocket.learners.training import Batch, Report, count_workers, make_settings, train_batch
 from hocket.records import Record, parse_record, record_of, write_record
 from hocket.review import review
-from hocket.tables import compile_task
+from hocket.tables import Tables, compile_task
 from hocket.taskfile import digest, task_from, task_to
 
 CONNECTING = 10  # seconds to wait for a scheduler
@@ -39,10 +39,9 @@ class Engine(Protocol):
         """Run batches until all are done or `stop` is set; what was not finished then is left out."""
 
 
-def run_batch(batch: Batch, report: Report | None = None, stop: Event | None = None) -> list[Finished]:
+def run_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Event | None = None) -> list[Finished]:
     """Train the runs of a batch and review them; none, if it was stopped."""
     compile_kernels(batch.learner, len(batch.seeds))
-    tables = compile_task(batch.task)
     runs = train_batch(batch, tables, digest(batch.task), report, stop)
     if any(run.steps < batch.steps for run in runs):
         return []
@@ -56,8 +55,10 @@ class ThreadEngine:
         self.workers = count_workers(threads)
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[tuple[Batch, list[Finished]]]:
+        tables = {mark: compile_task(task) for mark, task in {digest(own.task): own.task for own in batches}.items()}
+
         def work(batch: Batch) -> list[Finished]:
-            return [] if stop.is_set() else run_batch(batch, reporter(batch), stop)
+            return [] if stop.is_set() else run_batch(batch, tables[digest(batch.task)], reporter(batch), stop)
 
         with ThreadPoolExecutor(self.workers) as pool:
             waiting = {pool.submit(work, batch): batch for batch in batches}
@@ -116,7 +117,7 @@ def run_portable(
     chosen = make_settings(learner, None, settings)
     document = json.loads(task)
     batch = Batch(task_from(document, name=document["name"]), learner, chosen, seeds, steps)
-    return [(write_record(record), policy) for record, policy in run_batch(batch)]
+    return [(write_record(record), policy) for record, policy in run_batch(batch, compile_task(batch.task))]
 
 
 def unpack(results: Iterable[tuple[str, bytes]]) -> Iterator[tuple[Record, bytes]]:

@@ -58,6 +58,11 @@ class Group(NamedTuple):
     steps: int
     seeds: tuple[int, ...]
 
+    def keys(self) -> dict[int, str]:
+        """Give each seed the key of its run."""
+        mark, settings = digest(self.task), asdict(self.settings)
+        return {seed: run_key(mark, self.learner, seed, self.steps, settings) for seed in self.seeds}
+
     @property
     def label(self) -> str:
         """Say which jobs these are: task, learner and the settings that are not the default's."""
@@ -169,7 +174,7 @@ def run_study(
         groups = study.groups()
         for task in {digest(group.task): group.task for group in groups}.values():
             keep_task(store, task)
-        plan = _plan(groups)
+        plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
         missing = _missing(groups, known, chosen.workers)
         tally = _Tally(len(plan), len(plan) - sum(len(batch.seeds) for batch, _ in missing), missing, watch)
         batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
@@ -184,22 +189,12 @@ def run_study(
     return load_results(store)
 
 
-def _plan(groups: Sequence[Group]) -> list[str]:
-    """List the keys of all jobs in their order, each once."""
-    keys: dict[str, None] = {}
-    for group in groups:
-        mark, settings = digest(group.task), asdict(group.settings)
-        keys |= dict.fromkeys(run_key(mark, group.learner, seed, group.steps, settings) for seed in group.seeds)
-    return list(keys)
-
-
 def _missing(groups: Sequence[Group], known: Mapping[str, Record], workers: int) -> list[tuple[Batch, str]]:
     """Cut what is still to do into batches, each with the label of its group."""
     found, taken = [], set(known)
     for group in groups:
         task, learner, settings, steps, _ = group
-        mark, table = digest(task), asdict(settings)
-        keys = {seed: run_key(mark, learner, seed, steps, table) for seed in group.seeds}
+        keys = group.keys()
         seeds = [seed for seed, key in keys.items() if key not in taken]
         taken |= set(keys.values())
         if seeds:

@@ -55,6 +55,13 @@ def save_task(task: Task, path: str | Path) -> None:
 
 def digest(task: Task) -> str:
     """Fingerprint all that a task says, except how it is described and in which order states and events are listed."""
+    kept = vars(task)  # a task never changes, and with a thousand agents this takes seconds
+    if "_digest" not in kept:
+        kept["_digest"] = _fingerprint(task)
+    return str(kept["_digest"])
+
+
+def _fingerprint(task: Task) -> str:
     document = {key: value for key, value in task_to(task).items() if key not in ("name", "description", "machine")}
     machines = task.machine.parts if isinstance(task.machine, Composition) else {"": task.machine}
     document["machine"] = {name: _canonical(machine) for name, machine in machines.items()}
