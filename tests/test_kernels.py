@@ -39,9 +39,9 @@ f32 = np.float32
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compiled(tmp_path_factory):
+def _compiled():
     """Compile what is not on disk before tests in several processes do."""
-    warm_kernels(tmp_path_factory.getbasetemp().parent / "kernels.lock")
+    warm_kernels()
 
 
 # Random numbers.

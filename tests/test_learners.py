@@ -49,9 +49,9 @@ SLOW = WIDE | {"learning_rate_decay": 1e-3}  # and rates that fall, so that chan
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compiled(tmp_path_factory):
+def _compiled():
     """Compile what is not on disk before tests in several processes do."""
-    warm_kernels(tmp_path_factory.getbasetemp().parent / "kernels.lock")
+    warm_kernels()
 
 
 def learn(task: hk.Task, learner: str, steps: int, seeds=(0,), threads: int = 1, **changes) -> list[Run]:

@@ -1,8 +1,6 @@
 """Small worlds with answers worked out by hand, and what an agent or a team can do in a world, by definition."""
 
-from contextlib import contextmanager
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
@@ -10,13 +8,9 @@ import hocket as hk
 from hocket.gates import closed_cells
 from hocket.kernels.lanes import WORTHWHILE
 from hocket.labelling import local_label, team_label
-from hocket.learners.training import LEARNERS, train
+from hocket.learners.compilation import compile_kernels
+from hocket.learners.training import LEARNERS
 from hocket.world import ACTIONS, slipped_actions
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None
 
 RIGHT, LEFT, STAY = ACTIONS.index("right"), ACTIONS.index("left"), ACTIONS.index("stay")
 
@@ -218,17 +212,7 @@ def own_states(task: hk.Task, state: object) -> tuple[str, ...]:
 # Compiling.
 
 
-@contextmanager
-def locked(path: Path):
-    """Wait until no other process holds a lock, and hold it."""
-    with path.open("a") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def warm_kernels(lock: Path) -> None:
-    """Compile every kernel, or load it from disk; one process at a time, for they all write the same files."""
-    with locked(lock):
-        for learner, seeds in product(LEARNERS, (1, WORTHWHILE)):
-            train(meeting(), learner, seeds, steps=2, threads=1, changes={"test_every": 1})
+def warm_kernels() -> None:
+    """Compile every kernel, or load it from disk, as studies do: one process at a time."""
+    for learner, seeds in product(LEARNERS, (1, WORTHWHILE)):
+        compile_kernels(learner, seeds)
