@@ -21,7 +21,7 @@ from hocket.report.page import report_html, write_report
 from hocket.report.page.encoding import (
     FINEST,
     MOST_POINTS,
-    Names,
+    Numbering,
     choose_episodes,
     curves_data,
     replay_data,
@@ -222,7 +222,7 @@ def test_runs_whose_task_is_not_there_still_have_their_curves(tmp_path):
 
 
 def test_a_verdict_of_no_has_a_cross(tmp_path):
-    scene = replace(drift_scene(), verdict="Not decomposable.", notes=("After buoy all is lost.",))
+    scene = replace(drift_scene(), verdict="Not decomposable.", notes=("After buoy all is lost.",), splits=False)
     words = Reader(page_of(write_study(tmp_path / "no", [record("d", scene.digest, "x", 0, [3])], (), [scene]))).words
     assert "✗ Not decomposable. After buoy all is lost." in words
 
@@ -320,7 +320,7 @@ def some_replay(places: np.ndarray) -> Replay:
 def test_ways_from_cell_to_cell_are_told_in_letters_and_read_back(start, moves):
     steps = np.array([[(start, 3), (4, 5)], *moves], float)
     places = steps.cumsum(axis=0) + 0.5
-    own = replay_data(some_replay(places), Names())
+    own = replay_data(some_replay(places), Numbering())
     assert all(isinstance(way, str) and len(way) == -(-len(moves) // 2) for way in own["ways"])
     np.testing.assert_array_equal(decoded(own), places)
 
@@ -328,13 +328,13 @@ def test_ways_from_cell_to_cell_are_told_in_letters_and_read_back(start, moves):
 @given(st.lists(st.tuples(st.floats(-50, 50), st.floats(-50, 50)), min_size=1))
 def test_other_ways_are_read_back_to_a_hundredth_and_do_not_drift(path):
     places = np.array(path)[:, None, :]
-    own = replay_data(some_replay(places), Names())
+    own = replay_data(some_replay(places), Numbering())
     assert np.abs(decoded(own) - places).max() <= 0.5 / FINEST + 1e-9
 
 
 def test_states_and_events_are_told_by_number():
     scene = scene_of(hk.load_task("rendezvous-2"))
-    names = Names()
+    names = Numbering()
     own = replay_data(meeting_review(scene).replays["greedy"], names)
     known = list(names.number)
     changes = [

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle, islice
 from pathlib import Path
@@ -72,7 +72,8 @@ class Scene:
     has_cells: bool = False  # the unit is a cell
     description: str = ""
     verdict: str = ""  # on the decomposition, in words
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    splits: bool | None = None  # whether the task does; None: nobody has asked
 
     @cached_property
     def digest(self) -> str:
@@ -107,6 +108,7 @@ def scene_of(task: Task) -> Scene:
         description=task.description,
         verdict=verdict,
         notes=tuple(notes),
+        splits=None if task.is_alone else task.decomposition.ok,
     )
 
 
@@ -144,6 +146,7 @@ def write_scene(scene: Scene) -> str:
         "walls": [_area_to(area) for area in scene.walls],
         "has_cells": scene.has_cells,
         "verdict": [scene.verdict, *scene.notes],
+        "splits": scene.splits,
     }
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
@@ -165,6 +168,7 @@ def read_scene(path: Path) -> Scene:
 
 KEYS = (
     "format", "task", "description", "size", "machines", "knows", "team", "areas", "walls", "has_cells", "verdict",
+    "splits",
 )  # fmt: skip
 
 
@@ -180,7 +184,9 @@ def _scene_from(document: Document) -> Scene:
     size, verdict = _list(document.get("size"), "size"), as_texts(document.get("verdict"), "verdict")
     if len(size) != 2 or not machines or knows.keys() != machines.keys() or not verdict:
         raise FormatError("it must have a width and a height, a verdict, and a machine and known events for each agent")
-    team = document.get("team")
+    team, splits = document.get("team"), document.get("splits")
+    if not (splits is None or isinstance(splits, bool)):
+        raise FormatError("must be true, false or null", where="splits")
     return Scene(
         as_text(document.get("task"), "task"),
         _length(size[0], "size"),
@@ -195,6 +201,7 @@ def _scene_from(document: Document) -> Scene:
         as_text(document.get("description"), "description"),
         verdict[0],
         verdict[1:],
+        splits,
     )
 
 

@@ -27,7 +27,7 @@ Data = dict[str, object]
 
 
 @dataclass
-class Names:
+class Numbering:
     """A list of names that grows; each has its number."""
 
     number: dict[str, int] = field(default_factory=dict)
@@ -73,7 +73,7 @@ def _short(values: NDArray[np.float64], digits: int = 2) -> list[float]:
 # Scenes and episodes.
 
 
-def scene_data(scene: Scene, marks: Sequence[str], events: Sequence[str], names: Names) -> Data:
+def scene_data(scene: Scene, marks: Sequence[str], events: Sequence[str], names: Numbering) -> Data:
     """Tell who the agents are and how their machines step."""
     agents = [
         {
@@ -96,7 +96,7 @@ def scene_data(scene: Scene, marks: Sequence[str], events: Sequence[str], names:
 class Episodes:
     """Those episodes of a task that a page has room for."""
 
-    names: Names = field(default_factory=Names)
+    names: Numbering = field(default_factory=Numbering)
     kept: dict[int, dict[str, dict[str, Data]]] = field(default_factory=dict)  # by group, seed and kind of policy
     left_out: int = 0
 
@@ -135,7 +135,7 @@ def _in_turn(summary: Summary) -> Iterator[tuple[int, int, int, str, Replay]]:
                 yield place, number, seed, kind, replay
 
 
-def replay_data(replay: Replay, names: Names) -> Data:
+def replay_data(replay: Replay, names: Numbering) -> Data:
     """Tell an episode."""
     places = np.round(replay.places * FINEST).astype(np.int64)  # [T + 1, N, 2]
     columns = zip(*replay.states, strict=True)
@@ -159,6 +159,6 @@ def _way(moves: NDArray[np.int64]) -> str | list[int]:
     return "".join(LETTERS[5 * first + second] for first, second in pairs)
 
 
-def _changes(states: Sequence[str], names: Names) -> list[int]:
+def _changes(states: Sequence[str], names: Numbering) -> list[int]:
     """Tell the steps after which a state is another one, each followed by the state."""
     return [number for step, state in changes_of(states) for number in (step, names[state])]

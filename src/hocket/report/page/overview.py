@@ -36,11 +36,7 @@ def overview(scene: Scene, starts: Sequence[Place]) -> Html:
 
 
 def _verdict(scene: Scene) -> Html:
-    kind, mark = "neutral", "•"
-    if scene.verdict.startswith("Decomposable"):
-        kind, mark = "yes", "✓"
-    elif scene.verdict.startswith("Not decomposable"):
-        kind, mark = "no", "✗"
+    kind, mark = {True: ("yes", "✓"), False: ("no", "✗"), None: ("neutral", "•")}[scene.splits]
     notes = [tag("p", note, class_="note") for note in scene.notes]
     symbol = tag("span", mark, class_="symbol", aria_hidden="true")
     return tag("div", symbol, tag("div", tag("p", scene.verdict), *notes), class_=f"verdict {kind}")
