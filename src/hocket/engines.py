@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from importlib import import_module
 from threading import Event
@@ -35,7 +35,7 @@ class Engine(Protocol):
 
     workers: int
 
-    def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[tuple[Batch, list[Finished]]]:
+    def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         """Run batches until all are done or `stop` is set; what was not finished then is left out."""
 
 
@@ -54,19 +54,16 @@ class ThreadEngine:
     def __init__(self, threads: int | None = None) -> None:
         self.workers = count_workers(threads)
 
-    def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[tuple[Batch, list[Finished]]]:
+    def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         tables = {mark: compile_task(task) for mark, task in {digest(own.task): own.task for own in batches}.items()}
 
         def work(batch: Batch) -> list[Finished]:
             return [] if stop.is_set() else run_batch(batch, tables[digest(batch.task)], reporter(batch), stop)
 
         with ThreadPoolExecutor(self.workers) as pool:
-            waiting = {pool.submit(work, batch): batch for batch in batches}
             try:
-                while waiting:
-                    done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        yield waiting.pop(future), future.result()
+                for future in as_completed([pool.submit(work, batch) for batch in batches]):
+                    yield future.result()
             except BaseException:
                 stop.set()  # or else the pool would first finish all that is waiting
                 raise
@@ -88,7 +85,7 @@ class DaskEngine:
             raise SettingsError(f"scheduler {scheduler!r} does not answer: {reason}") from None
         self.workers = max(1, sum(self.client.ncores().values()))
 
-    def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[tuple[Batch, list[Finished]]]:
+    def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         with self.client as client, client.as_current():
             futures = {client.submit(run_portable, *portable(batch), pure=False): batch for batch in batches}
             for future in self.dask.as_completed(futures):
@@ -98,7 +95,7 @@ class DaskEngine:
                 batch = futures[future]
                 finished = [Finished(*pair) for pair in unpack(future.result())]
                 reporter(batch)(batch.steps * len(batch.seeds) * len(batch.task.agents), ())
-                yield batch, finished
+                yield finished
 
 
 # What travels to other machines: text, numbers and bytes.

@@ -178,11 +178,11 @@ def run_study(
         missing = _missing(groups, known, chosen.workers)
         tally = _Tally(len(plan), len(plan) - sum(len(batch.seeds) for batch, _ in missing), missing, watch)
         batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
-        for batch, finished in chosen.run(batches, tally.reporter, halt):
+        for finished in chosen.run(batches, tally.reporter, halt):
             for record, policy in finished:
                 keep_record(store, record, policy)
                 known[record.key] = record
-            tally.finish(batch, len(finished))
+            tally.finish(len(finished))
         ordered = _in_order(plan, known)
         left = sum(key not in known for key in plan)
         sum_up(store, ordered, missing=left, wall_seconds=round(time.perf_counter() - begin, 3))
@@ -240,7 +240,7 @@ class _Tally:
 
         return report
 
-    def finish(self, batch: Batch, jobs: int) -> None:
+    def finish(self, jobs: int) -> None:
         """Count finished jobs."""
         with self.lock:
             self.jobs += jobs

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hocket.errors import SettingsError
-from hocket.records import Record
+from hocket.records import Record, slug
 
 TAGS = {"softmax": "charts", "greedy": "eval"}  # kind of policy -> the group of its charts
 FINISHED = "hocket.json"  # says that a run's log is whole
@@ -30,7 +30,7 @@ def log_records(records: Iterable[Record], folder: Path) -> None:
     """Write a log for each run that has none yet: `tensorboard --logdir FOLDER` shows them."""
     writer = _writer()
     for record in records:
-        own = folder / f"{record.task}__{record.learner}__{record.seed}__{record.key[:8]}".replace("/", "_")
+        own = folder / f"{slug(record.task)}__{slug(record.learner)}__{record.seed}__{record.key[:8]}"
         if not (own / FINISHED).exists():
             with writer(logdir=str(own), write_to_disk=True) as log:
                 _log(record, log)
