@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import hocket as hk
-from hocket.catalogue import rendezvous
+from hocket.task.catalogue import rendezvous
 
 LARGEST_FOR_FAUDES = 6  # agents; ten take minutes
 LARGEST_FOR_PLAIN = 14  # agents; sixteen take a minute and more

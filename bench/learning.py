@@ -23,7 +23,7 @@ def speeds() -> object:
     """Compare with a straightforward loop."""
     from dataclasses import asdict
 
-    from hocket.benchmark import measure_learning
+    from hocket.learn.benchmark import measure_learning
 
     return [asdict(row) for name in ("rendezvous-2", "buttons") for row in measure_learning(name)]
 

@@ -28,9 +28,9 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
 
 import hocket as hk
-from hocket.adapters.networks import Weights
-from hocket.adapters.playing import play_episode
-from hocket.store import open_store, policy_path
+from hocket.adapters.policies import play_episode
+from hocket.adapters.sb3_weights import Weights
+from hocket.study.store import open_store, policy_path
 
 LEARNERS = {True: "dqn+counterfactuals", False: "dqn"}  # by whether it has counterfactual experience
 TEST_SEED = 1_000_000  # of test episodes, which nobody has trained on

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hocket import cli
+from hocket.cli import main as cli
 
 
 @pytest.fixture(autouse=True)

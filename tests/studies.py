@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 import hocket as hk
-from hocket.records import Record, Replay, Review, Trials
-from hocket.scene import Area, Scene, scene_of
-from hocket.store import keep_record, keep_scene, keep_task, open_store, sum_up
-from hocket.taskfile import digest
+from hocket.draw.scene import Area, Scene, scene_of
+from hocket.study.records import Record, Replay, Review, Trials
+from hocket.study.store import keep_record, keep_scene, keep_task, open_store, sum_up
+from hocket.task.files import digest
 
 MOVES = {"u": (0, -1), "d": (0, 1), "l": (-1, 0), "r": (1, 0), ".": (0, 0)}
 SETTINGS = {"episode_steps": 1000, "temperature": 0.02}

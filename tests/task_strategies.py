@@ -16,9 +16,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.gates import closed_cells
-from hocket.labelling import check_labelling
-from hocket.world import ACTIONS
+from hocket.task.gates import closed_cells
+from hocket.task.grid import ACTIONS
+from hocket.task.labelling import check_labelling
 
 NAMES = ("A1", "A2", "A3")
 PLACES = ("red", "blue", "green room", "here and there")

@@ -10,7 +10,7 @@ from playwright.sync_api import expect, sync_playwright
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
 from hocket.report.summary import summarise
-from hocket.store import load_results
+from hocket.study.store import load_results
 from set_up import find_browser
 from studies import HOSTILE, QUOTED, hostile_study, small_study
 

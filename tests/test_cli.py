@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import hocket as hk
-from hocket.notation import save_design
-from hocket.notation.design import Design
+from hocket.machine.formats import save_design
+from hocket.machine.formats.schema import Design
 from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 import hocket as hk
-from hocket.commands import studies
-from hocket.study import Update, run_study
+from hocket.cli import studies
+from hocket.study.study import Update, run_study
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")

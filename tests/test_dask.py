@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import hocket as hk
-from hocket.engines import DaskEngine, make_engine
-from hocket.learners.compilation import compile_kernels
-from hocket.study import Study, run_study
+from hocket.learn.warmup import compile_kernels
+from hocket.study.engines import DaskEngine, make_engine
+from hocket.study.study import Study, run_study
 from test_study import same_apart_from_time
 from worlds import meeting
 
@@ -76,7 +76,7 @@ def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tm
 
 
 def test_a_scheduler_that_does_not_answer_is_an_error_in_words(monkeypatch):
-    monkeypatch.setattr("hocket.engines.CONNECTING", 1)
+    monkeypatch.setattr("hocket.study.engines.CONNECTING", 1)
     with pytest.raises(hk.HocketError, match=r"scheduler 'tcp://127.0.0.1:\d+' does not answer"):
         DaskEngine(f"tcp://127.0.0.1:{free_port()}")
 

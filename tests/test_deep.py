@@ -14,7 +14,7 @@ import torch
 from stable_baselines3 import DQN, SAC
 
 import hocket as hk
-from hocket.adapters.playing import play_episode
+from hocket.adapters.policies import play_episode
 from worlds import gatehouse
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))

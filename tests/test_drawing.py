@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket import drawing
-from hocket.drawing import draw_machines, machine_svg
+from hocket.draw import graphviz as drawing
+from hocket.draw.graphviz import draw_machines, machine_svg
 from strategies import BUTTONS_KNOWS, buttons, quick, rendezvous, rendezvous_parts
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -349,7 +349,7 @@ def run(code: str, **environment: str) -> str:
 def test_the_hash_seed_does_not_change_a_drawing():
     code = """
 import hashlib, hocket
-from hocket.drawing import machine_svg
+from hocket.draw.graphviz import machine_svg
 machine = hocket.RewardMachine(
     initial="a", transitions={("a", "x"): "b", ("a", "y"): "b", ("b", "z"): "a"}, final={"c", "d"}, rewards={},
     states={"a", "b", "c", "d"}, events={"x", "y", "z", "w"})
@@ -370,7 +370,7 @@ def test_graphviz_is_not_heard_and_others_are(capfd, monkeypatch):
 
 
 def test_a_closed_standard_error_is_no_obstacle():
-    code = "import os, hocket\nfrom hocket.drawing import machine_svg\nos.close(2)\n"
+    code = "import os, hocket\nfrom hocket.draw.graphviz import machine_svg\nos.close(2)\n"
     code += "print(machine_svg({'x': hocket.RewardMachine(initial='a', transitions={('a', 'b'): 'c'})})[:5])"
     assert run(code).strip() == "<?xml"
 

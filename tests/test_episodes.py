@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.catalogue import built_in_tasks
-from hocket.draws import (
+from hocket.random import (
     ACTION_BITS,
     CHANCE_BITS,
     INDIVIDUAL,
@@ -27,9 +26,10 @@ from hocket.draws import (
     sync_draw,
     threshold,
 )
-from hocket.episode import InvariantError, TeamStep
-from hocket.gates import closed_cells
-from hocket.labelling import local_label
+from hocket.task.catalogue import built_in_tasks
+from hocket.task.episode import InvariantError, TeamStep
+from hocket.task.gates import closed_cells
+from hocket.task.labelling import local_label
 from strategies import project_trace
 from task_strategies import Guide, few, many, pairs, random_task, seeds, some, tasks
 

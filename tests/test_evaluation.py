@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hocket as hk
-from hocket import exact
-from hocket.tables import compile_task
-from hocket.taskfile import digest
+from hocket.evaluation import exact
+from hocket.task.files import digest
+from hocket.task.tables import compile_task
 
 pytestmark = pytest.mark.xdist_group("kernels")
 

@@ -21,14 +21,15 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 import hocket as hk
-from hocket import drawing, records
-from hocket.gates import closed_cells
+from hocket.draw import graphviz as drawing
 from hocket.report import figures
 from hocket.report.figures import canvas, curves, maps, panels
 from hocket.report.summary import Section, summarise
-from hocket.store import Results, keep_record, keep_task, load_results, open_store, sum_up
-from hocket.taskfile import digest
-from hocket.world import ACTIONS, STAY, STEPS
+from hocket.study import records
+from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
+from hocket.task.files import digest
+from hocket.task.gates import closed_cells
+from hocket.task.grid import ACTIONS, STAY, STEPS
 from test_drawing import NASTY, SIGHT, linear
 from worlds import corridor, gatehouse
 

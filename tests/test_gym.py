@@ -20,10 +20,10 @@ import hocket.adapters
 from hocket.adapters.alone import Alone, advance, isolate, potentials
 from hocket.adapters.individual import IndividualEnv
 from hocket.adapters.observations import KINDS, Counterfactuals, Sight, stack
-from hocket.draws import CHANCE_BITS
+from hocket.draw.palette import AGENT_COLORS, INK
 from hocket.errors import SettingsError, TaskError
-from hocket.palette import AGENT_COLORS, INK
-from hocket.world import ACTIONS
+from hocket.random import CHANCE_BITS
+from hocket.task.grid import ACTIONS
 from task_strategies import Guide, few, random_task, some, tasks
 from worlds import corridor, gatehouse
 

@@ -12,9 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket import cli
-from hocket.notation import hoa
-from hocket.notation.design import Design
+from hocket.cli import main as cli
+from hocket.machine.formats import hoa
+from hocket.machine.formats.schema import Design
 from strategies import task_machines, thorough, traces_up_to
 
 

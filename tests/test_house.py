@@ -1,9 +1,11 @@
 """The rules of the house: which module may import which, what an import costs, and what the checkers say."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,80 +15,11 @@ import hocket as hk
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "hocket"
 
-# A module may import from earlier lines only. "" is the package itself, which imports nothing until it is used.
-LAYERS = (
-    ("",),
-    ("tasks", "studies", "adapters", "commands", "kernels", "learners", "report"),  # folders
-    ("errors",),
-    ("showing",),
-    ("graphs",),
-    ("hitting", "statistics"),
-    ("draws",),
-    ("kernels.compiler",),
-    ("kernels.primitives",),
-    ("kernels.lanes", "kernels.team"),
-    ("kernels.hierarchical", "kernels.independent", "kernels.joint"),
-    ("names",),
-    ("machine",),
-    ("conversion",),
-    ("algebra",),
-    ("composition",),
-    ("confusion",),
-    ("decomposition",),
-    ("assignment",),
-    ("files",),
-    ("notation.design",),
-    ("notation.hoa.letters", "notation.hoa.tokens"),
-    ("notation.hoa.syntax",),
-    ("notation.hoa.meaning",),
-    ("notation.dot", "notation.hoa", "notation.json", "notation.text", "notation.toml"),
-    ("notation",),
-    ("pages",),
-    ("drawing",),
-    ("world",),
-    ("shapes", "palette"),
-    ("task",),
-    ("landmarks",),
-    ("picture", "scene"),
-    ("gates", "labelling"),
-    ("board", "tables"),
-    ("inspection",),
-    ("episode",),
-    ("taskfile",),
-    ("catalogue",),
-    ("learners.settings",),
-    ("learners.optimal", "learners.world"),
-    ("learners.players", "learners.policies"),
-    ("learners.blocks",),
-    ("learners.training",),
-    ("learners.compilation", "records"),
-    ("benchmark", "estimates", "exact", "review"),
-    ("adapters.alone", "adapters.frames", "adapters.observations"),
-    ("adapters.individual",),
-    ("adapters.team", "adapters.vector"),
-    ("adapters.conversions", "adapters.noticing", "adapters.playing"),
-    ("adapters.practice",),
-    ("adapters.wrapping",),
-    ("adapters.networks", "adapters.plane", "adapters.replay_buffer"),
-    ("adapters.plane_tasks",),
-    ("engines", "evaluation", "store"),
-    ("study",),
-    ("report.summary", "tensorboard"),
-    ("report.figures.canvas", "report.page.markup"),
-    ("report.figures.curves", "report.figures.panels", "report.page.encoding", "report.page.maps"),
-    ("report.figures.maps", "report.page.overview", "report.page.standings"),
-    ("report.figures", "report.page.sections"),
-    ("report.page",),
-    ("display",),
-    ("commands.map",),
-    ("commands.terminal",),
-    ("commands.game",),
-    ("commands.studies", "commands.workshop"),
-    ("commands.design", "commands.learning", "commands.play"),
-    ("cli",),
-    ("__main__",),
-)
-LEAVES = ("graphs", "hitting", "statistics")  # may import nothing of hocket but its errors
+# The rows of the table in docs/design.md, in its order: folders, and in the first row the modules outside of folders.
+TABLE = re.findall(r"^\| `(.+?)` \|", (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+ROOMS = [tuple(name.strip("/") for name in row.split("`, `")) for row in TABLE]
+TOP = ("", "__main__", "deep", "gym")  # the package, what runs it, and public names: they belong to no room
+LEAVES = ("graphs", "hitting_set", "statistics")  # may import nothing of hocket but its errors
 FORBIDDEN_CALLS = ("eval", "exec", "compile", "__import__")
 FORBIDDEN_MODULES = ("pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
 
@@ -131,19 +64,30 @@ def nearest_module(dotted: str) -> str:
     return ".".join(parts)
 
 
-# The order of the modules.
+# The order of the rooms.
+
+ROOM_OF = {name: number for number, room in enumerate(ROOMS) for name in room}
 
 
-def test_every_module_has_its_layer_and_every_layer_its_modules():
-    assert sorted(name for layer in LAYERS for name in layer) == sorted(MODULES)
+def room(name: str) -> int:
+    """Find the row of the table that a module belongs to."""
+    return ROOM_OF[name.partition(".")[0]]
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_imports_from_earlier_layers_only(name):
-    depth = {module: place for place, layer in enumerate(LAYERS) for module in layer}
-    assert name in depth, "a new module needs a place in the list of layers"
-    later = {module for module in imported(name) if depth.get(module, len(LAYERS)) >= depth[name]}
-    assert later == set()
+def test_the_table_has_every_room_and_no_other():
+    found = {name.partition(".")[0] for name in MODULES if name not in TOP}
+    assert found == {*ROOM_OF}
+    assert len(ROOM_OF) == sum(map(len, ROOMS))
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in TOP])
+def test_a_module_imports_from_its_own_room_and_those_above(name):
+    assert {other for other in imported(name) if other and room(other) > room(name)} == set()
+
+
+def test_no_module_needs_itself():
+    order = TopologicalSorter({name: imported(name) - {name, ""} for name in MODULES if name})
+    assert sorted(order.static_order())  # or it says which modules go round
 
 
 @pytest.mark.parametrize("name", LEAVES)

@@ -15,19 +15,19 @@ import pytest
 from numba import njit
 
 import hocket as hk
-from hocket import draws
-from hocket.catalogue import built_in_tasks
-from hocket.composition import SEPARATOR
-from hocket.kernels import primitives
-from hocket.kernels.lanes import VECTOR, WORTHWHILE
-from hocket.kernels.team import BY_MACHINE, BY_MEMORY, Recording, TeamState, play_episode
-from hocket.labelling import local_label
-from hocket.learners.blocks import CqrmBlock, DqprmBlock, IqlBlock, OptimalBlock
-from hocket.learners.players import PLAYERS
-from hocket.learners.settings import CqrmSettings, DqprmSettings, IqlSettings, OptimalSettings
-from hocket.learners.training import train
-from hocket.learners.world import recording, team_state, team_tables
-from hocket.world import ACTIONS, slip_outcome
+from hocket import random
+from hocket.learn.arrays import recording, team_state, team_tables
+from hocket.learn.blocks import CqrmBlock, DqprmBlock, IqlBlock, OptimalBlock
+from hocket.learn.kernels import primitives
+from hocket.learn.kernels.lanes import VECTOR, WORTHWHILE
+from hocket.learn.kernels.team import BY_MACHINE, BY_MEMORY, Recording, TeamState, play_episode
+from hocket.learn.players import PLAYERS
+from hocket.learn.settings import CqrmSettings, DqprmSettings, IqlSettings, OptimalSettings
+from hocket.learn.training import train
+from hocket.machine.composition import SEPARATOR
+from hocket.task.catalogue import built_in_tasks
+from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.labelling import local_label
 from strategies import project_trace
 from task_strategies import random_task
 from worlds import Alone, courtyard, gatehouse, is_done, meeting, own_states, turnpike, warm_kernels
@@ -65,29 +65,29 @@ def compiled_draws(key, step, limit):
 
 def some_numbers(count: int) -> list[int]:
     rng = Random(5)
-    return [0, 1, 2, draws.MASK, 1 << 63, *(rng.getrandbits(64) for _ in range(count))]
+    return [0, 1, 2, random.MASK, 1 << 63, *(rng.getrandbits(64) for _ in range(count))]
 
 
 def test_compiled_kernels_hash_as_python_does():
     for value in some_numbers(200):
-        assert compiled_mix(np.uint64(value)) == draws.mix(value)
+        assert compiled_mix(np.uint64(value)) == random.mix(value)
 
 
 def test_compiled_kernels_make_the_same_keys():
     for purpose, seed, agent, episode in product((1, 2, 3), (0, 1, 77, 2**62), (0, 1, 99_999), (0, 1, 10**9)):
-        assert compiled_key(purpose, seed, agent, episode) == draws.stream_key(purpose, seed, agent, episode)
+        assert compiled_key(purpose, seed, agent, episode) == random.stream_key(purpose, seed, agent, episode)
 
 
 def test_compiled_kernels_draw_the_same_numbers_and_the_same_chances():
     outcomes = []
     for key, step, chance in product(some_numbers(20), (0, 1, 2, 12_345, 10**12), (0.0, 0.02, 0.5, 1.0)):
-        limit = draws.threshold(chance)
+        limit = random.threshold(chance)
         one, other, outcome, ready = compiled_draws(np.uint64(key), step, limit)
-        assert one == draws.number(key, draws.PER_STEP * step)
-        assert one >> (64 - draws.ACTION_BITS) == draws.action_draw(key, step) * 2**draws.ACTION_BITS
-        assert other == draws.number(key, draws.PER_STEP * step + 1)
-        assert outcome == slip_outcome(draws.slip_draw(key, step), limit)
-        assert ready == draws.sync_draw(key, step)
+        assert one == random.number(key, random.PER_STEP * step)
+        assert one >> (64 - random.ACTION_BITS) == random.action_draw(key, step) * 2**random.ACTION_BITS
+        assert other == random.number(key, random.PER_STEP * step + 1)
+        assert outcome == slip_outcome(random.slip_draw(key, step), limit)
+        assert ready == random.sync_draw(key, step)
         outcomes.append((chance, outcome))
     seen = {chance: {outcome for own, outcome in outcomes if own == chance} for chance in (0.0, 0.5, 1.0)}
     assert seen == {0.0: {0}, 0.5: {0, 1, 2}, 1.0: {1, 2}}
@@ -163,7 +163,7 @@ def chi_square(counts: np.ndarray, chances: np.ndarray) -> float:
 )
 def test_softmax_chooses_in_proportion_to_the_exponentials(q, beta):
     counts = np.array([0, 0, 0, 0, 0, DRAWS])
-    softmax_counts(np.array(q, f32), f32(beta), np.uint64(draws.stream_key(1, 2, 3)), counts)
+    softmax_counts(np.array(q, f32), f32(beta), np.uint64(random.stream_key(1, 2, 3)), counts)
     weights = np.exp(beta * (np.array(q) - max(q)))
     assert counts[:5].sum() == DRAWS
     assert chi_square(counts[:5], weights / weights.sum()) < LEAST_LIKELY[4]
@@ -184,13 +184,13 @@ def test_greedy_chooses_evenly_among_the_best_and_nothing_else(best):
     q = np.full(5, 0.25, f32)
     q[ties] = 0.5
     counts = np.array([0, 0, 0, 0, 0, DRAWS])
-    greedy_counts(q, np.uint64(draws.stream_key(2, best, 0)), counts)
+    greedy_counts(q, np.uint64(random.stream_key(2, best, 0)), counts)
     assert counts[ties].sum() == DRAWS
     if len(ties) > 1:
         assert chi_square(counts[ties], np.full(len(ties), 1 / len(ties))) < LEAST_LIKELY[len(ties) - 1]
 
 
-@pytest.mark.parametrize("drawn", [0, draws.MASK])
+@pytest.mark.parametrize("drawn", [0, random.MASK])
 def test_the_least_and_the_greatest_draw_choose_the_first_and_the_last_of_the_best(drawn):
     for best in range(1, 32):
         ties = [action for action in range(5) if best >> action & 1]
@@ -388,25 +388,25 @@ def softmax(q: np.ndarray, beta: float, drawn: float) -> int:
 def learn_alone(world: Alone, settings: DqprmSettings, seed: int, steps: int) -> tuple[np.ndarray, int, int]:
     """Learn as Algorithm 1 says, in single precision; return q [cells, actions, states], the cell and the state.
 
-    Every state of the machine learns what would have happened in it, by its own dynamics with the same draws.
+    Every state of the machine learns what would have happened in it, by its own dynamics with the same random.
     """
     task, states, machine = world.task, list(world.machine.states), world.machine
-    key = draws.stream_key(draws.TRAINING, seed, world.index)
+    key = random.stream_key(random.TRAINING, seed, world.index)
     q = np.zeros((task.grid.cells, len(ACTIONS), len(states)), f32)
     start = (task.agents[world.name].start, machine.initial)
     (cell, state), clock = start, 0
     for time in range(steps):
         rate = f32(settings.learning_rate) / (f32(1) + f32(settings.learning_rate_decay) * f32(time))
         beta = f32(1 / settings.temperature) * (f32(1) + f32(settings.temperature_decay) * f32(time))
-        action = softmax(q[cell, :, states.index(state)], float(beta), draws.action_draw(key, time))
-        outcome = slip_outcome(draws.slip_draw(key, time), draws.threshold(task.slip))
+        action = softmax(q[cell, :, states.index(state)], float(beta), random.action_draw(key, time))
+        outcome = slip_outcome(random.slip_draw(key, time), random.threshold(task.slip))
         best = q.max(axis=1)
         for own, there in enumerate(states):
             if there in machine.final or not (settings.counterfactual or there == state):
                 continue
             end, event = world.arrive(there, cell, action, outcome)
             target, reward = there, 0.0
-            if event is not None and draws.sync_draw(key, time) < draws.threshold(world.chance(event)):
+            if event is not None and random.sync_draw(key, time) < random.threshold(world.chance(event)):
                 target, reward = machine.transitions[there, event], machine.rewards[there, event]
             goal = f32(reward) + f32(settings.discount) * best[end, states.index(target)]
             q[cell, action, own] += rate * (goal - q[cell, action, own])
@@ -489,15 +489,15 @@ def learn_as_one(task: hk.Task, settings: CqrmSettings, seed: int, steps: int) -
     team = task.machine if isinstance(task.machine, hk.RewardMachine) else task.machine.machine()
     names, states, width = list(task.agents), list(team.states), task.grid.cells
     alone = [Alone(task, name) for name in names]
-    key = draws.stream_key(draws.TRAINING, seed, 0)
+    key = random.stream_key(random.TRAINING, seed, 0)
     q = np.zeros((width * width, 25, len(states)), f32)
     start = (*(agent.start for agent in task.agents.values()), team.initial)
     (one, other, state), clock = start, 0
-    rate, discount, limit = f32(settings.learning_rate), f32(settings.discount), draws.threshold(task.slip)
+    rate, discount, limit = f32(settings.learning_rate), f32(settings.discount), random.threshold(task.slip)
     for time in range(steps):
         cells = one * width + other
-        action = softmax(q[cells, :, states.index(state)], 1 / settings.temperature, draws.action_draw(key, time))
-        number = draws.number(key, draws.PER_STEP * time + 1)  # its halves decide who slips
+        action = softmax(q[cells, :, states.index(state)], 1 / settings.temperature, random.action_draw(key, time))
+        number = random.number(key, random.PER_STEP * time + 1)  # its halves decide who slips
         slips = [slip_outcome(half >> 1, limit) for half in (number >> 32, number & 0xFFFFFFFF)]
         best = q.max(axis=1)
         for own, there in enumerate(states):
@@ -545,7 +545,7 @@ def test_compiled_learning_of_two_agents_as_one_is_that_of_plain_python(task, co
 def learn_at_once(task: hk.Task, settings: IqlSettings, seed: int, steps: int) -> np.ndarray:
     """Let every agent learn from the team's reward by its cell and memory: [agents, cells, actions, memories]."""
     names = list(task.agents)
-    keys = [draws.stream_key(draws.TRAINING, seed, index) for index in range(len(names))]
+    keys = [random.stream_key(random.TRAINING, seed, index) for index in range(len(names))]
     most = max(1 << len(agent.memory) for agent in task.agents.values())
     q = np.zeros((len(names), task.grid.cells, len(ACTIONS), most), f32)
     episode, begin = None, 0
@@ -563,7 +563,7 @@ def learn_at_once(task: hk.Task, settings: IqlSettings, seed: int, steps: int) -
             episode._keys, episode.time = keys, time  # one stream for the whole training
         before = views()
         actions = [
-            softmax(q[agent, cell, :, memory], 1 / settings.temperature, draws.action_draw(keys[agent], time))
+            softmax(q[agent, cell, :, memory], 1 / settings.temperature, random.action_draw(keys[agent], time))
             for agent, (cell, memory) in enumerate(before)
         ]
         done = episode.step({name: ACTIONS[action] for name, action in zip(names, actions, strict=True)}).done
@@ -595,8 +595,8 @@ def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_
 
 PROBE = """
 import numpy as np
-from hocket.kernels.compiler import kernel
-from hocket.kernels.primitives import exponential
+from hocket.learn.kernels.compiler import kernel
+from hocket.learn.kernels.primitives import exponential
 
 @kernel
 def probe(x):
@@ -618,7 +618,7 @@ def test_kernels_are_compiled_anew_when_what_they_use_has_changed(tmp_path):
     (package / "kernels" / "probe.py").write_text(PROBE, encoding="utf-8")
 
     def probe() -> float:
-        command = [sys.executable, "-m", "hocket.kernels.probe"]
+        command = [sys.executable, "-m", "hocket.learn.kernels.probe"]
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
         return float(done.stdout)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
-from hocket.labelling import check_labelling, label_table, local_label, synchronise, team_label
+from hocket.task.labelling import check_labelling, label_table, local_label, synchronise, team_label
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
 LINE = hk.Grid(

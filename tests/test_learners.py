@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import hocket as hk
-from hocket.learners.blocks import DqprmBlock, HilBlock
-from hocket.learners.policies import Policy, Run, load_policy
-from hocket.learners.settings import (
+from hocket.learn.blocks import DqprmBlock, HilBlock
+from hocket.learn.policies import Policy, Run, load_policy
+from hocket.learn.settings import (
     CqrmSettings,
     DqprmSettings,
     HilSettings,
@@ -22,10 +22,10 @@ from hocket.learners.settings import (
     ScheduledSettings,
     Settings,
 )
-from hocket.learners.training import LARGEST_BLOCK, LEARNERS, train
-from hocket.tables import sync_chances
-from hocket.taskfile import digest
-from hocket.world import ACTIONS
+from hocket.learn.training import LARGEST_BLOCK, LEARNERS, train
+from hocket.task.files import digest
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import sync_chances
 from worlds import (
     LEFT,
     RIGHT,

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.notation import FORMATS, load_design, save_design
-from hocket.notation.design import Design
+from hocket.machine.formats import FORMATS, load_design, save_design
+from hocket.machine.formats.schema import Design
 from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons, completion_machines, reward_machines, task_machines
 
 SUFFIXES = sorted(FORMATS)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
+from hocket.draw.scene import Area, read_scene, scene_of, write_scene
 from hocket.errors import FormatError
-from hocket.records import Replay, Review
 from hocket.report.page import report_html, write_report
 from hocket.report.page.encoding import (
     FINEST,
@@ -30,9 +30,9 @@ from hocket.report.page.maps import map_svg, marks_of
 from hocket.report.page.markup import data_block, tag
 from hocket.report.page.standings import number
 from hocket.report.summary import summarise
-from hocket.scene import Area, read_scene, scene_of, write_scene
-from hocket.store import load_results
-from hocket.taskfile import digest
+from hocket.study.records import Replay, Review
+from hocket.study.store import load_results
+from hocket.task.files import digest
 from studies import (
     HOSTILE,
     QUOTED,
@@ -118,7 +118,7 @@ def test_a_folder_that_is_none_is_an_error_that_names_it(tmp_path):
 def test_the_same_folder_gives_the_same_bytes_whatever_the_order_of_sets(folder):
     code = (
         "import hashlib, sys\nfrom hocket.report.page import report_html\nfrom hocket.report.summary import summarise\n"
-        "from hocket.store import load_results\n"
+        "from hocket.study.store import load_results\n"
         "print(hashlib.sha256(report_html(summarise(load_results(sys.argv[1]))).encode()).hexdigest())"
     )
     found = {
@@ -414,7 +414,7 @@ def test_a_study_of_long_episodes_stays_below_five_megabytes(tmp_path):
 
 
 def test_a_real_study_of_trained_teams_has_its_report(tmp_path):
-    from hocket.study import Study, run_study
+    from hocket.study.study import Study, run_study
 
     task = hk.load_task("rendezvous-2")
     run_study(Study([task], ["dqprm", "optimal"], 2, 3_000), tmp_path / "real")

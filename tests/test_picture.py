@@ -15,15 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket import drawing, landmarks
-from hocket.catalogue import built_in_tasks, load_task
-from hocket.cli import run
-from hocket.composition import Composition
-from hocket.pages import ASPECT, GAP, arrange
-from hocket.picture import draw_task
-from hocket.shapes import hatching, parts, rectangles
-from hocket.task import Agent, Condition
-from hocket.world import Grid
+from hocket.cli.main import run
+from hocket.draw import graphviz as drawing
+from hocket.draw import landmarks
+from hocket.draw.layout import ASPECT, GAP, arrange
+from hocket.draw.marks import hatching, parts, rectangles
+from hocket.draw.task_picture import draw_task
+from hocket.machine.composition import Composition
+from hocket.task.catalogue import built_in_tasks, load_task
+from hocket.task.grid import Grid
+from hocket.task.task import Agent, Condition
 from strategies import quick
 from test_drawing import NASTY, SVG, groups, points, texts
 
@@ -350,7 +351,7 @@ def test_the_same_task_gives_the_same_bytes(tmp_path, suffix):
 
 
 def test_the_hash_seed_does_not_change_a_picture(tmp_path):
-    code = "import sys; from hocket.catalogue import load_task; from hocket.picture import draw_task; "
+    code = "import sys; from hocket.task.catalogue import load_task; from hocket.draw.task_picture import draw_task; "
     code += "task = load_task('rooms'); draw_task(task, sys.argv[1], task.machines)"
     contents = set()
     for seed in "12":

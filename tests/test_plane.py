@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.errors import SettingsError
-from hocket.gates import closed_regions
+from hocket.task.gates import closed_regions
 
 with warnings.catch_warnings():  # it imports a game in a way that it calls deprecated itself
     warnings.simplefilter("ignore", DeprecationWarning)

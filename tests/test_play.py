@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import hocket as hk
-from hocket import cli, palette
-from hocket.board import TaskMap, View, Window, clip, start_view
-from hocket.catalogue import built_in_tasks
-from hocket.commands.game import Game, draw_frame
-from hocket.commands.map import print_map
-from hocket.commands.play import Keyboard
+from hocket.cli import main as cli
+from hocket.cli.game import Game, draw_frame
+from hocket.cli.map import print_map
+from hocket.cli.play import Keyboard
+from hocket.draw import palette
+from hocket.draw.text import TaskMap, View, Window, clip, start_view
+from hocket.task.catalogue import built_in_tasks
 from strategies import quick
 from test_drawing import SIGHT, TO_CONES, TO_OKLAB, linear
 

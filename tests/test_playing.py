@@ -10,12 +10,12 @@ from hypothesis import given
 from pettingzoo import ParallelEnv
 
 import hocket as hk
-from hocket.adapters.playing import NOWHERE, Actor
+from hocket.adapters.policies import NOWHERE, Actor
 from hocket.errors import SettingsError
-from hocket.learners.players import PLAYERS
-from hocket.learners.world import recording
-from hocket.taskfile import digest
-from hocket.world import ACTIONS
+from hocket.learn.arrays import recording
+from hocket.learn.players import PLAYERS
+from hocket.task.files import digest
+from hocket.task.grid import ACTIONS
 from task_strategies import Guide, few, tasks
 from worlds import corridor, meeting
 
@@ -230,6 +230,6 @@ def test_a_world_that_does_not_say_where_agents_are_cannot_be_watched():
 
 
 def test_without_the_extra_there_is_an_error_that_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "hocket.adapters.playing", None)
+    monkeypatch.setitem(sys.modules, "hocket.adapters.policies", None)
     with pytest.raises(SettingsError, match=r"pip install 'hocket\[gym\]'"):
         hk.evaluate(meeting(), TOGETHER, episodes=1)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.records import Record, Replay, Review, Trials, parse_record, slug, write_record
+from hocket.draw.scene import Area, Scene, read_scene, scene_of, write_scene
 from hocket.report.summary import summarise
-from hocket.scene import Area, Scene, read_scene, scene_of, write_scene
-from hocket.store import curves_csv, differences, keep_record, keep_task, load_results, open_store, sum_up
-from hocket.taskfile import digest
+from hocket.study.records import Record, Replay, Review, Trials, parse_record, slug, write_record
+from hocket.study.store import curves_csv, differences, keep_record, keep_task, load_results, open_store, sum_up
+from hocket.task.files import digest
 from worlds import corridor, meeting
 
 TASK = meeting()

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import hocket as hk
-from hocket.engines import ThreadEngine
 from hocket.files import locked
-from hocket.learners.compilation import compile_kernels
-from hocket.store import load_results, open_store
-from hocket.study import Study, load_study, run_study, save_runs
+from hocket.learn.warmup import compile_kernels
+from hocket.study.engines import ThreadEngine
+from hocket.study.store import load_results, open_store
+from hocket.study.study import Study, load_study, run_study, save_runs
 from worlds import corridor, meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -297,8 +297,8 @@ def test_two_studies_do_not_work_in_one_folder(tmp_path):
 
 LONG = """
 import sys
-from hocket.engines import ThreadEngine
-from hocket.study import Study, run_study
+from hocket.study.engines import ThreadEngine
+from hocket.study.study import Study, run_study
 from worlds import meeting
 
 study = Study([meeting()], ["iql", "hil"], 12, 60_000)

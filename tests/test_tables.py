@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
-from hocket.catalogue import built_in_tasks
-from hocket.draws import INDIVIDUAL, TEAM, slip_draw, stream_key, sync_draw, threshold
-from hocket.gates import closed_cells
-from hocket.tables import sync_chances
-from hocket.world import ACTIONS, slip_outcome
+from hocket.random import INDIVIDUAL, TEAM, slip_draw, stream_key, sync_draw, threshold
+from hocket.task.catalogue import built_in_tasks
+from hocket.task.gates import closed_cells
+from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.tables import sync_chances
 from task_strategies import Guide, few, random_task, some, tasks
 
 BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-3", "rendezvous-10"]
@@ -410,7 +410,7 @@ def test_a_thousand_agents_are_compiled_without_listing_the_teams_states(monkeyp
     def list_states(*machines: object) -> None:
         raise AssertionError("the states of the composition were listed")
 
-    monkeypatch.setattr("hocket.composition._explore", list_states)
+    monkeypatch.setattr("hocket.machine.composition._explore", list_states)
     task = hk.rendezvous(1000)
     assert task.machine.most_states == 4**1000
     tables = hk.compile_task(task)

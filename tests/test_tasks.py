@@ -14,11 +14,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket import cli
-from hocket.catalogue import built_in_tasks
-from hocket.gates import closed_cells
-from hocket.task import parse_conditions, write_conditions
-from hocket.taskfile import digest, task_from, task_to
+from hocket.cli import main as cli
+from hocket.task.catalogue import built_in_tasks
+from hocket.task.files import digest, task_from, task_to
+from hocket.task.gates import closed_cells
+from hocket.task.task import parse_conditions, write_conditions
 from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons, rendezvous_knows, rendezvous_parts
 from task_strategies import many, random_task, reorder, some, tasks
 
@@ -592,7 +592,7 @@ def test_a_sentence_that_means_nothing_is_refused_with_the_place_where_it_stops_
 
 # What is refused.
 
-BUTTONS = (resources.files("hocket.tasks") / "buttons.toml").read_text(encoding="utf-8")
+BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")
 MACHINE = BUTTONS[BUTTONS.index("[machine]") :]
 
 

@@ -13,11 +13,11 @@ from pettingzoo import ParallelEnv
 import hocket as hk
 from hocket.adapters.observations import KINDS
 from hocket.adapters.team import TeamEnv, parallel_env
+from hocket.draw.palette import AGENT_COLORS
 from hocket.errors import SettingsError, TaskError
-from hocket.learners.players import PLAYERS
-from hocket.learners.world import recording
-from hocket.palette import AGENT_COLORS
-from hocket.world import ACTIONS
+from hocket.learn.arrays import recording
+from hocket.learn.players import PLAYERS
+from hocket.task.grid import ACTIONS
 from task_strategies import Guide, few, random_task, some, tasks
 from worlds import corridor, gatehouse, meeting
 

@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 import hocket as hk
-from hocket import tensorboard
+from hocket.study import tensorboard
 from test_store import record
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

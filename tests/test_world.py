@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.world import ACTIONS, MOST_CELLS, STAY, read_map, slip_outcome, slipped_actions
+from hocket.task.grid import ACTIONS, MOST_CELLS, STAY, read_map, slip_outcome, slipped_actions
 from task_strategies import grids, many, some
 
 # What becomes of each action: as intended, a quarter turn to the right of it, a quarter turn to the left of it.

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from pettingzoo import ParallelEnv
 
 import hocket as hk
-from hocket.adapters.conversions import single
-from hocket.adapters.noticing import Synchronisation
-from hocket.episode import SYNC_PROBABILITY
-from hocket.labelling import check_labelling, local_label, team_label
-from hocket.names import Names
+from hocket.adapters.convert import single
+from hocket.adapters.events import Synchronisation
+from hocket.machine.names import Names
+from hocket.task.episode import SYNC_PROBABILITY
+from hocket.task.labelling import check_labelling, local_label, team_label
 from strategies import composed_teams, quick, teams
 from task_strategies import tasks
 

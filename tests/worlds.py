@@ -5,12 +5,12 @@ from itertools import product
 import numpy as np
 
 import hocket as hk
-from hocket.gates import closed_cells
-from hocket.kernels.lanes import WORTHWHILE
-from hocket.labelling import local_label, team_label
-from hocket.learners.compilation import compile_kernels
-from hocket.learners.training import LEARNERS
-from hocket.world import ACTIONS, slipped_actions
+from hocket.learn.kernels.lanes import WORTHWHILE
+from hocket.learn.training import LEARNERS
+from hocket.learn.warmup import compile_kernels
+from hocket.task.gates import closed_cells
+from hocket.task.grid import ACTIONS, slipped_actions
+from hocket.task.labelling import local_label, team_label
 
 RIGHT, LEFT, STAY = ACTIONS.index("right"), ACTIONS.index("left"), ACTIONS.index("stay")
 

@@ -11,10 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hocket.adapters.conversions import parallel
+    from hocket.adapters.convert import parallel
+    from hocket.adapters.events import LoneStep, RawStep
     from hocket.adapters.individual import individual_env
-    from hocket.adapters.networks import join_weights, set_weights, split_weights, weights_of
-    from hocket.adapters.noticing import LoneStep, RawStep
     from hocket.adapters.plane import Disc, Plane
     from hocket.adapters.plane_tasks import (
         buttons_plane,
@@ -23,20 +22,16 @@ if TYPE_CHECKING:
         scene_in_plane,
         team_in_plane,
     )
-    from hocket.adapters.playing import play_episode, review_team
-    from hocket.adapters.practice import IndividualView
-    from hocket.adapters.replay_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
+    from hocket.adapters.policies import play_episode, review_team
+    from hocket.adapters.sb3_buffer import CounterfactualDictReplayBuffer, CounterfactualReplayBuffer
+    from hocket.adapters.sb3_weights import join_weights, set_weights, split_weights, weights_of
     from hocket.adapters.team import team_env
     from hocket.adapters.vector import individual_envs
-    from hocket.adapters.wrapping import WrappedTeam, wrap
-    from hocket.algebra import distinguish, minimize, project
-    from hocket.assignment import Assignment, cheapest, repair
-    from hocket.catalogue import load_task, rendezvous
-    from hocket.composition import Composition, compose
-    from hocket.conversion import from_aalpy, from_networkx, to_aalpy, to_networkx
-    from hocket.decomposition import Confusion, Counterexample, Decomposition, decompose
-    from hocket.drawing import draw_machines
-    from hocket.episode import IndividualEpisode, TeamEpisode
+    from hocket.adapters.wrap_individual import IndividualView
+    from hocket.adapters.wrap_team import WrappedTeam, wrap
+    from hocket.draw.graphviz import draw_machines
+    from hocket.draw.scene import Area, Scene, scene_of
+    from hocket.draw.task_picture import draw_task
     from hocket.errors import (
         AssignmentError,
         FormatError,
@@ -47,28 +42,33 @@ if TYPE_CHECKING:
         MachineError,
         TaskError,
     )
-    from hocket.estimates import Evaluation
-    from hocket.evaluation import evaluate
-    from hocket.exact import solve_team
-    from hocket.inspection import Inspection, check_task
-    from hocket.labelling import localise
-    from hocket.learners.policies import Policy, Run, load_policy
-    from hocket.learners.training import LEARNERS, train
-    from hocket.machine import RewardMachine
-    from hocket.notation import load_machine, save_machine
-    from hocket.picture import draw_task
-    from hocket.records import Record, Replay, Review, Trials
+    from hocket.evaluation.bounds import Evaluation
+    from hocket.evaluation.evaluate import evaluate
+    from hocket.evaluation.exact import solve_team
+    from hocket.learn.policies import Policy, Run, load_policy
+    from hocket.learn.training import LEARNERS, train
+    from hocket.machine.algebra import distinguish, minimize, project
+    from hocket.machine.assignment import Assignment, cheapest, repair
+    from hocket.machine.composition import Composition, compose
+    from hocket.machine.decomposition import Confusion, Counterexample, Decomposition, decompose
+    from hocket.machine.formats import load_machine, save_machine
+    from hocket.machine.interop import from_aalpy, from_networkx, to_aalpy, to_networkx
+    from hocket.machine.reward_machine import RewardMachine
     from hocket.report.figures import draw_figures
     from hocket.report.figures.maps import draw_policy
     from hocket.report.page import write_report
     from hocket.report.summary import Summary, summarise
-    from hocket.scene import Area, Scene, scene_of
-    from hocket.store import Results, load_policies, load_results, save_records
-    from hocket.study import Study, load_study, run_study, save_runs
-    from hocket.tables import Tables, compile_task
-    from hocket.task import Agent, Condition, Option, Task
-    from hocket.taskfile import save_task
-    from hocket.world import Grid
+    from hocket.study.records import Record, Replay, Review, Trials
+    from hocket.study.store import Results, load_policies, load_results, save_records
+    from hocket.study.study import Study, load_study, run_study, save_runs
+    from hocket.task.catalogue import load_task, rendezvous
+    from hocket.task.check import Inspection, check_task
+    from hocket.task.episode import IndividualEpisode, TeamEpisode
+    from hocket.task.files import save_task
+    from hocket.task.grid import Grid
+    from hocket.task.labelling import localise
+    from hocket.task.tables import Tables, compile_task
+    from hocket.task.task import Agent, Condition, Option, Task
 
 __version__ = "0.1.0"
 
@@ -174,7 +174,7 @@ __all__ = [
 _HOME = {
     name: module
     for module, names in {
-        "adapters.networks": ("join_weights", "set_weights", "split_weights", "weights_of"),
+        "adapters.sb3_weights": ("join_weights", "set_weights", "split_weights", "weights_of"),
         "adapters.plane": ("Disc", "Plane"),
         "adapters.plane_tasks": (
             "buttons_plane",
@@ -183,22 +183,22 @@ _HOME = {
             "scene_in_plane",
             "team_in_plane",
         ),
-        "adapters.replay_buffer": ("CounterfactualDictReplayBuffer", "CounterfactualReplayBuffer"),
-        "adapters.conversions": ("parallel",),
-        "adapters.noticing": ("LoneStep", "RawStep"),
-        "adapters.practice": ("IndividualView",),
-        "adapters.wrapping": ("WrappedTeam", "wrap"),
+        "adapters.sb3_buffer": ("CounterfactualDictReplayBuffer", "CounterfactualReplayBuffer"),
+        "adapters.convert": ("parallel",),
+        "adapters.events": ("LoneStep", "RawStep"),
+        "adapters.wrap_individual": ("IndividualView",),
+        "adapters.wrap_team": ("WrappedTeam", "wrap"),
         "adapters.individual": ("individual_env",),
-        "adapters.playing": ("play_episode", "review_team"),
+        "adapters.policies": ("play_episode", "review_team"),
         "adapters.team": ("team_env",),
         "adapters.vector": ("individual_envs",),
-        "algebra": ("distinguish", "minimize", "project"),
-        "catalogue": ("load_task", "rendezvous"),
-        "composition": ("Composition", "compose"),
-        "conversion": ("from_aalpy", "from_networkx", "to_aalpy", "to_networkx"),
-        "decomposition": ("Confusion", "Counterexample", "Decomposition", "decompose"),
-        "drawing": ("draw_machines",),
-        "episode": ("IndividualEpisode", "TeamEpisode"),
+        "machine.algebra": ("distinguish", "minimize", "project"),
+        "task.catalogue": ("load_task", "rendezvous"),
+        "machine.composition": ("Composition", "compose"),
+        "machine.interop": ("from_aalpy", "from_networkx", "to_aalpy", "to_networkx"),
+        "machine.decomposition": ("Confusion", "Counterexample", "Decomposition", "decompose"),
+        "draw.graphviz": ("draw_machines",),
+        "task.episode": ("IndividualEpisode", "TeamEpisode"),
         "errors": (
             "AssignmentError",
             "FormatError",
@@ -209,29 +209,29 @@ _HOME = {
             "MachineError",
             "TaskError",
         ),
-        "estimates": ("Evaluation",),
-        "evaluation": ("evaluate",),
-        "exact": ("solve_team",),
-        "inspection": ("Inspection", "check_task"),
-        "labelling": ("localise",),
-        "learners.policies": ("Policy", "Run", "load_policy"),
-        "learners.training": ("LEARNERS", "train"),
-        "machine": ("RewardMachine",),
-        "picture": ("draw_task",),
-        "notation": ("load_machine", "save_machine"),
-        "records": ("Record", "Replay", "Review", "Trials"),
+        "evaluation.bounds": ("Evaluation",),
+        "evaluation.evaluate": ("evaluate",),
+        "evaluation.exact": ("solve_team",),
+        "task.check": ("Inspection", "check_task"),
+        "task.labelling": ("localise",),
+        "learn.policies": ("Policy", "Run", "load_policy"),
+        "learn.training": ("LEARNERS", "train"),
+        "machine.reward_machine": ("RewardMachine",),
+        "draw.task_picture": ("draw_task",),
+        "machine.formats": ("load_machine", "save_machine"),
+        "study.records": ("Record", "Replay", "Review", "Trials"),
         "report.figures": ("draw_figures",),
         "report.figures.maps": ("draw_policy",),
         "report.page": ("write_report",),
         "report.summary": ("Summary", "summarise"),
-        "scene": ("Area", "Scene", "scene_of"),
-        "store": ("Results", "load_policies", "load_results", "save_records"),
-        "study": ("Study", "load_study", "run_study", "save_runs"),
-        "tables": ("Tables", "compile_task"),
-        "task": ("Agent", "Condition", "Option", "Task"),
-        "taskfile": ("save_task",),
-        "world": ("Grid",),
-        "assignment": ("Assignment", "cheapest", "repair"),
+        "draw.scene": ("Area", "Scene", "scene_of"),
+        "study.store": ("Results", "load_policies", "load_results", "save_records"),
+        "study.study": ("Study", "load_study", "run_study", "save_runs"),
+        "task.tables": ("Tables", "compile_task"),
+        "task.task": ("Agent", "Condition", "Option", "Task"),
+        "task.files": ("save_task",),
+        "task.grid": ("Grid",),
+        "machine.assignment": ("Assignment", "cheapest", "repair"),
     }.items()
     for name in names
 }

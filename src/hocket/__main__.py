@@ -1,6 +1,6 @@
 """Run the command line: python -m hocket."""
 
-from hocket.cli import main
+from hocket.cli.main import main
 
 if __name__ == "__main__":
     main()

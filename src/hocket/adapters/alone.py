@@ -1,6 +1,6 @@
 """An agent alone, as arrays: one step of any number of copies at once, in any of its machine's states.
 
-The same dynamics as `hocket.episode.IndividualEpisode`: its own cell, its own machine, and simulated teammates.
+The same dynamics as `hocket.task.episode.IndividualEpisode`: its own cell, its own machine, and simulated teammates.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.draws import threshold
 from hocket.errors import SettingsError, TaskError, known_names
-from hocket.machine import RewardMachine
-from hocket.tables import Bools, Shorts, compile_task, sync_chances
-from hocket.task import Task
+from hocket.machine.reward_machine import RewardMachine
+from hocket.random import threshold
+from hocket.task.tables import Bools, Shorts, compile_task, sync_chances
+from hocket.task.task import Task
 
 Ints = NDArray[np.int64]
 Numbers = NDArray[Any] | int
@@ -22,7 +22,7 @@ SETTLED = 1e-12  # change of a value below which value iteration ends
 
 
 class Alone(NamedTuple):
-    """What an agent alone needs of a task (see `hocket.tables.Tables`), U being the states of its own machine."""
+    """What an agent alone needs of a task (see `hocket.task.tables.Tables`), U being the states of its own machine."""
 
     place: int  # of the agent among all
     next_cell: Shorts  # [D, S, A, K]

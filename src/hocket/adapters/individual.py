@@ -13,14 +13,14 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from hocket.adapters.alone import Alone, Moved, advance, isolate, other_states
-from hocket.adapters.frames import MODES, Frames
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
-from hocket.catalogue import as_task
-from hocket.draws import INDIVIDUAL, slip_draw, stream_key, sync_draw
-from hocket.episode import SYNC_PROBABILITY
+from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError
-from hocket.task import Task
-from hocket.world import ACTIONS
+from hocket.random import INDIVIDUAL, slip_draw, stream_key, sync_draw
+from hocket.task.catalogue import as_task
+from hocket.task.episode import SYNC_PROBABILITY
+from hocket.task.grid import ACTIONS
+from hocket.task.task import Task
 
 EPISODE_STEPS = 1_000  # at most
 ID, ENTRY = "hocket/Individual-v0", "hocket.adapters.individual:individual_env"

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hocket.adapters.noticing import LoneStep, RawStep
+from hocket.adapters.events import LoneStep, RawStep
 from hocket.adapters.plane import Disc, Plane, Point
-from hocket.adapters.practice import IndividualView
-from hocket.adapters.wrapping import WrappedTeam, wrap
-from hocket.episode import SYNC_PROBABILITY
+from hocket.adapters.wrap_individual import IndividualView
+from hocket.adapters.wrap_team import WrappedTeam, wrap
+from hocket.draw.landmarks import find_places
+from hocket.draw.palette import FLOOR, choose_colors, choose_letters
+from hocket.draw.scene import Area, Scene, scene_of
 from hocket.errors import SettingsError, TaskError, known_names
-from hocket.gates import closed_regions
-from hocket.landmarks import find_places
-from hocket.palette import FLOOR, choose_colors, choose_letters
-from hocket.scene import Area, Scene, scene_of
-from hocket.task import Condition, Task
+from hocket.task.episode import SYNC_PROBABILITY
+from hocket.task.gates import closed_regions
+from hocket.task.task import Condition, Task
 
 RADIUS = 0.8  # of a place, in cells
 
@@ -82,7 +82,7 @@ def team_in_plane(
 ) -> WrappedTeam:
     """Put a task's team into a plane: the same events and machines, with discs for places.
 
-    >>> from hocket.catalogue import rendezvous
+    >>> from hocket.task.catalogue import rendezvous
     >>> task = rendezvous(2)
     >>> team = team_in_plane(task, plane_of(task))
     >>> observations, infos = team.reset(seed=0)

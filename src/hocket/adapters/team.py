@@ -13,15 +13,15 @@ from gymnasium.utils import seeding
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.frames import MODES, Frames
 from hocket.adapters.individual import EPISODE_STEPS, SEEDS, Info, check_action, check_steps
 from hocket.adapters.observations import Observation, Sight
-from hocket.catalogue import as_task
-from hocket.draws import MASK, TEAM, slip_draw, stream_key, threshold
+from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
-from hocket.tables import compile_task
-from hocket.task import Task
-from hocket.world import ACTIONS
+from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
+from hocket.task.catalogue import as_task
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import compile_task
+from hocket.task.task import Task
 
 Ints = NDArray[np.int64]
 

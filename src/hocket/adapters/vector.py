@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from hocket.adapters.alone import Alone, advance, isolate, other_states
 from hocket.adapters.individual import EPISODE_STEPS, SEEDS, Info, check_steps
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
-from hocket.catalogue import as_task
-from hocket.draws import INDIVIDUAL, MASK, slip_draw, stream_key, sync_draw
-from hocket.episode import SYNC_PROBABILITY
 from hocket.errors import SettingsError, TaskError
-from hocket.task import Task
-from hocket.world import ACTIONS
+from hocket.random import INDIVIDUAL, MASK, slip_draw, stream_key, sync_draw
+from hocket.task.catalogue import as_task
+from hocket.task.episode import SYNC_PROBABILITY
+from hocket.task.grid import ACTIONS
+from hocket.task.task import Task
 
 Bools = NDArray[np.bool_]
 

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.estimates import team_bounds
-from hocket.learners.policies import Run
-from hocket.records import KINDS, Record, Replay, record_of
-from hocket.scene import Scene
-from hocket.showing import shown
+from hocket.draw.scene import Scene
+from hocket.evaluation.bounds import team_bounds
+from hocket.learn.policies import Run
+from hocket.notebook_hook import shown
 from hocket.statistics import (
     Comparison,
     Interval,
@@ -28,7 +27,8 @@ from hocket.statistics import (
     trailing_mean,
     wilson,
 )
-from hocket.store import Results, differences, task_titles
+from hocket.study.records import KINDS, Record, Replay, record_of
+from hocket.study.store import Results, differences, task_titles
 
 LAST_TESTS = 10  # of each run, which say how good it is in the end
 WINDOW = 10  # tests in the trailing mean that the paper smooths its curves with

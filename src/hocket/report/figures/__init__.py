@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from hocket.drawing import FORMATS
+from hocket.draw.graphviz import FORMATS
 from hocket.errors import FormatError
-from hocket.records import KINDS, slug
 from hocket.report.figures.curves import draw_curves, draw_reaching, has_tests
 from hocket.report.figures.maps import BY_MACHINE, MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
 from hocket.report.summary import Section, Summary, summarise
-from hocket.store import Results
+from hocket.study.records import KINDS, slug
+from hocket.study.store import Results
 
 FEW_AGENTS = 4  # of more, policies are drawn of learners with machines only
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.ft2font import FT2Font
 
-from hocket.drawing import FORMATS, PALETTE
+from hocket.draw.graphviz import FORMATS, PALETTE
 from hocket.errors import FormatError, printable
 from hocket.files import write_whole
 from hocket.report.summary import Group

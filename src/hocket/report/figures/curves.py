@@ -15,7 +15,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import NDArray
 
 from hocket.errors import HocketError, SettingsError, known_names, printable
-from hocket.records import KINDS
 from hocket.report.figures.canvas import (
     COLUMN,
     FAINT,
@@ -37,6 +36,7 @@ from hocket.report.figures.canvas import (
     write_figure,
 )
 from hocket.report.summary import REFERENCE, WINDOW, Curve, Group, Section, Summary
+from hocket.study.records import KINDS
 
 FAR_APART = 10  # times: learners whose reaching times differ by more are drawn over a logarithmic axis
 LONG_BARS = 30  # times: the same for bars

@@ -13,9 +13,10 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
+from hocket.draw.marks import rectangles
+from hocket.draw.scene import scene_of
 from hocket.errors import FormatError, HocketError, SettingsError, known_names
-from hocket.gates import closed_cells
-from hocket.learners.policies import Policy
+from hocket.learn.policies import Policy
 from hocket.report.figures.canvas import INK, WHITE, literal, tell_runs, write_figure
 from hocket.report.figures.panels import (
     CELL,
@@ -30,11 +31,10 @@ from hocket.report.figures.panels import (
     wide_scale_for,
 )
 from hocket.report.summary import Group, Section
-from hocket.scene import scene_of
-from hocket.shapes import rectangles
-from hocket.task import Task
-from hocket.taskfile import digest
-from hocket.world import ACTIONS, STAY, STEPS
+from hocket.task.files import digest
+from hocket.task.gates import closed_cells
+from hocket.task.grid import ACTIONS, STAY, STEPS
+from hocket.task.task import Task
 
 BY_MACHINE, BY_MEMORY = ("dqprm", "optimal"), ("iql",)  # learners, by what their action values depend on
 PICTURED = (*BY_MACHINE, *BY_MEMORY)

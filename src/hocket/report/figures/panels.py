@@ -16,7 +16,8 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
-from hocket.palette import FLOOR, WALL
+from hocket.draw.palette import FLOOR, WALL
+from hocket.draw.scene import Area, Scene
 from hocket.report.figures.canvas import (
     COLUMN,
     INK,
@@ -33,7 +34,6 @@ from hocket.report.figures.canvas import (
     spans,
     wrap,
 )
-from hocket.scene import Area, Scene
 
 # Lengths are in points.
 CELL, SMALL_CELL, FEW = 12.0, 8.6, 3  # side of a cell where there is room; of plain cells on more than a few maps

@@ -13,7 +13,7 @@ from hocket.report.page.maps import event_order, marks_of
 from hocket.report.page.markup import Html, data_block, escape, join
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
 from hocket.report.summary import Section, Summary, summarise
-from hocket.store import Results, load_results
+from hocket.study.store import Results, load_results
 
 LINE = Html("\n")
 SCRIPTS = ("page.js", "table.js", "curves.js", "episode.js", "stage.js", "replay.js")  # in order: they share a scope

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.records import KINDS, Replay, changes_of
+from hocket.draw.scene import Scene
 from hocket.report.summary import Curve, Section, Summary
-from hocket.scene import Scene
+from hocket.study.records import KINDS, Replay, changes_of
 
 MOST_POINTS = 1_000  # of a curve; of more, every second or third... is taken
 MOST_CHARACTERS = 2_500_000  # of all episodes of a page together

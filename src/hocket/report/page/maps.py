@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from hocket.drawing import machine_svg
-from hocket.machine import RewardMachine
-from hocket.picture import MOST_STATES, MOST_TRANSITIONS
+from hocket.draw.graphviz import machine_svg
+from hocket.draw.scene import Area, Scene
+from hocket.draw.task_picture import MOST_STATES, MOST_TRANSITIONS
+from hocket.machine.reward_machine import RewardMachine
 from hocket.report.page.markup import Html, tag
-from hocket.scene import Area, Scene
 
 LONGEST_SIDE = 400.0  # of a map, in units of the SVG
 MOST_LINES = 60  # cells in a row up to which the lines between them are drawn

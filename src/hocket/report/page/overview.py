@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hocket.machine import RewardMachine
+from hocket.draw.scene import Scene
+from hocket.machine.reward_machine import RewardMachine
 from hocket.report.page.maps import (
     Place,
     agent_badge,
@@ -17,7 +18,6 @@ from hocket.report.page.maps import (
     marks_of,
 )
 from hocket.report.page.markup import Html, join, tag
-from hocket.scene import Scene
 
 MOST_DRAWN = 24  # agents' machines
 FEW_DRAWN = 4  # of many agents' machines, that are seen at once

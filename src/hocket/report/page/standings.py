@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from hocket.records import KINDS
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.summary import LAST_TESTS, REFERENCE, Bounds, Final, Group, Section
 from hocket.statistics import Comparison, Interval, Share
+from hocket.study.records import KINDS
 
 FEW_COMPARED = 10  # pairs that are seen at once
 FEW_AGENTS = 12  # up to which each has its number

@@ -1,0 +1,196 @@
+"""Who noticed what, and what therefore happens: the answers of users' labelling functions, read and checked.
+
+The theory asks that at most one event happens to an agent in a step, and that an agent can tell by itself which one it
+could be. For a labelling function that is code, nobody can check this beforehand; so it is checked in every step.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from hocket.errors import LabelError, LabelWarning, SettingsError, known_names
+from hocket.machine.decomposition import Decomposition
+from hocket.machine.names import Names
+from hocket.machine.reward_machine import RewardMachine
+
+Noticed = str | Iterable[str] | None  # no event, one, or several
+Answer = Noticed | Mapping[str, Noticed]  # what the team notices, or each agent by itself
+Problems = Literal["raise", "warn", "ignore"]
+
+PROBLEMS = ("raise", "warn", "ignore")
+
+
+@dataclass(frozen=True)
+class RawStep:
+    """What a team's labelling function is shown: a step of the world as it was before any machine came in."""
+
+    time: int  # of the step, from 1
+    previous: Mapping[str, Any]  # observations before the step
+    actions: Mapping[str, Any]
+    observations: Mapping[str, Any]  # after the step, of those who took part in it
+    rewards: Mapping[str, float]
+    terminated: Mapping[str, bool]
+    truncated: Mapping[str, bool]
+    infos: Mapping[str, Any]
+    states: Mapping[str, str]  # of the agents' own machines, before the step
+    team_state: object  # of the team machine, before the step: a name, or a tuple of names for a composition
+    memory: dict[str, Any]  # the labelling function's own; empty at the start of an episode
+    env: Any  # the world itself, for what observations do not tell
+
+
+@dataclass(frozen=True)
+class LoneStep:
+    """What an agent's own labelling function is shown where it is alone in a world."""
+
+    time: int  # of the step, from 1
+    previous: Any  # observation before the step
+    action: Any
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: Mapping[str, Any]
+    state: str  # of the agent's machine, before the step
+    memory: dict[str, Any]  # the labelling function's own; empty at the start of an episode
+    env: Any
+
+
+class Happening(NamedTuple):
+    """What happens in a step, and what is wrong with the labels that say so."""
+
+    labels: Mapping[str, str | None]  # what each agent took for possible by itself
+    events: tuple[str, ...]  # what happens, in the order of the machine
+    problems: tuple[str, ...]  # one sentence each
+
+
+def read_events(answer: Noticed, known: Names, whose: str) -> Names:
+    """Check that a labelling function's answer names known events; put them in order."""
+    if answer is None:
+        return Names()
+    if not isinstance(answer, Iterable) or isinstance(answer, bytes | Mapping):
+        raise LabelError(f"a label must be None, an event or a collection of events, got {answer!r:.60}")
+    named = (answer,) if isinstance(answer, str) else tuple(answer)
+    for event in named:
+        if not isinstance(event, str) or event not in known:
+            raise LabelError(f"event {event!r:.60} is none of those that {whose} knows ({_hint(event, known)})")
+    return Names(sorted(named, key=known.index))
+
+
+def possible_events(machine: RewardMachine, state: str, events: Iterable[str]) -> list[str]:
+    """List the events that a machine allows in a state; the others leave it where it is."""
+    return [event for event in events if (state, event) in machine.transitions]
+
+
+def check_problems(problems: str) -> None:
+    if problems not in PROBLEMS:
+        hint = known_names(str(problems), PROBLEMS)
+        raise SettingsError(f"problems must be raised, warned of or ignored, got {problems!r} ({hint})")
+
+
+def complain(sentences: Iterable[str], problems: str, time: int) -> None:
+    """Raise, warn or do nothing about what is wrong with the labels of a step."""
+    for sentence in sentences:
+        said = f"step {time}: {sentence}"
+        if problems == "raise":
+            raise LabelError(said)
+        if problems == "warn":
+            warnings.warn(said, LabelWarning, stacklevel=3)
+
+
+def too_many(agent: str, events: Sequence[str]) -> str:
+    """Say that an agent has more than one event."""
+    both = " and ".join(events)
+    return f"{agent} has the events {both} at once, and an agent can take in only one in a step"
+
+
+@dataclass(frozen=True)
+class Synchronisation:
+    """How agents that notice events by themselves agree on what happens.
+
+    An event happens when all that have a part in it notice it in the same step and every agent that knows it is there
+    and in a state in which it is possible. Those who have a part in an event are the agents that control it or, where
+    nothing says who does, all that know it; the others are told. `waits` has the events for which it is normal that
+    some notice them before others do, like those of a meeting.
+    """
+
+    decomposition: Decomposition
+    waits: Names
+
+    @cached_property
+    def knowers(self) -> dict[str, tuple[str, ...]]:
+        """Who knows each event."""
+        knows = self.decomposition.knows
+        return {event: tuple(a for a in knows if event in knows[a]) for event in self.decomposition.machine.events}
+
+    @cached_property
+    def parties(self) -> dict[str, tuple[str, ...]]:
+        """Who has a part in making each event happen."""
+        control = self.decomposition.control
+        return {event: tuple(control.get(event, ())) or knowers for event, knowers in self.knowers.items()}
+
+    def happen(self, answer: Answer, states: Mapping[str, str], present: Collection[str]) -> Happening:
+        """Find out what happens when a labelling function gives an answer, and what is wrong with it.
+
+        Where something is wrong, an event on which agents disagree does not happen, and of several that would happen to
+        an agent only the first in the machine's order does.
+        """
+        noticed = self._noticed(answer, present)
+        machines = self.decomposition.machines
+        own = {agent: possible_events(machines[agent], states[agent], events) for agent, events in noticed.items()}
+        ambiguous = {a: events for a, events in own.items() if len(events) > 1} if isinstance(answer, Mapping) else {}
+        problems = [too_many(agent, events) for agent, events in ambiguous.items()]
+        taken: dict[str, str] = {}
+        happened = []
+        for event in self._possible(noticed, states, present):
+            missing = [agent for agent in self.parties[event] if event not in noticed[agent]]
+            if missing:
+                if len(missing) < len(self.parties[event]) and event not in self.waits:
+                    problems.append(self._disagreement(event, missing))
+                continue
+            busy = [agent for agent in self.knowers[event] if agent in taken]
+            if busy:
+                problems += [too_many(agent, (taken[agent], event)) for agent in busy if agent not in ambiguous]
+                continue
+            taken.update(dict.fromkeys(self.knowers[event], event))
+            happened.append(event)
+        labels = {agent: events[0] if events else None for agent, events in own.items()}
+        return Happening(labels, tuple(happened), tuple(problems))
+
+    def _noticed(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
+        """Say who noticed what; what is noticed by the team is noticed by all that know it."""
+        knows = self.decomposition.knows
+        if not isinstance(answer, Mapping):
+            events = read_events(answer, self._events, "the team")
+            return {a: Names(event for event in events if event in own and a in present) for a, own in knows.items()}
+        for agent in answer:
+            if agent not in knows:
+                raise LabelError(f"agent {agent!r:.60} is not of the team ({_hint(agent, knows)})")
+        return {a: read_events(answer.get(a) if a in present else None, own, a) for a, own in knows.items()}
+
+    @cached_property
+    def _events(self) -> Names:
+        return self.decomposition.machine.events
+
+    def _possible(
+        self, noticed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
+    ) -> Iterable[str]:
+        """List the noticed events that nobody who knows them rules out, in the machine's order."""
+        machines = self.decomposition.machines
+        for event in sorted({event for own in noticed.values() for event in own}, key=self._events.index):
+            if all(a in present and (states[a], event) in machines[a].transitions for a in self.knowers[event]):
+                yield event
+
+    def _disagreement(self, event: str, missing: Sequence[str]) -> str:
+        seen = [agent for agent in self.parties[event] if agent not in missing]
+        return (
+            f"{' and '.join(seen)} noticed {event} and {' and '.join(missing)} did not, and all that have a part in an "
+            f"event must notice it in the same step; name it in `waits` if some may be there before others"
+        )
+
+
+def _hint(name: object, known: Iterable[str]) -> str:
+    return known_names(str(name), known)

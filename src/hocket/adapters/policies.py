@@ -1,0 +1,172 @@
+"""Policies from elsewhere at work in a team: any functions, and the models of libraries that have `predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.adapters.observations import Observation
+from hocket.adapters.team import TeamEnv, team_env
+from hocket.errors import SettingsError, known_names
+from hocket.machine.reward_machine import RewardMachine
+from hocket.study.records import KINDS, Replay, Review
+from hocket.task.task import Task
+
+NOWHERE = -1  # the cell in a world without cells
+EPISODES = 100  # of a review
+Action = Any  # whatever the space of an agent's actions holds
+
+
+class TeamWorld(Protocol):
+    """A parallel environment in PettingZoo's sense whose agents have machines: `team_env`, or any that keeps to this.
+
+    An agent's info has `machine_state`, and `event` where one took effect; `cell` where the world has cells. Where it
+    has an attribute `where`, agent to (x, y), across and down from the map's corner, its episodes can be watched.
+    """
+
+    possible_agents: list[str]
+    agents: list[str]
+
+    @property
+    def machines(self) -> Mapping[str, RewardMachine]:
+        """Each agent's own machine."""
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Begin an episode: observations and infos by agent."""
+
+    def step(self, actions: dict[str, Action]) -> tuple[Any, Any, Any, Any, Any]:
+        """Let the agents act: observations, rewards, terminated, truncated and infos by agent."""
+
+
+class Model(Protocol):
+    """What has learnt elsewhere, in the way of Stable-Baselines3."""
+
+    def predict(self, observation: Observation, *, deterministic: bool = False) -> tuple[Action, Any]:
+        """Choose an action."""
+
+
+Actor = Callable[[Observation], Action]
+
+
+class Played(NamedTuple):
+    """An episode that was played, for T steps of N agents; what there was at the beginning comes first."""
+
+    agents: tuple[str, ...]
+    cells: NDArray[np.int64]  # [T + 1, N]; -1 in a world without cells
+    states: tuple[tuple[str, ...], ...]  # [T + 1][N] of the agents' machines
+    events: tuple[tuple[str, ...], ...]  # [T] what took effect in each step
+    finish: tuple[int, ...]  # [N] the step in which each agent's machine was first final; -1: never
+    success: bool  # whether all machines were final in the end
+    places: NDArray[np.float64] | None  # [T + 1, N, 2] across and down; None: the world does not say
+
+    @property
+    def steps(self) -> int:
+        """How long it took."""
+        return len(self.events)
+
+    @property
+    def replay(self) -> Replay | None:
+        """What reports show of it; None where the world does not say where agents are."""
+        if self.places is None:
+            return None
+        events = [(step, event) for step, own in enumerate(self.events, start=1) for event in own]
+        return Replay(self.success, self.places, self.states, tuple(events))
+
+
+def play_episode(
+    env: TeamWorld, policies: Mapping[str, Actor | Model], seed: int | None = None, *, greedy: bool = False
+) -> Played:
+    """Play an episode: the first one of a seed, or without a seed the next one.
+
+    A policy is a function from an observation to an action, or has `predict`, which is asked to be deterministic where
+    `greedy` is set. It ends when all machines are final, or when the environment says so.
+    """
+    actors = as_actors(env, policies, greedy)
+    names, machines = tuple(env.machines), env.machines  # others may play along that are not of the team
+    seen, infos = env.reset(seed=seed)
+    rows, events, places = [infos], [], [_where(env)]
+    while env.agents and not _is_done(machines, infos):
+        seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
+        infos = {**infos, **told}  # of an agent that is gone, what was last said
+        rows.append(infos)
+        places.append({**places[-1], **_where(env)})
+        events.append(tuple(dict.fromkeys(info["event"] for info in told.values() if info.get("event") is not None)))
+    states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
+    return Played(
+        names,
+        np.array([[row[name].get("cell", NOWHERE) for name in names] for row in rows], np.int64),
+        states,
+        tuple(events),
+        tuple(_first_final(machines[name], [row[place] for row in states]) for place, name in enumerate(names)),
+        _is_done(machines, infos),
+        np.array([[row[name] for name in names] for row in places]) if {*names} <= places[0].keys() else None,
+    )
+
+
+def _where(env: TeamWorld) -> Mapping[str, tuple[float, float]]:
+    """Ask a world where everyone is; it need not know."""
+    return getattr(env, "where", None) or {}
+
+
+def review_team(
+    world: Task | TeamWorld,
+    policies: Mapping[str, Actor | Model],
+    episodes: int = EPISODES,
+    *,
+    greedy: bool = True,
+    seed: int = 0,
+) -> Review:
+    """Play episodes 0, 1, ... of a seed, for a record: successes, visits of cells, and the first one to be watched."""
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+        raise SettingsError(f"episodes must be at least 1, got {episodes!r}")
+    env = team_env(world) if isinstance(world, Task) else world
+    everyone = [play_episode(env, policies, None if number else seed, greedy=greedy) for number in range(episodes)]
+    kind = KINDS[greedy]
+    return Review(
+        episodes,
+        sum(played.success for played in everyone),
+        tuple((np.array([played.finish for played in everyone]) >= 0).sum(axis=0).tolist()),
+        _visits(env, everyone),
+        {} if everyone[0].replay is None else {kind: everyone[0].replay},
+        kind,
+    )
+
+
+def _visits(env: TeamWorld, everyone: Sequence[Played]) -> NDArray[np.int64]:
+    """Count after how many steps each agent was in each cell; [N, 0] in a world without cells."""
+    if not isinstance(env, TeamEnv):
+        return np.zeros((len(env.machines), 0), np.int64)
+    paths = np.concatenate([played.cells[1:] for played in everyone])  # [steps, N]
+    return np.stack([np.bincount(path, minlength=env.task.grid.cells) for path in paths.T])
+
+
+def as_actors(env: TeamWorld, policies: Mapping[str, Actor | Model], greedy: bool) -> dict[str, Actor]:
+    """Require a policy for each agent, and make a function of each."""
+    for name in policies:
+        if name not in env.possible_agents:
+            raise SettingsError(f"agent {name!r} does not exist ({known_names(str(name), env.possible_agents)})")
+    for name in env.possible_agents:
+        if name not in policies:
+            raise SettingsError(f"every agent needs a policy, got none for {name}")
+    return {name: _as_actor(name, policy, greedy) for name, policy in policies.items()}
+
+
+def _as_actor(name: str, policy: object, greedy: bool) -> Actor:
+    predict = getattr(policy, "predict", None)
+    if callable(predict):
+        return lambda observation: predict(observation, deterministic=greedy)[0]
+    if callable(policy):
+        return policy
+    raise SettingsError(f"a policy is a function or has predict(), got {type(policy).__name__} for {name}")
+
+
+def _is_done(machines: Mapping[str, RewardMachine], infos: Mapping[str, Mapping[str, Any]]) -> bool:
+    return all(infos[name]["machine_state"] in machine.final for name, machine in machines.items())
+
+
+def _first_final(machine: RewardMachine, states: list[str]) -> int:
+    """Find when a machine was first final."""
+    return next((time for time, state in enumerate(states) if state in machine.final), -1)

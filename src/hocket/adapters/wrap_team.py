@@ -1,0 +1,239 @@
+"""Worlds that others wrote, as tasks with reward machines: the team's view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+import gymnasium
+from gymnasium.error import ResetNeeded
+from pettingzoo import ParallelEnv
+
+from hocket.adapters.convert import Around, Experience, World, parallel
+from hocket.adapters.events import Answer, Happening, Problems, RawStep, Synchronisation, check_problems, complain
+from hocket.adapters.observations import Observation, Sight
+from hocket.adapters.wrap_individual import IndividualView, LoneLabel, Valid
+from hocket.errors import AssignmentError, known_names
+from hocket.machine.assignment import repair
+from hocket.machine.composition import Composition
+from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
+from hocket.machine.names import Names
+from hocket.machine.reward_machine import RewardMachine
+from hocket.task.episode import SYNC_PROBABILITY
+
+TeamLabel = Callable[[RawStep], Answer]
+
+NOTHING = Happening({}, (), ())
+
+
+def wrap(
+    env: World,
+    *,
+    machine: RewardMachine | Composition,
+    knows: Knows,
+    label: TeamLabel,
+    control: Control | None = None,
+    waits: Iterable[str] = (),
+    observation: str = "dict",
+    problems: Problems = "raise",
+) -> WrappedTeam:
+    """Make a reward-machine task of a multi-agent environment, a team machine and a labelling function.
+
+    `env` is a PettingZoo environment, or whatever `parallel` makes one of. `knows` gives each agent of the team the
+    events that it notices; agents that it leaves out (opponents, say) are passed through untouched. `label` is called
+    after every step with a `RawStep` and returns either the events that happened (None, a name or several: all that
+    know them notice them) or a mapping from agents to what each of them noticed by itself.
+
+    Then an event happens when all agents that have a part in it noticed it: those that `control` names or, where it
+    names none, all that know the event. Where some noticed it and others did not, the labels contradict each other,
+    unless the event is one of `waits`; and two events at once are more than an agent can take in. `problems` says
+    whether such labels raise a `LabelError`, are warned of or pass. An event that an agent's machine does not allow in
+    its state does not happen, and is no problem.
+
+    Refuses a machine that does not split among the agents, as no local machines would stand for it.
+    """
+    world = parallel(env)
+    for agent in knows:
+        if agent not in world.possible_agents:
+            hint = known_names(str(agent), map(str, world.possible_agents))
+            raise AssignmentError(f"knows: agent {agent!r} does not exist in {world} ({hint})")
+    team = {agent: knows[agent] for agent in world.possible_agents if agent in knows}
+    if isinstance(machine, Composition) and not machine.has_completion_rewards:
+        machine = machine.machine()  # which knows what each of its transitions is worth
+    decomposition = decompose(machine, team, control)
+    if not decomposition.ok:
+        raise AssignmentError(_why_not(decomposition))
+    waiting = Names((waits,) if isinstance(waits, str) else waits)
+    for event in waiting:
+        if event not in decomposition.machine.events:
+            hint = known_names(str(event), decomposition.machine.events)
+            raise AssignmentError(f"waits: event {event!r} does not exist in this machine ({hint})")
+    check_problems(problems)
+    return WrappedTeam(world, Synchronisation(decomposition, waiting), label, observation, problems)
+
+
+class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
+    """A PettingZoo environment in which agents see their machines' states and are rewarded by the team's machine.
+
+    Every agent of the team earns what the team machine pays, which is 1 when the task is completed and 0 before. The
+    episode ends then, or when the world ends it. An info says what the agent took for possible (`label`), which `event`
+    happened to it, and its `machine_state`; `raw_reward` is what the world would have paid.
+    """
+
+    def __init__(
+        self, env: ParallelEnv[str, Any, Any], rules: Synchronisation, label: TeamLabel, observation: str, problems: str
+    ) -> None:
+        self.env, self.label, self.problems, self._rules, self._kind = env, label, problems, rules, observation
+        self.metadata = {**getattr(env, "metadata", {}), "is_parallelizable": True}
+        self.render_mode = getattr(env, "render_mode", None)
+        self.possible_agents: list[str] = list(env.possible_agents)
+        self.agents: list[str] = []
+        self.sights = {
+            agent: Sight(env.observation_space(agent), len(own.states), observation)
+            for agent, own in self.machines.items()
+        }
+        if hasattr(env, "state_space"):
+            self.state_space = env.state_space
+        self._restart()
+
+    @property
+    def decomposition(self) -> Decomposition:
+        """The team machine, what each agent knows, and each agent's machine."""
+        return self._rules.decomposition
+
+    @property
+    def machines(self) -> Mapping[str, RewardMachine]:
+        """The machine of each agent of the team."""
+        return self._rules.decomposition.machines
+
+    @property
+    def where(self) -> Mapping[str, tuple[float, float]] | None:
+        """Where everyone is, if the world says so."""
+        found: Mapping[str, tuple[float, float]] | None = getattr(self.env, "where", None)
+        return found
+
+    @property
+    def completed(self) -> bool:
+        """Whether the team has completed its task: all agents' machines are in final states."""
+        return all(self.states[agent] in machine.final for agent, machine in self.machines.items())
+
+    def observation_space(self, agent: str) -> gymnasium.Space[Any]:
+        return self.sights[agent].space if agent in self.sights else self.env.observation_space(agent)
+
+    def action_space(self, agent: str) -> gymnasium.Space[Any]:
+        space: gymnasium.Space[Any] = self.env.action_space(agent)
+        return space
+
+    def _restart(self) -> None:
+        self.time = 0
+        self.states = {agent: machine.initial for agent, machine in self.machines.items()}
+        self.team_state: Any = self.decomposition.machine.initial
+        self._memory: dict[str, Any] = {}
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._restart()
+        self.agents = list(self.env.agents)
+        self._previous = deepcopy(observations)
+        informed = {agent: self._inform(agent, infos.get(agent, {}), NOTHING, 0.0) for agent in self.agents}
+        return {agent: self._see(agent, observations[agent]) for agent in self.agents}, informed
+
+    def step(self, actions: Mapping[str, Any]) -> Experience:
+        if not self.agents:
+            raise ResetNeeded("an episode begins with reset(), also after one has ended")
+        before = set(self.agents)
+        raw = self.env.step(dict(actions))
+        present = [agent for agent in self.possible_agents if agent in before or agent in self.env.agents]
+        observations, rewards, terminated, truncated, infos = (
+            {agent: part[agent] for agent in present} for part in raw
+        )
+        self.time += 1
+        shown = (self._previous, actions, observations, rewards, terminated, truncated, infos)
+        was_completed, team = self.completed, self.decomposition.machine
+        happening = self._ask(RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.env))
+        reward = sum((self._apply(event) for event in happening.events), 0.0)
+        if isinstance(team, Composition):  # which pays for nothing but completion
+            reward = float(self.completed and not was_completed)
+        if self.completed:
+            terminated = dict.fromkeys(present, True)
+        self.agents = [] if self.completed else list(self.env.agents)
+        self._previous = deepcopy(observations)
+        earned = {agent: reward if agent in self.sights else rewards[agent] for agent in present}
+        informed = {agent: self._inform(agent, infos[agent], happening, rewards[agent]) for agent in present}
+        seen = {agent: self._see(agent, observations[agent]) for agent in present}
+        return seen, earned, terminated, truncated, informed
+
+    def _ask(self, step: RawStep) -> Happening:
+        """Ask the labelling function, check its answer, and find out what happens."""
+        happening = self._rules.happen(self.label(step), step.states, step.observations)
+        complain(happening.problems, self.problems, self.time)
+        return happening
+
+    def _apply(self, event: str) -> float:
+        """Let an event happen to all that know it, and say what the team machine pays for it."""
+        for agent in self._rules.knowers[event]:
+            self.states[agent] = self.machines[agent].transitions[self.states[agent], event]
+        team, state = self.decomposition.machine, self.team_state
+        self.team_state = team.step(state, event)
+        return 0.0 if isinstance(team, Composition) else team.rewards[state, event]
+
+    def _see(self, agent: str, observation: Observation) -> Observation:
+        if agent not in self.sights:
+            return observation
+        return self.sights[agent].show(observation, self.machines[agent].states.index(self.states[agent]))
+
+    def _inform(self, agent: str, info: Mapping[str, Any], happening: Happening, reward: float) -> dict[str, Any]:
+        """Say what happened to an agent of the team."""
+        if agent not in self.sights:
+            return dict(info)
+        own = [event for event in happening.events if event in self.decomposition.knows[agent]]
+        label, state = happening.labels.get(agent), self.states[agent]
+        said = {"event": own[0] if own else None, "label": label, "machine_state": state, "raw_reward": reward}
+        return {**info, **said}
+
+    def individual(
+        self,
+        agent: str,
+        env: World,
+        label: LoneLabel,
+        *,
+        sync_probability: float = SYNC_PROBABILITY,
+        valid: Valid | None = None,
+    ) -> IndividualView:
+        """Let an agent practise its part alone, in a world for one and with teammates that are only simulated.
+
+        `env` is a Gymnasium environment, or a multi-agent one with a single agent; its observations should be like
+        those that the agent has in the team. A shared event that teammates have a part in takes effect with
+        `sync_probability` in every step in which the agent is ready for it, and an event that teammates alone make
+        happen likewise, wherever the agent is.
+        """
+        if agent not in self.machines:
+            raise AssignmentError(f"agent {agent!r} is not of the team ({known_names(agent, self.machines)})")
+        parties, knows = self._rules.parties, self.decomposition.knows[agent]
+        shared = [event for event in knows if any(other != agent for other in parties[event])]
+        return IndividualView(
+            env,
+            machine=self.machines[agent],
+            label=label,
+            chances=dict.fromkeys(shared, sync_probability),
+            told=[event for event in knows if agent not in parties[event]],
+            valid=valid,
+            observation=self._kind,
+            problems=self.problems,
+            place=list(self.machines).index(agent),
+        )
+
+    def state(self) -> Observation:
+        """Return the world's own state; `states` and `team_state` are those of the machines."""
+        return self.env.state()
+
+
+def _why_not(decomposition: Decomposition) -> str:
+    """Say why a machine does not split, and what would mend it."""
+    said = ["the machine must split among the agents:", *decomposition.explain().splitlines()]
+    if isinstance(decomposition.machine, RewardMachine):
+        added = repair(decomposition.machine, decomposition.knows, decomposition.control)
+        needed = " and ".join(f"{agent} knew {', '.join(events)}" for agent, events in added.items())
+        said.append(f"It would split if {needed}.")
+    return "\n".join(said)

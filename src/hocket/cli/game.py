@@ -1,0 +1,187 @@
+"""An episode that someone plays or watches, and its picture: the map, and beside it what there is to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Literal, NamedTuple
+
+from rich.text import Text
+
+from hocket.cli.terminal import aligned
+from hocket.draw.text import CELL, TaskMap, View, clip, listed
+from hocket.machine.composition import SEPARATOR, Composition
+from hocket.machine.reward_machine import RewardMachine
+from hocket.task.episode import TeamEpisode, TeamStep
+from hocket.task.labelling import check_labelling
+from hocket.task.task import Task
+
+GAP, NARROWEST_PANEL = 3, 44  # columns: between the map and what stands beside it, and of the latter
+LEGEND_LINES, SHOWN_AGENTS, SHOWN_EVENTS = 3, 10, 5
+LOW = 20  # lines of a screen that is too low for a legend and more than the last event
+UNLIMITED = 1_000_000  # lines
+LONGEST_STATE, LONGEST_TEAM_STATE = 24, 60  # characters
+NOT_SOUND = "Not sound, as hocket check explains: agents may misjudge the team."
+
+Outcome = Literal["completed", "disagreed", "stopped", "ran out"]
+
+
+class Happening(NamedTuple):
+    """An event that took effect."""
+
+    step: int  # counted from 1
+    event: str
+    team_state: str  # after the step
+
+
+@dataclass
+class Game:
+    """An episode in progress, and what has happened in it."""
+
+    board: TaskMap
+    driven: str | None
+    seed: int
+    steps: int  # at most
+    happenings: list[Happening] = field(default_factory=list)
+    last: TeamStep | None = None
+
+    def __post_init__(self) -> None:
+        self.is_sound = check_labelling(self.task).ok  # only then do the agents' machines keep to the team's
+        self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
+
+    @property
+    def task(self) -> Task:
+        return self.board.task
+
+    @property
+    def view(self) -> View:
+        """Where the agents are now."""
+        return View(self.episode.cells, self.episode.states, self.driven)
+
+    @property
+    def team_state(self) -> str:
+        """The name of the team machine's state."""
+        state = self.episode.team_state
+        name = SEPARATOR.join(state) if isinstance(state, tuple) else str(state)
+        return name if len(name) <= LONGEST_TEAM_STATE else f"{name[:LONGEST_TEAM_STATE]}…"
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the episode has ended, if it has."""
+        if self.episode.done:
+            return "completed" if _is_final(self.task.machine, self.episode.team_state) else "disagreed"
+        return "ran out" if self.episode.time >= self.steps else None
+
+    def advance(self, action: str | None = None) -> list[Happening]:
+        """Let the driven agent act, and all others at random."""
+        actions = self.episode.random_actions()
+        if self.driven is not None and action is not None:
+            actions[self.driven] = action
+        self.last = self.episode.step(actions)
+        new = [Happening(self.episode.time, event, self.team_state) for event in self.last.events]
+        self.happenings += new
+        return new
+
+    def start_again(self) -> None:
+        """Start again with the next seed."""
+        self.seed += 1
+        self.happenings, self.last = [], None
+        self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
+
+
+def _is_final(machine: RewardMachine | Composition, state: object) -> bool:
+    if isinstance(machine, Composition):
+        return isinstance(state, tuple) and machine.is_final(state)
+    return state in machine.final
+
+
+def tell(game: Game, happening: Happening) -> Text:
+    """Say which event took effect, who made it happen, and who else synchronised on it."""
+    makers = list(game.task.control[happening.event])
+    others = [name for name, own in game.task.knows.items() if happening.event in own and name not in makers]
+    said = f" by {listed(makers)}" + (f" with {listed(others)}" if others else "")
+    return Text.assemble(
+        f"step {happening.step:,}: ", (happening.event, "bold"), f"{said}; team in {happening.team_state}"
+    )
+
+
+def give_verdict(game: Game, outcome: Outcome) -> Text:
+    """Say how an episode has ended."""
+    steps = f"{game.episode.time:,} step{'' if game.episode.time == 1 else 's'}"
+    if outcome == "completed":
+        return Text(f"Completed in {steps}.", "bold green")
+    if outcome == "disagreed":
+        said = f"All agents are done after {steps}, but the team machine is in {game.team_state}"
+        return Text(f"{said}.", "bold red")
+    return Text(f"Stopped after {steps}." if outcome == "stopped" else f"Not completed within {steps}.", "bold")
+
+
+def draw_frame(game: Game, width: int, height: int = UNLIMITED, keys: str = "") -> list[Text]:
+    """Draw all there is to see, in at most `height` lines of at most `width` characters."""
+    grid, centre = game.task.grid, game.episode.cells[game.driven or next(iter(game.episode.cells))]
+    foot = [] if height < LOW else game.board.legend(game.view, width, agents=False)
+    if height < UNLIMITED and len(foot) > LEGEND_LINES:
+        foot = [*foot[: LEGEND_LINES - 1], foot[LEGEND_LINES - 1].append("   …")]
+    foot += [Text(keys, "dim")] if keys else []
+    foot = [Text(), *foot] if foot else []
+    panel, room = _panel(game, SHOWN_EVENTS if height >= LOW else 1), max(1, height - len(foot))
+    beside = clip(grid, centre, room, (width - GAP - min(NARROWEST_PANEL, width // 2)) // CELL)
+    above = clip(grid, centre, room - len(panel) - 1, width // CELL)
+    window = max(beside, above, key=lambda part: part.rows * part.columns)
+    if not window.is_whole(grid):
+        panel[1].append(str(window), "dim")
+    drawn = game.board.draw(game.view, window)
+    body = _set_beside(drawn, panel) if window is beside else [*drawn, Text(), *panel]
+    while height == UNLIMITED and not body[-1]:
+        body.pop()  # on a screen, the lines below stay where they are while events come in
+    lines = [*body[:room], *foot][:height]
+    for line in lines:
+        line.no_wrap = True
+        line.truncate(width, overflow="ellipsis")
+    return lines
+
+
+def _set_beside(left: Sequence[Text], right: Sequence[Text]) -> list[Text]:
+    """Set two columns of lines side by side."""
+    width = left[0].cell_len
+    lines = []
+    for own, other in zip_longest(left, right):
+        line = own.copy() if own else Text()
+        if other:
+            line.append(" " * (width - line.cell_len + GAP)).append_text(other)
+        lines.append(line)
+    return lines
+
+
+def _panel(game: Game, events: int) -> list[Text]:
+    """Write what stands beside the map: time, the machines' states, and the last events, in a fixed number of lines."""
+    time = f"  step {game.episode.time:,} of {game.steps:,}, seed {game.seed}"
+    lines = [Text.assemble((game.task.name, "bold"), (time, "dim")), Text()]
+    if not game.is_sound:
+        lines.append(Text(NOT_SOUND, "bold red"))
+    lines.append(Text.assemble(("team", "bold"), f" in {game.team_state}"))
+    agents = list(game.task.agents)[:SHOWN_AGENTS]
+    if game.driven is not None and game.driven not in agents:
+        agents[-1] = game.driven
+    lines += aligned([_agent_row(game, name) for name in agents])
+    if len(game.task.agents) > len(agents):
+        lines.append(Text(f"… and {len(game.task.agents) - len(agents):,} agents more", "dim"))
+    told = [tell(game, happening) for happening in game.happenings[-events:]]
+    return [*lines, Text(), *told, *(Text() for _ in range(events - len(told)))]
+
+
+def _agent_row(game: Game, name: str) -> list[Text]:
+    """Say who an agent is, in which state, for whom it waits, and where."""
+    cell, grid, last = game.episode.cells[name], game.task.grid, game.last
+    state = Text(game.episode.states[name])
+    state.truncate(LONGEST_STATE, overflow="ellipsis")
+    here = [place for place, cells in grid.places.items() if cell in cells]
+    status = Text(f"at {listed(here)}" if here else "at ({}, {})".format(*grid.row_column(cell)))
+    wish = None if last is None else last.labels[name]
+    if game.episode.finished[name]:
+        status = Text("done", "green")
+    elif last is not None and wish is not None and wish not in last.events:
+        missing = [other for other, own in game.task.knows.items() if wish in own and last.labels[other] != wish]
+        status = Text.assemble((wish, "bold"), f" waits for {listed(missing)}, ", status)
+    return [Text.assemble(game.board.tag(name, game.driven)), Text(name, "bold"), state, status]

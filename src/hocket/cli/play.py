@@ -1,0 +1,195 @@
+"""play: drive one agent of a task in the terminal while its teammates act at random, or watch all of them."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, TextIO
+
+from rich.console import Console
+from rich.text import Text
+from tyro.conf import Positional, arg
+
+from hocket.cli import terminal
+from hocket.cli.game import NOT_SOUND, Game, Outcome, draw_frame, give_verdict, tell
+from hocket.cli.map import PIPE_WIDTH, print_line
+from hocket.draw.text import CELL, TaskMap
+from hocket.errors import HocketError, TaskError, known_names
+from hocket.task.catalogue import load_task
+
+ACTION_KEYS = {
+    "w": "up", "k": "up", "\x1b[A": "up", "\x1bOA": "up",
+    "d": "right", "l": "right", "\x1b[C": "right", "\x1bOC": "right",
+    "s": "down", "j": "down", "\x1b[B": "down", "\x1bOB": "down",
+    "a": "left", "h": "left", "\x1b[D": "left", "\x1bOD": "left",
+    " ": "stay", ".": "stay",
+}  # fmt: skip
+QUIT, AGAIN = "q", "r"
+DRIVING = "arrows, wasd or hjkl: move   space: stay   r: again, next seed   q: quit"
+WATCHING = "r: again, next seed   q: quit"
+
+KEY = re.compile(r"\x1b(?:\[[0-9;]*[@-~]|O[@-~])?|.", re.DOTALL)
+UNFINISHED = re.compile(r"\x1b(?:\[[0-9;]*|O)?")  # the beginning of a key that sends several characters
+ESCAPE_DELAY = 0.05  # seconds in which the rest of such a key arrives
+LONGEST_DELAY = 3600  # seconds
+IDLE = 0.5  # seconds after which the screen is drawn again, for the window may have changed its size
+
+
+@dataclass(frozen=True)
+class Play:
+    """Drive an agent in the terminal (arrows, wasd or hjkl) while teammates act at random, or watch all of them.
+
+    Without a terminal the keys are read line by line: "dd.w" makes four steps.
+    """
+
+    target: Annotated[Positional[str], arg(metavar="TASK")]
+    """A built-in name (buttons, rendezvous-3) or a file (.toml, .json)."""
+    agent: Annotated[str | None, arg(metavar="AGENT")] = None
+    """Whom to drive; if not given, all agents act at random."""
+    seed: int = 0
+    """All that happens by chance depends on this number."""
+    steps: int = 1000
+    """Steps after which it ends."""
+    delay: float = 0.15
+    """Seconds between steps when watching."""
+
+    def run(self) -> int:
+        task = load_task(self.target)
+        if self.agent is not None and self.agent not in task.agents:
+            hint = known_names(self.agent, task.agents)
+            raise TaskError(f"agent {self.agent!r} does not exist ({hint})", key="--agent")
+        if self.steps < 1:
+            raise HocketError(f"--steps must be at least 1, got {self.steps}")
+        if not 0 <= self.delay <= LONGEST_DELAY:
+            raise HocketError(f"--delay must be between 0 and {LONGEST_DELAY} seconds, got {self.delay}")
+        game = Game(TaskMap(task), self.agent, self.seed, self.steps)
+        console = terminal.make_console()
+        has_screen = sys.stdout.isatty() and not console.is_dumb_terminal
+        if has_screen and (self.agent is None or _is_terminal(sys.stdin)):
+            outcome = _play_on_screen(game, console, self.delay)
+        else:
+            outcome = _watch_lines(game, console) if self.agent is None else _drive_lines(game, console)
+        console.print(give_verdict(game, outcome))
+        return 0 if outcome in ("completed", "stopped") else 1
+
+
+def _play_on_screen(game: Game, console: Console, delay: float) -> Outcome:
+    """Play on a screen of its own, and leave the last picture behind."""
+    from rich.live import Live  # only where there is a terminal
+
+    keys = WATCHING if game.driven is None else DRIVING
+    outcome = game.outcome
+    with _keyboard() as keyboard, Live(console=console, screen=True, auto_refresh=False) as live:
+        while outcome is None:
+            lines = draw_frame(game, console.width, console.height, keys)
+            live.update(Text("\n", no_wrap=True).join(lines), refresh=True)
+            key = keyboard.read(delay if game.driven is None else IDLE)
+            if key == QUIT:
+                outcome = "stopped"
+                break
+            if key == AGAIN:
+                game.start_again()
+            elif key is None if game.driven is None else key in ACTION_KEYS:
+                game.advance(ACTION_KEYS.get(key or ""))
+            outcome = game.outcome
+    for line in draw_frame(game, console.width, console.height - 2):
+        print_line(console, line)
+    return outcome
+
+
+def _watch_lines(game: Game, console: Console) -> Outcome:
+    """Print the events of a random team."""
+    if not game.is_sound:
+        console.print(Text(NOT_SOUND, "bold red"))
+    while game.outcome is None:
+        for happening in game.advance():
+            console.print(tell(game, happening))
+    return game.outcome
+
+
+def _drive_lines(game: Game, console: Console) -> Outcome:
+    """Read a line of keys at a time; print events as they happen, and a picture after every line."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    while game.outcome is None and (line := sys.stdin.readline() if sys.stdin else ""):
+        for key in line.rstrip("\r\n"):
+            if key == QUIT:
+                return "stopped"
+            if key == AGAIN:
+                game.start_again()
+            elif key not in ACTION_KEYS:
+                raise HocketError(f"key {key!r} does nothing; wasd and hjkl move, '.' stays, r starts again, q quits")
+            elif game.outcome is None:
+                for happening in game.advance(ACTION_KEYS[key]):
+                    console.print(tell(game, happening))
+        width = console.width if console.is_terminal else max(PIPE_WIDTH, game.task.grid.columns * CELL)
+        for row in draw_frame(game, width):
+            print_line(console, row)
+    return game.outcome or "stopped"
+
+
+class Keyboard:
+    """Reads single keys from a terminal."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.typed = ""
+
+    def read(self, timeout: float) -> str | None:
+        """Wait for a key: a letter in lower case, or the sequence that an arrow sends."""
+        if not self.typed:
+            self._fill(timeout)
+        while UNFINISHED.fullmatch(self.typed) and self._fill(ESCAPE_DELAY):
+            pass
+        found = KEY.match(self.typed)
+        if found is None:
+            return None
+        self.typed = self.typed[found.end() :]
+        return found[0] if len(found[0]) > 1 else found[0].lower()
+
+    def _fill(self, timeout: float) -> bool:
+        """Wait for something typed; a terminal that has gone away quits."""
+        if not select.select([self.descriptor], [], [], timeout)[0]:
+            return False
+        try:
+            self.typed += os.read(self.descriptor, 1024).decode(errors="ignore") or QUIT
+        except OSError:
+            self.typed += QUIT
+        return True
+
+
+class NoKeyboard:
+    """Stands in where input comes from elsewhere: nobody ever types."""
+
+    def read(self, timeout: float) -> str | None:
+        time.sleep(timeout)
+        return None
+
+
+@contextmanager
+def _keyboard() -> Iterator[Keyboard | NoKeyboard]:
+    """Take keys as they are typed, without showing them; on the way out, leave the terminal as it was."""
+    if not _is_terminal(sys.stdin):
+        yield NoKeyboard()
+        return
+    import termios  # not on every system
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)  # Ctrl-C still interrupts
+        yield Keyboard(descriptor)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()

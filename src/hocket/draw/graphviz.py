@@ -1,0 +1,267 @@
+"""Draw machines as SVG, PNG or PDF: a panel for each, and one colour for an event in all of them.
+
+Graphviz lays out every machine alone. The panels are then put on a grid and rendered as one picture in which
+all positions are given, so that every format shows the same drawing.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hocket.draw.layout import Frame, Pair, arrange
+from hocket.errors import FormatError, HocketError, MachineError
+from hocket.files import write_whole
+from hocket.machine.reward_machine import RewardMachine
+
+VECTORS, PIXELS = {"dpi": "72", "size": "138"}, {"dpi": "200", "size": "50"}  # in inches: at most 10,000 dots
+FORMATS = {".svg": VECTORS, ".png": PIXELS, ".pdf": VECTORS}
+MAX_STATES, MAX_TRANSITIONS = 300, 1_500  # per panel; nobody can read more
+MAX_NAME, MAX_LINE = 48, 64  # characters of a name and of other text that are drawn; an SVG's tooltip has all of them
+MAX_WIDTH = 20  # characters in a line of a state's name, if it has where to break
+MAX_ROWS = 6  # lines of an edge's label; more events than that share lines
+MANY_MARKS = 500  # beyond this a full search for the best layout takes minutes
+HASTE = {"mclimit": "0.1", "nslimit": "1", "nslimit1": "1"}
+
+# Each colour has a contrast of at least 4.5:1 with white; any two are 0.08 or more apart in Oklab, also with
+# protanopia, deuteranopia or tritanopia. Further events take the same colours with the next line style.
+PALETTE = ("#0072b2", "#a50f00", "#0f5a3c", "#d21e78", "#966900", "#7800e1", "#5a1e00", "#002d5a")
+LINES = ("solid", "dashed", "dotted")
+INK, FRAME, FONT, TITLE_SIZE = "#333333", "#d0d0d0", "Helvetica,Arial,sans-serif", "13"
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # most are not allowed in XML
+
+POINTS = 72  # to the inch, Graphviz's unit of size; positions and the lengths below are in points
+PADDING = 12.0  # around a panel's content
+PLACES = ("pos", "lp")  # Graphviz's attributes that hold points
+POINT = re.compile(r"(-?\d[\d.e+-]*),(-?\d[\d.e+-]*)")
+
+Styles = Mapping[str, tuple[str, str]]  # event -> its colour and line style
+_one_at_a_time = threading.RLock()  # Graphviz has global state
+
+
+class Mark(NamedTuple):
+    """A node or an edge as Graphviz is told to draw it."""
+
+    name: str  # unique in a picture
+    attributes: Mapping[str, str]
+    ends: tuple[str, ...] = ()  # the names of an edge's nodes
+    tooltip: str = ""
+
+
+class Panel(NamedTuple):
+    """Marks that have their places, up and right from the origin."""
+
+    marks: Sequence[Mark]
+    size: Pair
+
+
+def draw_machines(machines: Mapping[str, RewardMachine], path: str | Path, *before: Panel) -> None:
+    """Draw machines, each under its title, into a file whose suffix says the format: .svg, .png or .pdf.
+
+    Panels that are given go before the machines.
+    """
+    form = Path(path).suffix.lower()
+    if form not in FORMATS:
+        raise FormatError(f"a drawing's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
+    write_whole(Path(path), _picture(machines, form, before))
+
+
+def machine_svg(machines: Mapping[str, RewardMachine], *before: Panel, events: Iterable[str] = ()) -> str:
+    """Return such a drawing as the text of an SVG.
+
+    Events that are given take their colours first, so that drawings that are made one by one can agree.
+    """
+    return _picture(machines, ".svg", before, events).decode()
+
+
+def measure(texts: Iterable[str], size: float) -> dict[str, float]:
+    """Find how wide texts are in a size of the font, all in points."""
+    looks = {text: {"label": literal(text, MAX_LINE), "shape": "plain", "fontsize": f"{size:g}"} for text in texts}
+    marks = [Mark(f"text{place}", look) for place, look in enumerate(looks.values())]
+    with _graphviz():
+        graph = _graph(marks, {})
+        graph.layout(prog="dot")
+        widths = [float(graph.get_node(mark.name).attr["width"]) * POINTS for mark in marks]
+    return dict(zip(looks, widths, strict=True))
+
+
+def _picture(
+    machines: Mapping[str, RewardMachine], form: str, before: Sequence[Panel] = (), events: Iterable[str] = ()
+) -> bytes:
+    if not machines and not before:
+        raise HocketError("a drawing needs at least one machine, got none")
+    for title, machine in machines.items():
+        states, transitions = len(machine.states), len(machine.graph.target)
+        if states > MAX_STATES or transitions > MAX_TRANSITIONS:
+            limit = f"at most {MAX_STATES:,} states and {MAX_TRANSITIONS:,} transitions"
+            raise MachineError(f"{title!r} must have {limit} to be drawn, got {states:,} and {transitions:,}")
+    used = dict.fromkeys([*events, *(event for machine in machines.values() for event in machine.events)])
+    styles = dict(zip(used, cycle((color, line) for line in LINES for color in PALETTE), strict=False))
+    contents = [_marks(machine, f"m{place}", styles) for place, machine in enumerate(machines.values())]
+    with _graphviz():
+        panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
+        content = _render(panels, len(before), form)
+    if form == ".svg":
+        return _with_tooltips(content, [mark for panel in panels for mark in panel.marks])
+    return re.sub(rb"(?<=CreationDate \(D:)\d{14}", b"20000101000000", content) if form == ".pdf" else content
+
+
+def _marks(machine: RewardMachine, prefix: str, styles: Styles) -> list[Mark]:
+    """List what a panel shows; the arrow to the initial state comes from a node that is not seen."""
+    nodes = {state: f"{prefix}s{place}" for place, state in enumerate(machine.states)}
+    start = Mark(f"{prefix}start", {"label": "", "shape": "point", "style": "invis", "width": "0.01"})
+    arrow = Mark(f"{prefix}initial", {"color": INK}, (start.name, nodes[machine.initial]))
+    states = []
+    for state, node in nodes.items():
+        members = machine.members[state]
+        tooltip = state if members == (state,) else f"{state} = {{{', '.join(members)}}}"
+        look = {"label": _broken(state), "peripheries": "2" if state in machine.final else "1"}
+        states.append(Mark(node, look, tooltip=tooltip))
+    return [start, *states, arrow, *_edges(machine, nodes, styles)]
+
+
+def _broken(name: str) -> str:
+    """Break a long name into lines: after bars, which the names of composed states have, or after blanks and commas."""
+    short = name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+    lines = [""]
+    for piece in re.findall(r"[^|]*[|]+|[^|]+$" if "|" in short else r"[^ ,]*[ ,]+|[^ ,]+$", short):
+        if lines[-1] and len(lines[-1] + piece) > MAX_WIDTH:
+            lines.append("")
+        lines[-1] += piece
+    return "\\n".join(map(literal, lines))
+
+
+def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> Iterator[Mark]:
+    """Merge the transitions between the same two states into one edge each."""
+    merged: dict[tuple[str, str], dict[str, str]] = {}  # the events, and what a reward adds to each
+    for (state, event), target in machine.transitions.items():
+        pay = "" if machine.is_task_completion else f" / {machine.rewards[state, event] + 0.0:g}"
+        merged.setdefault((state, target), {})[event] = pay
+    names = tuple(machine.states)
+    reached = {names[state]: place for place, state in enumerate(machine.reach.order.tolist())}
+    for (state, target), events in merged.items():
+        color, line = styles[next(iter(events))] if len(events) == 1 else (INK, "solid")
+        look = {"label": _stacked(events, styles), "color": color, "style": line}
+        tooltip = f"{state} → {target}: {', '.join(event + pay for event, pay in events.items())}"
+        ends = nodes[state], nodes[target]
+        # Graphviz ranks along edges: those that lead back are reversed for it, so that ranks follow distance.
+        if reached.get(target, len(names)) < reached.get(state, len(names)):
+            ends, look["dir"] = ends[::-1], "back"
+        yield Mark(f"{nodes[state]}to{nodes[target]}", look, ends, tooltip)
+
+
+def _stacked(events: Mapping[str, str], styles: Styles) -> str:
+    """Write events under each other, each in its colour, as one of Graphviz's HTML-like labels."""
+    words = [f'<FONT COLOR="{styles[name][0]}">{literal(name)}{pay}</FONT>' for name, pay in events.items()]
+    per_row = math.ceil(len(words) / MAX_ROWS)
+    rows = "<BR/>".join(", ".join(words[first : first + per_row]) for first in range(0, len(words), per_row))
+    return f'<<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="2"><TR><TD>{rows}</TD></TR></TABLE>>'
+
+
+def literal(text: str, most: int = MAX_NAME) -> str:
+    """Escape text so that Graphviz shows it as it is, in plain and in HTML-like labels alike; cut it if it is long."""
+    return _xml(text if len(text) <= most else f"{text[: most - 1]}…").replace("\\", "\\\\")
+
+
+def _xml(text: str) -> str:
+    return html.escape(UNPRINTABLE.sub("\ufffd", text))
+
+
+def _render(panels: Sequence[Panel], leading: int, form: str) -> bytes:
+    """Draw panels, each in its frame; after some leading ones, a machine with most marks leads the others."""
+    sizes = [(panel.size[0] + 2 * PADDING, panel.size[1] + 2 * PADDING) for panel in panels]
+    first, *others = [len(panel.marks) for panel in panels[leading:]] or [0]
+    leading += bool(others) and first > max(others)
+    page: list[Mark] = []
+    for panel, frame in zip(panels, arrange(sizes, leading), strict=True):
+        color = FRAME if len(panels) > 1 else "transparent"
+        page.append(box(f"frame{len(page)}", frame, {"style": "rounded", "color": color}))
+        page += [moved(mark, frame[0] + PADDING, -frame[2] - PADDING - panel.size[1]) for mark in panel.marks]
+    graph = _graph(page, {"bgcolor": "white", "margin": "0", "pad": "0.03"} | FORMATS[form])
+    return bytes(graph.draw(format=form.removeprefix("."), prog="nop2"))
+
+
+def box(name: str, frame: Frame, look: Mapping[str, str], tooltip: str = "") -> Mark:
+    """Make a box that fills a frame."""
+    left, width, top, height = frame
+    place = {"shape": "box", "fixedsize": "true", "pos": f"{left + width / 2:.2f},{-top - height / 2:.2f}"}
+    size = {"width": f"{width / POINTS:.4f}", "height": f"{height / POINTS:.4f}", "label": ""}
+    return Mark(name, {**place, **size, **look}, tooltip=tooltip)
+
+
+def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
+    """Let Graphviz place a title, unless it is empty, and the marks of a machine."""
+    text = literal(title)
+    settings = {"label": text, "labelloc": "t", "rankdir": "LR", "ranksep": "0.35"}
+    graph = _graph(marks, settings | (HASTE if len(marks) > MANY_MARKS else {}))
+    graph.layout(prog="dot")
+    placed = []
+    for mark in marks:
+        found = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
+        places = {name: found[name] for name in PLACES if found[name]}
+        placed.append(mark._replace(attributes={**mark.attributes, **places}))
+    right, top = map(float, graph.graph_attr["bb"].split(",")[2:])
+    if not text:
+        return Panel(placed, (right, top))
+    half_width, half_height = (float(graph.graph_attr[name]) * POINTS / 2 for name in ("lwidth", "lheight"))
+    look = {"pos": f"{half_width:.2f},{top - half_height:.2f}", "shape": "plain", "fontsize": TITLE_SIZE}
+    return Panel([Mark(f"{marks[0].name}title", look | {"label": text}), *placed], (right, top))
+
+
+def moved(mark: Mark, right: float, up: float) -> Mark:
+    """Move a mark."""
+
+    def move(point: re.Match[str]) -> str:
+        return f"{float(point[1]) + right:.2f},{float(point[2]) + up:.2f}"
+
+    places = {name: POINT.sub(move, mark.attributes[name]) for name in PLACES if name in mark.attributes}
+    return mark._replace(attributes={**mark.attributes, **places})
+
+
+def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: ANN401
+    """Build Graphviz's form of some marks."""
+    import pygraphviz  # loads Graphviz, which only drawings need
+
+    graph = pygraphviz.AGraph(name="machines", directed=True, strict=False)
+    graph.graph_attr.update(fontname=FONT, fontsize=TITLE_SIZE, nodesep="0.3", **settings)
+    graph.node_attr.update(fontname=FONT, fontsize="12", fontcolor=INK, color=INK, shape="ellipse")
+    graph.node_attr.update(width="0.5", height="0.5", margin="0.03,0.01")
+    graph.edge_attr.update(fontname=FONT, fontsize="11", fontcolor=INK, arrowsize="0.7")
+    for mark in marks:
+        if mark.ends:
+            graph.add_edge(*mark.ends, key=mark.name, id=mark.name, **mark.attributes)
+        else:
+            graph.add_node(mark.name, id=mark.name, **mark.attributes)
+    return graph
+
+
+def _with_tooltips(svg: bytes, marks: Iterable[Mark]) -> bytes:
+    """Put tooltips in the place of Graphviz's own titles, which are made of our names for marks."""
+    tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
+    titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
+    return re.sub(titles, lambda found: found[1] + tooltips.get(found[2], ""), svg.decode()).encode()
+
+
+@contextmanager
+def _graphviz() -> Iterator[None]:
+    """Have Graphviz alone, and drop what it and its libraries write to the process's standard error."""
+    with _one_at_a_time, Path(os.devnull).open("wb") as sink:
+        try:
+            kept = os.dup(2)
+        except OSError:  # there is none
+            yield
+            return
+        os.dup2(sink.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

@@ -1,0 +1,1 @@
+"""How good is a team? Test episodes, bounds, exact values."""

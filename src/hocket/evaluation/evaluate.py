@@ -1,0 +1,94 @@
+"""How good is a team? Test episodes with what was learnt, here or elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hocket.errors import SettingsError
+from hocket.evaluation.bounds import Evaluation, summarise
+from hocket.learn.policies import Policy, Run
+from hocket.task.files import digest
+from hocket.task.tables import Tables, compile_task
+from hocket.task.task import Task
+
+if TYPE_CHECKING:  # others do without what this needs
+    from hocket.adapters.policies import Actor, Model, TeamWorld
+
+CHUNK = 10_000  # episodes
+
+
+def evaluate(
+    task: Task | TeamWorld,
+    runs: Run | Policy | Iterable[Run | Policy] | Mapping[str, Actor | Model],
+    episodes: int = 1_000,
+    *,
+    greedy: bool = False,
+    seed: int = 0,
+    threads: int | None = None,
+) -> list[Evaluation]:
+    """Play test episodes with what was learnt; return an evaluation for each run or policy.
+
+    A mapping from agents to functions (from an observation to an action) or to models with `predict` is one team, which
+    plays in `team_env(task)`, or in the environment that is given in place of a task.
+    """
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+        raise SettingsError(f"episodes must be at least 1, got {episodes!r}")
+    if isinstance(runs, Mapping):
+        return [_evaluate_team(task, runs, episodes, greedy, seed)]
+    if not isinstance(task, Task):
+        raise SettingsError("in an environment every agent needs a policy of its own, as a mapping from their names")
+    tables, mark = compile_task(task), digest(task)
+    given: Sequence[Run | Policy] = [runs] if isinstance(runs, Run | Policy) else list(runs)
+    policies = [item.policy if isinstance(item, Run) else item for item in given]
+    for policy in policies:
+        if policy.digest != mark:
+            raise SettingsError(f"this policy belongs to another task ({policy.task}, or another version of it)")
+    return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
+
+
+def _evaluate(
+    task: Task, tables: Tables, policy: Policy, episodes: int, greedy: bool, seed: int, threads: int | None
+) -> Evaluation:
+    from hocket.learn.players import PLAYERS, check_arrays, play_many  # compiled, which others do without
+
+    check_arrays(policy.learner, policy.arrays, tables)
+    if not {"episode_steps", "temperature"} <= policy.settings.keys():
+        raise SettingsError("this policy does not say how it was trained")
+    most_steps = int(policy.settings["episode_steps"])
+    steps = np.zeros(episodes, np.int64)
+    finish = np.zeros((episodes, len(task.agents)), np.int32)
+    arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
+
+    def play(begin: int) -> None:
+        part = slice(begin, min(begin + CHUNK, episodes))
+        player = PLAYERS[policy.learner](tables, float(policy.settings["temperature"]), most_steps)
+        play_many(player, arrays, seed, begin, greedy, steps[part], finish[part])
+
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        list(pool.map(play, range(0, episodes, CHUNK)))
+    return summarise(list(task.agents), steps, finish, most_steps, "greedy" if greedy else "softmax")
+
+
+def _evaluate_team(
+    world: Task | TeamWorld, policies: Mapping[str, Actor | Model], episodes: int, greedy: bool, seed: int
+) -> Evaluation:
+    """Play episodes 0, 1, ... of a seed with policies from elsewhere."""
+    try:
+        from hocket.adapters.policies import play_episode
+        from hocket.adapters.team import team_env
+    except ModuleNotFoundError:
+        raise SettingsError("policies from elsewhere need more packages: pip install 'hocket[gym]'") from None
+    env = team_env(world) if isinstance(world, Task) else world
+    steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
+    longest = 0
+    for number in range(episodes):
+        played = play_episode(env, policies, seed if number == 0 else None, greedy=greedy)
+        steps[number], finish[number] = played.steps if played.success else -1, played.finish
+        longest = max(longest, played.steps)
+    most_steps = getattr(env, "episode_steps", longest)
+    return summarise(list(env.machines), steps, finish, most_steps, "greedy" if greedy else "sampled")

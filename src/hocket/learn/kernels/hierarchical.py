@@ -1,0 +1,220 @@
+"""Hierarchical independent learning: a meta-policy chooses options by memory, an option's policy goes to a place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.learn.kernels.compiler import inlined, kernel
+from hocket.learn.kernels.primitives import Floats, first_number, second_number, stream_key, sync_draw, weight_of
+from hocket.learn.kernels.team import (
+    Bools,
+    Ints,
+    Recording,
+    Shorts,
+    TeamState,
+    TeamTables,
+    choose,
+    move_agent,
+    reset_team,
+    synchronise,
+)
+from hocket.random import CHANCE_BITS, TEAM
+
+NOTHING, UNIT = np.float32(0), np.float32(1)
+CHANCE_UNIT = np.float32(2.0**-CHANCE_BITS)
+
+
+class Options(NamedTuple):
+    """The agents' options (see `hocket.task.tables.Tables`) and how each agent's current one is going."""
+
+    target: Bools  # [N, O, S]
+    bit: Shorts  # [N, O] of memory that makes it available; -1: always; -2: there is no such option
+    current: Ints  # [N] -1: none
+    chosen_in: Ints  # [N] the memory in which it was chosen
+    earned: NDArray[np.float64]  # [N] discounted reward since then
+    age: Ints  # [N] steps since then
+
+
+class HierarchicalRates(NamedTuple):
+    """Settings of the learning rule."""
+
+    learning_rate: np.float32
+    discount: np.float32
+    beta: np.float32
+    episode_steps: int
+    bootstrap_past_end: bool  # options bootstrap at their targets, the meta-policy on completion
+
+
+@inlined
+def is_available(options: Options, agent: int, option: int, memory: int) -> bool:
+    """Say whether an option may be chosen."""
+    bit = np.int64(options.bit[agent, option])
+    return bool(bit == -1 or (bit >= 0 and (memory >> bit) & 1 == 1))
+
+
+@inlined
+def choose_option(
+    meta: Floats, options: Options, agent: int, memory: int, beta: np.float32, greedy: bool, drawn: np.uint64
+) -> int:
+    """Choose among the available options by their values; -1 if there is none."""
+    best, ties = np.float32(-1e30), 0
+    for option in range(meta.shape[2]):
+        if is_available(options, agent, option, memory):
+            value = meta[agent, memory, option]
+            if value > best:
+                best, ties = value, 0
+            if value == best:
+                ties += 1
+    total = NOTHING
+    for option in range(meta.shape[2]):
+        if is_available(options, agent, option, memory):
+            total += weight_of(meta[agent, memory, option], best, beta, greedy)
+    mark = np.float32(sync_draw(drawn)) * CHANCE_UNIT * total
+    chosen, sum_so_far = -1, NOTHING
+    for option in range(meta.shape[2]):
+        if is_available(options, agent, option, memory):
+            weight = weight_of(meta[agent, memory, option], best, beta, greedy)
+            if weight > NOTHING and (chosen < 0 or mark >= sum_so_far):
+                chosen = option
+            sum_so_far += weight
+    return chosen
+
+
+@inlined
+def begin_options(meta: Floats, options: Options, team: TeamState, beta: np.float32, greedy: bool, time: int) -> None:
+    """Let every agent that has no option choose one."""
+    for agent in range(len(team.cell)):
+        if options.current[agent] < 0:
+            drawn = second_number(team.key[agent], time)
+            memory = team.memory[agent]
+            options.current[agent] = choose_option(meta, options, agent, memory, beta, greedy, drawn)
+            options.chosen_in[agent] = memory
+            options.earned[agent] = 0.0
+            options.age[agent] = 0
+
+
+@inlined
+def act(low: Floats, options: Options, agent: int, cell: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
+    """Choose an action by the current option's policy; stay where there is no option."""
+    if options.current[agent] < 0:
+        return 4
+    return choose(low, agent, cell, options.current[agent], beta, greedy, drawn)
+
+
+@inlined
+def learn_options(
+    low: Floats, options: Options, agent: int, cell: int, action: int, end: int, memory: int, rates: HierarchicalRates
+) -> None:
+    """Update the policies of all options that are available now."""
+    for option in range(low.shape[3]):
+        if is_available(options, agent, option, memory):
+            at_target = options.target[agent, option, end]
+            value = UNIT if at_target else NOTHING
+            if not at_target or rates.bootstrap_past_end:
+                best = low[agent, end, 0, option]
+                for other in range(1, 5):
+                    best = max(best, low[agent, end, other, option])
+                value += rates.discount * best
+            low[agent, cell, action, option] += rates.learning_rate * (value - low[agent, cell, action, option])
+
+
+@inlined
+def learn_meta(
+    meta: Floats, options: Options, agent: int, memory: int, bootstrap: bool, rates: HierarchicalRates
+) -> None:
+    """Update the value of an option that has ended."""
+    best = NOTHING
+    found = False
+    for option in range(meta.shape[2]):
+        if is_available(options, agent, option, memory) and (not found or meta[agent, memory, option] > best):
+            best, found = meta[agent, memory, option], True
+    value = np.float32(options.earned[agent])
+    if bootstrap:
+        value += np.float32(np.float64(rates.discount) ** options.age[agent]) * best
+    chosen_in, option = options.chosen_in[agent], options.current[agent]
+    meta[agent, chosen_in, option] += rates.learning_rate * (value - meta[agent, chosen_in, option])
+
+
+@kernel
+def train_hierarchically(
+    meta: Floats,  # [N, M, O]
+    low: Floats,  # [N, S, A, O]
+    tables: TeamTables,
+    team: TeamState,  # with the keys of the training streams
+    options: Options,
+    before: Ints,  # [N, 2] room for each agent's cell and action
+    clock: Ints,  # [1] steps of the current episode; -1: not begun
+    rates: HierarchicalRates,
+    begin: int,
+    steps: int,
+) -> None:
+    """Train a team of hierarchical learners from step `begin` on."""
+    for time in range(begin, begin + steps):
+        if clock[0] < 0:
+            reset_team(team, tables)
+            clock[0] = 0
+            for agent in range(len(team.cell)):
+                options.current[agent] = -1
+        begin_options(meta, options, team, rates.beta, False, time)
+        for agent in range(len(team.cell)):
+            key, cell = team.key[agent], team.cell[agent]
+            action = act(low, options, agent, cell, rates.beta, False, first_number(key, time))
+            before[agent, 0], before[agent, 1] = cell, action
+            move_agent(agent, action, second_number(key, time), team, tables)
+        done = synchronise(clock[0] + 1, team, tables)
+        for agent in range(len(team.cell)):
+            memory, end = team.memory[agent], team.cell[agent]
+            learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, rates)
+            if options.current[agent] >= 0:
+                options.age[agent] += 1
+                if done:
+                    options.earned[agent] += np.float64(rates.discount) ** options.age[agent]
+                if done or options.target[agent, options.current[agent], end]:
+                    learn_meta(meta, options, agent, memory, not done or rates.bootstrap_past_end, rates)
+                    options.current[agent] = -1
+        clock[0] += 1
+        if done or clock[0] >= rates.episode_steps:
+            clock[0] = -1
+
+
+@kernel
+def play_hierarchically(
+    meta: Floats,
+    low: Floats,
+    tables: TeamTables,
+    team: TeamState,
+    options: Options,
+    beta: np.float32,
+    greedy: bool,
+    seed: int,
+    number: int,
+    most_steps: int,
+    recording: Recording,
+) -> int:
+    """Play a test episode; return its steps, or -1 if the task was not done in `most_steps`."""
+    for agent in range(len(team.key)):
+        team.key[agent] = stream_key(TEAM, seed, agent, number)
+        options.current[agent] = -1
+    if reset_team(team, tables):
+        return 0
+    for time in range(most_steps):
+        begin_options(meta, options, team, beta, greedy, time)
+        for agent in range(len(team.cell)):
+            key = team.key[agent]
+            action = act(low, options, agent, team.cell[agent], beta, greedy, first_number(key, time))
+            if time < len(recording.action):
+                recording.action[time, agent] = action
+            move_agent(agent, action, second_number(key, time), team, tables)
+        done = synchronise(time + 1, team, tables)
+        for agent in range(len(team.cell)):
+            if options.current[agent] >= 0 and options.target[agent, options.current[agent], team.cell[agent]]:
+                options.current[agent] = -1
+            if time < len(recording.cell):
+                recording.cell[time, agent] = team.cell[agent]
+                recording.state[time, agent] = team.state[agent]
+        if done:
+            return time + 1
+    return -1

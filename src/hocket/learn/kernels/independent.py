@@ -1,0 +1,69 @@
+"""Independent q-learning in the team world: every agent learns at once, from the team's reward."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hocket.learn.kernels.compiler import inlined, kernel
+from hocket.learn.kernels.primitives import Floats, first_number, second_number
+from hocket.learn.kernels.team import Ints, TeamState, TeamTables, choose, move_agent, reset_team, synchronise
+
+NOTHING, UNIT = np.float32(0), np.float32(1)
+
+
+class IndependentRates(NamedTuple):
+    """Settings of the learning rule; decay and growth as for lanes."""
+
+    learning_rate: np.float32
+    learning_rate_decay: np.float32
+    discount: np.float32
+    beta: np.float32
+    beta_growth: np.float32
+    episode_steps: int
+    bootstrap_past_end: bool  # also on the step that completes the task
+
+
+@inlined
+def best_value(q: Floats, agent: int, cell: int, own: int) -> np.float32:
+    """Return the value of an agent's best action."""
+    left = max(q[agent, cell, 0, own], q[agent, cell, 1, own])
+    right = max(q[agent, cell, 2, own], q[agent, cell, 3, own])
+    return max(max(left, right), q[agent, cell, 4, own])
+
+
+@kernel
+def train_independently(
+    q: Floats,  # [N, S, A, M]
+    tables: TeamTables,
+    team: TeamState,  # with the keys of the training streams
+    before: Ints,  # [N, 3] room for each agent's cell, memory and action
+    clock: Ints,  # [1] steps of the current episode; -1: not begun
+    rates: IndependentRates,
+    begin: int,
+    steps: int,
+) -> None:
+    """Train a team of independent learners from step `begin` on."""
+    for time in range(begin, begin + steps):
+        if clock[0] < 0:
+            reset_team(team, tables)
+            clock[0] = 0
+        alpha = rates.learning_rate / (UNIT + rates.learning_rate_decay * np.float32(time))
+        beta = rates.beta * (UNIT + rates.beta_growth * np.float32(time))
+        for agent in range(len(team.cell)):
+            cell, memory, key = team.cell[agent], team.memory[agent], team.key[agent]
+            action = choose(q, agent, cell, memory, beta, False, first_number(key, time))
+            before[agent, 0], before[agent, 1], before[agent, 2] = cell, memory, action
+            move_agent(agent, action, second_number(key, time), team, tables)
+        done = synchronise(clock[0] + 1, team, tables)
+        reward = UNIT if done else NOTHING
+        for agent in range(len(team.cell)):
+            target = reward
+            if not done or rates.bootstrap_past_end:
+                target += rates.discount * best_value(q, agent, team.cell[agent], team.memory[agent])
+            cell, memory, action = before[agent, 0], before[agent, 1], before[agent, 2]
+            q[agent, cell, action, memory] += alpha * (target - q[agent, cell, action, memory])
+        clock[0] += 1
+        if done or clock[0] >= rates.episode_steps:
+            clock[0] = -1

@@ -1,0 +1,120 @@
+"""What all kernels share: random numbers as in `hocket.random`, and the choice of an action."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket import random
+from hocket.learn.kernels.compiler import inlined
+
+Floats = NDArray[np.float32]
+Index = int | np.int64
+
+GOLDEN = np.uint64(random.GOLDEN)
+MIX_1, MIX_2 = np.uint64(random.MIX_1), np.uint64(random.MIX_2)
+CHANCE_SHIFT = np.uint64(64 - random.CHANCE_BITS)
+CHANCE_MASK = np.uint64((1 << random.CHANCE_BITS) - 1)
+ACTION_SHIFT = np.uint64(64 - random.ACTION_BITS)
+ACTION_UNIT = np.float32(2.0**-random.ACTION_BITS)
+TWO = np.uint64(2)
+ONE = np.uint64(1)
+
+# exp(x) for x <= 0 is 2^-n * 2^f with f within half of 0: a table of powers and a polynomial (a Taylor series) for 2^f.
+POWERS = (2.0 ** -np.arange(128)).astype(np.float32)
+LOG2_E = np.float32(math.log2(math.e))
+LEAST = np.float32(-126)
+C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 7))
+NOTHING, HALF, UNIT = np.float32(0), np.float32(0.5), np.float32(1)
+
+
+@inlined
+def mix(value: np.uint64) -> np.uint64:
+    """Hash 64 bits to 64 bits."""
+    value = (value ^ (value >> np.uint64(30))) * MIX_1
+    value = (value ^ (value >> np.uint64(27))) * MIX_2
+    return value ^ (value >> np.uint64(31))
+
+
+@inlined
+def stream_key(purpose: int, seed: int, agent: int, episode: int) -> np.uint64:
+    """Make the key of a stream."""
+    key = mix(np.uint64(purpose) * GOLDEN)
+    key = mix(key + np.uint64(seed) * GOLDEN + GOLDEN)
+    key = mix(key + np.uint64(agent) * GOLDEN + GOLDEN)
+    return mix(key + np.uint64(episode) * GOLDEN + GOLDEN)
+
+
+@inlined
+def first_number(key: np.uint64, step: int) -> np.uint64:
+    """Draw the number that chooses the action in a step."""
+    return mix(key + (np.uint64(step) * TWO + ONE) * GOLDEN)
+
+
+@inlined
+def second_number(key: np.uint64, step: int) -> np.uint64:
+    """Draw the number that decides the chances in a step."""
+    return mix(key + (np.uint64(step) * TWO + TWO) * GOLDEN)
+
+
+@inlined
+def exponential(x: np.float32) -> np.float32:
+    """Compute exp(x) for x <= 0 to single precision; nothing smaller than 2^-126."""
+    scaled = max(x * LOG2_E, LEAST)
+    whole = np.int32(scaled - HALF)
+    f = scaled - np.float32(whole)
+    power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
+    return np.float32(power * POWERS[-whole])
+
+
+@inlined
+def softmax_action(
+    q0: np.float32, q1: np.float32, q2: np.float32, q3: np.float32, q4: np.float32, beta: np.float32, drawn: np.uint64
+) -> int:
+    """Choose one of five actions with chances proportional to exp(beta * q)."""
+    best = max(max(max(q0, q1), max(q2, q3)), q4)
+    w0 = exponential(beta * (q0 - best))
+    w1 = w0 + exponential(beta * (q1 - best))
+    w2 = w1 + exponential(beta * (q2 - best))
+    w3 = w2 + exponential(beta * (q3 - best))
+    w4 = w3 + exponential(beta * (q4 - best))
+    mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * w4
+    return int(mark >= w0) + int(mark >= w1) + int(mark >= w2) + int(mark >= w3)
+
+
+@inlined
+def greedy_action(
+    q0: np.float32, q1: np.float32, q2: np.float32, q3: np.float32, q4: np.float32, drawn: np.uint64
+) -> int:
+    """Choose evenly among the best of five actions."""
+    best = max(max(max(q0, q1), max(q2, q3)), q4)
+    n0 = int(q0 == best)
+    n1 = n0 + int(q1 == best)
+    n2 = n1 + int(q2 == best)
+    n3 = n2 + int(q3 == best)
+    n4 = n3 + int(q4 == best)
+    mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * np.float32(n4)
+    return int(mark >= n0) + int(mark >= n1) + int(mark >= n2) + int(mark >= n3)
+
+
+@inlined
+def weight_of(value: np.float32, best: np.float32, beta: np.float32, greedy: bool) -> np.float32:
+    """Weigh a choice by its value: exp(beta * value), or only the best where the choice is greedy."""
+    if greedy:
+        return UNIT if value == best else NOTHING
+    return exponential(beta * (value - best))
+
+
+@inlined
+def slip_outcome(drawn: np.uint64, limit: int) -> int:
+    """Choose the outcome of a move: 0 as intended, 1 or 2 astray."""
+    slip = np.int64(drawn >> CHANCE_SHIFT)
+    return int(slip < limit) + int(slip < limit // 2)
+
+
+@inlined
+def sync_draw(drawn: np.uint64) -> np.int64:
+    """Read off what decides whether simulated teammates are ready."""
+    return np.int64(drawn & CHANCE_MASK)

@@ -1,0 +1,193 @@
+"""Train any learner on a task: seeds side by side, tests in between, the same numbers however it is cut up."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, fields, replace
+from threading import Event
+from typing import Any, NamedTuple
+
+from hocket.errors import SettingsError, known_names
+from hocket.learn.arrays import recording
+from hocket.learn.blocks import Block, CqrmBlock, DqprmBlock, HilBlock, IqlBlock, OptimalBlock
+from hocket.learn.players import PLAYERS, Arrays, Player
+from hocket.learn.policies import Policy, Run, Trial
+from hocket.learn.settings import (
+    CqrmSettings,
+    DqprmSettings,
+    HilSettings,
+    IqlSettings,
+    OptimalSettings,
+    Settings,
+)
+from hocket.task.files import digest
+from hocket.task.tables import Tables, compile_task
+from hocket.task.task import Task
+
+DEFAULT_STEPS = 250_000
+LARGEST_BLOCK = 16  # seeds that go in lock step
+
+
+class Learner(NamedTuple):
+    """How a learner is made."""
+
+    settings: type[Settings]
+    block: Callable[[Tables, Any, Sequence[int], int], Block]  # tables, settings, seeds, threads to spare
+    side_by_side: bool = False  # seeds take less time together than one by one
+
+
+LEARNERS = {
+    "dqprm": Learner(DqprmSettings, DqprmBlock, side_by_side=True),
+    "cqrm": Learner(CqrmSettings, CqrmBlock),
+    "iql": Learner(IqlSettings, IqlBlock),
+    "hil": Learner(HilSettings, HilBlock),
+    "optimal": Learner(OptimalSettings, OptimalBlock, side_by_side=True),
+}
+
+Progress = Callable[[int], None]  # is told of agent-steps that are done
+Report = Callable[[int, Sequence[Trial]], None]  # is told of agent-steps that are done, and of the tests after them
+
+
+class Batch(NamedTuple):
+    """Seeds of one learner on one task that one thread trains side by side."""
+
+    task: Task
+    learner: str
+    settings: Settings
+    seeds: Sequence[int]
+    steps: int
+    spare: int = 1  # threads that it may use
+
+
+def train(
+    task: Task,
+    learner: str = "dqprm",
+    seeds: int | Iterable[int] = 10,
+    steps: int = DEFAULT_STEPS,
+    settings: Settings | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    stop: Event | None = None,
+    changes: Mapping[str, float | int | bool] | None = None,
+) -> list[Run]:
+    """Train a learner on a task, testing the team every so often; return a run for each seed.
+
+    `seeds` is how many, or which. `changes` are settings by name, in place of the defaults. Results depend on the task,
+    the settings and the seed alone. When `stop` is set, training ends early and what was finished is returned.
+    """
+    if learner not in LEARNERS:
+        raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
+    chosen = make_settings(learner, settings, changes or {})
+    numbers = check_seeds(seeds)
+    check_work(task, steps)
+    tables, mark = compile_task(task), digest(task)
+    batches = make_batches(task, learner, chosen, numbers, steps, threads)
+
+    def report(done: int, _: Sequence[Trial]) -> None:
+        if progress is not None:
+            progress(done)
+
+    with ThreadPoolExecutor(count_workers(threads)) as pool:
+        found = pool.map(lambda batch: train_batch(batch, tables, mark, report, stop), batches)
+        return [run for runs in found for run in runs]
+
+
+def count_workers(threads: int | None) -> int:
+    """Say how many threads to use: those asked for, or one for each core."""
+    return max(1, threads or os.cpu_count() or 1)
+
+
+def make_batches(
+    task: Task, learner: str, settings: Settings, seeds: Sequence[int], steps: int, threads: int | None = None
+) -> list[Batch]:
+    """Share seeds out among threads; only those that gain from it stay together."""
+    workers = count_workers(threads)
+    size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[learner].side_by_side else 1
+    parts = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
+    return [Batch(task, learner, settings, own, steps, max(1, workers // len(parts))) for own in parts]
+
+
+def check_work(task: Task, steps: object) -> None:
+    """Require at least one step, and a task whose parts make the whole."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise SettingsError(f"steps must be at least 1, got {steps!r}")
+    if not task.is_alone and not task.decomposition.ok:
+        raise SettingsError(f"{task.name} does not split among its agents, so their parts would not make the whole")
+
+
+def check_seeds(seeds: object) -> list[int]:
+    """List the seeds: as many as a number says, or those that are given."""
+    found = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
+    numbers = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else []
+    if not numbers or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in numbers):
+        raise SettingsError(f"seeds must be at least one whole number of at least 0, got {seeds!r:.60}")
+    return numbers
+
+
+def make_settings(learner: str, settings: Settings | None, changes: Mapping[str, float | int | bool]) -> Settings:
+    """Complete a learner's settings, refusing those that it does not have."""
+    kind = LEARNERS[learner].settings
+    base = kind() if settings is None else settings
+    if not isinstance(base, kind):
+        raise SettingsError(f"{learner} takes {kind.__name__}, got {type(base).__name__}")
+    known = {field.name: field for field in fields(kind)}
+    for name in changes:
+        if name not in known:
+            raise SettingsError(f"{learner} has no setting {name!r} ({known_names(name, known)})")
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def train_batch(
+    batch: Batch, tables: Tables, mark: str, report: Report | None = None, stop: Event | None = None
+) -> list[Run]:
+    """Train the seeds of a batch, testing the team every so often; `mark` is the task's digest."""
+    task, learner, settings, seeds, steps, spare = batch
+    block = LEARNERS[learner].block(tables, settings, seeds, spare)
+    player = PLAYERS[learner](tables, settings.temperature, settings.episode_steps)
+    begin_time = time.perf_counter()
+    trials: list[list[Trial]] = [[] for _ in seeds]
+    done = 0
+    while done < steps and not (stop is not None and stop.is_set()):
+        chunk = min(settings.test_every - done % settings.test_every, steps - done)
+        block.train(done, chunk)
+        done += chunk
+        latest: list[Trial] = []
+        if done % settings.test_every == 0:
+            for index, seed in enumerate(seeds):
+                own = _test(player, block.arrays(index), seed, done, settings, len(task.agents))
+                trials[index] += own
+                latest += own
+        if report is not None:
+            report(chunk * len(seeds) * len(task.agents), latest)
+    seconds = (time.perf_counter() - begin_time) / len(seeds)
+    return [
+        Run(
+            tuple(trials[index]),
+            Policy(task.name, mark, learner, seed, asdict(settings), _copy(block.arrays(index))),
+            settings,
+            done,
+            seconds,
+        )
+        for index, seed in enumerate(seeds)
+    ]
+
+
+def _copy(arrays: Arrays) -> Arrays:
+    return {name: array.copy() for name, array in arrays.items()}
+
+
+def _test(player: Player, arrays: Arrays, seed: int, done: int, settings: Settings, agents: int) -> list[Trial]:
+    trials = []
+    nothing = recording(0, agents)
+    first = done // settings.test_every * settings.test_episodes
+    for kind, greedy in (("softmax", False), ("greedy", True)):
+        for number in range(first, first + settings.test_episodes):
+            taken = player.play(arrays, seed, number, greedy, nothing)
+            counted = settings.episode_steps if taken < 0 else taken
+            own = (tuple(player.finish.tolist()), tuple(player.event_time.tolist()))
+            trials.append(Trial(done, kind, counted, taken >= 0, *own))
+    return trials

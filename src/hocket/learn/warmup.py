@@ -1,0 +1,32 @@
+"""Compile a learner's kernels before they are needed, one process at a time.
+
+Processes that compile at once would write the same files of numba's cache, and may then read half of each other's.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+from hocket.files import locked
+from hocket.learn.kernels.lanes import WORTHWHILE
+from hocket.learn.training import LEARNERS, train
+from hocket.task.catalogue import rendezvous
+
+_compiled: set[tuple[str, bool]] = set()
+_one_at_a_time = threading.Lock()
+
+
+def compile_kernels(learner: str, seeds: int = 1) -> None:
+    """Compile what a learner needs for some seeds side by side, or load it from disk."""
+    many = LEARNERS[learner].side_by_side and seeds >= WORTHWHILE
+    with _one_at_a_time:
+        if (learner, many) in _compiled:
+            return
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        with locked(Path(tempfile.gettempdir()) / f"hocket-{user}-compiling.lock"):
+            task = rendezvous(agents=2, rows=2, columns=2)
+            train(task, learner, WORTHWHILE if many else 1, steps=2, threads=1, changes={"test_every": 1})
+        _compiled.add((learner, many))

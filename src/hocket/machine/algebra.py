@@ -1,0 +1,280 @@
+"""Operations on machines: projection, minimisation, and telling two machines apart."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import MachineError, known_names
+from hocket.graphs import Flags, Ints, congruence, ranges
+from hocket.machine.names import Names, make_distinct
+from hocket.machine.reward_machine import Origin, RewardMachine
+
+LONGEST_CLASS_NAME = 24  # characters
+
+
+def project(machine: RewardMachine, events: Iterable[str]) -> RewardMachine:
+    """Show a machine as an agent sees it that notices only `events`.
+
+    Merges the states between which the other events lead, and then what determinism demands: the smallest
+    equivalence under which an event of `events` leads from a class to one class. A class is final iff it contains a
+    final state, and entering one from outside earns 1; `members` tells which states it merges. The rewards of a machine
+    that rewards more than completion are carried over where merging keeps them unambiguous, and refused elsewhere.
+
+    >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
+    >>> dict(project(team, {"b"}).transitions)
+    {('{u0,u1}', 'b'): 'u2'}
+    """
+    return View(machine, flag_events(machine, events)).machine()
+
+
+def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
+    """Mark which of a machine's events are among `events`, refusing those that it does not have."""
+    flags = np.zeros(len(machine.events), np.bool_)
+    for event in (events,) if isinstance(events, str) else events:
+        if event not in machine.events:
+            hint = known_names(str(event), machine.events)
+            raise MachineError(f"event {event!r} does not exist in this machine ({hint})")
+        flags[machine.events.index(event)] = True
+    return flags
+
+
+class View:
+    """A projection in integers: what an agent that notices some events can tell apart."""
+
+    def __init__(self, team: RewardMachine, visible: Flags) -> None:
+        graph = team.graph
+        seen = visible[graph.label]
+        self.team = team
+        self.visible = visible  # [events]
+        self.classes = congruence(graph, ~seen)  # [states] the class of each state
+        source, label, target = self.classes[graph.source[seen]], graph.label[seen], self.classes[graph.target[seen]]
+        _, chosen = np.unique(label.astype(np.int64) * len(team.states) + source, return_index=True)
+        self.source, self.label, self.target = source[chosen], label[chosen], target[chosen]  # sorted by label
+        self.is_final = np.zeros(int(self.classes.max()) + 1, np.bool_)  # [classes]
+        self.is_final[self.classes[team.is_final]] = True
+
+    def enabling(self, event: int) -> Ints:
+        """List the classes in which an event can happen, in ascending order."""
+        begin, end = np.searchsorted(self.label, (event, event + 1))
+        return self.source[begin:end]
+
+    @cached_property
+    def ranked(self) -> Ints:
+        """The class of each reachable state, in breadth-first order; a position in that order is called a rank."""
+        return self.classes[self.team.reach.order]
+
+    @cached_property
+    def _by_class(self) -> tuple[Ints, Ints]:
+        """Ranks grouped by class, ascending in each group, and where the groups begin."""
+        count = len(self.is_final)
+        ranked = self.ranked.astype(np.uint16) if count < 1 << 16 else self.ranked  # short keys sort in linear time
+        begins = np.zeros(count + 1, np.int32)
+        np.cumsum(np.bincount(self.ranked, minlength=count), out=begins[1:])
+        return np.argsort(ranked, kind="stable").astype(np.int32), begins
+
+    def count_members(self, classes: Ints) -> int:
+        """Count the reachable states in some classes."""
+        _, begins = self._by_class
+        return int((begins[classes + 1] - begins[classes]).sum())
+
+    def members_of(self, classes: Ints) -> Ints:
+        """List the ranks of the reachable states in some classes."""
+        ranks, begins = self._by_class
+        return ranks[ranges(begins[classes], begins[classes + 1])]
+
+    def machine(self, *, trace_back: bool = True) -> RewardMachine:
+        """Give the classes names; its members are states of the team machine, or of what that was made from."""
+        number = np.cumsum(self.visible, dtype=np.int32) - np.int32(1)  # of the visible events, among themselves
+        team_states = Origin(tuple(self.team.states), self.classes)
+        origin = _compose_origin(self.team, self.classes) if trace_back else team_states
+        return RewardMachine._from_arrays(
+            _name_classes(origin, len(self.is_final)),
+            Names(event for event, seen in zip(self.team.events, self.visible.tolist(), strict=True) if seen),
+            int(self.classes[self.team.start]),
+            self.source,
+            number[self.label],
+            self.target,
+            self.is_final,
+            None if self.team.has_completion_rewards else self._rewards(),
+            origin,
+        )
+
+    def _rewards(self) -> NDArray[np.float64]:
+        """Carry over the rewards of a machine that rewards more than completion, where they stay unambiguous."""
+        graph, reward = self.team.graph, self.team.reward
+        seen = self.visible[graph.label]
+        width = len(self.team.states)
+        own = self.label.astype(np.int64) * width + self.source
+        edges = np.flatnonzero(seen)
+        place = np.searchsorted(own, graph.label[edges].astype(np.int64) * width + self.classes[graph.source[edges]])
+        rewards = np.zeros(len(own))
+        rewards[place] = reward[edges]
+        wrong = [*np.flatnonzero(~seen & (reward != 0)), *edges[rewards[place] != reward[edges]]]
+        if wrong:
+            state, event = self.team._edge_names(int(wrong[0]))
+            rule = "hidden events must earn nothing, and merged transitions the same"
+            raise MachineError(f"the reward of {event!r} in {state!r} is lost in this projection: {rule}")
+        return rewards
+
+
+def _compose_origin(machine: RewardMachine, classes: Ints) -> Origin:
+    """Trace classes back to the states of the machine that was first taken a quotient of."""
+    earlier = machine._origin
+    if earlier is None:
+        return Origin(tuple(machine.states), classes)
+    return Origin(earlier.states, np.where(earlier.classes < 0, np.int32(-1), classes[earlier.classes]))
+
+
+def _name_classes(origin: Origin, count: int) -> Names:
+    """Name a class after its members: u3, {u3,u5}, {u1,…,u5}; where that is long, after its number: #4."""
+    kept = origin.classes >= 0
+    by_class = np.argsort(origin.classes[kept], kind="stable")
+    nodes = np.flatnonzero(kept)[by_class]
+    ends = np.cumsum(np.bincount(origin.classes[kept], minlength=count)).tolist()
+    names: list[str] = []
+    begin = 0
+    for end in ends:
+        shown = nodes[begin:end] if end - begin < 4 else nodes[[begin, end - 1]]
+        members = [origin.states[node] for node in shown.tolist()]
+        name = members[0] if len(members) == 1 else "{" + (",…," if end - begin > 3 else ",").join(members) + "}"
+        names.append(f"#{len(names)}" if len(members) > 1 and len(name) > LONGEST_CLASS_NAME else name)
+        begin = end
+    return Names(make_distinct(names))
+
+
+def minimize(machine: RewardMachine) -> RewardMachine:
+    """Merge the states that no trace tells apart and drop those that no trace reaches (Hopcroft's algorithm).
+
+    >>> twins = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "c"): "u3", ("u2", "c"): "u3"}
+    >>> minimize(RewardMachine(initial="u0", transitions=twins, final={"u3"})).states
+    {'u0', '{u1,u2}', 'u3'}
+    """
+    blocks = _coarsest_partition(machine)
+    classes = np.full(len(machine.states), -1, np.int32)
+    first = np.sort(np.array([min(block) for block in blocks]))
+    for block in blocks:
+        classes[list(block)] = np.searchsorted(first, min(block))
+    graph = machine.graph
+    edges = np.flatnonzero(np.isin(graph.source, first))
+    origin = _compose_origin(machine, classes)
+    return RewardMachine._from_arrays(
+        _name_classes(origin, len(first)),
+        machine.events,
+        int(classes[machine.start]),
+        classes[graph.source[edges]],
+        graph.label[edges],
+        classes[graph.target[edges]],
+        machine.is_final[first],
+        machine.reward[edges],
+        origin,
+    )
+
+
+def _coarsest_partition(machine: RewardMachine) -> list[set[int]]:
+    """Split the reachable states by finality, enabled events and rewards, and then by where events lead."""
+    first, _, label, target = (part.tolist() for part in machine.graph)
+    reward, is_final = machine.reward.tolist(), machine.is_final.tolist()
+    reachable = machine.reach.order.tolist()
+    incoming: dict[tuple[int, int], list[int]] = {}
+    by_signature: dict[object, set[int]] = {}
+    for state in reachable:
+        row = range(first[state], first[state + 1])
+        for edge in row:
+            incoming.setdefault((target[edge], label[edge]), []).append(state)
+        signature = (is_final[state], tuple([(label[edge], reward[edge]) for edge in row]))
+        by_signature.setdefault(signature, set()).add(state)
+    blocks = list(by_signature.values())
+    block_of = {state: index for index, block in enumerate(blocks) for state in block}
+    enters: dict[int, set[int]] = {}  # state -> the events that lead to it
+    for state, event in incoming:
+        enters.setdefault(state, set()).add(event)
+    # A splitter's every event is tried; of a block that is split later, the smaller half is enough (Hopcroft).
+    waiting = deque(range(len(blocks)))
+    while waiting:
+        index = waiting.popleft()
+        sources: dict[int, list[int]] = {}  # event -> the states that it leads into the splitter
+        for state in blocks[index]:
+            for event in enters.get(state, ()):
+                sources.setdefault(event, []).extend(incoming[state, event])
+        for states in sources.values():
+            touched: dict[int, set[int]] = {}
+            for state in states:
+                touched.setdefault(block_of[state], set()).add(state)
+            for old, part in touched.items():
+                if len(part) == len(blocks[old]):
+                    continue
+                blocks[old] -= part
+                new = len(blocks)
+                if len(part) > len(blocks[old]):
+                    blocks[old], part = part, blocks[old]
+                blocks.append(part)
+                for state in part:
+                    block_of[state] = new
+                waiting.append(new)
+    return blocks
+
+
+def distinguish(left: RewardMachine, right: RewardMachine) -> tuple[str, ...] | None:
+    """Find a shortest trace on which two machines differ; None if there is none, that is, if they are bisimilar.
+
+    They differ on a trace if, blocking on undefined events, one of them can follow it and the other cannot, one ends in
+    a final state and the other does not, or they reward its last event differently (Hopcroft and Karp's algorithm).
+
+    >>> once = RewardMachine(initial="u0", transitions={("u0", "a"): "u1"}, final={"u1"})
+    >>> never = RewardMachine(initial="u0", transitions={("u0", "a"): "u1"})
+    >>> distinguish(once, never)
+    ('a',)
+    """
+    rows_left, rows_right = _rows(left), _rows(right)
+    final_left, final_right = left.is_final.tolist(), right.is_final.tolist()
+    offset = len(rows_left)
+    root = list(range(offset + len(rows_right)))
+    # Breadth first, and shortest in spite of the pruning: a pair is left out only if a chain of earlier pairs links its
+    # two states, and whatever tells the two apart tells apart some pair of the chain, which was reached no later.
+    came: list[tuple[int, str]] = [(-1, "")]
+    queue = [(left.start, right.start)]
+    root[offset + right.start] = left.start
+    if final_left[left.start] != final_right[right.start]:
+        return ()
+    for index, (state, other) in enumerate(queue):
+        row, other_row = rows_left[state], rows_right[other]
+        for event in other_row:
+            if event not in row:
+                return (*_trace_back(came, index), event)
+        for event, (end, reward) in row.items():
+            other_end, other_reward = other_row.get(event, (-1, 0.0))
+            if other_end < 0 or reward != other_reward or final_left[end] != final_right[other_end]:
+                return (*_trace_back(came, index), event)
+            a, b = end, offset + other_end
+            while root[a] != a:
+                root[a] = a = root[root[a]]
+            while root[b] != b:
+                root[b] = b = root[root[b]]
+            if a != b:
+                root[b] = a
+                queue.append((end, other_end))
+                came.append((index, event))
+    return None
+
+
+def _rows(machine: RewardMachine) -> list[dict[str, tuple[int, float]]]:
+    """For each state: event -> (successor, reward)."""
+    names = tuple(machine.events)
+    rows: list[dict[str, tuple[int, float]]] = [{} for _ in machine.states]
+    edges = zip(*(part.tolist() for part in (*machine.graph[1:], machine.reward)), strict=True)
+    for source, label, target, reward in edges:
+        rows[source][names[label]] = (target, reward)
+    return rows
+
+
+def _trace_back(came: Sequence[tuple[int, str]], index: int) -> tuple[str, ...]:
+    trace: list[str] = []
+    while index > 0:
+        index, event = came[index]
+        trace.append(event)
+    return tuple(reversed(trace))

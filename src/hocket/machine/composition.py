@@ -1,0 +1,207 @@
+"""Machines side by side: as one machine with all its states, or state by state where there are too many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import MachineError
+from hocket.machine.names import Names, make_distinct
+from hocket.machine.reward_machine import RewardMachine
+
+SEPARATOR = "|"  # between the names of the parts of a composed state
+
+
+class Composition:
+    """The parallel composition of named machines, never enumerated: a state is a tuple with a state for each part.
+
+    >>> door = RewardMachine(initial="shut", transitions={("shut", "open"): "wide"}, final={"wide"})
+    >>> team = Composition({f"A{i}": door for i in range(1000)})
+    >>> team.is_final(team.step(team.initial, "open"))
+    True
+    """
+
+    def __init__(self, parts: Mapping[str, RewardMachine]) -> None:
+        if not parts:
+            raise MachineError("a composition needs at least one machine, got none")
+        self.parts = MappingProxyType(dict(parts))
+        self._machines = tuple(parts.values())
+        self.initial = tuple(part.initial for part in self._machines)
+        self.events = Names(event for part in self._machines for event in part.events)
+        self.has_completion_rewards = all(part.has_completion_rewards for part in self._machines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Composition, (dict(self.parts),)
+
+    @cached_property
+    def _owners(self) -> Mapping[str, list[int]]:
+        owners: dict[str, list[int]] = {}
+        for index, part in enumerate(self._machines):
+            for event in part.events:
+                owners.setdefault(event, []).append(index)
+        return owners
+
+    def step(self, state: tuple[str, ...], event: str) -> tuple[str, ...] | None:
+        """Return the state that `event` leads to from `state`, or None where it is undefined."""
+        moved = list(state)
+        for index in self._owners.get(event, ()):
+            target = self._machines[index].step(state[index], event)
+            if target is None:
+                return None
+            moved[index] = target
+        return tuple(moved) if event in self._owners else None
+
+    def is_final(self, state: tuple[str, ...]) -> bool:
+        """Say whether all parts are in final states."""
+        return all(own in part.final for own, part in zip(state, self._machines, strict=True))
+
+    @property
+    def most_states(self) -> int:
+        """The number of states if all were reachable."""
+        return math.prod(len(part.states) for part in self._machines)
+
+    def machine(self) -> RewardMachine:
+        """Enumerate the reachable states."""
+        return compose(*self._machines)
+
+    @cached_property
+    def names(self) -> Mapping[tuple[str, ...], str]:
+        """The name in `machine()` of each reachable state."""
+        own = [tuple(part.states) for part in self._machines]
+        states, *_ = _explore(self._machines, self.events)
+        joint = (tuple(names[place] for names, place in zip(own, state, strict=True)) for state in states)
+        return dict(zip(joint, self.machine().states, strict=True))
+
+    def part_states(self) -> NDArray[np.int16]:
+        """Tabulate the state of each part in each state of `machine()`: [parts, states]."""
+        states, *_ = _explore(self._machines, self.events)
+        return np.array(states, np.int16).T
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Composition) and list(self.parts.items()) == list(other.parts.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.parts.items()))
+
+    def __repr__(self) -> str:
+        return f"<Composition of {len(self.parts):,} machines, {len(self.events):,} events>"
+
+
+def compose(*machines: RewardMachine) -> RewardMachine:
+    """Run machines side by side: a shared event moves all that have it together, any other event its owner alone.
+
+    The reachable part; final iff all parts are final. Where a part has rewards other than 1 for completing its task, a
+    transition earns the sum of what the parts that move earn.
+
+    >>> left = RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "r"): "2"}, final={"2"})
+    >>> right = RewardMachine(initial="0", transitions={("0", "b"): "1", ("1", "r"): "2"}, final={"2"})
+    >>> compose(left, right).run(("b", "a", "r"), undefined="blocking")
+    Run(state='2|2', reward=1.0, completed=True, states=('0|0', '0|1', '1|1', '2|2'))
+    """
+    if not machines:
+        raise MachineError("a composition needs at least one machine, got none")
+    events = Names(event for machine in machines for event in machine.events)
+    states, source, label, target = _explore(machines, events)
+    names = [tuple(machine.states) for machine in machines]
+    finals = [machine.is_final.tolist() for machine in machines]
+    joined = [SEPARATOR.join([own[part] for own, part in zip(names, state, strict=True)]) for state in states]
+    is_final = [all(own[part] for own, part in zip(finals, state, strict=True)) for state in states]
+    reward = None
+    if not all(machine.has_completion_rewards for machine in machines):
+        reward = np.array(_sum_rewards(machines, events, states, source, label), np.float64)
+    return RewardMachine._from_arrays(
+        Names(make_distinct(joined)),
+        events,
+        0,
+        np.array(source, np.int32),
+        np.array(label, np.int32),
+        np.array(target, np.int32),
+        np.array(is_final, np.bool_),
+        reward,
+    )
+
+
+def _explore(
+    machines: Sequence[RewardMachine], events: Names
+) -> tuple[list[tuple[int, ...]], list[int], list[int], list[int]]:
+    """List the reachable joint states, breadth first, and the transitions between them.
+
+    A joint state is coded as one integer with a digit for each machine, so that a move is the addition of a constant.
+    """
+    place = [1]
+    for machine in machines:
+        place.append(place[-1] * len(machine.states))
+    moves = _joint_moves(machines, events, place)
+    code = sum(machine.start * value for machine, value in zip(machines, place, strict=False))
+    number = {code: 0}
+    codes = [code]
+    states: list[tuple[int, ...]] = []
+    source: list[int] = []
+    label: list[int] = []
+    target: list[int] = []
+    for position, code in enumerate(codes):  # grows while it is read: the queue is the answer
+        digits = tuple([code // low % (high // low) for low, high in pairwise(place)])
+        states.append(digits)
+        for own, digit in zip(moves, digits, strict=True):
+            for event, shift, others in own[digit]:
+                end = code + shift
+                for partner, shifts in others:
+                    if (other := shifts.get(digits[partner])) is None:
+                        break
+                    end += other
+                else:
+                    index = number.setdefault(end, len(codes))
+                    if index == len(codes):
+                        codes.append(end)
+                    source.append(position)
+                    label.append(event)
+                    target.append(index)
+    return states, source, label, target
+
+
+_Move = tuple[int, int, list[tuple[int, dict[int, int]]]]  # event, own shift, (other machine, its state -> its shift)
+
+
+def _joint_moves(machines: Sequence[RewardMachine], events: Names, place: Sequence[int]) -> list[list[list[_Move]]]:
+    """For each machine and state: the events it is the first to have, with what they add to the code of a state."""
+    shifts: list[dict[int, dict[int, int]]] = []  # of each machine: event -> state -> shift
+    for machine, value in zip(machines, place, strict=False):
+        own: dict[int, dict[int, int]] = {events.index(event): {} for event in machine.events}
+        shifts.append(own)
+        position = [events.index(event) for event in machine.events]
+        for start, event, end in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
+            own[position[event]][start] = (end - start) * value
+    owners: dict[int, list[int]] = {}
+    for index, own in enumerate(shifts):
+        for event in own:
+            owners.setdefault(event, []).append(index)
+    moves: list[list[list[_Move]]] = [[[] for _ in machine.states] for machine in machines]
+    for event, (first, *rest) in sorted(owners.items()):
+        others = [(machine, shifts[machine][event]) for machine in rest]
+        for state, shift in shifts[first][event].items():
+            moves[first][state].append((event, shift, others))
+    return moves
+
+
+def _sum_rewards(
+    machines: Sequence[RewardMachine],
+    events: Names,
+    states: Sequence[tuple[int, ...]],
+    source: Sequence[int],
+    label: Sequence[int],
+) -> list[float]:
+    names = tuple(events)
+    own = [tuple(machine.states) for machine in machines]
+    return [
+        sum(
+            machine.rewards.get((own_states[part], names[event]), 0.0)
+            for machine, own_states, part in zip(machines, own, states[start], strict=True)
+        )
+        for start, event in zip(source, label, strict=True)
+    ]

@@ -1,0 +1,386 @@
+"""Does a team's task split into tasks for its agents? A verdict with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from hocket.errors import AssignmentError, MachineError, known_names
+from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, labels_to, prove_congruence
+from hocket.machine.algebra import View, flag_events
+from hocket.machine.composition import Composition
+from hocket.machine.names import Names, check_name
+from hocket.machine.reward_machine import RewardMachine
+from hocket.notebook_hook import shown
+
+LARGEST_ENUMERATION = 5_000_000  # states
+
+Kind = Literal["phantom event", "premature completion"]
+Knows = Mapping[str, Iterable[str]]  # agent -> the events that it notices
+Control = Mapping[str, Iterable[str]]  # event -> the agents that make it happen, together
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Two states that an agent takes for one, and the events that lead between them unnoticed."""
+
+    agent: str
+    state: str  # where the team is
+    mistaken_for: str  # where it could be, for all the agent knows
+    unnoticed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A shortest story in which the agents' machines allow what the team's machine does not."""
+
+    trace: tuple[str, ...]  # what has happened, as the team machine allows it
+    kind: Kind
+    event: str | None  # the phantom event; None for a premature completion
+    state: str  # where the team machine is after the trace
+    confusions: tuple[Confusion, ...]  # one for each agent that has to agree
+
+
+@dataclass(frozen=True, repr=False)
+class Decomposition:
+    """A team machine, who knows what, each agent's machine, and whether they amount to the team machine."""
+
+    machine: RewardMachine | Composition
+    knows: Mapping[str, Names]
+    control: Mapping[str, Names]
+    machines: Mapping[str, RewardMachine]  # of each agent: the projection onto what it knows
+    counterexample: Counterexample | None
+    unaware: tuple[tuple[str, str], ...]  # (agent, event): agents that make an event happen without knowing it
+    unknown: Names  # events that can happen and that nobody knows
+    early: Mapping[str, tuple[str, ...]]  # agents that finish before the team -> a shortest trace after which one does
+    idle: Names  # agents whose machines never move: what they know never matters
+
+    @property
+    def ok(self) -> bool:
+        """Whether the agents' machines, side by side, are bisimilar to the team machine, and control is respected."""
+        return self.counterexample is None and not self.unaware and not self.unknown
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """What a designer should mend, one sentence each."""
+        said = [f"{agent} controls {event} but does not know it." for agent, event in self.unaware]
+        said += [f"Nobody knows {event}, so no agent can tell that it happened." for event in self.unknown]
+        if self.counterexample is not None:
+            said.append(_what_goes_wrong(self.counterexample))
+        if isinstance(self.machine, RewardMachine) and self.machine.unreachable:
+            said.append(f"No trace leads to {_listing(self.machine.unreachable)}.")
+        return tuple(said)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What is legal and worth knowing, one sentence each."""
+        said = []
+        for agent, trace in self.early.items():
+            when = f"after {_story(trace)}" if trace else "from the start"
+            said.append(f"{agent} can finish before the team does: {when} its part is done and the team's is not.")
+        for agent in self.idle:
+            known = (
+                f"what it knows ({_listing(self.knows[agent])}) never moves" if self.knows[agent] else "nothing moves"
+            )
+            said.append(f"{agent} knows nothing useful: {known} its machine.")
+        return tuple(said)
+
+    def __repr__(self) -> str:
+        return f"<Decomposition among {len(self.machines):,} agents: {'ok' if self.ok else 'not ok'}>"
+
+    def _repr_html_(self) -> str | None:
+        return shown(self, "html")
+
+    def explain(self) -> str:
+        """Say in sentences whether the task splits and, if it does not, how the team goes wrong and who is confused."""
+        if self.ok:
+            agents = len(self.machines)
+            parts = "agent's machine is" if agents == 1 else "agents' machines side by side are"
+            return "\n".join((f"Decomposable: the {agents} {parts} the team machine.", *self.problems, *self.notes))
+        lines = ["Not decomposable.", *self.problems]
+        if self.counterexample is not None:
+            lines += [
+                _who_confuses_what(self.counterexample, confusion) for confusion in self.counterexample.confusions
+            ]
+        return "\n".join(lines)
+
+
+def decompose(machine: RewardMachine | Composition, knows: Knows, control: Control | None = None) -> Decomposition:
+    """Split a team machine among agents that know the events `knows` gives them, and prove it right or refute it.
+
+    The check takes time linear in the transitions and never builds the product of the parts: the parts allow all that
+    the team machine allows, so it is enough to look, in every reachable state, for an event that all who know it would
+    accept and the team machine would not, and for a completion that all believe in and that is not one. A composition
+    needs no check if each agent knows the events of its own part: it is decomposable into its parts.
+
+    >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
+    >>> decompose(team, {"A1": {"a"}, "A2": {"a", "b"}}).ok
+    True
+    >>> print(decompose(team, {"A1": {"a"}, "A2": {"b"}}).explain())
+    Not decomposable.
+    At the start, everyone who knows b would accept it, but the team machine is in u0, where it cannot happen.
+    A2 cannot tell u0 from u1, where b can happen: it does not notice a.
+    """
+    known = check_knows(machine, knows)
+    controllers = check_control(machine, known, control)
+    unaware = tuple(
+        (agent, event) for event, agents in controllers.items() for agent in agents if event not in known[agent]
+    )
+    if isinstance(machine, Composition):
+        if known == {agent: part.events for agent, part in machine.parts.items()}:
+            return _into_parts(machine, known, controllers, unaware)
+        machine = enumerate_states(machine)
+    views = _views_of(machine, known)
+    failure = find_failure(machine, list(views.values()))
+    return Decomposition(
+        machine=machine,
+        knows=MappingProxyType(known),
+        control=MappingProxyType(controllers),
+        machines=MappingProxyType(_machines_of(views)),
+        counterexample=None if failure is None else _tell(machine, views, *failure),
+        unaware=unaware,
+        unknown=Names(tuple(machine.events)[event] for event in unknown_events(machine, list(views.values()))),
+        early=MappingProxyType(_early_finishers(machine, views)),
+        idle=Names(agent for agent, view in views.items() if np.array_equal(view.source, view.target)),
+    )
+
+
+def _into_parts(
+    team: Composition, known: dict[str, Names], control: dict[str, Names], unaware: tuple[tuple[str, str], ...]
+) -> Decomposition:
+    return Decomposition(
+        machine=team,
+        knows=MappingProxyType(known),
+        control=MappingProxyType(control),
+        machines=team.parts,
+        counterexample=None,
+        unaware=unaware,
+        unknown=Names(),
+        early=MappingProxyType({}),
+        idle=Names(agent for agent, part in team.parts.items() if np.array_equal(part.graph.source, part.graph.target)),
+    )
+
+
+def enumerate_states(team: Composition) -> RewardMachine:
+    """Build the machine of a composition, if it is not too large."""
+    if team.most_states > LARGEST_ENUMERATION:
+        rule = "agents must know the events of their own parts, no more and no less"
+        raise AssignmentError(f"a composition of up to {team.most_states:,} states is not enumerated: {rule}")
+    return team.machine()
+
+
+def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str, Names]:
+    """Check that agents have names and know events that exist; put the events in the machine's order."""
+    if not isinstance(knows, Mapping) or not knows:
+        raise AssignmentError(f"knows must map each agent to the events it knows, got {knows!r}")
+    known: dict[str, Names] = {}
+    for agent, events in knows.items():
+        check_name(agent, "an agent")
+        own = Names((events,) if isinstance(events, str) else events)
+        for event in own:
+            if event not in machine.events:
+                hint = known_names(str(event), machine.events)
+                raise AssignmentError(f"agent {agent!r} knows event {event!r}, which does not exist ({hint})")
+        known[agent] = Names(sorted(own, key=machine.events.index))
+    if not machine.has_completion_rewards and list(known.values()) != [machine.events]:
+        raise MachineError("only a machine that rewards nothing but completing its task can be split among agents")
+    return known
+
+
+def check_control(
+    machine: RewardMachine | Composition, agents: Iterable[str], control: Control | None
+) -> dict[str, Names]:
+    """Check that controlled events and their controllers exist; put the events in the machine's order."""
+    everyone = Names(agents)
+    given = {} if control is None else dict(control)
+    for event, controllers in given.items():
+        if event not in machine.events:
+            hint = known_names(str(event), machine.events)
+            raise AssignmentError(f"control: event {event!r} does not exist in this machine ({hint})")
+        given[event] = Names((controllers,) if isinstance(controllers, str) else controllers)
+        for agent in given[event]:
+            if agent not in everyone:
+                hint = known_names(str(agent), everyone)
+                raise AssignmentError(f"control of {event!r}: agent {agent!r} does not exist ({hint})")
+    return {event: Names(sorted(given[event], key=everyone.index)) for event in machine.events if event in given}
+
+
+def _views_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[str, View]:
+    """Take each agent's view, once for all agents that know the same."""
+    taken: dict[Names, View] = {}
+    return {
+        agent: taken.get(events) or taken.setdefault(events, View(machine, flag_events(machine, events)))
+        for agent, events in known.items()
+    }
+
+
+def _machines_of(views: Mapping[str, View]) -> dict[str, RewardMachine]:
+    made = {id(view): view for view in views.values()}
+    named = {key: view.machine(trace_back=False) for key, view in made.items()}
+    return {agent: named[id(view)] for agent, view in views.items()}
+
+
+def unknown_events(machine: RewardMachine, views: Sequence[View]) -> list[int]:
+    """List the events that can happen and that nobody knows."""
+    unseen = ~np.logical_or.reduce([view.visible for view in views])
+    reached = np.zeros(len(machine.states), np.bool_)
+    reached[machine.reach.order] = True
+    used = np.zeros(len(unseen), np.bool_)
+    used[machine.graph.label[reached[machine.graph.source]]] = True
+    return np.flatnonzero(used & unseen).tolist()
+
+
+def find_failure(machine: RewardMachine, views: Sequence[View]) -> tuple[int, int] | None:
+    """Find a state nearest to the start in which the parts allow what the team machine does not.
+
+    Returns the state and the phantom event, or -1 for a premature completion; None if the parts make the whole.
+    """
+    order = machine.reach.order
+    believed = np.logical_and.reduce([view.is_final[view.classes[order]] for view in views])
+    premature = np.flatnonzero(believed & ~machine.is_final[order])
+    phantom = _find_phantom(machine, views)
+    if len(premature) == 0:
+        return phantom
+    state = int(order[premature[0]])
+    if phantom is not None and _distance(machine, phantom[0]) < _distance(machine, state):
+        return phantom
+    return state, -1
+
+
+def _find_phantom(machine: RewardMachine, views: Sequence[View]) -> tuple[int, int] | None:
+    """Find a state nearest to the start and an event that all who know it accept there and the team machine doesn't."""
+    order = machine.reach.order
+    rank = np.full(len(machine.states), len(order), np.int32)  # position in the order; past its end if unreachable
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    by_event = np.argsort(machine.graph.label, kind="stable")
+    begins = np.searchsorted(machine.graph.label[by_event], np.arange(len(machine.events) + 1))
+    nearest, culprit = len(order), -1
+    for event in range(len(machine.events)):
+        allowed = np.sort(rank[machine.graph.source[by_event[begins[event] : begins[event + 1]]]])
+        if len(allowed) == 0 or (allowed[0] == len(order) and not any(view.visible[event] for view in views)):
+            continue  # nobody would accept it, or it never happens and is nobody's business
+        accepted = _accepted(views, event, nearest)
+        wrong = accepted[~_is_among(accepted, allowed)]
+        if len(wrong):
+            nearest, culprit = int(wrong.min()), event
+    return None if culprit < 0 else (int(order[nearest]), culprit)
+
+
+def _accepted(views: Sequence[View], event: int, limit: int) -> Ints:
+    """List the ranks below `limit` of the states in which all who know an event accept it."""
+    knowers = sorted(
+        ((view, view.enabling(event)) for view in views if view.visible[event]),
+        key=lambda knower: knower[0].count_members(knower[1]),
+    )
+    if not knowers:
+        return np.arange(limit, dtype=np.int32)
+    (narrowest, classes), *others = knowers
+    ranks = narrowest.members_of(classes)
+    ranks = ranks[ranks < limit]
+    for view, classes in others:
+        ranks = ranks[_is_among(view.ranked[ranks], classes)]
+    return ranks
+
+
+def _is_among(values: Ints, sorted_set: Ints) -> Flags:
+    position = np.minimum(np.searchsorted(sorted_set, values), len(sorted_set) - 1)
+    return np.equal(sorted_set[position], values)
+
+
+def _distance(machine: RewardMachine, state: int) -> int:
+    return len(labels_to(machine.graph, machine.reach, state))
+
+
+def _trace_to(machine: RewardMachine, state: int) -> tuple[str, ...]:
+    names = tuple(machine.events)
+    return tuple(names[event] for event in labels_to(machine.graph, machine.reach, state))
+
+
+def _tell(machine: RewardMachine, views: Mapping[str, View], state: int, event: int) -> Counterexample:
+    """Turn a failure into a story: what happened, what goes wrong, who takes which state for which."""
+    names, events = tuple(machine.states), tuple(machine.events)
+    confusions = []
+    for agent, view in views.items():
+        if event < 0 or view.visible[event]:
+            other, unnoticed = confuse(view, state, event)
+            unnoticed_names = tuple(events[hidden] for hidden in unnoticed)
+            confusions.append(Confusion(agent, names[state], names[other], unnoticed_names))
+    return Counterexample(
+        trace=_trace_to(machine, state),
+        kind="phantom event" if event >= 0 else "premature completion",
+        event=events[event] if event >= 0 else None,
+        state=names[state],
+        confusions=tuple(confusions),
+    )
+
+
+def _early_finishers(machine: RewardMachine, views: Mapping[str, View]) -> dict[str, tuple[str, ...]]:
+    order = machine.reach.order
+    early = {}
+    for agent, view in views.items():
+        done = np.flatnonzero(view.is_final[view.classes[order]] & ~machine.is_final[order])
+        if len(done):
+            early[agent] = _trace_to(machine, int(order[done[0]]))
+    return early
+
+
+def _what_goes_wrong(example: Counterexample) -> str:
+    when = f"After {_story(example.trace)}" if example.trace else "At the start"
+    if example.event is None:
+        return f"{when}, every agent takes the task for done, but the team machine is in {example.state}, not final."
+    accept = f"everyone who knows {example.event} would accept it"
+    would = accept if example.confusions else f"nothing keeps {example.event} from happening, as nobody knows it"
+    return f"{when}, {would}, but the team machine is in {example.state}, where it cannot happen."
+
+
+def _who_confuses_what(example: Counterexample, confusion: Confusion) -> str:
+    possible = "which is final" if example.event is None else f"where {example.event} can happen"
+    unnoticed = _listing(confusion.unnoticed)
+    return (
+        f"{confusion.agent} cannot tell {confusion.state} from {confusion.mistaken_for}, {possible}: "
+        f"it does not notice {unnoticed}."
+    )
+
+
+def _story(trace: Sequence[str]) -> str:
+    if len(trace) > 24:
+        return f"{', '.join(trace[:12])}, … ({len(trace) - 24} more), {', '.join(trace[-12:])}"
+    return ", ".join(trace)
+
+
+def _listing(names: Iterable[str]) -> str:
+    listed = list(names)
+    if len(listed) > 12:
+        return f"{', '.join(listed[:12])} and {len(listed) - 12} more"
+    return " or ".join((", ".join(listed[:-1]), listed[-1])) if len(listed) > 1 else "".join(listed)
+
+
+def confuse(view: View, state: int, event: int) -> tuple[int, list[int]]:
+    """Find a state that the view merges with `state` and in which `event` can happen (-1: which is final).
+
+    Returns it with the hidden events on which the merging rests: as long as all of them stay hidden, the two states
+    stay merged, whatever else the agent learns. Prefers a state that hidden events alone lead to, over few steps.
+    """
+    team = view.team
+    goals = _states_with(view, event) & (view.classes == view.classes[state])
+    direct = hidden_path(team.graph, team.backward, ~view.visible, state, goals)
+    if direct is not None:
+        other, labels = direct
+        return other, list(dict.fromkeys(labels))
+    proof = prove_congruence(team.graph, ~view.visible[team.graph.label])
+    other = int(np.flatnonzero(goals)[0])
+    return other, hidden_reasons(team.graph, proof, state, other)
+
+
+def _states_with(view: View, event: int) -> Flags:
+    if event < 0:
+        return view.team.is_final
+    graph = view.team.graph
+    flags = np.zeros(len(view.team.states), np.bool_)
+    flags[graph.source[graph.label == event]] = True
+    return flags

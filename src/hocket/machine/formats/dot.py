@@ -1,0 +1,113 @@
+"""Machines in Graphviz's DOT language: written for drawing, and read back if written by hocket.
+
+Each statement has a line of its own. States are nodes; a double circle is final; an arrow from a mere point leads to
+the initial state; the attributes `event` and `reward` of an edge say what its label shows.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+
+from hocket.errors import FormatError
+from hocket.machine.formats.schema import Design, quote, unquote
+from hocket.machine.reward_machine import RewardMachine
+
+_QUOTED = r'"((?:[^"\\]|\\.)*+)"'
+HEAD, FOOT = "digraph machine {", "}"
+SETTING = re.compile(r"(rankdir|node) ?[\[=].*;")
+EVENT = re.compile(rf"// event {_QUOTED}")
+NODE = re.compile(rf"{_QUOTED} \[shape=(circle|doublecircle), label={_QUOTED}\];")
+POINT = re.compile(rf"{_QUOTED} \[shape=point\];")
+ARROW = re.compile(rf"{_QUOTED} -> {_QUOTED};")
+EDGE = re.compile(rf"{_QUOTED} -> {_QUOTED} \[event={_QUOTED}, reward=\"([^\"]+)\", label={_QUOTED}\];")
+
+
+def write(design: Design) -> str:
+    """Write a machine; who knows and controls what has no place in a drawing."""
+    machine = design.machine
+    design.check_bare("DOT")
+    point = "start"
+    while point in machine.states:
+        point += "_"
+    lines = [HEAD, "  rankdir=LR;", f"  {quote(point)} [shape=point];"]
+    lines += [f"  // event {quote(event)}" for event in machine.events]
+    for state in machine.states:
+        shape = "doublecircle" if state in machine.final else "circle"
+        lines.append(f"  {quote(state)} [shape={shape}, label={quote(state)}];")
+    lines.append(f"  {quote(point)} -> {quote(machine.initial)};")
+    for (state, event), target in machine.transitions.items():
+        reward = machine.rewards[state, event]
+        label = event if machine.is_task_completion else f"{event} / {reward:g}"
+        attributes = f'event={quote(event)}, reward="{reward!r}", label={quote(label)}'
+        lines.append(f"  {quote(state)} -> {quote(target)} [{attributes}];")
+    return "\n".join((*lines, FOOT)) + "\n"
+
+
+def read(content: str) -> Design:
+    """Read a machine that `write` wrote."""
+    parsed = _Parsed()
+    number, is_open = 0, False
+    for number, line in enumerate(io.StringIO(content), start=1):
+        line = line.strip()
+        if number == 1 and line != HEAD:
+            raise FormatError(f"must begin with {HEAD!r}: only DOT files written by hocket can be read", where="line 1")
+        if number > 1 and not is_open and line:
+            raise FormatError(f"nothing may follow {FOOT!r}", where=f"line {number}")
+        is_open = line != FOOT if number == 1 or is_open else False
+        if number == 1 or not is_open:
+            continue
+        try:
+            parsed.take(line)
+        except FormatError as error:
+            raise FormatError(str(error), where=f"line {number}") from None
+    if number == 0:
+        raise FormatError(f"must begin with {HEAD!r}: only DOT files written by hocket can be read", where="line 1")
+    if is_open:
+        raise FormatError(f"must end with {FOOT!r}; the file seems to be cut off", where=f"line {number}")
+    return Design(parsed.machine())
+
+
+class _Parsed:
+    """What the lines so far have said."""
+
+    def __init__(self) -> None:
+        self.initial: str | None = None
+        self.states: list[str] = []
+        self.final: list[str] = []
+        self.events: list[str] = []
+        self.triples: list[tuple[str, str, str]] = []
+        self.rewards: dict[tuple[str, str], float] = {}
+
+    def take(self, line: str) -> None:
+        if not line or SETTING.fullmatch(line) or POINT.fullmatch(line):
+            return
+        if match := EVENT.fullmatch(line):
+            self.events.append(unquote(match[1]))
+        elif match := NODE.fullmatch(line):
+            self.states.append(unquote(match[1]))
+            if match[2] == "doublecircle":
+                self.final.append(unquote(match[1]))
+        elif match := ARROW.fullmatch(line):
+            self.initial = unquote(match[2])
+        elif match := EDGE.fullmatch(line):
+            state, target, event = (unquote(match[group]) for group in (1, 2, 3))
+            self.triples.append((state, event, target))
+            try:
+                self.rewards[state, event] = float(match[4])
+            except ValueError:
+                raise FormatError(f"the reward must be a number, got {match[4]!r}") from None
+        else:
+            raise FormatError("is not a statement that hocket writes")
+
+    def machine(self) -> RewardMachine:
+        if self.initial is None:
+            raise FormatError('has no arrow to the initial state, like: "start" -> "u0";')
+        return RewardMachine(
+            initial=self.initial,
+            transitions=self.triples,
+            final=self.final,
+            events=self.events,
+            rewards=self.rewards,
+            states=self.states,
+        )

@@ -1,0 +1,56 @@
+"""Designs in JSON, for programs and for large machines."""
+
+from __future__ import annotations
+
+import json
+
+from hocket.errors import FormatError
+from hocket.machine.formats.schema import Design, Document, design_from, design_to
+
+
+def read(content: str) -> Design:
+    """Read a design."""
+    return design_from(parse(content))
+
+
+def parse(content: str) -> object:
+    """Read a JSON document, refusing repeated keys and numbers that are not finite."""
+    try:
+        return json.loads(content, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise FormatError(f"is not JSON: {error.msg}", where=f"line {error.lineno}") from None
+    except FormatError:
+        raise
+    except ValueError as error:  # a number of thousands of digits
+        raise FormatError(f"is not JSON that can be read: {error}") from None
+
+
+def write(design: Design) -> str:
+    """Write a design, one state a line."""
+    lines = []
+    for key, value in design_to(design).items():
+        if isinstance(value, dict):
+            rows = ",\n".join(f"    {_plain(name)}: {_plain(row)}" for name, row in value.items())
+            lines.append(f"  {_plain(key)}: {{\n{rows}\n  }}" if rows else f"  {_plain(key)}: {{}}")
+        else:
+            lines.append(f"  {_plain(key)}: {_plain(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _plain(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> Document:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise FormatError("is given twice in one table", where=key)
+            seen.add(key)
+    return table
+
+
+def _refuse_constant(name: str) -> object:
+    raise FormatError(f"numbers must be finite, got {name}")

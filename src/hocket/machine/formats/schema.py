@@ -1,0 +1,188 @@
+"""The schema that TOML and JSON share.
+
+    initial = "u0"                      the initial state; by default the first one in transitions
+    final = ["u2"]                      the final states
+    [transitions]                       state -> event -> state
+    u0 = { a = "u1" }
+    u1 = { b = "u2" }
+
+Optional: `events` and `states`, lists that declare more than transitions use; `rewards`, state -> event -> number,
+which makes it a general machine (what is not listed is worth 0); `knows`, agent -> events; `control`, event -> agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hocket.errors import FormatError, MachineError, known_names
+from hocket.machine.reward_machine import RewardMachine
+
+Document = dict[str, object]
+
+MACHINE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards")
+DESIGN_KEYS = (*MACHINE_KEYS, "knows", "control")
+
+
+class Design(NamedTuple):
+    """A team machine with a designer's guess of who knows, and who makes happen, which events."""
+
+    machine: RewardMachine
+    knows: Mapping[str, tuple[str, ...]] = {}
+    control: Mapping[str, tuple[str, ...]] = {}
+
+    def check_bare(self, what: str) -> None:
+        """Refuse to lose who knows and controls what in a format that has no place for it."""
+        if self.knows or self.control:
+            raise FormatError(f"{what} has no place for who knows and controls what; write .toml or .json")
+
+
+def design_from(document: object) -> Design:
+    """Build a design from nested dictionaries and lists, checking every key and type."""
+    table = as_table(document, "the document")
+    check_keys(table, DESIGN_KEYS)
+    knows, control = (as_lists(table.pop(key, {}), key) for key in ("knows", "control"))
+    return Design(machine_from(table), knows, control)
+
+
+def machine_from(table: Document, at: str = "") -> RewardMachine:
+    """Build a machine from its table; `at` says where in a file the table stands."""
+    check_keys(table, MACHINE_KEYS, at)
+    if "transitions" not in table:
+        raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
+    if "final" not in table and "rewards" not in table:
+        raise FormatError("is missing; it lists the final states", where=f"{at}final")
+    rows = {
+        state: as_table(row, f"{at}transitions.{state}")
+        for state, row in as_table(table["transitions"], f"{at}transitions").items()
+    }
+    transitions = {
+        (state, event): as_text(target, f"{at}transitions.{state}.{event}")
+        for state, row in rows.items()
+        for event, target in row.items()
+    }
+    lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
+    if "states" not in lists and not all(rows.values()):
+        lists["states"] = tuple(dict.fromkeys([*rows, *transitions.values()]))
+    initial, rewards = _initial(table, lists.get("states", ()), at), _rewards(table, at)
+    try:
+        return RewardMachine(
+            initial=initial,
+            transitions=transitions,
+            final=lists.get("final", ()),
+            events=lists.get("events"),
+            rewards=rewards,
+            states=lists.get("states"),
+        )
+    except MachineError as error:
+        raise FormatError(str(error), where=at.rstrip(".") or None) from None
+
+
+def design_to(design: Design) -> Document:
+    """Lay a design out as `design_from` reads it."""
+    document = machine_to(design.machine)
+    moves: Document = {key: document.pop(key) for key in ("transitions", "rewards") if key in document}
+    for key, lists in (("knows", design.knows), ("control", design.control)):
+        if lists:
+            document[key] = {name: list(names) for name, names in lists.items()}
+    return {**document, **moves}
+
+
+def machine_to(machine: RewardMachine) -> Document:
+    """Lay a machine out as `machine_from` reads it, leaving out what goes without saying."""
+    transitions: dict[str, dict[str, str]] = {}
+    for (state, event), target in machine.transitions.items():
+        transitions.setdefault(state, {})[event] = target
+    document: Document = {"initial": machine.initial, "final": list(machine.final)}
+    if list(machine.events) != list(dict.fromkeys(event for _, event in machine.transitions)):
+        document["events"] = list(machine.events)
+    if len(machine.states) > len({*transitions, *machine.transitions.values()}):
+        document["states"] = list(machine.states)
+    document["transitions"] = transitions
+    if not machine.is_task_completion:
+        rewards: dict[str, dict[str, float]] = {}
+        for (state, event), reward in machine.rewards.items():
+            if reward:
+                rewards.setdefault(state, {})[event] = reward
+        document["rewards"] = rewards
+    return document
+
+
+def _initial(table: Document, states: tuple[str, ...], at: str) -> str:
+    if "initial" in table:
+        return as_text(table["initial"], f"{at}initial")
+    for state in (*as_table(table["transitions"], f"{at}transitions"), *states):
+        return state
+    raise FormatError("is missing, and there is no first state to take for it", where=f"{at}initial")
+
+
+def _rewards(table: Document, at: str) -> dict[tuple[str, str], float] | None:
+    if "rewards" not in table:
+        return None
+    return {
+        (state, event): as_number(reward, f"{at}rewards.{state}.{event}")
+        for state, row in as_table(table["rewards"], f"{at}rewards").items()
+        for event, reward in as_table(row, f"{at}rewards.{state}").items()
+    }
+
+
+def check_keys(table: Document, known: tuple[str, ...], at: str = "") -> None:
+    """Refuse keys that have no meaning."""
+    for key in table:
+        if key not in known:
+            raise FormatError(f"unknown key ({known_names(key, known)})", where=f"{at}{key}")
+
+
+def as_table(value: object, where: str) -> Document:
+    """Require a table."""
+    if not isinstance(value, dict):
+        raise FormatError(f"must be a table, got {_shown(value)}", where=where)
+    return dict(value)
+
+
+def as_lists(value: object, where: str) -> dict[str, tuple[str, ...]]:
+    """Require a table of lists of names."""
+    return {name: as_texts(names, f"{where}.{name}") for name, names in as_table(value, where).items()}
+
+
+def as_texts(value: object, where: str) -> tuple[str, ...]:
+    """Require a list of names."""
+    if not isinstance(value, list):
+        raise FormatError(f"must be a list of names, got {_shown(value)}", where=where)
+    return tuple(as_text(item, f"{where}[{index}]") for index, item in enumerate(value))
+
+
+def as_text(value: object, where: str) -> str:
+    """Require a name or another text."""
+    if not isinstance(value, str):
+        raise FormatError(f"must be a name in quotes, got {_shown(value)}", where=where)
+    return value
+
+
+def as_number(value: object, where: str) -> float:
+    """Require a number of ordinary size."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FormatError(f"must be a number, got {_shown(value)}", where=where)
+    try:
+        return float(value)
+    except OverflowError:
+        raise FormatError("must be a number of ordinary size", where=where) from None
+
+
+def quote(name: str) -> str:
+    """Put a name into quotes, as DOT and HOA have them."""
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def unquote(quoted: str) -> str:
+    r"""Undo what `quote` did inside the quotes.
+
+    >>> print(unquote(r"a \"b\" \\ c"))
+    a "b" \ c
+    """
+    return "\\".join(part.replace("\\", "") for part in quoted.split("\\\\"))
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"

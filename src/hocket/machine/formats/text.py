@@ -1,0 +1,144 @@
+"""The text format of the paper's public code (Neary et al. 2021), read without evaluating anything.
+
+    0 # initial state
+    (0, 1, 'by', 0) # from, to, event, reward
+    (1, 1, 'True', 0) # state 1 is final
+
+States are whole numbers or names in quotes. A line with the event 'True' marks a final state. Where no line does, a
+state without transitions that is entered with a reward is final.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import warnings
+from collections.abc import Mapping
+
+from hocket.errors import FormatError, MachineError
+from hocket.machine.formats.schema import Design
+from hocket.machine.reward_machine import RewardMachine
+
+FINAL_MARK = "True"
+_QUOTED = r"""'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+\""""
+_STATE = rf"-?\d{{1,18}}|{_QUOTED}"
+_COMMENT = r"\s*(?:#.*)?"
+INITIAL = re.compile(rf"\s*({_STATE}){_COMMENT}")
+TRANSITION = re.compile(
+    rf"\s*\(\s*({_STATE})\s*,\s*({_STATE})\s*,\s*({_QUOTED})\s*,\s*([-+]?[\d.]{{1,24}}(?:[eE][-+]?\d{{1,3}})?)\s*\){_COMMENT}"
+)
+BLANK = re.compile(_COMMENT)
+
+
+def read(content: str) -> Design:
+    """Read a machine."""
+    initial: str | None = None
+    rewards: dict[tuple[str, str], float] = {}
+    triples: list[tuple[str, str, str]] = []
+    marked: list[str] = []
+    for number, line in enumerate(io.StringIO(content), start=1):
+        line = line.rstrip("\r\n")
+        if BLANK.fullmatch(line):
+            continue
+        try:
+            if initial is None:
+                initial = _read_initial(line)
+                continue
+            state, target, event, reward = _read_transition(line)
+        except FormatError as error:
+            raise FormatError(str(error), where=f"line {number}") from None
+        if event == FINAL_MARK:
+            marked.append(state)
+        elif (state, event) in rewards:
+            raise FormatError(f"state {state!r} has a transition on {event!r} already", where=f"line {number}")
+        else:
+            triples.append((state, event, target))
+            rewards[state, event] = reward
+    if initial is None:
+        raise FormatError("must begin with the initial state, got an empty file")
+    return Design(_build(initial, triples, rewards, marked))
+
+
+def _build(
+    initial: str, triples: list[tuple[str, str, str]], rewards: dict[tuple[str, str], float], marked: list[str]
+) -> RewardMachine:
+    paid = _paid_dead_ends({(state, event): target for state, event, target in triples}, rewards)
+    states = dict.fromkeys([state for state, _, target in triples for state in (state, target)] + marked) or {
+        initial: None
+    }
+    return RewardMachine(
+        initial=initial, transitions=triples, final=dict.fromkeys(marked or paid), rewards=rewards, states=states
+    )
+
+
+def _paid_dead_ends(transitions: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str, str], float]) -> list[str]:
+    leaving = {state for state, _ in transitions}
+    return [target for key, target in transitions.items() if rewards[key] > 0 and target not in leaving]
+
+
+def _read_initial(line: str) -> str:
+    match = INITIAL.fullmatch(line)
+    if match is None:
+        raise FormatError(f"must be the initial state, like: 0 # initial state; got {_shown(line)}")
+    return _name(match[1])
+
+
+def _read_transition(line: str) -> tuple[str, str, str, float]:
+    match = TRANSITION.fullmatch(line)
+    if match is None:
+        raise FormatError(f"must be a transition, like: (0, 1, 'event', 0); got {_shown(line)}")
+    state, target, event = (_name(match[group]) for group in (1, 2, 3))
+    try:
+        reward = float(match[4])
+    except ValueError:
+        raise FormatError(f"the reward must be a number, got {match[4]}") from None
+    if event == FINAL_MARK and state != target:
+        raise FormatError(f"the event 'True' marks a final state and must lead back to it, got {state} to {target}")
+    return state, target, event, reward
+
+
+def _name(token: str) -> str:
+    if token[0] not in "'\"":
+        return str(int(token))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an unknown escape
+            return str(ast.literal_eval(token))  # one quoted text, nothing else: the pattern has seen to that
+    except (SyntaxError, ValueError, Warning):
+        raise FormatError(f"must be a quoted name, got {_shown(token)}") from None
+
+
+def _shown(line: str) -> str:
+    shown = repr(line.strip())
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"
+
+
+def write(design: Design) -> str:
+    """Write a machine; who knows and controls what has no place in this format."""
+    machine = design.machine
+    design.check_bare("the text format")
+    if FINAL_MARK in machine.events:
+        raise MachineError(f"in this format the event {FINAL_MARK!r} marks final states, so it cannot be an event")
+    used = {event for _, event in machine.transitions}
+    lost = [f"event {event!r}" for event in machine.events if event not in used]
+    named = {state for (state, _), target in machine.transitions.items() for state in (state, target)}
+    lost += [
+        f"state {state!r}" for state in machine.states if state not in named | machine.final and len(machine.states) > 1
+    ]
+    if lost:
+        raise MachineError(f"this format has no place for what no transition uses: {', '.join(lost[:5])}")
+    if not machine.final and (paid := _paid_dead_ends(machine.transitions, machine.rewards)):
+        raise MachineError(f"in this format {paid[0]!r}, a paid dead end, would be taken for a final state")
+    lines = [f"{_token(machine.initial)} # initial state"]
+    for (state, event), target in machine.transitions.items():
+        reward = machine.rewards[state, event]
+        shown = int(reward) if reward.is_integer() and abs(reward) < 1e15 else reward
+        lines.append(f"({_token(state)}, {_token(target)}, {event!r}, {shown})")
+    lines += [f"({_token(state)}, {_token(state)}, {FINAL_MARK!r}, 0) # final" for state in machine.final]
+    return "\n".join(lines) + "\n"
+
+
+def _token(state: str) -> str:
+    is_number = re.fullmatch(r"0|-?[1-9]\d{0,17}", state) is not None
+    return state if is_number else repr(state)

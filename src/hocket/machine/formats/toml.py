@@ -1,0 +1,70 @@
+"""Designs in TOML, for writing by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+
+from hocket.errors import FormatError
+from hocket.machine.formats.schema import Design, Document, design_from, design_to
+
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+DEEPEST_KEY = 32  # parts; the standard library's parser needs time and memory by the square of this
+MULTILINE = re.compile(r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
+DEEP_KEY = re.compile(rf"""(?:\.[ \t]*+(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+){{{DEEPEST_KEY},}}""")
+
+
+def read(content: str) -> Design:
+    """Read a design."""
+    return design_from(parse(content))
+
+
+def write(design: Design) -> str:
+    """Write a design, one state a line."""
+    return unparse(design_to(design))
+
+
+def parse(content: str) -> Document:
+    """Read a TOML document."""
+    if DEEP_KEY.search(MULTILINE.sub('""', content)):
+        raise FormatError(f"a key has more than {DEEPEST_KEY} parts; no task or machine needs that")
+    try:
+        return tomllib.loads(content)
+    except ValueError as error:  # not TOML, or a number of thousands of digits
+        raise FormatError(f"is not TOML: {error}") from None
+
+
+def unparse(document: Document, at: str = "") -> str:
+    """Write a TOML document: tables of tables under headings, the innermost ones on a line each."""
+    blocks = ["".join(f"{_key(key)} = {_value(value)}\n" for key, value in document.items() if not _is_table(value))]
+    for key, value in document.items():
+        if isinstance(value, dict):
+            heading = f"{at}{_key(key)}"
+            if _depth(value) > 2:
+                blocks.append(f"[{heading}]\n{unparse(value, f'{heading}.')}")
+            else:
+                rows = "".join(f"{_key(name)} = {_value(row)}\n" for name, row in value.items())
+                blocks.append(f"[{heading}]\n{rows}")
+    return "\n".join(block for block in blocks if block)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _depth(value: object) -> int:
+    return 1 + max(map(_depth, value.values()), default=0) if isinstance(value, dict) else 0
+
+
+def _key(key: str) -> str:
+    return key if BARE_KEY.fullmatch(key) else _value(key)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        row: Document = value
+        return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in row.items()) + " }" if row else "{}"
+    if isinstance(value, str) and "\n" in value and value.replace("\n", "").isprintable() and not {*'"\\'} & {*value}:
+        return f'"""\n{value}"""'
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # lists, texts and numbers are as in JSON

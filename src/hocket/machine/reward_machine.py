@@ -1,0 +1,360 @@
+"""RewardMachine: a finite automaton over events that says when a task is done and what its steps are worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from numbers import Real
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import MachineError
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, make_graph
+from hocket.machine.names import Names, check_name, in_order, require_member
+from hocket.notebook_hook import shown
+
+Undefined = Literal["blocking", "stay"]
+Transitions = Mapping[tuple[str, str], str] | Iterable[tuple[str, str, str]]
+
+
+class Run(NamedTuple):
+    """What a machine does on a trace of events."""
+
+    state: str | None  # where it ends; None if an undefined event blocked it
+    reward: float  # the sum over its transitions; 0 if it was blocked
+    completed: bool  # whether it ends in a final state
+    states: tuple[str, ...]  # the states it went through, from the initial one
+
+
+class Origin(NamedTuple):
+    """Which states of an earlier machine the states of a quotient stand for."""
+
+    states: tuple[str, ...]
+    classes: Ints  # [earlier states] the quotient's state for each; -1 where there is none
+
+
+class RewardMachine:
+    """An immutable reward machine: named states and events, a partial transition function, rewards, final states.
+
+    >>> machine = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
+    >>> machine.run(("a", "b"), undefined="blocking").completed
+    True
+
+    Without `rewards` it is a task-completion machine: 1 on entering a final state, 0 otherwise, and no transition may
+    leave a final state. With `rewards`, a mapping from (state, event), transitions that are not in it are worth 0.
+    States and events are those that transitions use; more may be declared.
+    """
+
+    # Integer forms, shared with algorithms inside the package and read-only: state s and event e are positions in
+    # `states` and `events`.
+    graph: Graph
+    start: int
+    is_final: Flags  # [states]
+    reward: NDArray[np.float64]  # [transitions], in the order of the graph's edges
+    has_completion_rewards: bool  # 1 on entering a final state from outside, 0 otherwise
+    _states: Names
+    _events: Names
+    _origin: Origin | None
+
+    def __init__(
+        self,
+        *,
+        initial: str,
+        transitions: Transitions,
+        final: Iterable[str] = (),
+        events: Iterable[str] | None = None,
+        rewards: Mapping[tuple[str, str], float] | None = None,
+        states: Iterable[str] | None = None,
+    ) -> None:
+        check_name(initial, "the initial state")
+        table = _as_table(transitions)
+        known_states = _states_of(table, initial, states)
+        known_events = _events_of(table, events)
+        require_member(initial, known_states, "initial state")
+        finals = in_order(final, "a final state")
+        for state in finals:
+            require_member(state, known_states, "final state")
+        state_at, event_at = known_states._index, known_events._index
+        count = len(table)
+        source = np.fromiter((state_at[state] for state, _ in table), np.int32, count)
+        label = np.fromiter((event_at[event] for _, event in table), np.int32, count)
+        target = np.fromiter((state_at[state] for state in table.values()), np.int32, count)
+        is_final = np.zeros(len(known_states), np.bool_)
+        is_final[[state_at[state] for state in finals]] = True
+        reward = None if rewards is None else _rewards_of(table, rewards)
+        self._set(known_states, known_events, state_at[initial], source, label, target, is_final, reward)
+        if rewards is None and len(leaving := np.flatnonzero(is_final[self.graph.source])):
+            state, event = self._edge_names(int(leaving[0]))
+            raise MachineError(f"final state {state!r} must have no outgoing transition, got one on {event!r}")
+
+    def _set(
+        self,
+        states: Names,
+        events: Names,
+        start: int,
+        source: Ints,
+        label: Ints,
+        target: Ints,
+        is_final: Flags,
+        reward: NDArray[np.float64] | None,
+        origin: Origin | None = None,
+    ) -> None:
+        graph, order = make_graph(len(states), source, label, target)
+        entering = is_final[graph.target] & ~is_final[graph.source]
+        reward = entering.astype(np.float64) if reward is None else reward[order]
+        for array in (*graph, is_final, reward):
+            array.flags.writeable = False
+        self.__dict__.update(
+            _states=states,
+            _events=events,
+            _origin=origin,
+            start=start,
+            graph=graph,
+            is_final=is_final,
+            reward=reward,
+            has_completion_rewards=bool(np.array_equal(reward, entering)),
+        )
+
+    @classmethod
+    def _from_arrays(
+        cls,
+        states: Names,
+        events: Names,
+        start: int,
+        source: Ints,
+        label: Ints,
+        target: Ints,
+        is_final: Flags,
+        reward: NDArray[np.float64] | None = None,
+        origin: Origin | None = None,
+    ) -> RewardMachine:
+        """Build a machine from parts that are known to be sound; without `reward`, entering a final state earns 1."""
+        machine = cls.__new__(cls)
+        machine._set(states, events, start, source, label, target, is_final, reward, origin)
+        return machine
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a RewardMachine cannot be changed, tried to set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a RewardMachine cannot be changed, tried to delete {name!r}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        graph = self.graph
+        edges = (graph.source, graph.label, graph.target)
+        parts = (self._states, self._events, self.start, *edges, self.is_final, self.reward, self._origin)
+        return RewardMachine._from_arrays, parts
+
+    @property
+    def states(self) -> Names:
+        """All states, the initial one first unless they were declared in another order."""
+        return self._states
+
+    @property
+    def events(self) -> Names:
+        return self._events
+
+    @cached_property
+    def _state_names(self) -> tuple[str, ...]:
+        return tuple(self._states)
+
+    @cached_property
+    def _event_names(self) -> tuple[str, ...]:
+        return tuple(self._events)
+
+    @property
+    def initial(self) -> str:
+        return self._state_names[self.start]
+
+    @cached_property
+    def final(self) -> Names:
+        return Names(self._state_names[state] for state in np.flatnonzero(self.is_final).tolist())
+
+    @cached_property
+    def transitions(self) -> Mapping[tuple[str, str], str]:
+        """The transition function as a read-only mapping from (state, event) to state."""
+        names, events = self._state_names, self._event_names
+        edges = zip(*(part.tolist() for part in self.graph[1:]), strict=True)
+        return MappingProxyType({(names[s], events[e]): names[t] for s, e, t in edges})
+
+    @cached_property
+    def rewards(self) -> Mapping[tuple[str, str], float]:
+        """The reward of every transition, as a read-only mapping from (state, event)."""
+        return MappingProxyType(dict(zip(self.transitions, self.reward.tolist(), strict=True)))
+
+    @property
+    def is_task_completion(self) -> bool:
+        """Whether entering a final state is all that is rewarded, and final states are never left."""
+        return self.has_completion_rewards and not self.is_final[self.graph.source].any()
+
+    @cached_property
+    def reach(self) -> Reach:
+        """A shortest way from the initial state to each reachable one."""
+        return breadth_first(self.graph, self.start)
+
+    @cached_property
+    def backward(self) -> Graph:
+        """The transitions turned round."""
+        return make_graph(self.graph.nodes, self.graph.target, self.graph.label, self.graph.source)[0]
+
+    @cached_property
+    def unreachable(self) -> Names:
+        """States that no trace leads to; they are kept, and take part in projections."""
+        reached = np.zeros(len(self._states), np.bool_)
+        reached[self.reach.order] = True
+        return Names(self._state_names[state] for state in np.flatnonzero(~reached).tolist())
+
+    @cached_property
+    def members(self) -> Mapping[str, tuple[str, ...]]:
+        """Which states each state stands for: several where it comes from a projection or a minimisation."""
+        if self._origin is None:
+            return MappingProxyType({state: (state,) for state in self._states})
+        groups: dict[str, list[str]] = {state: [] for state in self._states}
+        for name, group in zip(self._origin.states, self._origin.classes.tolist(), strict=True):
+            if group >= 0:
+                groups[self._state_names[group]].append(name)
+        return MappingProxyType({state: tuple(group) for state, group in groups.items()})
+
+    def step(self, state: str, event: str) -> str | None:
+        """Return the state that `event` leads to from `state`, or None where it is undefined."""
+        require_member(state, self._states, "state")
+        return self.transitions.get((state, event))
+
+    def run(self, trace: Sequence[str], *, undefined: Undefined) -> Run:
+        """Read a trace from the initial state.
+
+        An undefined event makes the whole run undefined ("blocking"), or is ignored ("stay").
+        """
+        if undefined not in ("blocking", "stay"):
+            raise MachineError(f"undefined must be 'blocking' or 'stay', got {undefined!r}")
+        if isinstance(trace, str):
+            raise MachineError(f"a trace must be a sequence of event names, got the string {trace!r}")
+        state, reward, visited = self.initial, 0.0, [self.initial]
+        for event in trace:
+            target = self.transitions.get((state, event))
+            if target is None:
+                if undefined == "blocking":
+                    return Run(None, 0.0, False, tuple(visited))
+                continue
+            reward += self.rewards[state, event]
+            state = target
+            visited.append(state)
+        return Run(state, reward, state in self.final, tuple(visited))
+
+    def _edge_names(self, edge: int) -> tuple[str, str]:
+        return self._state_names[self.graph.source[edge]], self._event_names[self.graph.label[edge]]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RewardMachine):
+            return NotImplemented
+        if self is other:
+            return True
+        same_names = self._state_names == other._state_names and self._event_names == other._event_names
+        if same_names:
+            same_moves = all(map(np.array_equal, self.graph, other.graph))
+            same_ends = self.start == other.start and np.array_equal(self.is_final, other.is_final)
+            return same_moves and same_ends and np.array_equal(self.reward, other.reward)
+        return (
+            (self.initial, self.states, self.events, self.final)
+            == (other.initial, other.states, other.events, other.final)
+            and self.transitions == other.transitions
+            and self.rewards == other.rewards
+        )
+
+    @cached_property
+    def _hash(self) -> int:
+        # Rewards are left out: machines that differ in them alone are rare, and equality tells them apart.
+        return hash((self.initial, self.states, self.events, self.final, frozenset(self.transitions.items())))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def _repr_svg_(self) -> str | None:
+        return shown(self, "svg")
+
+    def __repr__(self) -> str:
+        if len(self.graph.target) > 24 or len(self.states) > 48 or len(self.events) > 48:
+            return (
+                f"<RewardMachine with {len(self.states):,} states, {len(self.events):,} events, "
+                f"{len(self.graph.target):,} transitions, initial {self.initial!r}, {len(self.final):,} final>"
+            )
+        parts = [f"initial={self.initial!r}", f"transitions={dict(self.transitions)!r}", f"final={self.final!r}"]
+        used = _states_of(dict(self.transitions), self.initial, None)
+        if len(self.events) > len({event for _, event in self.transitions}):
+            parts.append(f"events={self.events!r}")
+        if not self.is_task_completion:
+            parts.append(f"rewards={dict(self.rewards)!r}")
+        if self.states != used:
+            parts.append(f"states={self.states!r}")
+        return f"RewardMachine({', '.join(parts)})"
+
+
+def _as_table(transitions: Transitions) -> dict[tuple[str, str], str]:
+    """Check the shape of the transitions and that none is given twice."""
+    if isinstance(transitions, Mapping):
+        table = dict(transitions)
+        for key, target in table.items():
+            if not (isinstance(key, tuple) and len(key) == 2):
+                raise MachineError(f"a transition's key must be a pair (state, event), got {key!r:.60}")
+            if not isinstance(target, str):
+                check_name(target, "a state")
+        return table
+    if not isinstance(transitions, Iterable):
+        raise MachineError(f"transitions must map (state, event) to a state, got {transitions!r:.60}")
+    table = {}
+    for triple in transitions:
+        if not (isinstance(triple, tuple | list) and len(triple) == 3):
+            raise MachineError(f"a transition must be (state, event, target), got {triple!r}")
+        kinds = ("a state", "an event", "a state")
+        state, event, target = (check_name(name, kind) for name, kind in zip(triple, kinds, strict=True))
+        if (state, event) in table:
+            raise MachineError(
+                f"state {state!r} must have one transition on {event!r}, "
+                f"got two: to {table[state, event]!r} and to {target!r}"
+            )
+        table[state, event] = target
+    return table
+
+
+def _states_of(table: Mapping[tuple[str, str], str], initial: str, declared: Iterable[str] | None) -> Names:
+    used = dict.fromkeys([state for (state, _), target in table.items() for state in (state, target)] or [initial])
+    if initial in used:
+        used = {initial: None, **used}
+    return _check_names(used, declared, "a state")
+
+
+def _events_of(table: Mapping[tuple[str, str], str], declared: Iterable[str] | None) -> Names:
+    return _check_names(dict.fromkeys(event for _, event in table), declared, "an event")
+
+
+def _check_names(used: Iterable[str], declared: Iterable[str] | None, what: str) -> Names:
+    """Check that names are names and that those in use are among the declared ones, if any are declared."""
+    names = Names(used) if declared is None else Names(in_order(declared, what))
+    for name in names:
+        check_name(name, what)
+    if declared is not None:
+        for name in used:
+            require_member(name, names, what.split()[-1])
+    return names
+
+
+def _rewards_of(table: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str, str], float]) -> NDArray[np.float64]:
+    if not isinstance(rewards, Mapping):
+        raise MachineError(f"rewards must map (state, event) to a number, got {rewards!r:.60}")
+    for key, value in rewards.items():
+        if key not in table:
+            raise MachineError(f"a reward needs a transition to belong to, got one for {key!r}")
+        if isinstance(value, bool) or not isinstance(value, Real) or not _is_finite(value):
+            raise MachineError(f"the reward of {key!r} must be a finite number, got {value!r:.60}")
+    return np.fromiter((rewards.get(key, 0.0) for key in table), np.float64, len(table))
+
+
+def _is_finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

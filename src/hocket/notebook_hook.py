@@ -1,0 +1,15 @@
+"""How values show themselves in a notebook.
+
+This is the one arrow that points to a later room: what draws a value knows the value, so it is loaded when a notebook
+asks for it, and not before.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+
+def shown(value: object, form: str) -> str | None:
+    """Show a value as `svg` or `html`; None where there is too much to show, and notebooks take its text."""
+    found: str | None = import_module("hocket.report.notebook").show(value, form)
+    return found

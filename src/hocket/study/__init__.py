@@ -1,0 +1,1 @@
+"""Studies: which runs there are, where they are kept, and what runs them."""

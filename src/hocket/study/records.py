@@ -1,0 +1,262 @@
+"""What is kept of a run: what it was, its tests, and what a review of it shows. Plain JSON that others can read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket import __version__
+from hocket.errors import FormatError
+from hocket.files import MEGABYTE, read_text
+from hocket.learn.policies import Run
+
+FORMAT = "hocket run 1"
+LIMIT = 256 * MEGABYTE  # of a record's file
+LONGEST_SLUG = 40  # characters of a task's name in file names
+KINDS = ("softmax", "greedy")  # of tested policies
+LIBRARIES = ("numpy", "numba")  # whose versions may change results
+
+Settings = Mapping[str, float | int | bool]
+
+
+class Trials(NamedTuple):
+    """Test episodes of one kind of policy, in order."""
+
+    step: NDArray[np.int64]  # [T] of training
+    test_steps: NDArray[np.int64]  # [T] a failure counts as the most steps
+    success: NDArray[np.bool_]  # [T]
+
+
+class Replay(NamedTuple):
+    """An episode that can be watched: where everyone was, and what happened."""
+
+    success: bool
+    places: NDArray[np.float64]  # [T + 1, N, 2]: across and down from the map's corner, in cells; the start comes first
+    states: tuple[tuple[str, ...], ...]  # [T + 1][N]: of the agents' machines
+    events: tuple[tuple[int, str], ...]  # the step after which an event happened
+
+
+@dataclass(frozen=True)
+class Review:
+    """What some episodes with a finished policy show."""
+
+    episodes: int
+    successes: int  # of the team
+    own_successes: tuple[int, ...]  # [N]: of each agent
+    visits: NDArray[np.int64]  # [N, S]: how often each agent was in each cell; of no cells, where there are too many
+    replays: Mapping[str, Replay]  # softmax and greedy
+    policy: str = "softmax"  # of the episodes
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run."""
+
+    task: str  # name
+    digest: str  # of the task; whoever made it says what that is, if the task is not a file of hocket's
+    learner: str
+    seed: int
+    steps: int  # of training
+    settings: Settings  # all of them
+    tests: Mapping[str, Trials] = field(repr=False)  # by kind of policy
+    seconds: float = 0.0  # of computing
+    review: Review | None = field(default=None, repr=False)
+    made: Mapping[str, str] = field(default_factory=lambda: surroundings(), repr=False)  # with what, and on what
+
+    @cached_property
+    def key(self) -> str:
+        """Fingerprint what the run is of; two runs with one key have the same results."""
+        return run_key(self.digest, self.learner, self.seed, self.steps, self.settings)
+
+    @cached_property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{slug(self.task)}-{slug(self.learner)}-{self.seed}-{self.key[:8]}"
+
+
+def run_key(digest: str, learner: str, seed: int, steps: int, settings: Settings) -> str:
+    """Fingerprint all that the results of a run depend on."""
+    parts = [digest, learner, seed, steps, dict(sorted(settings.items()))]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def slug(name: str) -> str:
+    """Turn a name into one that every file system takes.
+
+    >>> slug("a/b: c")
+    'a_b_c'
+    """
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", name)[:LONGEST_SLUG].strip(".") or "_"
+
+
+def surroundings() -> dict[str, str]:
+    """Say with which versions, and on what machine, something was made."""
+    found = {"hocket": __version__, "python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {**found, "machine": f"{platform.system()} {platform.machine()}"}
+
+
+def record_of(run: Run, review: Review | None = None) -> Record:
+    """Make a record of a run."""
+    tests = {}
+    for kind in KINDS:
+        rows = [trial for trial in run.trials if trial.policy == kind]
+        tests[kind] = Trials(
+            np.array([row.step for row in rows], np.int64),
+            np.array([row.test_steps for row in rows], np.int64),
+            np.array([row.success for row in rows], np.bool_),
+        )
+    policy = run.policy
+    return Record(
+        policy.task, policy.digest, policy.learner, policy.seed, run.steps, dict(policy.settings), tests,
+        round(run.seconds, 3), review,
+    )  # fmt: skip
+
+
+# As JSON.
+
+
+def write_record(record: Record) -> str:
+    """Lay a record out as JSON."""
+    document: dict[str, object] = {
+        "format": FORMAT,
+        "task": record.task,
+        "digest": record.digest,
+        "learner": record.learner,
+        "seed": record.seed,
+        "steps": record.steps,
+        "settings": dict(record.settings),
+        "seconds": record.seconds,
+        "made": dict(record.made),
+        "tests": {
+            kind: {"step": own.step.tolist(), "test_steps": own.test_steps.tolist(), "success": own.success.tolist()}
+            for kind, own in record.tests.items()
+        },
+    }
+    if record.review is not None:
+        document["review"] = _review_to(record.review)
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _review_to(review: Review) -> dict[str, object]:
+    return {
+        "episodes": review.episodes,
+        "policy": review.policy,
+        "successes": review.successes,
+        "own_successes": list(review.own_successes),
+        "visits": review.visits.tolist(),
+        "replays": {
+            kind: {
+                "success": own.success,
+                "x": own.places[:, :, 0].T.tolist(),
+                "y": own.places[:, :, 1].T.tolist(),
+                "states": [changes_of([row[agent] for row in own.states]) for agent in range(own.places.shape[1])],
+                "events": [list(event) for event in own.events],
+            }
+            for kind, own in review.replays.items()
+        },
+    }
+
+
+def changes_of(states: Sequence[str]) -> list[tuple[int, str]]:
+    """List only the steps after which a state is another one."""
+    return [(step, own) for step, own in enumerate(states) if step == 0 or own != states[step - 1]]
+
+
+def read_record(path: Path) -> Record:
+    """Read a record from a file."""
+    content = read_text(path, LIMIT)
+    try:
+        return parse_record(content)
+    except FormatError as error:
+        raise FormatError(str(error), path=path) from None
+
+
+def parse_record(content: str) -> Record:
+    """Read a record, refusing what is damaged or of somebody else."""
+    try:
+        return _record_from(json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
+        raise FormatError("is not a record of a run that hocket has written") from None
+
+
+def _record_from(document: Any) -> Record:  # noqa: ANN401
+    if document["format"] != FORMAT:
+        raise ValueError
+    task, mark, learner = (_typed(document[key], str) for key in ("task", "digest", "learner"))
+    seed, steps = (_typed(document[key], int) for key in ("seed", "steps"))
+    settings = {
+        _typed(name, str): value for name, value in document["settings"].items() if type(value) in (int, float, bool)
+    }
+    if len(settings) != len(document["settings"]):
+        raise TypeError
+    seconds = float(document["seconds"])
+    made = {_typed(name, str): _typed(value, str) for name, value in document["made"].items()}
+    tests = {kind: _tests_from(own) for kind, own in document["tests"].items() if kind in KINDS}
+    if len(tests) != len(document["tests"]) or not math.isfinite(seconds):
+        raise ValueError
+    review = _review_from(document["review"]) if "review" in document else None
+    return Record(task, mark, learner, seed, steps, settings, tests, seconds, review, made)
+
+
+def _typed(value: Any, kind: type) -> Any:  # noqa: ANN401
+    if type(value) is not kind:
+        raise TypeError
+    return value
+
+
+def _tests_from(own: Mapping[str, list[int]]) -> Trials:
+    columns = [_numbers(own[name], kind) for name, kind in (("step", int), ("test_steps", int), ("success", bool))]
+    if len({len(column) for column in columns}) != 1:
+        raise ValueError
+    return Trials(*columns)
+
+
+def _numbers(values: list[Any], kind: type) -> NDArray[Any]:
+    if type(values) is not list or any(type(value) is not kind for value in values):
+        raise TypeError
+    return np.array(values, np.bool_ if kind is bool else np.int64)
+
+
+def _review_from(own: Mapping[str, Any]) -> Review:
+    agents = len(own["own_successes"])
+    visits = np.array(own["visits"], np.int64).reshape(agents, -1)
+    episodes, successes = (_typed(own[name], int) for name in ("episodes", "successes"))
+    replays = {kind: _replay_from(replay, agents) for kind, replay in own["replays"].items() if kind in KINDS}
+    counts = tuple(_typed(count, int) for count in own["own_successes"])
+    if own["policy"] not in KINDS:
+        raise ValueError
+    return Review(episodes, successes, counts, visits, replays, own["policy"])
+
+
+def _replay_from(own: Mapping[str, Any], agents: int) -> Replay:
+    places = np.stack([np.array(own["x"], np.float64).T, np.array(own["y"], np.float64).T], axis=2)
+    length = len(places)
+    if places.shape != (length, agents, 2) or not np.isfinite(places).all() or not length:
+        raise ValueError
+    states = [["" for _ in range(agents)] for _ in range(length)]
+    for agent, changes in enumerate(own["states"]):
+        current = {_typed(step, int): _typed(name, str) for step, name in changes}
+        name = current[0]
+        for step in range(length):
+            name = states[step][agent] = current.get(step, name)
+    events = tuple((_typed(step, int), _typed(name, str)) for step, name in own["events"])
+    if len(own["states"]) != agents or any(not 1 <= step < length for step, _ in events):
+        raise ValueError
+    return Replay(_typed(own["success"], bool), places, tuple(map(tuple, states)), events)

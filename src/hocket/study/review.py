@@ -1,0 +1,82 @@
+"""Look at what was learnt: how often the team and each agent succeed, where they go, and episodes to watch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.learn.arrays import recording
+from hocket.learn.players import PLAYERS, JointPlayer, Player
+from hocket.learn.policies import Policy
+from hocket.study.records import Replay, Review
+from hocket.task.tables import Tables
+from hocket.task.task import Task
+
+EPISODES = 100  # of a run, from which success and visits are counted
+MOST_VISITS = 200_000  # agents times cells up to which visits are kept
+MOST_WATCHED = 20_000  # agent-steps of an episode up to which it is kept to be watched
+REVIEW_SEED = 2**62  # episodes of a review are none of those that tests have played
+
+
+def review(task: Task, tables: Tables, policy: Policy, episodes: int = EPISODES) -> Review:
+    """Play some episodes with a policy (softmax), and one of each kind to be watched."""
+    most_steps = int(policy.settings["episode_steps"])
+    player = PLAYERS[policy.learner](tables, float(policy.settings["temperature"]), most_steps)
+    agents, _, cells = tables.event.shape
+    counts = agents * cells <= MOST_VISITS
+    record = recording(most_steps if counts else 0, agents)
+    visits = np.zeros((agents, cells if counts else 0), np.int64)
+    successes, own = 0, np.zeros(agents, np.int64)
+    for number in range(episodes):
+        steps = player.play(policy.arrays, _seed(policy), number, False, record)
+        successes += steps >= 0
+        own += player.finish >= 0
+        for agent in range(agents if counts else 0):
+            path = record.cell[: steps if steps >= 0 else most_steps, agent]
+            visits[agent] += np.bincount(path, minlength=cells)
+    replays = {
+        kind: replay
+        for kind, greedy in (("softmax", False), ("greedy", True))
+        if (replay := watch(task, tables, player, policy, greedy, most_steps)) is not None
+    }
+    return Review(episodes, successes, tuple(own.tolist()), visits, replays)
+
+
+def _seed(policy: Policy) -> int:
+    return policy.seed ^ REVIEW_SEED
+
+
+def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bool, most_steps: int) -> Replay | None:
+    """Play one episode and keep all of it; None where it is too long to be watched."""
+    agents = len(tables.start)
+    record = recording(most_steps, agents)
+    taken = player.play(policy.arrays, _seed(policy), 0, greedy, record)
+    length = taken if taken >= 0 else most_steps
+    if length * agents > MOST_WATCHED:
+        return None
+    cells = np.concatenate([tables.start[None], record.cell[:length]]).astype(np.int64)  # [T + 1, N]
+    states = record.state[:length]
+    if isinstance(player, JointPlayer):  # which records the team's state
+        states = tables.team_class[np.arange(agents), states]
+    states = np.concatenate([tables.initial[None], states])
+    names = [list(machine.states) for machine in task.machines.values()]
+    rows, columns = np.divmod(cells, task.grid.columns)
+    return Replay(
+        taken >= 0,
+        np.stack([columns, rows], axis=2) + 0.5,
+        tuple(tuple(own[state] for own, state in zip(names, row, strict=True)) for row in states.tolist()),
+        _events(task, tables, cells, states),
+    )
+
+
+def _events(
+    task: Task, tables: Tables, cells: NDArray[np.int64], states: NDArray[np.int16]
+) -> tuple[tuple[int, str], ...]:
+    """Find what happened in each step: the events that all who know them took for possible."""
+    names, agents = list(task.events), np.arange(cells.shape[1])
+    happened = []
+    for step in range(1, len(cells)):
+        proposed = tables.event[agents, states[step - 1], cells[step]]
+        found, count = np.unique(proposed[proposed >= 0], return_counts=True)
+        happened += [(step, names[event]) for event in found[count == tables.knowers[found]].tolist()]
+    return tuple(happened)

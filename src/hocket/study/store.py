@@ -1,0 +1,241 @@
+"""A folder of runs: what is needed to repeat them, and to draw them without hocket.
+
+study.json      what was run, with which settings and versions, on what machine, and how long it took
+curves.csv      a row for each test episode
+runs/           a record of each finished run (.json)
+policies/       what each run learnt (.npz)
+tasks/          the tasks (.toml), and scenes of worlds that are not hocket's (.json)
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from hocket.draw.scene import Scene, read_scene, scene_of, write_scene
+from hocket.errors import FormatError, HocketError
+from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.learn.policies import Policy, load_policy
+from hocket.machine.formats import toml
+from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record
+from hocket.task.files import digest, read_task, task_to
+from hocket.task.task import Task
+
+FORMAT = "hocket study 1"
+LIMIT = 64 * MEGABYTE  # of study.json
+COLUMNS = ("task", "learner", "seed", "step", "policy", "test_steps", "success")
+
+Value = float | int | bool
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, repr=False)
+class Results:
+    """All that a folder holds, and what in it could not be read."""
+
+    folder: Path
+    about: Mapping[str, object]  # study.json
+    records: tuple[Record, ...]
+    scenes: Mapping[str, Scene]  # by the digest of the task
+    tasks: Mapping[str, Task]  # likewise; a world that is not hocket's has a scene only
+    problems: tuple[str, ...]  # files that were left out, and why
+
+    def __repr__(self) -> str:
+        return f"<Results of {len(self.records):,} runs>"
+
+    def policy(self, record: Record) -> Policy | None:
+        """Load what a run learnt; None where it was not kept."""
+        path = policy_path(self.folder, record)
+        return load_policy(path, record.digest) if path.exists() else None
+
+
+# Writing.
+
+
+def open_store(folder: str | Path) -> Path:
+    """Make a folder for runs, or take one that is there."""
+    folder = Path(folder)
+    try:
+        for name in ("runs", "policies", "tasks"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FormatError(f"cannot be made: {error.strerror or error}", path=folder) from None
+    return folder
+
+
+def keep_task(folder: Path, task: Task) -> None:
+    """Write a task down."""
+    write_whole(folder / "tasks" / f"{slug(task.name)}-{digest(task)[:8]}.toml", toml.unparse(task_to(task)))
+
+
+def keep_scene(folder: Path, scene: Scene) -> None:
+    """Write the scene of a world that is not hocket's down."""
+    write_whole(folder / "tasks" / f"{slug(scene.task)}-{scene.digest[:8]}.json", write_scene(scene))
+
+
+def keep_record(folder: Path, record: Record, policy: bytes | None = None) -> None:
+    """Write a finished run; its record comes last, so that where it is, all else is."""
+    if policy is not None:
+        write_whole(policy_path(folder, record), policy)
+    write_whole(folder / _file(record), write_record(record))
+
+
+def policy_path(folder: Path, record: Record) -> Path:
+    """Say where what a run learnt is kept."""
+    return folder / "policies" / f"{record.name}.npz"
+
+
+def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable[Task | Scene] = ()) -> Results:
+    """Write runs that were made elsewhere to a folder, and their tasks or scenes; what is there already stays.
+
+    A record names the task or the scene that it belongs to by its digest.
+    """
+    store = open_store(folder)
+    for world in worlds:
+        if isinstance(world, Task):
+            keep_task(store, world)
+        else:
+            keep_scene(store, world)
+    for record in records:
+        keep_record(store, record)
+    sum_up(store, load_results(store).records)
+    return load_results(store)
+
+
+def sum_up(folder: Path, records: Sequence[Record], **about: object) -> None:
+    """Write `curves.csv` and `study.json` anew, from all records."""
+    write_whole(folder / "curves.csv", curves_csv(records))
+    write_whole(folder / "study.json", json.dumps(_about(records) | about, indent=1, ensure_ascii=False) + "\n")
+
+
+def curves_csv(records: Sequence[Record]) -> str:
+    """Lay test episodes out as a table; settings that set runs of a learner apart have a column each."""
+    titles, apart = task_titles(records), differences(records)
+    swept = list(dict.fromkeys(name for own in apart.values() for name in own))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([*COLUMNS, *swept])
+    for record in records:
+        values = [apart[record.key].get(name, "") for name in swept]
+        for kind in KINDS:
+            tests = record.tests.get(kind)
+            for row in zip(*(column.tolist() for column in tests), strict=True) if tests else ():
+                step, taken, success = row
+                run = (titles[record.digest], record.learner, record.seed)
+                writer.writerow([*run, step, kind, taken, int(success), *values])
+    return buffer.getvalue()
+
+
+def task_titles(records: Iterable[Record]) -> dict[str, str]:
+    """Name tasks by digest; of two with the same name, both show a part of their digests."""
+    names = {record.digest: record.task for record in records}
+    shared = [*names.values()]
+    return {mark: name if shared.count(name) == 1 else f"{name} {mark[:6]}" for mark, name in names.items()}
+
+
+def differences(records: Sequence[Record]) -> dict[str, dict[str, Value]]:
+    """Find for each record, by its key, the settings in which it differs from others of its task and learner."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record.digest, record.learner), []).append(record)
+    found: dict[str, dict[str, Value]] = {}
+    for group in groups.values():
+        tables = [{"steps": record.steps, **record.settings} for record in group]
+        names = [name for name in tables[0] if len({repr(table.get(name)) for table in tables}) > 1]
+        for record, table in zip(group, tables, strict=True):
+            found[record.key] = {name: table[name] for name in names if name in table}
+    return found
+
+
+def _about(records: Sequence[Record]) -> dict[str, object]:
+    titles = task_titles(records)
+    runs = [
+        {
+            "task": titles[record.digest],
+            "learner": record.learner,
+            "seed": record.seed,
+            "steps": record.steps,
+            "settings": dict(record.settings),
+            "seconds": record.seconds,
+            "file": _file(record),
+        }
+        for record in records
+    ]
+    cores = {"cores": os.cpu_count() or 1}
+    tasks = [{"name": name, "digest": mark} for mark, name in titles.items()]
+    return {"format": FORMAT, **surroundings(), **cores, "tasks": tasks, "runs": runs}
+
+
+# Reading.
+
+
+def load_results(folder: str | Path) -> Results:
+    """Read a folder of runs; files that are damaged or not ours are named among the problems."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FormatError("is not a folder of runs", path=folder)
+    problems: list[str] = []
+    records = _read_all(folder, "runs/*.json", read_record, problems)
+    tasks = {digest(task): task for task in _read_all(folder, "tasks/*.toml", read_task, problems)}
+    scenes = {mark: scene_of(task) for mark, task in tasks.items()}
+    scenes |= {scene.digest: scene for scene in _read_all(folder, "tasks/*.json", read_scene, problems)}
+    about = _read_all(folder, "study.json", _read_about, problems)
+    unique = {record.key: record for record in records}
+    ordered = sorted(unique.values(), key=_order(about[0] if about else {}))
+    return Results(folder, about[0] if about else {}, tuple(ordered), scenes, tasks, tuple(problems))
+
+
+def _order(about: Mapping[str, object]) -> Callable[[Record], tuple[int, str, int]]:
+    """Keep runs in the order in which the study names them; others follow by their names."""
+    runs = about.get("runs")
+    known = [run.get("file") for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
+    place = {file: number for number, file in enumerate(known) if isinstance(file, str)}
+
+    def order(record: Record) -> tuple[int, str, int]:
+        return place.get(_file(record), len(place)), f"{record.task} {record.learner}", record.seed
+
+    return order
+
+
+def _file(record: Record) -> str:
+    """Say where a record is kept, from the folder on."""
+    return f"runs/{record.name}.json"
+
+
+def _read_all(folder: Path, pattern: str, read: Callable[[Path], Found], problems: list[str]) -> list[Found]:
+    found = []
+    for path in sorted(folder.glob(pattern)):
+        try:
+            found.append(read(path))
+        except HocketError as error:
+            problems.append(str(error))
+    return found
+
+
+def _read_about(path: Path) -> dict[str, object]:
+    try:
+        about = json.loads(read_text(path, LIMIT))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"is not JSON: {error}", path=path) from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise FormatError("does not describe a study of hocket's", path=path)
+    return about
+
+
+def load_policies(folder: str | Path, task: Task) -> list[Policy]:
+    """Read the policies in a folder that belong to a task."""
+    paths = sorted((Path(folder) / "policies").glob("*.npz"))
+    if not paths:
+        raise FormatError("has no policies in it", path=folder)
+    policies = [load_policy(path) for path in paths]
+    own = [policy for policy in policies if policy.digest == digest(task)]
+    if not own:
+        named = ", ".join(sorted({policy.task for policy in policies}))
+        raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)
+    return own

@@ -1,0 +1,316 @@
+"""Studies: tasks, learners, settings and seeds in all combinations, run as jobs whose results are kept one by one.
+
+A job is a run of one seed. What it gives depends on nothing but the task, the learner, the settings and the seed; so a
+study that was killed goes on where it was, and one that has grown runs only what is missing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from statistics import median
+from types import MappingProxyType
+from typing import NamedTuple
+
+from hocket.errors import FormatError, HocketError, SettingsError, known_names
+from hocket.files import MEGABYTE, locked, read_text
+from hocket.learn.policies import Run, Trial
+from hocket.learn.settings import Settings
+from hocket.learn.training import (
+    DEFAULT_STEPS,
+    LEARNERS,
+    Batch,
+    Report,
+    check_seeds,
+    check_work,
+    make_batches,
+    make_settings,
+)
+from hocket.machine.formats import toml
+from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
+from hocket.study.engines import Engine, ThreadEngine
+from hocket.study.records import Record, record_of, run_key
+from hocket.study.review import review
+from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
+from hocket.task.catalogue import load_task
+from hocket.task.files import digest
+from hocket.task.tables import compile_task
+from hocket.task.task import Task
+
+LIMIT = MEGABYTE  # of a study's file
+MOST_JOBS = 100_000
+KEYS = ("name", "tasks", "learners", "seeds", "steps", "settings")
+
+Value = float | int | bool
+
+
+class Group(NamedTuple):
+    """Jobs that differ in nothing but their seeds."""
+
+    task: Task
+    learner: str
+    settings: Settings
+    steps: int
+    seeds: tuple[int, ...]
+
+    def keys(self) -> dict[int, str]:
+        """Give each seed the key of its run."""
+        mark, settings = digest(self.task), asdict(self.settings)
+        return {seed: run_key(mark, self.learner, seed, self.steps, settings) for seed in self.seeds}
+
+    @property
+    def label(self) -> str:
+        """Say which jobs these are: task, learner and the settings that are not the default's."""
+        usual = type(self.settings)()
+        changed = [
+            f"{own.name}={value:g}"
+            for own in fields(self.settings)
+            if (value := getattr(self.settings, own.name)) != getattr(usual, own.name)
+        ]
+        return " ".join((self.task.name, self.learner, *changed))
+
+
+@dataclass(frozen=True)
+class Study:
+    """Which learners train on which tasks, with which settings, and how often.
+
+    A setting with several values is swept: there are runs for every combination. A learner that lacks a setting runs
+    without it. Several studies are added with `+`.
+    """
+
+    tasks: Sequence[Task]
+    learners: Sequence[str] = ("dqprm",)
+    seeds: int | Iterable[int] = 10
+    steps: int = DEFAULT_STEPS
+    settings: Mapping[str, Value | Sequence[Value]] = field(default_factory=dict)
+    also: tuple[Study, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", tuple(self.tasks))
+        object.__setattr__(self, "learners", tuple(dict.fromkeys(self.learners)))
+        object.__setattr__(self, "seeds", tuple(dict.fromkeys(check_seeds(self.seeds))))
+        sweeps = {name: tuple(own) if isinstance(own, list | tuple) else (own,) for name, own in self.settings.items()}
+        object.__setattr__(self, "settings", MappingProxyType(sweeps))
+        if not self.tasks or not self.learners:
+            raise SettingsError("a study needs at least one task and one learner")
+        for learner in self.learners:
+            if learner not in LEARNERS:
+                raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
+        for task in self.tasks:
+            check_work(task, self.steps)
+        self._check_sweeps(sweeps)
+        if (jobs := sum(len(group.seeds) for group in self.groups())) > MOST_JOBS:
+            raise SettingsError(f"a study has at most {MOST_JOBS:,} runs, got {jobs:,}")
+
+    def _check_sweeps(self, sweeps: Mapping[str, tuple[Value, ...]]) -> None:
+        known = dict.fromkeys(own.name for name in self.learners for own in fields(LEARNERS[name].settings))
+        count = 1
+        for name, values in sweeps.items():
+            if name not in known:
+                raise SettingsError(
+                    f"{', '.join(self.learners)}: there is no setting {name!r} ({known_names(name, known)})"
+                )
+            if not values:
+                raise SettingsError(f"{name} needs at least one value")
+            count *= len(values)
+        if count > MOST_JOBS:
+            raise SettingsError(f"a study has at most {MOST_JOBS:,} combinations of settings, got {count:,}")
+
+    def __add__(self, other: Study) -> Study:
+        own = {name: getattr(self, name) for name in ("tasks", "learners", "seeds", "steps", "settings")}
+        return Study(**own, also=(*self.also, other))
+
+    def groups(self) -> list[Group]:
+        """List all jobs, those that differ in their seeds alone together."""
+        found = []
+        for task, learner in product(self.tasks, self.learners):
+            known = {own.name for own in fields(LEARNERS[learner].settings)}
+            sweeps = {name: own for name, own in self.settings.items() if name in known and isinstance(own, tuple)}
+            for values in product(*sweeps.values()):
+                settings = make_settings(learner, None, dict(zip(sweeps, values, strict=True)))
+                found.append(Group(task, learner, settings, self.steps, self.seeds))  # type: ignore[arg-type]
+        return [*found, *(group for study in self.also for group in study.groups())]
+
+
+# Running.
+
+
+class Update(NamedTuple):
+    """How far a study is."""
+
+    jobs: int
+    all_jobs: int
+    steps: int  # agent-steps in this session
+    all_steps: int
+    medians: Mapping[str, float]  # of the latest softmax tests, by group
+
+
+Watch = Callable[[Update], None]
+
+
+def run_study(
+    study: Study,
+    folder: str | Path,
+    *,
+    engine: Engine | None = None,
+    watch: Watch | None = None,
+    stop: threading.Event | None = None,
+) -> Results:
+    """Run what is missing of a study, writing each run to a folder as it finishes; return all that is there.
+
+    What the folder has of other studies stays in it. When `stop` is set, what is not finished is left out.
+    """
+    chosen, halt, begin = engine or ThreadEngine(), stop or threading.Event(), time.perf_counter()
+    store = open_store(folder)
+    with locked(store / ".lock", wait=False) as is_ours:
+        if not is_ours:
+            raise FormatError("another study is at work in this folder", path=store)
+        known = {record.key: record for record in load_results(store).records}
+        groups = study.groups()
+        for task in {digest(group.task): group.task for group in groups}.values():
+            keep_task(store, task)
+        plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
+        missing = _missing(groups, known, chosen.workers)
+        tally = _Tally(len(plan), len(plan) - sum(len(batch.seeds) for batch, _ in missing), missing, watch)
+        batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
+        for finished in chosen.run(batches, tally.reporter, halt):
+            for record, policy in finished:
+                keep_record(store, record, policy)
+                known[record.key] = record
+            tally.finish(len(finished))
+        ordered = _in_order(plan, known)
+        left = sum(key not in known for key in plan)
+        sum_up(store, ordered, missing=left, wall_seconds=round(time.perf_counter() - begin, 3))
+    return load_results(store)
+
+
+def _missing(groups: Sequence[Group], known: Mapping[str, Record], workers: int) -> list[tuple[Batch, str]]:
+    """Cut what is still to do into batches, each with the label of its group."""
+    found, taken = [], set(known)
+    for group in groups:
+        task, learner, settings, steps, _ = group
+        keys = group.keys()
+        seeds = [seed for seed, key in keys.items() if key not in taken]
+        taken |= set(keys.values())
+        if seeds:
+            batches = make_batches(task, learner, settings, seeds, steps, workers)
+            found += [(batch, group.label) for batch in batches]
+    return found
+
+
+def _weight(batch: Batch) -> int:
+    return batch.steps * len(batch.task.agents) * len(batch.seeds)
+
+
+def _in_order(plan: Sequence[str], known: Mapping[str, Record]) -> list[Record]:
+    """List what the folder had before, then the study's own, as the study names them; all of them once."""
+    ours = set(plan)
+    return [
+        *(record for key, record in known.items() if key not in ours),
+        *(known[key] for key in plan if key in known),
+    ]
+
+
+class _Tally:
+    """Counts what threads report."""
+
+    def __init__(self, all_jobs: int, done: int, missing: Sequence[tuple[Batch, str]], watch: Watch | None) -> None:
+        self.jobs, self.all_jobs, self.steps, self.watch = done, all_jobs, 0, watch
+        self.all_steps = sum(_weight(batch) for batch, _ in missing)
+        self.labels = {id(batch): label for batch, label in missing}
+        self.latest: dict[str, dict[int, float]] = {}
+        self.lock = threading.Lock()
+
+    def reporter(self, batch: Batch) -> Report:
+        """Make what a batch reports to."""
+        label = self.labels[id(batch)]
+
+        def report(steps: int, trials: Sequence[Trial]) -> None:
+            taken = [trial.test_steps for trial in trials if trial.policy == "softmax"]
+            with self.lock:
+                self.steps += steps
+                if taken:
+                    self.latest.setdefault(label, {})[id(batch)] = median(taken)
+                self._tell()
+
+        return report
+
+    def finish(self, jobs: int) -> None:
+        """Count finished jobs."""
+        with self.lock:
+            self.jobs += jobs
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.watch is not None:
+            medians = {label: median(own.values()) for label, own in self.latest.items()}
+            self.watch(Update(self.jobs, self.all_jobs, self.steps, self.all_steps, medians))
+
+
+def save_runs(task: Task, runs: Sequence[Run], folder: str | Path) -> Results:
+    """Write runs that `train` has returned to a folder, as a study would; what the folder has already stays in it."""
+    store, tables = open_store(folder), compile_task(task)
+    keep_task(store, task)
+    for run in runs:
+        keep_record(store, record_of(run, review(task, tables, run.policy)), run.policy.packed())
+    sum_up(store, load_results(store).records)
+    return load_results(store)
+
+
+# Files.
+
+
+def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> Study:
+    """Read a study: a built-in one by its name, or a TOML file. Tasks that are files are looked for beside it.
+
+    `seeds` take the place of those that it names.
+    """
+    path = Path(name)
+    built_in = resources.files("hocket.study.builtin") / f"{path.name}.toml"
+    is_built_in = str(name) == path.name and not path.suffix and built_in.is_file()
+    content = built_in.read_text(encoding="utf-8") if is_built_in else read_text(path, LIMIT)
+    try:
+        return _study_from(toml.parse(content), path.parent, {} if seeds is None else {"seeds": seeds})
+    except RecursionError:
+        raise FormatError("is nested too deeply to be a study", path=path) from None
+    except HocketError as error:
+        raise FormatError(str(error), path=path) from None
+
+
+def _study_from(document: Document, folder: Path, changes: Mapping[str, object]) -> Study:
+    check_keys(document, (*KEYS, "parts"))
+    parts = document.get("parts", [{}])
+    if not isinstance(parts, list) or not parts:
+        raise FormatError("must be tables: [[parts]]", where="parts")
+    common = {key: value for key, value in document.items() if key not in ("parts", "name")}
+    studies = [
+        _part_from({**common, **as_table(own, f"parts[{number}]"), **changes}, folder)
+        for number, own in enumerate(parts, start=1)
+    ]
+    return sum(studies[1:], start=studies[0])
+
+
+def _part_from(table: Document, folder: Path) -> Study:
+    check_keys(table, KEYS)
+    if "tasks" not in table:
+        raise FormatError("is missing", where="tasks")
+    given: dict[str, object] = {
+        key: as_texts(table[key], key) if not isinstance(table[key], str) else (as_text(table[key], key),)
+        for key in ("tasks", "learners")
+        if key in table
+    }
+    given["tasks"] = [_find_task(name, folder) for name in given["tasks"]]  # type: ignore[attr-defined]
+    given |= {key: table[key] for key in ("seeds", "steps") if key in table}
+    if "settings" in table:
+        given["settings"] = as_table(table["settings"], "settings")
+    return Study(**given)  # type: ignore[arg-type]
+
+
+def _find_task(name: str, folder: Path) -> Task:
+    beside = folder / name
+    return load_task(beside if beside.suffix and beside.is_file() else name)

@@ -1,0 +1,152 @@
+"""The tasks that come with hocket, by name, and those in files, by path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+from hocket.errors import FormatError, HocketError, known_names
+from hocket.files import read_text
+from hocket.machine.composition import Composition
+from hocket.machine.formats import FORMATS, load_design, toml
+from hocket.machine.formats import json as json_notation
+from hocket.machine.formats.schema import Design
+from hocket.machine.reward_machine import RewardMachine
+from hocket.random import MASK, mix
+from hocket.task.files import LIMIT as TASK_LIMIT
+from hocket.task.files import read_task
+from hocket.task.grid import Grid
+from hocket.task.task import Agent, Condition, Option, Task
+
+MOST_AGENTS = 5_000  # in a family
+
+# The paper's rendezvous: (row, column) of each agent's start and goal.
+RENDEZVOUS_ENDS = (
+    ((0, 0), (9, 7)),
+    ((0, 3), (7, 9)),
+    ((2, 0), (2, 9)),
+    ((0, 8), (9, 9)),
+    ((9, 0), (0, 9)),
+    ((4, 0), (7, 0)),
+    ((7, 0), (4, 0)),
+    ((4, 9), (5, 0)),
+    ((9, 6), (6, 9)),
+    ((6, 9), (8, 0)),
+)
+
+
+def load_task(name: str | Path) -> Task:
+    """Load a task by a built-in name (`buttons`; of a family `rendezvous-10`) or by the path of a file."""
+    found = load(name)
+    if isinstance(found, Design):
+        raise FormatError("is a machine without a world; a task has a map, agents and events", path=name)
+    return found
+
+
+def as_task(task: Task | str | Path) -> Task:
+    """Take a task as it is, or load it by its name or path."""
+    return task if isinstance(task, Task) else load_task(task)
+
+
+def load(name: str | Path) -> Task | Design:
+    """Load a task, or a design where a file has a machine and no world."""
+    text = str(name)
+    if (match := re.fullmatch(r"([a-z-]+)-(\d{1,9})", text)) and match[1] in FAMILIES:
+        try:
+            return FAMILIES[match[1]](int(match[2]))
+        except HocketError as error:
+            raise FormatError(str(error), path=text) from None
+    built_in = built_in_tasks()
+    if text in built_in:
+        with resources.as_file(resources.files("hocket.task.builtin") / f"{text}.toml") as path:
+            return read_task(path)
+    path = Path(name)
+    if path.suffix.lower() in FORMATS or _exists(path):
+        return read_task(path) if _has_world(path) else load_design(path)
+    hint = known_names(text, [*built_in, *(f"{family}-3" for family in FAMILIES)])
+    raise FormatError(f"there is no file and no built-in task of this name ({hint})", path=text)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def built_in_tasks() -> list[str]:
+    """List the names of the built-in tasks that are files."""
+    return sorted(
+        Path(entry.name).stem
+        for entry in resources.files("hocket.task.builtin").iterdir()
+        if entry.name.endswith(".toml")
+    )
+
+
+def _has_world(path: Path) -> bool:
+    """Say whether a file is a task rather than a machine."""
+    form = FORMATS.get(path.suffix.lower())
+    if form is None or path.suffix.lower() not in (".toml", ".json"):
+        return False
+    if _exists(path) and path.stat().st_size > TASK_LIMIT:
+        return False  # and is not read twice
+    content = read_text(path, form.limit)
+    try:
+        document = toml.parse(content) if path.suffix.lower() == ".toml" else json_notation.parse(content)
+    except (HocketError, RecursionError):
+        return False  # whoever reads it next will say what is wrong
+    return isinstance(document, dict) and bool({"map", "agents", "legend", "places", "machine"} & document.keys())
+
+
+def rendezvous(agents: int = 2, *, rows: int = 10, columns: int = 10, seed: int = 0) -> Task:
+    """Build the task in which all agents meet at a place before each goes to its own goal.
+
+    Agent i arrives at the meeting place (ri), may leave it again (li), and when all are there they meet (r); then it
+    goes to its goal (gi). Up to ten agents on a map of 10 x 10 start and end as in the paper; the ends of others are
+    drawn by `seed`. The team machine is a composition, so any number of agents will do.
+    """
+    if not 1 <= agents <= MOST_AGENTS:
+        raise FormatError(f"a rendezvous needs 1 to {MOST_AGENTS:,} agents, got {agents}")
+    if rows * columns < 3:
+        raise FormatError(f"a rendezvous needs a map of at least 3 cells, got {rows} x {columns}")
+    meeting = (rows * 3 // 10, columns * 4 // 10)
+    ends = [_ends(index, rows, columns, meeting, seed) for index in range(agents)]
+    places = {"meeting place": {meeting[0] * columns + meeting[1]}}
+    places |= {f"goal {i}": {row * columns + column} for i, (_, (row, column)) in enumerate(ends, start=1)}
+    grid = Grid(rows, columns, frozenset(), {name: frozenset(cells) for name, cells in places.items()})
+    everyone = [f"A{i}" for i in range(1, agents + 1)]
+    there, away = Condition("meeting place"), Condition("meeting place", inside=False)
+    events: dict[str, dict[str, Condition]] = {"r": dict.fromkeys(everyone, there)}
+    parts, team = {}, {}
+    for i, (name, (start, _)) in enumerate(zip(everyone, ends, strict=True), start=1):
+        arrive, leave, home = f"r{i}", f"l{i}", f"g{i}"
+        moves = {("0", arrive): "1", ("1", leave): "0", ("1", "r"): "2", ("2", home): "3"}
+        parts[name] = RewardMachine(initial="0", transitions=moves, final={"3"})
+        events |= {arrive: {name: there}, leave: {name: away}, home: {name: Condition(f"goal {i}")}}
+        options = (Option("meeting place"), Option(f"goal {i}"))
+        team[name] = Agent(grid.cell(*start), parts[name].events, memory=("r", home), options=options)
+    return Task(
+        name=f"rendezvous-{agents}",
+        grid=grid,
+        agents=team,
+        events=events,
+        machine=Composition(parts),
+        description="All agents meet at one place, and then each goes to its own goal.",
+    )
+
+
+def _ends(
+    index: int, rows: int, columns: int, meeting: tuple[int, int], seed: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Find an agent's start and goal: the paper's, or drawn; neither is the meeting place."""
+    if (rows, columns) == (10, 10) and index < len(RENDEZVOUS_ENDS):
+        return RENDEZVOUS_ENDS[index]
+    cells = [divmod(cell, columns) for cell in range(rows * columns) if divmod(cell, columns) != meeting]
+    first = mix((seed * 2_000_003 + index * 2 + 1) & MASK) % len(cells)
+    step = 1 + mix((seed * 2_000_003 + index * 2 + 2) & MASK) % (len(cells) - 1)
+    return cells[first], cells[(first + step) % len(cells)]
+
+
+FAMILIES: dict[str, Callable[[int], Task]] = {"rendezvous": rendezvous}

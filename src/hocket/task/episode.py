@@ -1,0 +1,184 @@
+"""Episodes step by step in plain Python: slow, plain to read, and what compiled kernels are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hocket.errors import TaskError, known_names
+from hocket.machine.composition import Composition
+from hocket.machine.reward_machine import RewardMachine
+from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
+from hocket.task.gates import closed_cells
+from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
+from hocket.task.labelling import local_label, synchronise, team_label
+from hocket.task.task import Task
+
+SYNC_PROBABILITY = 0.3  # chance per step that simulated teammates are ready
+
+
+class InvariantError(RuntimeError):
+    """The local machines and the team machine have come apart, which Theorem 2 rules out for tasks that split."""
+
+
+class TeamStep(NamedTuple):
+    """What happened in a step of the team."""
+
+    cells: Mapping[str, int]
+    labels: Mapping[str, str | None]  # what each agent took for possible
+    events: tuple[str, ...]  # what happened, after synchronisation
+    states: Mapping[str, str]  # of the agents' machines
+    team_state: object  # of the team machine: a name, or a tuple of names for a composition
+    done: bool
+
+
+@dataclass
+class TeamEpisode:
+    """A team at work: every agent with its own machine, synchronising on shared events, beside the team machine.
+
+    The same task, seed and actions give the same episode. `strict` checks in every step that the synchronised events
+    are those of the team's labelling function and that each agent's state stands for the team machine's, among others.
+    """
+
+    task: Task
+    seed: int = 0
+    number: int = 0  # of the episode, among those with this seed
+    strict: bool = True
+
+    def __post_init__(self) -> None:
+        self.time = 0
+        self.cells = {name: agent.start for name, agent in self.task.agents.items()}
+        self.states = {name: machine.initial for name, machine in self.task.machines.items()}
+        self.team_state: object = self.task.machine.initial
+        self.memory: dict[str, frozenset[str]] = {name: frozenset() for name in self.task.agents}
+        self._keys = [stream_key(TEAM, self.seed, index, self.number) for index in range(len(self.cells))]
+        self._closed = {name: closed_cells(self.task, name) for name in self.task.agents}
+
+    @property
+    def finished(self) -> dict[str, bool]:
+        """Whether each agent's own machine is in a final state."""
+        return {name: state in self.task.machines[name].final for name, state in self.states.items()}
+
+    @property
+    def done(self) -> bool:
+        """Whether the team has completed its task: all agents' machines are final."""
+        return all(self.finished.values())
+
+    def random_actions(self) -> dict[str, str]:
+        """Choose evenly among all actions."""
+        draws = zip(self.cells, self._keys, strict=True)
+        return {name: ACTIONS[int(action_draw(key, self.time) * len(ACTIONS))] for name, key in draws}
+
+    def step(self, actions: Mapping[str, str]) -> TeamStep:
+        """Let all agents act at once."""
+        for name, key in zip(self.cells, self._keys, strict=True):
+            states = self.task.machines[name].states
+            closed = self._closed[name][states.index(self.states[name])]
+            slip = slip_draw(key, self.time)
+            self.cells[name] = move(self.task, self.cells[name], actions[name], closed, slip)
+        labels = {name: local_label(self.task, name, self.cells[name], self.states[name]) for name in self.cells}
+        events = synchronise(self.task, labels)
+        if self.strict and set(events) != set(team_label(self.task, self.cells, self.team_state)):
+            raise InvariantError(f"step {self.time}: the agents agreed on {events}, which is not the team's label")
+        for event in events:
+            self._apply(event)
+        self.time += 1
+        self._check_members()
+        return TeamStep(dict(self.cells), labels, events, dict(self.states), self.team_state, self.done)
+
+    def _apply(self, event: str) -> None:
+        for name, machine in self.task.machines.items():
+            if event in machine.events:
+                self.states[name] = machine.transitions[self.states[name], event]
+        self.memory = {
+            name: own | {event} if event in self.task.agents[name].memory else own for name, own in self.memory.items()
+        }
+        target = self.task.machine.step(self.team_state, event)  # type: ignore[arg-type]
+        self.team_state = self.team_state if target is None else target
+
+    def _check_members(self) -> None:
+        if not self.strict:
+            return
+        team = self.task.machine
+        final = team.is_final(self.team_state) if isinstance(team, Composition) else self.team_state in team.final  # type: ignore[arg-type]
+        if self.done != final:
+            raise InvariantError(f"step {self.time}: the agents and the team disagree on whether the task is done")
+        for index, (name, state) in enumerate(self.states.items()):
+            machine, team, team_state = self.task.machines[name], self.task.machine, self.team_state
+            if machine is team:
+                agrees = team_state == state
+            elif isinstance(team, Composition) and machine is team.parts[name]:
+                agrees = isinstance(team_state, tuple) and team_state[index] == state
+            else:
+                known_as = team.names[team_state] if isinstance(team, Composition) else team_state  # type: ignore[index]
+                agrees = known_as in machine.members[state]
+            if not agrees:
+                raise InvariantError(f"step {self.time}: the team is in {self.team_state}, which {name} rules out")
+
+
+class IndividualStep(NamedTuple):
+    """What happened in a step of an agent alone."""
+
+    cell: int
+    label: str | None  # what it took for possible
+    event: str | None  # what took effect
+    state: str
+    reward: float
+    done: bool
+
+
+@dataclass
+class IndividualEpisode:
+    """An agent alone, with simulated teammates: a shared event that needs them takes effect by chance."""
+
+    task: Task
+    agent: str
+    seed: int = 0
+    number: int = 0  # of the episode, among those with this seed
+    sync_probability: float = SYNC_PROBABILITY
+
+    def __post_init__(self) -> None:
+        if self.agent not in self.task.agents:
+            hint = known_names(self.agent, self.task.agents)
+            raise TaskError(f"agent {self.agent!r} does not exist ({hint})", key="agents")
+        self.time = 0
+        self.machine: RewardMachine = self.task.machines[self.agent]
+        self.cell = self.task.agents[self.agent].start
+        self.state = self.machine.initial
+        place = list(self.task.agents).index(self.agent)
+        self._key = stream_key(INDIVIDUAL, self.seed, place, self.number)
+        self._closed = closed_cells(self.task, self.agent)
+
+    def random_action(self) -> str:
+        """Choose evenly among all actions."""
+        return ACTIONS[int(action_draw(self._key, self.time) * len(ACTIONS))]
+
+    def step(self, action: str) -> IndividualStep:
+        """Let the agent act."""
+        closed = self._closed[self.machine.states.index(self.state)]
+        self.cell = move(self.task, self.cell, action, closed, slip_draw(self._key, self.time))
+        label = local_label(self.task, self.agent, self.cell, self.state)
+        event, reward = None, 0.0
+        if label is not None and sync_draw(self._key, self.time) < threshold(self._chance(label)):
+            event, reward = label, self.machine.rewards[self.state, label]
+            self.state = self.machine.transitions[self.state, label]
+        self.time += 1
+        return IndividualStep(self.cell, label, event, self.state, reward, self.state in self.machine.final)
+
+    def _chance(self, event: str) -> float:
+        """The chance that an event takes effect now."""
+        agent = self.task.agents[self.agent]
+        if event in agent.sync:
+            return agent.sync[event]
+        is_shared = sum(event in own for own in self.task.knows.values()) > 1
+        has_partner = any(other != self.agent for other in self.task.control[event])
+        return self.sync_probability if is_shared and has_partner else 1.0
+
+
+def move(task: Task, cell: int, action: str, closed: frozenset[int], slip: int) -> int:
+    """Find where an action leads, given the number drawn for slipping."""
+    if action not in ACTIONS:
+        raise TaskError(f"action {action!r} does not exist ({known_names(action, ACTIONS)})", key="action")
+    taken = slipped_actions(slip_outcome(slip, threshold(task.slip)))[ACTIONS.index(action)]
+    return task.grid.neighbour(cell, taken, closed)

@@ -1,0 +1,297 @@
+"""Tasks as TOML or JSON files; docs/format.md describes the format."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from hocket.errors import FormatError, HocketError, TaskError, known_names
+from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.machine.composition import Composition
+from hocket.machine.formats import json as json_notation
+from hocket.machine.formats import load_machine, toml
+from hocket.machine.formats.schema import (
+    Document,
+    as_number,
+    as_table,
+    as_text,
+    as_texts,
+    check_keys,
+    machine_from,
+    machine_to,
+)
+from hocket.machine.reward_machine import RewardMachine
+from hocket.task.grid import FLOOR, WALL, Grid, read_map
+from hocket.task.task import Agent, Condition, Option, Task, parse_conditions, write_conditions
+
+LIMIT = 16 * MEGABYTE
+TASK_KEYS = (
+    "name", "description", "slip", "map", "legend", "places", "agents", "gates", "events", "memory", "machine",
+)  # fmt: skip
+AGENT_KEYS = ("start", "knows", "memory", "options", "sync")
+
+
+def read_task(path: Path) -> Task:
+    """Read a task from a .toml or .json file."""
+    content = read_text(path, LIMIT)
+    try:
+        document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
+        return task_from(document, name=path.stem, folder=path.parent)
+    except RecursionError:
+        raise FormatError("is nested too deeply to be a task", path=path) from None
+    except HocketError as error:
+        raise FormatError(str(error), path=path) from None
+
+
+def save_task(task: Task, path: str | Path) -> None:
+    """Write a task to a .toml or .json file; places stand in it by their coordinates."""
+    path = Path(path)
+    document = task_to(task)
+    is_json = path.suffix.lower() == ".json"
+    write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n" if is_json else toml.unparse(document))
+
+
+def digest(task: Task) -> str:
+    """Fingerprint all that a task says, except how it is described and in which order states and events are listed."""
+    kept = vars(task)  # a task never changes, and with a thousand agents this takes seconds
+    if "_digest" not in kept:
+        kept["_digest"] = _fingerprint(task)
+    return str(kept["_digest"])
+
+
+def _fingerprint(task: Task) -> str:
+    document = {key: value for key, value in task_to(task).items() if key not in ("name", "description", "machine")}
+    machines = task.machine.parts if isinstance(task.machine, Composition) else {"": task.machine}
+    document["machine"] = {name: _canonical(machine) for name, machine in machines.items()}
+    document["order"] = list(task.agents)  # an agent's random numbers depend on its place
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _canonical(machine: RewardMachine) -> object:
+    moves = sorted([*key, target, machine.rewards[key]] for key, target in machine.transitions.items())
+    return [machine.initial, sorted(machine.states), sorted(machine.events), sorted(machine.final), moves]
+
+
+def task_from(document: object, name: str = "task", folder: Path | None = None) -> Task:
+    """Build a task from nested dictionaries and lists, checking every key and type."""
+    table = as_table(document, "the document")
+    check_keys(table, TASK_KEYS)
+    for key in ("map", "agents", "events", "machine"):
+        if key not in table:
+            raise FormatError("is missing", where=key)
+    rows = {agent: as_table(row, f"agents.{agent}") for agent, row in as_table(table["agents"], "agents").items()}
+    if not rows:
+        raise FormatError("a task needs at least one agent", where="agents")
+    for agent, row in rows.items():
+        _check_agent(agent, row, is_part="parts" in as_table(table["machine"], "machine"))
+    grid, letters = _grid_from(table, rows)
+    machine = _machine_from(as_table(table["machine"], "machine"), folder)
+    memory = as_texts(table.get("memory", []), "memory")
+    for event in memory:
+        if event not in machine.events:
+            hint = known_names(event, machine.events)
+            raise FormatError(f"event {event!r} does not exist in the machine ({hint})", where="memory")
+    gates = _gates_from(table, rows)
+    return Task(
+        name=as_text(table.get("name", name), "name"),
+        grid=grid,
+        agents={
+            agent: _agent_from(agent, row, grid, letters, gates[agent], memory, _part_events(machine, agent))
+            for agent, row in rows.items()
+        },
+        events={
+            event: _conditions_from(value, rows, grid, f"events.{event}")
+            for event, value in as_table(table["events"], "events").items()
+        },
+        machine=machine,
+        slip=as_number(table.get("slip", Task.slip), "slip"),
+        description=as_text(table.get("description", ""), "description"),
+    )
+
+
+def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dict[str, list[int]]]:
+    legend = {
+        letter: _names_from(names, f"legend.{letter}")
+        for letter, names in as_table(table.get("legend", {}), "legend").items()
+    }
+    starts = [row["start"] for row in rows.values() if isinstance(row.get("start"), str)]
+    text = as_text(table["map"], "map")
+    grid, letters = read_map(text, legend, [str(start) for start in starts])
+    places = dict(grid.places)
+    for name, value in as_table(table.get("places", {}), "places").items():
+        key = f"places.{name}"
+        cells = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
+        places[name] = places.get(name, frozenset()) | {_cell_from(cell, grid, key) for cell in cells}
+    return Grid(grid.rows, grid.columns, grid.walls, places), letters
+
+
+def _names_from(value: object, key: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else as_texts(value, key) if isinstance(value, list) else ()
+    if not names:
+        raise FormatError(f"must be a name or a list of names, got {value!r:.60}", where=key)
+    return names
+
+
+def _cell_from(value: object, grid: Grid, key: str) -> int:
+    """Read [row, column]."""
+    if not (isinstance(value, list) and len(value) == 2 and all(type(number) is int for number in value)):
+        raise FormatError(f"must be [row, column], counted from 0 at the top left, got {value!r:.60}", where=key)
+    row, column = value
+    if not (0 <= row < grid.rows and 0 <= column < grid.columns):
+        raise FormatError(f"must lie on the map of {grid.rows} rows and {grid.columns} columns, got {value}", where=key)
+    return grid.cell(row, column)
+
+
+def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Composition:
+    if "file" in table:
+        check_keys(table, ("file",), "machine.")
+        name = as_text(table["file"], "machine.file")
+        if folder is None or Path(name).name != name:
+            raise FormatError(f"must be a file beside the task's own, got {name!r}", where="machine.file")
+        try:
+            return load_machine(folder / name)
+        except HocketError as error:
+            raise FormatError(str(error), where="machine.file") from None
+    if "parts" in table:
+        check_keys(table, ("parts",), "machine.")
+        return Composition(
+            {
+                agent: machine_from(as_table(part, f"machine.parts.{agent}"), f"machine.parts.{agent}.")
+                for agent, part in as_table(table["parts"], "machine.parts").items()
+            }
+        )
+    return machine_from(table, "machine.")
+
+
+def _part_events(machine: RewardMachine | Composition, agent: str) -> tuple[str, ...] | None:
+    return tuple(machine.parts[agent].events) if isinstance(machine, Composition) and agent in machine.parts else None
+
+
+def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, dict[str, str]]:
+    gates: dict[str, dict[str, str]] = {agent: {} for agent in agents}
+    for region, value in as_table(table.get("gates", {}), "gates").items():
+        for agent, event in as_table(value, f"gates.{region}").items():
+            key = f"gates.{region}.{agent}"
+            if agent not in agents:
+                raise FormatError(f"agent {agent!r} does not exist ({known_names(agent, agents)})", where=key)
+            gates[agent][region] = as_text(event, key)
+    return gates
+
+
+def _agent_from(
+    name: str,
+    row: Document,
+    grid: Grid,
+    letters: Mapping[str, list[int]],
+    gates: Mapping[str, str],
+    memory: tuple[str, ...],
+    part_events: tuple[str, ...] | None,
+) -> Agent:
+    key = f"agents.{name}"
+    return Agent(
+        start=_start_from(row["start"], grid, letters, f"{key}.start"),
+        knows=as_texts(row["knows"], f"{key}.knows") if "knows" in row else part_events or (),
+        gates=gates,
+        memory=as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory,
+        options=tuple(_option_from(text, grid) for text in as_texts(row.get("options", []), f"{key}.options")),
+        sync={
+            event: as_number(chance, f"{key}.sync.{event}")
+            for event, chance in as_table(row.get("sync", {}), f"{key}.sync").items()
+        },
+    )
+
+
+def _check_agent(name: str, row: Document, *, is_part: bool) -> None:
+    key = f"agents.{name}"
+    check_keys(row, AGENT_KEYS, f"{key}.")
+    if "start" not in row:
+        raise FormatError("is missing; it is a letter on the map, a place, or [row, column]", where=f"{key}.start")
+    if "knows" not in row and not is_part:
+        raise FormatError("is missing; it lists the events that the agent notices", where=f"{key}.knows")
+
+
+def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key: str) -> int:
+    if not isinstance(value, str):
+        return _cell_from(value, grid, key)
+    cells = sorted(letters[value] if value in letters else grid.place(value, key))
+    if len(cells) != 1:
+        raise TaskError(f"must be one cell, got the {len(cells)} cells of {value!r}", key=key)
+    return cells[0]
+
+
+def _option_from(text: str, grid: Grid) -> Option:
+    """Read "red button" or "red button after Y"."""
+    if text.strip() in grid.places:
+        return Option(text.strip())
+    words = text.split(" after ")
+    for cut in range(1, len(words)):
+        target = " after ".join(words[:cut]).strip()
+        if target in grid.places:
+            return Option(target, " after ".join(words[cut:]).strip())
+    return Option(words[0].strip())
+
+
+def _conditions_from(value: object, agents: Mapping[str, object], grid: Grid, key: str) -> dict[str, Condition]:
+    if not isinstance(value, str | dict):
+        raise FormatError(f"must be a sentence such as 'A1 at door', got {value!r:.60}", where=key)
+    if isinstance(value, str):
+        if not value.strip():
+            raise FormatError("must say when the event happens, such as 'A1 at door'", where=key)
+        return parse_conditions(value, agents, grid.places, key)
+    conditions: dict[str, Condition] = {}
+    for agent, text in as_table(value, key).items():
+        sentence = f"{agent} {as_text(text, f'{key}.{agent}')}"
+        conditions |= parse_conditions(sentence, [agent], grid.places, f"{key}.{agent}")
+    return conditions
+
+
+def task_to(task: Task) -> Document:
+    """Lay a task out as `task_from` reads it."""
+    grid = task.grid
+
+    def spot(cell: int) -> list[int]:
+        return list(grid.row_column(cell))
+
+    letters = [WALL if cell in grid.walls else FLOOR for cell in range(grid.cells)]
+    lines = ["".join(letters[row * grid.columns : (row + 1) * grid.columns]) for row in range(grid.rows)]
+    document: Document = {"name": task.name, "description": task.description, "slip": float(task.slip)}
+    document["map"] = "\n".join(lines) + "\n"
+    document["places"] = {name: [spot(cell) for cell in sorted(own)] for name, own in grid.places.items()}
+    document["agents"] = {name: _agent_to(agent, spot(agent.start)) for name, agent in task.agents.items()}
+    gates: dict[str, dict[str, str]] = {}
+    for name, agent in task.agents.items():
+        for region, event in agent.gates.items():
+            gates.setdefault(region, {})[name] = event
+    if gates:
+        document["gates"] = gates
+    document["events"] = {event: _conditions_to(task, event) for event in task.events}
+    if isinstance(task.machine, Composition):
+        document["machine"] = {"parts": {agent: machine_to(part) for agent, part in task.machine.parts.items()}}
+    else:
+        document["machine"] = machine_to(task.machine)
+    return document
+
+
+def _conditions_to(task: Task, event: str) -> object:
+    """Write a sentence, or a table of them where names in a sentence would be misread."""
+    conditions = dict(task.events[event])
+    sentence = write_conditions(conditions)
+    try:
+        if parse_conditions(sentence, task.agents, task.grid.places, event) == conditions:
+            return sentence
+    except TaskError:
+        pass
+    return {agent: str(condition) for agent, condition in conditions.items()}
+
+
+def _agent_to(agent: Agent, start: list[int]) -> Document:
+    row: Document = {"start": start, "knows": list(agent.knows)}
+    if agent.memory:
+        row["memory"] = list(agent.memory)
+    if agent.options:
+        row["options"] = [own.target + (f" after {own.after}" if own.after else "") for own in agent.options]
+    if agent.sync:
+        row["sync"] = {event: float(chance) for event, chance in agent.sync.items()}
+    return row

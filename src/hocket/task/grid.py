@@ -1,0 +1,157 @@
+"""Grid worlds: cells, walls, named places, and where a move leads.
+
+Cells are numbered row by row from the top left; (row, column) is cell row * columns + column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import TaskError, known_names
+from hocket.machine.names import check_name
+
+Cells = NDArray[np.int16]
+
+ACTIONS = ("up", "right", "down", "left", "stay")
+STAY = 4
+STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1), (0, 0))  # (rows, columns) of each action
+OUTCOMES = 3  # of an action: as intended, slipped a quarter turn to the right, slipped a quarter turn to the left
+
+WALL, FLOOR = "#", "."
+MOST_CELLS = 32_000  # cells are 16-bit numbers in tables
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A rectangular world: walls, and places that are named sets of cells (a region is a place of several)."""
+
+    rows: int
+    columns: int
+    walls: frozenset[int] = frozenset()
+    places: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.columns < 1 or self.cells > MOST_CELLS:
+            size = f"{self.rows} x {self.columns}"
+            raise TaskError(f"a map must have between 1 and {MOST_CELLS:,} cells, got {size}", key="map")
+        object.__setattr__(self, "walls", frozenset(self.walls))
+        object.__setattr__(self, "places", MappingProxyType({n: frozenset(own) for n, own in self.places.items()}))
+        if any(not 0 <= wall < self.cells for wall in self.walls):
+            raise TaskError(f"walls must lie on the map of {self.rows} rows and {self.columns} columns", key="map")
+        for name, own in self.places.items():
+            check_name(name, "a place")
+            if not own:
+                raise TaskError("a place must have at least one cell", key=f"places.{name}")
+            for cell in own:
+                self.check_cell(cell, f"places.{name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Grid, (self.rows, self.columns, self.walls, dict(self.places))
+
+    @property
+    def cells(self) -> int:
+        return self.rows * self.columns
+
+    @cached_property
+    def floor(self) -> NDArray[np.bool_]:
+        """Which cells are not walls."""
+        flags = np.ones(self.cells, np.bool_)
+        flags[list(self.walls)] = False
+        return flags
+
+    def cell(self, row: int, column: int) -> int:
+        """Number a cell."""
+        return row * self.columns + column
+
+    def row_column(self, cell: int) -> tuple[int, int]:
+        """Find a cell's row and column."""
+        return divmod(cell, self.columns)
+
+    def check_cell(self, cell: int, key: str) -> None:
+        """Require a cell that lies on the map and is not a wall."""
+        if not 0 <= cell < self.cells:
+            raise TaskError(f"must lie on the map of {self.rows} rows and {self.columns} columns", key=key)
+        if cell in self.walls:
+            raise TaskError(f"must not be a wall, got {self.row_column(cell)}", key=key)
+
+    def place(self, name: str, key: str) -> frozenset[int]:
+        """Find the cells of a place."""
+        if name not in self.places:
+            raise TaskError(f"place {name!r} does not exist ({known_names(name, self.places)})", key=key)
+        return self.places[name]
+
+    def neighbour(self, cell: int, action: int, closed: Collection[int] = ()) -> int:
+        """Find where an action leads if it succeeds: a move off the map, into a wall or a closed cell goes nowhere."""
+        row, column = self.row_column(cell)
+        row, column = row + STEPS[action][0], column + STEPS[action][1]
+        if not (0 <= row < self.rows and 0 <= column < self.columns):
+            return cell
+        target = self.cell(row, column)
+        return cell if target in self.walls or target in closed else target
+
+    def outcomes(self, closed: Iterable[int] = ()) -> Cells:
+        """Tabulate where each action leads from each cell, for each of its outcomes: [cells, actions, outcomes]."""
+        row, column = np.divmod(np.arange(self.cells), self.columns)
+        barred = ~self.floor
+        barred[list(closed)] = True
+        moved = np.empty((self.cells, len(ACTIONS)), np.int16)
+        for action, (down, right) in enumerate(STEPS):
+            new_row, new_column = row + down, column + right
+            inside = (new_row >= 0) & (new_row < self.rows) & (new_column >= 0) & (new_column < self.columns)
+            target = np.where(inside, new_row * self.columns + new_column, np.arange(self.cells))
+            moved[:, action] = np.where(barred[target], np.arange(self.cells), target)
+        moved[:, STAY] = np.arange(self.cells)  # also where a gate has closed over it
+        return np.stack([moved[:, slipped_actions(outcome)] for outcome in range(OUTCOMES)], axis=2)
+
+
+def slipped_actions(outcome: int) -> list[int]:
+    """List which action each action turns into under an outcome; staying never slips."""
+    return [(action + (0, 1, 3)[outcome]) % 4 if action != STAY else STAY for action in range(len(ACTIONS))]
+
+
+def slip_outcome(drawn: int, limit: int) -> int:
+    """Choose an outcome by a number drawn for it and the threshold below which it slips."""
+    return 0 if drawn >= limit else 1 if drawn >= limit // 2 else 2
+
+
+def read_map(
+    text: str, legend: Mapping[str, Sequence[str]], starts: Collection[str] = ()
+) -> tuple[Grid, dict[str, list[int]]]:
+    """Read an ASCII map: `#` is a wall, `.` floor, and any other letter a place that the legend names.
+
+    A letter may have several names, and letters in `starts` need none. Returns the grid and the cells of each letter.
+    """
+    lines = text.strip("\n").split("\n")
+    where: dict[str, list[int]] = {}
+    walls = set()
+    for row, line in enumerate(lines):
+        if len(line) != len(lines[0]):
+            short = f"line {row + 1} has {len(line)} letters, the first has {len(lines[0])}"
+            raise TaskError(f"all lines must have the same length: {short}", key="map")
+        for column, letter in enumerate(line):
+            cell = row * len(line) + column
+            if letter == WALL:
+                walls.add(cell)
+            elif letter != FLOOR:
+                where.setdefault(letter, []).append(cell)
+    for letter, own in where.items():
+        if letter not in legend and letter not in starts:
+            row, column = divmod(own[0], len(lines[0]))
+            hint = "write '.' for floor" if letter.isspace() else "the legend must name it, or an agent start there"
+            raise TaskError(f"letter {letter!r} (row {row}, column {column}) has no meaning: {hint}", key="map")
+    places: dict[str, set[int]] = {}
+    for letter, names in legend.items():
+        if len(letter) != 1 or letter in (WALL, FLOOR):
+            raise TaskError("a legend explains single letters other than '#' and '.'", key=f"legend.{letter}")
+        if letter not in where:
+            raise TaskError(f"letter {letter!r} is not on the map", key=f"legend.{letter}")
+        for name in names:
+            places.setdefault(name, set()).update(where[letter])
+    grid = Grid(len(lines), len(lines[0]), frozenset(walls), {name: frozenset(own) for name, own in places.items()})
+    return grid, where

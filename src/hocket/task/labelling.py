@@ -1,0 +1,208 @@
+"""Which event does a state of the world stand for? Team and local labelling functions, and the conditions on them.
+
+The paper's supplement asks that (1) at most one event happens to an agent in a step, (2) an agent's own state tells it
+which event that could be, and (3) an event that does not happen is ruled out by the own state of some agent that knows
+it. Where conditions are conjunctions over agents, (2) implies (1), and (3) follows from decomposability and from every
+event being known by those that control it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import TaskError
+from hocket.machine.composition import Composition
+from hocket.machine.decomposition import Decomposition
+from hocket.machine.reward_machine import RewardMachine
+from hocket.task.task import Task
+
+Labels = NDArray[np.int16]
+LARGEST_JOINT = 50_000_000  # joint states times machine states that are enumerated
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether labelling functions are sound; if not, which condition fails and a witness in words."""
+
+    ok: bool
+    condition: int | None = None
+    witness: str | None = None
+
+
+def team_label(task: Task, cells: Mapping[str, int], state: object) -> tuple[str, ...]:
+    """List the events that happen in a joint state: possible in the team machine, with all conditions met."""
+    return tuple(
+        event
+        for event, conditions in task.events.items()
+        if task.machine.step(state, event) is not None  # type: ignore[arg-type]
+        and all(task.where(agent, event)[cells[agent]] for agent in conditions)
+    )
+
+
+def local_label(task: Task, agent: str, cell: int, state: str) -> str | None:
+    """Return the event that an agent takes for possible in its cell and machine state."""
+    for event in task.machines[agent].events:
+        if task.machines[agent].step(state, event) is not None and task.where(agent, event)[cell]:
+            return event
+    return None
+
+
+def synchronise(task: Task, labels: Mapping[str, str | None]) -> tuple[str, ...]:
+    """List the events that happen: those that everyone who knows them takes for possible."""
+    proposed = set(labels.values())
+    return tuple(
+        event
+        for event in task.events
+        if event in proposed and all(labels[agent] == event for agent, own in task.knows.items() if event in own)
+    )
+
+
+def label_table(task: Task, agent: str) -> Labels:
+    """Tabulate an agent's local labelling function: [machine states, cells], positions in the agent's events or -1."""
+    machine = task.machines[agent]
+    table = np.full((len(machine.states), task.grid.cells), -1, np.int16)
+    where = [task.where(agent, event) for event in machine.events]
+    for state, event in zip(machine.graph.source.tolist(), machine.graph.label.tolist(), strict=True):
+        table[state, where[event]] = event
+    return table
+
+
+def check_labelling(task: Task) -> Verdict:
+    """Check the three conditions on local states alone, and name a witness where one fails."""
+    for agent in task.agents:
+        found = _ambiguity(task, agent)
+        if found is not None:
+            return found
+    for event, controllers in task.control.items():
+        for agent in controllers:
+            if event not in task.knows[agent]:
+                said = f"{agent} controls {event} and does not know it, so nobody can tell where {agent} rules it out"
+                return Verdict(False, 3, said)
+    if not task.is_alone and not task.decomposition.ok and (example := task.decomposition.counterexample) is not None:
+        what = "completion" if example.event is None else example.event
+        said = f"after {', '.join(example.trace) or 'nothing'}, no agent can rule out {what}: the task does not split"
+        return Verdict(False, 3, said)
+    return Verdict(True)
+
+
+def _ambiguity(task: Task, agent: str) -> Verdict | None:
+    """Find a state of an agent in which two events are possible."""
+    machine = task.machines[agent]
+    where = {event: task.where(agent, event) for event in machine.events}
+    possible: dict[str, list[str]] = {}
+    for state, event in machine.transitions:
+        possible.setdefault(state, []).append(event)
+    for state, events in possible.items():
+        for one, other in combinations(events, 2):
+            both = where[one] & where[other]
+            if both.any():
+                spot = _describe(task, int(np.flatnonzero(both)[0]))
+                together = _can_coincide(task, machine, state, one, other)
+                said = f"in state {state} agent {agent} {spot} could see both {one} and {other}"
+                return Verdict(False, 1 if together else 2, said)
+    return None
+
+
+def _can_coincide(task: Task, machine: RewardMachine, state: str, one: str, other: str) -> bool:
+    """Say whether two events can really happen in one step, or only as far as one agent can tell."""
+    agents = {*task.events[one], *task.events[other]}
+    if not all((task.where(agent, one) & task.where(agent, other)).any() for agent in agents):
+        return False
+    if isinstance(task.machine, Composition):  # as far as the parts can tell one by one
+        return all(_allows_both(part, one, other) for part in task.machine.parts.values())
+    states = (state,) if machine is task.machine else machine.members[state]
+    return any(task.machine.step(own, one) is not None and task.machine.step(own, other) is not None for own in states)
+
+
+def _allows_both(part: RewardMachine, one: str, other: str) -> bool:
+    """Say whether in some state all of two events that a part has are possible."""
+    own = [event for event in (one, other) if event in part.events]
+    return any(all(part.step(state, event) is not None for event in own) for state in part.states)
+
+
+def _describe(task: Task, cell: int) -> str:
+    for name, cells in task.grid.places.items():
+        if cell in cells:
+            return f"standing on {name}"
+    return f"standing on {task.grid.row_column(cell)}"
+
+
+TeamLabelling = Callable[[tuple[Hashable, ...], str], Iterable[str]]  # (joint state, team machine state) -> events
+
+
+@dataclass(frozen=True)
+class LocalLabelling:
+    """Local labelling functions made from a team's, and whether they say the same."""
+
+    labels: Mapping[str, Mapping[tuple[Hashable, str], str]]  # agent -> (own state, own machine state) -> event
+    verdict: Verdict
+
+
+def localise(
+    label: TeamLabelling, states: Mapping[str, Sequence[Hashable]], decomposition: Decomposition
+) -> LocalLabelling:
+    """Construct local labelling functions from a team's by trying all joint states (the paper's Definition 5).
+
+    An agent takes for possible what happens in some joint state that looks the same to it. `states` lists the local
+    states of each agent, in the order in which `label` expects them. For small worlds.
+    """
+    team = decomposition.machine
+    agents = list(states)
+    if not isinstance(team, RewardMachine):
+        raise TaskError("local labels are made for machines with all their states", key="labelling")
+    if set(agents) != set(decomposition.machines):
+        raise TaskError(f"states must be given for each of {', '.join(decomposition.machines)}", key="labelling")
+    joint = prod(len(own) for own in states.values()) * len(team.states)
+    if joint > LARGEST_JOINT:
+        raise TaskError(f"{joint:,} joint states are more than the {LARGEST_JOINT:,} that are tried", key="labelling")
+    classes = {
+        agent: {member: own for own, members in machine.members.items() for member in members}
+        for agent, machine in decomposition.machines.items()
+    }
+    seen = {
+        (spots, state): frozenset(label(spots, state)) for spots in product(*states.values()) for state in team.states
+    }
+    labels: dict[str, dict[tuple[Hashable, str], str]] = {agent: {} for agent in agents}
+    verdict = Verdict(True)
+    for (spots, state), events in seen.items():
+        for agent, spot in zip(agents, spots, strict=True):
+            own = events & set(decomposition.knows[agent])
+            view = (spot, classes[agent][state])
+            if len(own) > 1 and verdict.ok:
+                both = " and ".join(sorted(own))
+                verdict = Verdict(False, 1, f"in state {state}, with {agent} at {spot}, {both} happen at once")
+            for event in sorted(own):
+                known = labels[agent].setdefault(view, event)
+                if known != event and verdict.ok:
+                    said = f"in state {view[1]} agent {agent} at {spot} could see both {known} and {event}"
+                    verdict = Verdict(False, 2, said)
+    if verdict.ok:
+        verdict = _check_silence(seen, agents, classes, labels, decomposition)
+    return LocalLabelling(labels, verdict)
+
+
+def _check_silence(
+    seen: Mapping[tuple[tuple[Hashable, ...], str], frozenset[str]],
+    agents: Sequence[str],
+    classes: Mapping[str, Mapping[str, str]],
+    labels: Mapping[str, Mapping[tuple[Hashable, str], str]],
+    decomposition: Decomposition,
+) -> Verdict:
+    """Check the third condition: what does not happen is ruled out by someone who knows it."""
+    knowers = {
+        event: [index for index, agent in enumerate(agents) if event in decomposition.knows[agent]]
+        for event in decomposition.machine.events
+    }
+    for (spots, state), events in seen.items():
+        guesses = [labels[agent].get((spot, classes[agent][state])) for agent, spot in zip(agents, spots, strict=True)]
+        for event in {guess for guess in guesses if guess is not None} - events:
+            if all(guesses[index] == event for index in knowers[event]):
+                said = f"in state {state} at {spots}, everyone who knows {event} takes it for possible; it is not"
+                return Verdict(False, 3, said)
+    return Verdict(True)
