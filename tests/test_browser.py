@@ -9,7 +9,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
-from hocket.report.summary import summarise
+from hocket.report.summary import summarize
 from hocket.study.store import load_results
 from set_up import find_browser
 from studies import HOSTILE, QUOTED, hostile_study, small_study
@@ -135,7 +135,7 @@ def tooltip_rows(figure) -> dict[str, list[str]]:
 @pytest.mark.parametrize("kind", ["softmax", "greedy"])
 @pytest.mark.parametrize("smoothing", ["smooth", "plain"])
 def test_pointing_at_a_step_tells_the_values_of_the_data(page, folder, kind, smoothing):
-    section = summarise(load_results(folder)).sections[MEETING]
+    section = summarize(load_results(folder)).sections[MEETING]
     figure = chart(page, MEETING)
     figure.locator(f'button[data-value="{kind}"]').click()
     figure.locator(f'button[data-value="{smoothing}"]').click()
@@ -300,7 +300,7 @@ def test_the_slider_goes_to_a_step(page):
 
 
 def test_agents_are_where_the_record_says(page, folder):
-    own = summarise(load_results(folder)).sections[MEETING].groups[0].replays[0, "softmax"]
+    own = summarize(load_results(folder)).sections[MEETING].groups[0].replays[0, "softmax"]
     player = replay(page, MEETING)
     player.focus()
     for step in range(7):
@@ -310,7 +310,7 @@ def test_agents_are_where_the_record_says(page, folder):
 
 
 def test_places_that_are_no_cells_are_found_again(page, folder):
-    own = summarise(load_results(folder)).sections[DRIFT].groups[0].replays[7, "softmax"]
+    own = summarize(load_results(folder)).sections[DRIFT].groups[0].replays[7, "softmax"]
     player = replay(page, DRIFT)
     player.focus()
     for step in range(24):

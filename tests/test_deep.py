@@ -167,7 +167,7 @@ def test_the_script_keeps_curves_and_episodes_that_a_report_can_show(finished):
     assert list(rows[0]) == ["task", "learner", "seed", "step", "policy", "test_steps", "success"]
     results = hk.load_results(options.out)
     assert results.problems == () and len(results.records) == 4
-    summary = hk.summarise(results)
+    summary = hk.summarize(results)
     assert [section.title for section in summary.sections] == ["rendezvous-2-plane", "rendezvous-3-plane"]
     for section, size in zip(summary.sections, (2, 3), strict=True):
         assert section.scene is not None and len(section.scene.areas) == size + 1

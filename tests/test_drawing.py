@@ -183,14 +183,14 @@ def test_tooltips_list_the_states_that_a_merged_state_stands_for():
 
 def test_an_event_has_one_colour_in_all_panels_and_on_its_own_edges():
     root = parse(team_and_agents())
-    colours: dict[str, set[str]] = {}
+    colors: dict[str, set[str]] = {}
     for key, edge in groups(root, "edge").items():
         if not key.endswith("initial"):
             (word,), (line,) = edge.iter(f"{SVG}text"), edge.iter(f"{SVG}path")
-            colours.setdefault(word.text, set()).update({word.attrib["fill"], line.attrib["stroke"]})
-    assert colours.keys() == set(buttons().events)
-    assert all(len(found) == 1 for found in colours.values())
-    assert len(set().union(*colours.values())) == len(buttons().events)
+            colors.setdefault(word.text, set()).update({word.attrib["fill"], line.attrib["stroke"]})
+    assert colors.keys() == set(buttons().events)
+    assert all(len(found) == 1 for found in colors.values())
+    assert len(set().union(*colors.values())) == len(buttons().events)
 
 
 def test_events_beyond_the_palette_differ_by_their_lines():
@@ -200,14 +200,14 @@ def test_events_beyond_the_palette_differ_by_their_lines():
     assert len({(line.get("stroke"), line.get("stroke-dasharray")) for line in lines}) == len(events)
 
 
-def linear(colour: str) -> np.ndarray:
-    channels = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+def linear(color: str) -> np.ndarray:
+    channels = np.array([int(color[place : place + 2], 16) for place in (1, 3, 5)]) / 255
     return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
 
 
-@pytest.mark.parametrize("colour", [*drawing.PALETTE, drawing.INK])
-def test_text_can_be_read_on_white(colour):
-    luminance = linear(colour) @ [0.2126, 0.7152, 0.0722]
+@pytest.mark.parametrize("color", [*drawing.PALETTE, drawing.INK])
+def test_text_can_be_read_on_white(color):
+    luminance = linear(color) @ [0.2126, 0.7152, 0.0722]
     assert 1.05 / (luminance + 0.05) >= 4.5
 
 
@@ -232,7 +232,7 @@ TO_OKLAB = [
 
 @pytest.mark.parametrize("sight", SIGHT)
 def test_colours_can_be_told_apart_with_any_sight(sight):
-    seen = np.clip([np.array(SIGHT[sight]) @ linear(colour) for colour in drawing.PALETTE], 0, 1)
+    seen = np.clip([np.array(SIGHT[sight]) @ linear(color) for color in drawing.PALETTE], 0, 1)
     places = np.cbrt(seen @ np.transpose(TO_CONES)) @ np.transpose(TO_OKLAB)
     assert min(np.linalg.norm(one - other) for one, other in combinations(places, 2)) >= 0.08
 

@@ -396,7 +396,7 @@ def explore(task: hk.Task, name: str) -> set[tuple[str, str, str]]:
         if state in machine.final:
             continue
         for action in range(5):
-            there = task.grid.neighbour(cell, action, closed[state])
+            there = task.grid.neighbor(cell, action, closed[state])
             event = local_label(task, name, there, state)
             possible.setdefault(state, set()).add(event)
             ends = [state] if event is None else [machine.step(state, event)]

@@ -24,7 +24,7 @@ import hocket as hk
 from hocket.draw import graphviz as drawing
 from hocket.report import figures
 from hocket.report.figures import canvas, curves, maps, panels
-from hocket.report.summary import Section, summarise
+from hocket.report.summary import Section, summarize
 from hocket.study import records
 from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
 from hocket.task.files import digest
@@ -58,7 +58,7 @@ def record(learner: str, seed: int, values: np.ndarray, task: hk.Task | None = N
 
 def section_of(*own: hk.Record, task: hk.Task | None = None) -> Section:
     scenes = {} if task is None else {digest(task): hk.scene_of(task)}
-    (section,) = summarise(Results(Path("study"), {}, own, scenes, {}, ())).sections
+    (section,) = summarize(Results(Path("study"), {}, own, scenes, {}, ())).sections
     return section
 
 
@@ -230,7 +230,7 @@ def test_a_study_gets_a_file_for_all_there_is_to_see(tmp_path):
 
 @pytest.mark.usefixtures("unseen")
 def test_a_summary_is_drawn_without_policies(tmp_path):
-    summary = summarise(Results(Path("study"), {}, (record("dqprm", 0, curve(0)),), {}, {}, ()))
+    summary = summarize(Results(Path("study"), {}, (record("dqprm", 0, curve(0)),), {}, {}, ()))
     made = figures.draw_figures(summary, tmp_path, formats=("png",))
     assert [path.name for path in made] == [
         f"elsewhere-{name}.png" for name in ("curves", "reaching", "curves-greedy", "reaching-greedy")
@@ -240,13 +240,13 @@ def test_a_summary_is_drawn_without_policies(tmp_path):
 @pytest.mark.usefixtures("unseen")
 def test_names_that_a_file_system_takes_for_one_are_told_apart(tmp_path):
     records = [replace(record("dqprm", 0, curve(0)), task=name, digest=name) for name in ("a/b", "A:b")]
-    summary = summarise(Results(Path("study"), {}, tuple(records), {}, {}, ()))
+    summary = summarize(Results(Path("study"), {}, tuple(records), {}, {}, ()))
     names = [path.name.lower() for path in figures.draw_figures(summary, tmp_path)]
     assert len({*names}) == len(names) == 9 and "a_b-curves-2.svg" in names
 
 
 def test_an_unknown_format_is_refused_before_anything_is_drawn(tmp_path):
-    summary = summarise(Results(Path("study"), {}, (record("dqprm", 0, curve(0)),), {}, {}, ()))
+    summary = summarize(Results(Path("study"), {}, (record("dqprm", 0, curve(0)),), {}, {}, ()))
     with pytest.raises(hk.FormatError, match="must be one of svg, png, pdf, got 'gif'"):
         figures.draw_figures(summary, tmp_path / "figures", formats=("svg", "gif"))
     assert not (tmp_path / "figures").exists()
@@ -269,7 +269,7 @@ def every_figure(ordinary: Section, sweep: Section) -> dict[str, Figure]:
     many, worst = hk.rendezvous(agents=10), wordy()
     small, rooms = gatehouse(), hk.load_task("rooms")
     visited = {task.name: section_of(record("dqprm", 0, curve(0), task), task=task) for task in (many, small, worst)}
-    summary = summarise(Results(Path("study"), {}, (record("dqprm", 0, curve(0)),), {}, {}, ()))
+    summary = summarize(Results(Path("study"), {}, (record("dqprm", 0, curve(0)),), {}, {}, ()))
     both = replace(summary, title="both", sections=(sweep, ordinary))
     return {
         "curves": make(curves.curves_figure, ordinary),
@@ -430,7 +430,7 @@ def test_bars_that_are_far_apart_have_a_logarithmic_axis(sweep):
 
 def test_a_summary_has_a_panel_for_each_task_that_was_tested(ordinary, sweep):
     nothing = replace(ordinary, title="nothing", groups=())
-    summary = replace(summarise(Results(Path("study"), {}, (), {}, {}, ())), sections=(ordinary, nothing, sweep))
+    summary = replace(summarize(Results(Path("study"), {}, (), {}, {}, ())), sections=(ordinary, nothing, sweep))
     assert len(make(curves.reaching_figure, summary).axes) == 2
     with pytest.raises(hk.HocketError, match="study: there must be tests"):
         make(curves.reaching_figure, replace(summary, sections=(nothing,)))

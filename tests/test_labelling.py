@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
-from hocket.task.labelling import check_labelling, label_table, local_label, synchronise, team_label
+from hocket.task.labelling import LocalLabelling, check_labelling, label_table, local_label, synchronize, team_label
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
 LINE = hk.Grid(
@@ -168,7 +168,7 @@ def test_an_event_happens_iff_all_who_know_it_take_it_for_possible():
     everyone = ("a", "b", None)
     for one, two, three in product(everyone, repeat=3):
         expected = [event for event, agreed in (("a", one == two == "a"), ("b", two == three == "b")) if agreed]
-        assert list(synchronise(task, {"A1": one, "A2": two, "A3": three})) == expected
+        assert list(synchronize(task, {"A1": one, "A2": two, "A3": three})) == expected
 
 
 @few
@@ -181,7 +181,7 @@ def test_what_agents_agree_on_is_what_happens_to_the_team(task):
     for _ in range(100):
         cells = {name: rng.choice(ground) for name in task.agents}
         labels = {name: local_label(task, name, cells[name], states[name]) for name in task.agents}
-        assert set(synchronise(task, labels)) == set(team_label(task, cells, team))
+        assert set(synchronize(task, labels)) == set(team_label(task, cells, team))
         possible = [event for event in task.events if task.machine.step(team, event) is not None]
         if not possible:
             return
@@ -195,17 +195,17 @@ def test_what_agents_agree_on_is_what_happens_to_the_team(task):
 # Definition 5.
 
 
-def localised(task: hk.Task, cells: list[int]) -> hk.labelling.LocalLabelling:
+def localized(task: hk.Task, cells: list[int]) -> LocalLabelling:
     """Make local labels from the team's, on some cells."""
     agents = list(task.agents)
 
     def label(spots: tuple[int, ...], state: str) -> tuple[str, ...]:
         return team_label(task, dict(zip(agents, spots, strict=True)), state)
 
-    return hk.localise(label, dict.fromkeys(agents, cells), task.decomposition)
+    return hk.localize(label, dict.fromkeys(agents, cells), task.decomposition)
 
 
-def assert_same_labels(task: hk.Task, made: hk.labelling.LocalLabelling, cells: list[int]) -> None:
+def assert_same_labels(task: hk.Task, made: LocalLabelling, cells: list[int]) -> None:
     """Require the local labels that conditions give."""
     for name, machine in task.machines.items():
         own = made.labels[name]
@@ -229,7 +229,7 @@ def test_local_labels_of_the_buttons_are_those_that_definition_5_makes():
         assert all(len({bool(task.where(name, event)[cell]) for cell in kind}) == 1 for kind in kinds.values())
     cells = [kind[-1] for kind in kinds.values()]
     assert len(cells) == 11
-    made = localised(task, cells)
+    made = localized(task, cells)
     assert made.verdict.ok
     assert_same_labels(task, made, cells)
 
@@ -250,7 +250,7 @@ def test_local_labels_of_the_rendezvous_are_those_that_definition_5_makes():
         return events + ["r"] * (stages == ["1", "1"] and spots == (meeting, meeting))
 
     cells = list(range(100))
-    made = hk.localise(label, {"A1": cells, "A2": cells}, task.decomposition)
+    made = hk.localize(label, {"A1": cells, "A2": cells}, task.decomposition)
     assert len(task.machine.states) == 8
     assert made.verdict.ok
     assert_same_labels(task, made, cells)
@@ -329,7 +329,7 @@ def small(task: hk.Task) -> bool:
 
 
 def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_joint_states():
-    """Compare `check_labelling` with `localise` and with the definitions.
+    """Compare `check_labelling` with `localize` and with the definitions.
 
     On local states it is asked for more: an agent must know what it controls even where that does not matter, and a
     task must not seem done, which joint states cannot tell because it is no event.
@@ -340,7 +340,7 @@ def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_jo
         if not small(task):
             continue
         verdict = check_labelling(task)
-        made = localised(task, np.flatnonzero(task.grid.floor).tolist()).verdict
+        made = localized(task, np.flatnonzero(task.grid.floor).tolist()).verdict
         failures = all_failures(task)
         example = task.decomposition.counterexample
         asked_for_more = bool(task.decomposition.unaware) or (example is not None and example.event is None)
@@ -383,7 +383,7 @@ def test_local_labels_of_random_tasks_are_those_that_definition_5_makes(seed):
         own for own in iter(lambda: random_task(rng), None) if listed(own) and small(own) and len(own.agents) > 1
     )
     cells = np.flatnonzero(task.grid.floor).tolist()
-    made = localised(task, cells)
+    made = localized(task, cells)
     assert made.verdict.ok
     assert_same_labels(task, made, cells)
 
@@ -408,7 +408,7 @@ def test_a_labelling_that_gives_an_agent_two_events_breaks_the_first_condition()
     def label(spots, state):
         return ("a", "b") if state == "u0" and spots == (1, 0) else ()
 
-    verdict = hk.localise(label, BITS, two_ways(A1="ab", A2="ab")).verdict
+    verdict = hk.localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
     assert (verdict.ok, verdict.condition) == (False, 1)
     assert verdict.witness == "in state u0, with A1 at 1, a and b happen at once"
 
@@ -417,7 +417,7 @@ def test_a_labelling_that_depends_on_the_other_agent_breaks_the_second_condition
     def label(spots, state):
         return () if state != "u0" or spots[0] == 0 else ("b",) if spots[1] else ("a",)
 
-    verdict = hk.localise(label, BITS, two_ways(A1="ab", A2="ab")).verdict
+    verdict = hk.localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
     assert (verdict.ok, verdict.condition) == (False, 2)
     assert verdict.witness == "in state u0 agent A1 at 1 could see both a and b"
 
@@ -428,7 +428,7 @@ def test_a_labelling_that_asks_for_the_same_place_breaks_the_third_condition():
     def label(spots, state):
         return ("a",) if state == "u0" and spots[0] == spots[1] else ()
 
-    verdict = hk.localise(label, BITS, two_ways(A1="ab", A2="ab")).verdict
+    verdict = hk.localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
     assert (verdict.ok, verdict.condition) == (False, 3)
     assert verdict.witness == "in state u0 at (0, 1), everyone who knows a takes it for possible; it is not"
 
@@ -437,7 +437,7 @@ def test_a_labelling_that_each_agent_can_tell_its_part_of_is_sound():
     def label(spots, state):
         return () if state != "u0" else ("a",) if spots == (1, 1) else ("b",) if spots == (0, 0) else ()
 
-    made = hk.localise(label, BITS, two_ways(A1="ab", A2="ab"))
+    made = hk.localize(label, BITS, two_ways(A1="ab", A2="ab"))
     assert made.verdict.ok
     assert made.labels == {name: {(1, "u0"): "a", (0, "u0"): "b"} for name in BITS}
 
@@ -446,7 +446,7 @@ def test_local_states_may_be_anything_that_can_be_a_key():
     def label(spots, state):
         return ("a",) if state == "u0" and spots == (("left", 1), None) else ()
 
-    made = hk.localise(label, {"A1": [("left", 1), "right"], "A2": [None]}, two_ways(A1="ab", A2="ab"))
+    made = hk.localize(label, {"A1": [("left", 1), "right"], "A2": [None]}, two_ways(A1="ab", A2="ab"))
     assert made.labels == {"A1": {(("left", 1), "u0"): "a"}, "A2": {(None, "u0"): "a"}}
     assert made.verdict.ok
 
@@ -461,18 +461,18 @@ def test_local_states_may_be_anything_that_can_be_a_key():
 )
 def test_local_labels_are_refused_where_they_cannot_be_made(states, said):
     with pytest.raises(hk.TaskError, match=re.escape(said)):
-        hk.localise(lambda spots, state: (), states, two_ways(A1="ab", A2="ab"))
+        hk.localize(lambda spots, state: (), states, two_ways(A1="ab", A2="ab"))
 
 
 def test_local_labels_of_a_composition_that_is_not_listed_are_refused():
     task = hk.load_task("rendezvous-2")
     with pytest.raises(hk.TaskError, match="labelling: local labels are made for machines with all their states"):
-        hk.localise(lambda spots, state: (), {"A1": [0], "A2": [0]}, task.decomposition)
+        hk.localize(lambda spots, state: (), {"A1": [0], "A2": [0]}, task.decomposition)
 
 
 def test_local_labels_are_made_for_a_team_machine_that_was_minimised():
     moves = {("0", "a"): "1", ("0", "b"): "2", ("1", "c"): "3", ("2", "c"): "3"}
     machine = hk.minimize(hk.RewardMachine(initial="0", transitions=moves, final={"3"}))
     found = hk.decompose(machine, {"A1": {"a", "b", "c"}})
-    made = hk.localise(lambda spots, state: ("a",) if state == "0" and spots == (1,) else (), {"A1": [0, 1]}, found)
+    made = hk.localize(lambda spots, state: ("a",) if state == "0" and spots == (1,) else (), {"A1": [0, 1]}, found)
     assert made.labels == {"A1": {(1, "0"): "a"}}

@@ -745,7 +745,7 @@ def test_a_policy_is_read_as_it_was_written(learner, tmp_path):
 
 
 def test_the_policy_of_another_task_is_refused(stored):
-    for other in (gatehouse(), meeting(slip=0.1), replace(meeting(), grid=line(6, centre=2))):
+    for other in (gatehouse(), meeting(slip=0.1), replace(meeting(), grid=line(6, center=2))):
         with pytest.raises(hk.HocketError, match=r"belongs to another task \(meeting, or another version of it\)"):
             load_policy(stored, digest(other))
 

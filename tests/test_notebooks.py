@@ -54,7 +54,7 @@ def test_hostile_names_stay_names():
 
 
 def test_curves_show_themselves(tmp_path):
-    summary = hk.summarise(hk.save_records(tmp_path, [record(seed) for seed in range(3)]))
+    summary = hk.summarize(hk.save_records(tmp_path, [record(seed) for seed in range(3)]))
     [section] = summary.sections
     ET.fromstring(section._repr_svg_())
     shown = summary._repr_html_()
@@ -64,7 +64,7 @@ def test_curves_show_themselves(tmp_path):
 
 @pytest.mark.xdist_group("kernels")
 def test_runs_that_training_returned_show_themselves():
-    shown = hk.summarise(hk.train(meeting(), "dqprm", 3, 3_000))._repr_html_()
+    shown = hk.summarize(hk.train(meeting(), "dqprm", 3, 3_000))._repr_html_()
     assert "<svg" in shown and "<td>dqprm</td>" in shown
 
 

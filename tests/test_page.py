@@ -29,7 +29,7 @@ from hocket.report.page.encoding import (
 from hocket.report.page.maps import map_svg, marks_of
 from hocket.report.page.markup import data_block, tag
 from hocket.report.page.standings import number
-from hocket.report.summary import summarise
+from hocket.report.summary import summarize
 from hocket.study.records import Replay, Review
 from hocket.study.store import load_results
 from hocket.task.files import digest
@@ -82,7 +82,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(folder) -> str:
-    return report_html(summarise(load_results(folder)))
+    return report_html(summarize(load_results(folder)))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def reader(page) -> Reader:
 
 
 def page_of(folder: Path) -> str:
-    return report_html(summarise(load_results(folder)))
+    return report_html(summarize(load_results(folder)))
 
 
 # One page that needs nothing else.
@@ -119,7 +119,7 @@ def test_the_same_folder_gives_the_same_bytes_whatever_the_order_of_sets(folder)
     code = (
         "import hashlib, sys\nfrom hocket.report.page import report_html\nfrom hocket.report.summary import summarise\n"
         "from hocket.study.store import load_results\n"
-        "print(hashlib.sha256(report_html(summarise(load_results(sys.argv[1]))).encode()).hexdigest())"
+        "print(hashlib.sha256(report_html(summarize(load_results(sys.argv[1]))).encode()).hexdigest())"
     )
     found = {
         subprocess.run(
@@ -168,7 +168,7 @@ def test_verdicts_machines_and_known_events_need_no_script(page, reader):
 
 
 def test_the_table_has_the_numbers_of_the_summary(folder, page):
-    section = next(own for own in summarise(load_results(folder)).sections if own.title == "rendezvous-2")
+    section = next(own for own in summarize(load_results(folder)).sections if own.title == "rendezvous-2")
     (dqprm,) = [group for group in section.groups if group.learner == "dqprm"]
     low, middle, high = dqprm.finals["softmax"].quartiles
     assert f'data-value="{middle:g}"' in page
@@ -200,7 +200,7 @@ def test_an_empty_study_says_so(tmp_path):
 def test_what_is_missing_and_what_could_not_be_read_is_named(folder):
     results = load_results(folder)
     problems = ("runs/broken.json: is not JSON", "tasks/x.toml: is not UTF-8")
-    found = summarise(replace(results, about={**results.about, "missing": 2}, problems=problems))
+    found = summarize(replace(results, about={**results.about, "missing": 2}, problems=problems))
     words = Reader(report_html(found)).words
     assert "2 runs of this study are still to come." in words
     assert "2 files could not be read; what follows leaves out: runs/broken.json: is not JSON" in words
@@ -346,7 +346,7 @@ def test_states_and_events_are_told_by_number():
 
 
 def test_where_room_is_scarce_every_learner_has_its_first_episodes(folder):
-    summary = summarise(load_results(folder))
+    summary = summarize(load_results(folder))
     everything = choose_episodes(summary)
     assert [own.left_out for own in everything] == [0, 0, 0]
     titles = [section.title for section in summary.sections]
@@ -376,7 +376,7 @@ def test_agents_that_start_in_one_place_are_drawn_side_by_side():
 
 
 def test_curves_are_told_as_the_summary_has_them(folder, reader):
-    for section, told in zip(summarise(load_results(folder)).sections, reader.blocks["curves"], strict=True):
+    for section, told in zip(summarize(load_results(folder)).sections, reader.blocks["curves"], strict=True):
         assert [own["label"] for own in told["groups"]] == [group.label for group in section.groups]
         for group, own in zip(section.groups, told["groups"], strict=True):
             for kind, curve in group.curves.items():
@@ -389,7 +389,7 @@ def test_curves_are_told_as_the_summary_has_them(folder, reader):
 
 def test_a_curve_of_very_many_tests_is_thinned(tmp_path):
     folder = write_study(tmp_path / "long", [record("x", "1" * 64, "dqprm", 0, [*range(10, 2511)])])
-    (section,) = summarise(load_results(folder)).sections
+    (section,) = summarize(load_results(folder)).sections
     told = curves_data(section, {"dqprm": 0})
     assert len(told["steps"][0]) == 834 <= MOST_POINTS and told["steps"][0][:2] == [1000, 4000]
     assert told["groups"][0]["curves"]["softmax"]["plain"][1][:2] == [10, 13]

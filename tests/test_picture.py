@@ -408,7 +408,7 @@ def test_parts_are_the_cells_between_which_there_is_a_way(chosen):
     grid = Grid(5, 7)
     label = {cell: cell for cell in chosen}
     for _ in chosen:  # no way is longer
-        near = {cell: {grid.neighbour(cell, action) for action in range(4)} & chosen for cell in chosen}
+        near = {cell: {grid.neighbor(cell, action) for action in range(4)} & chosen for cell in chosen}
         label = {cell: min(label[other] for other in (cell, *near[cell])) for cell in chosen}
     expected = {own: {cell for cell in chosen if label[cell] == own} for own in label.values()}
     assert parts(chosen, grid) == [expected[own] for own in sorted(expected)]

@@ -45,7 +45,7 @@ def random():
 
 
 def test_an_agent_moves_by_its_velocity_in_units_of_the_highest_speed():
-    env = STILL.alone("A1")
+    env = STILL.individual("A1")
     env.reset(seed=0)
     point, reward, terminated, truncated, _ = env.step(np.array([1.0, 0.0], np.float32))
     np.testing.assert_allclose(at(STILL, point), (2.5, 3), atol=1e-6)
@@ -94,7 +94,7 @@ def test_noise_has_the_standard_deviation_that_the_plane_says():
 
 def test_alone_an_agent_moves_as_it_does_in_a_team_of_one():
     plane = hk.Plane({"A1": (2, 3)}, {}, noise=0.2, most_steps=20)
-    team, alone = plane.team(), plane.alone("A1")
+    team, alone = plane.team(), plane.individual("A1")
     rng = np.random.default_rng(3)
     np.testing.assert_array_equal(team.reset(seed=7)[0]["A1"], alone.reset(seed=7)[0])
     for _ in range(20):
@@ -107,10 +107,10 @@ def test_alone_an_agent_moves_as_it_does_in_a_team_of_one():
 
 
 def test_practice_may_start_anywhere():
-    env = WINDY.alone("A1", anywhere=True)
+    env = WINDY.individual("A1", anywhere=True)
     starts = np.array([env.reset(seed=seed)[0] for seed in range(200)])
     assert starts.min() < -0.9 and starts.max() > 0.9 and abs(starts.mean()) < 0.1
-    np.testing.assert_array_equal(WINDY.alone("A1").reset(seed=1)[0], WINDY.start("A1"))
+    np.testing.assert_array_equal(WINDY.individual("A1").reset(seed=1)[0], WINDY.start("A1"))
 
 
 # What other libraries expect.
@@ -124,7 +124,7 @@ def test_the_teams_environment_is_a_pettingzoo_environment(plane, capsys):
 
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)
 def test_an_agents_environment_is_a_gymnasium_environment(plane):
-    check_env(plane.alone("A2", render_mode="rgb_array"), skip_render_check=True)
+    check_env(plane.individual("A2", render_mode="rgb_array"), skip_render_check=True)
 
 
 def test_a_picture_shows_places_and_agents_where_they_are():
@@ -192,7 +192,7 @@ def test_unknown_settings_are_refused_and_the_nearest_is_named():
 
 def test_unknown_agents_places_and_render_modes_are_refused():
     with pytest.raises(hk.TaskError, match="agent 'A3' does not exist"):
-        STILL.alone("A3")
+        STILL.individual("A3")
     with pytest.raises(hk.TaskError, match=r"place 'wel' does not exist \(did you mean 'well'"):
         STILL.is_at(STILL.start("A1"), "wel")
     with pytest.raises(SettingsError, match="render_mode must be None or 'rgb_array', got 'human'"):

@@ -22,13 +22,13 @@ from worlds import corridor, meeting
 RIGHT, LEFT, STAY = (ACTIONS.index(name) for name in ("right", "left", "stay"))
 
 
-def to_centre(seen: np.ndarray) -> int:
+def to_center(seen: np.ndarray) -> int:
     """Walk to the cell in which agents meet, and wait there."""
     cell = int(seen[:6].argmax())
     return RIGHT if cell < 3 else LEFT if cell > 3 else STAY
 
 
-TOGETHER = {"A1": to_centre, "A2": to_centre}
+TOGETHER = {"A1": to_center, "A2": to_center}
 
 
 # An episode.
@@ -184,8 +184,8 @@ def test_any_world_whose_agents_have_machines_will_do(completes):
 @pytest.mark.parametrize(
     ("policies", "said"),
     [
-        ({"A1": to_centre}, "every agent needs a policy, got none for A2"),
-        ({**TOGETHER, "A22": to_centre}, r"agent 'A22' does not exist .did you mean 'A2'"),
+        ({"A1": to_center}, "every agent needs a policy, got none for A2"),
+        ({**TOGETHER, "A22": to_center}, r"agent 'A22' does not exist .did you mean 'A2'"),
         ({**TOGETHER, "A2": "left"}, r"a policy is a function or has predict\(\), got str for A2"),
     ],
 )
@@ -214,7 +214,7 @@ def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
     assert hk.review_team(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
     tests = hk.Trials(np.array([10]), np.array([3]), np.array([True]))
     record = hk.Record(task.name, digest(task), "by hand", 0, 10, {}, {"greedy": tests}, review=review)
-    [section] = hk.summarise(hk.save_records(tmp_path, [record], [task])).sections
+    [section] = hk.summarize(hk.save_records(tmp_path, [record], [task])).sections
     assert section.scene == hk.scene_of(task) and section.groups[0].replays.keys() == {(0, "greedy")}
     assert "by hand" in hk.write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
 

@@ -223,16 +223,16 @@ def test_off_policy_learners_learn_from_it(algorithm, actions, count, as_dict):
 
 def test_normalised_environments_store_what_was_seen_and_normalise_what_is_drawn():
     line = Line(PLANE)
-    normalised = VecNormalize(DummyVecEnv([lambda: line]), clip_obs=1e9, clip_reward=1e9)
+    normalized = VecNormalize(DummyVecEnv([lambda: line]), clip_obs=1e9, clip_reward=1e9)
     options = {"learning_starts": 10**6, "buffer_size": 500, "replay_buffer_class": hk.CounterfactualReplayBuffer}
-    model = learner(SAC, normalised, **options)
+    model = learner(SAC, normalized, **options)
     model.learn(40)
     told = [step for each in line.transitions for step in each]
     stored = model.replay_buffer.observations[: len(told), 0]
     np.testing.assert_array_equal(stored, np.array([step.observation for step in told], np.float32))
-    drawn = model.replay_buffer._get_samples(np.arange(len(told)), env=normalised)
-    np.testing.assert_allclose(drawn.observations.numpy(), normalised.normalize_obs(stored), rtol=1e-5)
-    rewards = normalised.normalize_reward(np.array([step.reward for step in told]))
+    drawn = model.replay_buffer._get_samples(np.arange(len(told)), env=normalized)
+    np.testing.assert_allclose(drawn.observations.numpy(), normalized.normalize_obs(stored), rtol=1e-5)
+    rewards = normalized.normalize_reward(np.array([step.reward for step in told]))
     np.testing.assert_allclose(drawn.rewards.numpy()[:, 0], rewards, rtol=1e-5)
 
 

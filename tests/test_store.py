@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.draw.scene import Area, Scene, read_scene, scene_of, write_scene
-from hocket.report.summary import summarise
+from hocket.report.summary import summarize
 from hocket.study.records import Record, Replay, Review, Trials, parse_record, slug, write_record
 from hocket.study.store import curves_csv, differences, keep_record, keep_task, load_results, open_store, sum_up
 from hocket.task.files import digest
@@ -248,7 +248,7 @@ def test_a_world_that_is_not_hockets_is_kept_by_its_scene(tmp_path):
     assert results.records[0].key == load_results(tmp_path).records[0].key == own.key
     assert (tmp_path / "curves.csv").read_text(encoding="utf-8").splitlines()[1] == "plane,sac,0,10,softmax,100,0"
     assert results.scenes == {scene.digest: scene}
-    [section] = summarise(results).sections
+    [section] = summarize(results).sections
     assert section.scene == scene and section.groups[0].label == "sac"
 
 
@@ -271,7 +271,7 @@ def test_a_scene_with_anything_changed_is_refused_or_read(data, tmp_path_factory
 
 
 def test_a_summary_says_what_can_be_worked_out_by_hand(folder):
-    summary = summarise(load_results(folder))
+    summary = summarize(load_results(folder))
     [section] = summary.sections
     assert section.most_steps == 100
     assert [group.label for group in section.groups] == ["dqprm", "iql"]
@@ -291,7 +291,7 @@ def test_a_summary_says_what_can_be_worked_out_by_hand(folder):
 
 def test_optimal_policies_are_a_level_and_not_a_learner(folder):
     keep_record(folder, record(learner="optimal", tests={"softmax": trials(4, 4, 4)}))
-    [section] = summarise(load_results(folder)).sections
+    [section] = summarize(load_results(folder)).sections
     assert [group.label for group in section.groups] == ["dqprm", "iql"]
     assert section.level("softmax") == 4
     assert section.level("greedy") is None
@@ -299,7 +299,7 @@ def test_optimal_policies_are_a_level_and_not_a_learner(folder):
 
 def test_runs_that_end_early_are_compared_as_far_as_all_go(folder):
     keep_record(folder, replace(record(seed=2), tests={"softmax": trials(100, 8), "greedy": trials(100, 8)}))
-    group = summarise(load_results(folder)).sections[0].groups[0]
+    group = summarize(load_results(folder)).sections[0].groups[0]
     assert group.curves["softmax"].step.tolist() == [10, 20]
     assert group.curves["softmax"].plain.median.tolist() == [100, 7]
 
@@ -307,7 +307,7 @@ def test_runs_that_end_early_are_compared_as_far_as_all_go(folder):
 def test_several_tests_at_one_step_count_as_their_mean(folder):
     twice = Trials(np.array([10, 10, 20, 20]), np.array([100, 8, 6, 4]), np.array([False, True, True, True]))
     results = hk.save_records(folder, [record(learner="x", tests={"softmax": twice})])
-    group = summarise(results).sections[0].groups[-1]
+    group = summarize(results).sections[0].groups[-1]
     assert group.curves["softmax"].step.tolist() == [10, 20]
     assert group.curves["softmax"].plain.median.tolist() == [54, 5]
     assert group.curves["softmax"].success.tolist() == [0.5, 1]

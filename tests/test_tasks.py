@@ -174,7 +174,7 @@ def step_matrix(grid: hk.Grid, closed: frozenset[int]) -> np.ndarray:
     matrix = np.zeros((grid.cells, grid.cells), np.float32)
     for cell in range(grid.cells):
         for action in range(5):
-            matrix[grid.neighbour(cell, action, closed), cell] = 1
+            matrix[grid.neighbor(cell, action, closed), cell] = 1
     return matrix
 
 

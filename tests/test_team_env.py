@@ -102,7 +102,7 @@ def compare(task: hk.Task, steps: int, seed: int) -> int:
                 assert observations[name] == step.cells[name] * len(task.machines[name].states) + own
             assert {*terminated.values()} == {step.done}
             assert {*truncated.values()} == {time == steps}
-            if not task.is_alone:
+            if not task.is_single_agent:
                 assert {*rewards.values()} == {float(step.done and not was_done)}
             happened += len(step.events)
             if step.done:

@@ -61,7 +61,7 @@ def test_moves_are_those_of_a_picture_of_the_world(drawn):
             cell = row * grid.columns + column
             for number, action in enumerate(ACTIONS):
                 there = oracle_move(picture, row, column, action)
-                assert grid.row_column(grid.neighbour(cell, number, closed)) == there
+                assert grid.row_column(grid.neighbor(cell, number, closed)) == there
                 expected = [oracle_move(picture, row, column, taken) for taken in TURNS[action]]
                 assert [grid.row_column(int(end)) for end in table[cell, number]] == expected
 
@@ -82,7 +82,7 @@ def test_a_map_that_is_not_square_is_left_at_its_own_edges(rows, columns):
     for action, name in enumerate(ACTIONS[:4]):
         cell = grid.cell(rows // 2, columns // 2)
         for _ in range(rows + columns):
-            cell = grid.neighbour(cell, action)
+            cell = grid.neighbor(cell, action)
         ends[name] = grid.row_column(cell)
     assert ends == {
         "up": (0, columns // 2),

@@ -520,7 +520,7 @@ def labellings(task):
 
 
 def assume_sound(task):
-    assume(task.decomposition.ok and not task.is_alone and check_labelling(task).ok)
+    assume(task.decomposition.ok and not task.is_single_agent and check_labelling(task).ok)
 
 
 @some

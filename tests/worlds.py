@@ -39,12 +39,12 @@ def corridor(cells: int, slip: float = 0.0) -> hk.Task:
 
 def meeting(slip: float = 0.0) -> hk.Task:
     """Let A1 (3 steps away) and A2 (2 steps away) meet: in 3 steps, of which A2 waits one."""
-    alike = {"memory": ("meet",), "options": (hk.Option("centre"),)}
+    alike = {"memory": ("meet",), "options": (hk.Option("center"),)}
     return hk.Task(
         "meeting",
-        line(6, centre=3),
+        line(6, center=3),
         {"A1": hk.Agent(0, ("meet",), **alike), "A2": hk.Agent(5, ("meet",), **alike)},
-        {"meet": at(A1="centre", A2="centre")},
+        {"meet": at(A1="center", A2="center")},
         hk.RewardMachine(initial="apart", transitions={("apart", "meet"): "together"}, final={"together"}),
         slip,
     )
@@ -122,7 +122,7 @@ class Alone:
 
     def arrive(self, state: str, cell: int, action: int, outcome: int) -> tuple[int, str | None]:
         """Find where an action leads, and the event that the agent then takes for possible."""
-        end = self.task.grid.neighbour(cell, slipped_actions(outcome)[action], self.closed[state])
+        end = self.task.grid.neighbor(cell, slipped_actions(outcome)[action], self.closed[state])
         return end, local_label(self.task, self.name, end, state)
 
     def chance(self, event: str) -> float:
@@ -181,7 +181,7 @@ def fewest_steps(task: hk.Task) -> int:
         for cells, state in front:
             own = dict(zip(names, own_states(task, state), strict=True))
             moves = [
-                {grid.neighbour(cell, action, closed[name][own[name]]) for action in range(len(ACTIONS))}
+                {grid.neighbor(cell, action, closed[name][own[name]]) for action in range(len(ACTIONS))}
                 for name, cell in zip(names, cells, strict=True)
             ]
             for ends in product(*moves):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hocket.adapters.convert import parallel
-    from hocket.adapters.events import LoneStep, RawStep
+    from hocket.adapters.events import IndividualStep, RawStep
     from hocket.adapters.individual import individual_env
     from hocket.adapters.plane import Disc, Plane
     from hocket.adapters.plane_tasks import (
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from hocket.report.figures import draw_figures
     from hocket.report.figures.maps import draw_policy
     from hocket.report.page import write_report
-    from hocket.report.summary import Summary, summarise
+    from hocket.report.summary import Summary, summarize
     from hocket.study.records import Record, Replay, Review, Trials
     from hocket.study.store import Results, load_policies, load_results, save_records
     from hocket.study.study import Study, load_study, run_study, save_runs
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from hocket.task.episode import IndividualEpisode, TeamEpisode
     from hocket.task.files import save_task
     from hocket.task.grid import Grid
-    from hocket.task.labelling import localise
+    from hocket.task.labelling import localize
     from hocket.task.tables import Tables, compile_task
     from hocket.task.task import Agent, Condition, Option, Task
 
@@ -91,12 +91,12 @@ __all__ = [
     "Grid",
     "HocketError",
     "IndividualEpisode",
+    "IndividualStep",
     "IndividualView",
     "InfeasibleError",
     "Inspection",
     "LabelError",
     "LabelWarning",
-    "LoneStep",
     "MachineError",
     "Option",
     "Plane",
@@ -141,7 +141,7 @@ __all__ = [
     "load_results",
     "load_study",
     "load_task",
-    "localise",
+    "localize",
     "minimize",
     "parallel",
     "plane_of",
@@ -160,7 +160,7 @@ __all__ = [
     "set_weights",
     "solve_team",
     "split_weights",
-    "summarise",
+    "summarize",
     "team_env",
     "team_in_plane",
     "to_aalpy",
@@ -185,7 +185,7 @@ _HOME = {
         ),
         "adapters.sb3_buffer": ("CounterfactualDictReplayBuffer", "CounterfactualReplayBuffer"),
         "adapters.convert": ("parallel",),
-        "adapters.events": ("LoneStep", "RawStep"),
+        "adapters.events": ("IndividualStep", "RawStep"),
         "adapters.wrap_individual": ("IndividualView",),
         "adapters.wrap_team": ("WrappedTeam", "wrap"),
         "adapters.individual": ("individual_env",),
@@ -213,7 +213,7 @@ _HOME = {
         "evaluation.evaluate": ("evaluate",),
         "evaluation.exact": ("solve_team",),
         "task.check": ("Inspection", "check_task"),
-        "task.labelling": ("localise",),
+        "task.labelling": ("localize",),
         "learn.policies": ("Policy", "Run", "load_policy"),
         "learn.training": ("LEARNERS", "train"),
         "machine.reward_machine": ("RewardMachine",),
@@ -223,7 +223,7 @@ _HOME = {
         "report.figures": ("draw_figures",),
         "report.figures.maps": ("draw_policy",),
         "report.page": ("write_report",),
-        "report.summary": ("Summary", "summarise"),
+        "report.summary": ("Summary", "summarize"),
         "draw.scene": ("Area", "Scene", "scene_of"),
         "study.store": ("Results", "load_policies", "load_results", "save_records"),
         "study.study": ("Study", "load_study", "run_study", "save_runs"),

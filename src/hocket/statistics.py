@@ -173,10 +173,10 @@ def wilson(successes: int, episodes: int) -> Share:
         raise SettingsError(f"successes must be at most the {episodes} episodes, got {successes}")
     z2 = NORMAL_95**2
     value = successes / episodes
-    centre = (value + z2 / (2 * episodes)) / (1 + z2 / episodes)
+    center = (value + z2 / (2 * episodes)) / (1 + z2 / episodes)
     half = NORMAL_95 / (1 + z2 / episodes) * math.sqrt(value * (1 - value) / episodes + z2 / (4 * episodes**2))
     # Rounding must not push a share of 0 or 1 out of its own limits.
-    return Share(value, max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
+    return Share(value, max(0.0, min(value, center - half)), min(1.0, max(value, center + half)))
 
 
 @overload

@@ -43,7 +43,7 @@ class RawStep:
 
 
 @dataclass(frozen=True)
-class LoneStep:
+class IndividualStep:
     """What an agent's own labelling function is shown where it is alone in a world."""
 
     time: int  # of the step, from 1
@@ -59,7 +59,7 @@ class LoneStep:
     env: Any
 
 
-class Happening(NamedTuple):
+class StepEvents(NamedTuple):
     """What happens in a step, and what is wrong with the labels that say so."""
 
     labels: Mapping[str, str | None]  # what each agent took for possible by itself
@@ -132,7 +132,7 @@ class Synchronisation:
         control = self.decomposition.control
         return {event: tuple(control.get(event, ())) or knowers for event, knowers in self.knowers.items()}
 
-    def happen(self, answer: Answer, states: Mapping[str, str], present: Collection[str]) -> Happening:
+    def happen(self, answer: Answer, states: Mapping[str, str], present: Collection[str]) -> StepEvents:
         """Find out what happens when a labelling function gives an answer, and what is wrong with it.
 
         Where something is wrong, an event on which agents disagree does not happen, and of several that would happen to
@@ -158,7 +158,7 @@ class Synchronisation:
             taken.update(dict.fromkeys(self.knowers[event], event))
             happened.append(event)
         labels = {agent: events[0] if events else None for agent, events in own.items()}
-        return Happening(labels, tuple(happened), tuple(problems))
+        return StepEvents(labels, tuple(happened), tuple(problems))
 
     def _noticed(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
         """Say who noticed what; what is noticed by the team is noticed by all that know it."""

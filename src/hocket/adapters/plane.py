@@ -47,7 +47,7 @@ class Plane:
     """A square of the plane with agents and named discs, from (0, 0) at the top left to (side, side).
 
     >>> home = Plane(starts={"A1": (1, 1)}, places={"home": Disc(4, 5, radius=1)})
-    >>> home.alone("A1").action_space.shape
+    >>> home.individual("A1").action_space.shape
     (2,)
     """
 
@@ -105,9 +105,9 @@ class Plane:
         """Make an environment for all agents."""
         return PlaneTeam(self, render_mode)
 
-    def alone(self, agent: str, *, anywhere: bool = False, render_mode: str | None = None) -> PlaneAlone:
+    def individual(self, agent: str, *, anywhere: bool = False, render_mode: str | None = None) -> IndividualPlane:
         """Make an environment for one agent without the others; it may start anywhere, which is good for practice."""
-        return PlaneAlone(self, agent, anywhere, render_mode)
+        return IndividualPlane(self, agent, anywhere, render_mode)
 
     def start(self, agent: str) -> Point:
         """Say where an agent starts, as it sees it."""
@@ -252,7 +252,7 @@ class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZ
         return self.plane.picture(self.points) if self.render_mode == "rgb_array" else None
 
 
-class PlaneAlone(gymnasium.Env[Any, Any]):
+class IndividualPlane(gymnasium.Env[Any, Any]):
     """An agent of a plane without the others: for it everything is as in the team.
 
     `closed()` says which places are closed to it now, and an info where its step was `aimed` at.

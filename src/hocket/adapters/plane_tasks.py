@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hocket.adapters.events import LoneStep, RawStep
+from hocket.adapters.events import IndividualStep, RawStep
 from hocket.adapters.plane import Disc, Plane, Point
 from hocket.adapters.wrap_individual import IndividualView
 from hocket.adapters.wrap_team import WrappedTeam, wrap
@@ -36,8 +36,8 @@ def plane_of(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:  # n
         if len(cells) > 1:
             raise TaskError(f"must be a single cell to become a disc, got {len(cells)}", key=f"places.{name}")
         (cell,) = cells
-        places[name] = Disc(*_centre(task, cell), radius)
-    starts = {name: _centre(task, agent.start) for name, agent in task.agents.items()}
+        places[name] = Disc(*_center(task, cell), radius)
+    starts = {name: _center(task, agent.start) for name, agent in task.agents.items()}
     return Plane(starts, places, **(_known(settings) | {"side": float(grid.rows)}))
 
 
@@ -72,7 +72,7 @@ def _known(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _centre(task: Task, cell: int) -> tuple[float, float]:
+def _center(task: Task, cell: int) -> tuple[float, float]:
     row, column = task.grid.row_column(cell)
     return column + 0.5, row + 0.5
 
@@ -126,12 +126,12 @@ def individual_in_plane(
     if agent not in task.agents:
         raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})", key="agents")
     own, closed = _conditions(task, plane, agent), _closed(task, plane, agent)
-    world = plane.alone(agent, anywhere=anywhere, render_mode=render_mode)
+    world = plane.individual(agent, anywhere=anywhere, render_mode=render_mode)
 
-    def label(step: LoneStep) -> list[str]:
+    def label(step: IndividualStep) -> list[str]:
         return _noticed(plane, own, step.observation)
 
-    def valid(step: LoneStep, state: str) -> bool:
+    def valid(step: IndividualStep, state: str) -> bool:
         """Say whether gates would have done the same in another state: let the step happen, or not."""
         stopped, otherwise = (plane.is_in_any(step.info["aimed"], closed[own]) for own in (step.state, state))
         return stopped == otherwise

@@ -108,7 +108,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         if not self.agents:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
         label, happens = self._move(self._choose(actions))
-        reward = self._synchronise(happens)
+        reward = self._synchronize(happens)
         self.time += 1
         terminated, truncated = self.is_done, self.time >= self.episode_steps
         if terminated or truncated:
@@ -169,12 +169,12 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         tally = np.bincount(label[label >= 0], minlength=len(self._events))
         return label, np.append(tally == self.tables.knowers, False)[label]  # the last one is for no event
 
-    def _synchronise(self, happens: NDArray[np.bool_]) -> float:
+    def _synchronize(self, happens: NDArray[np.bool_]) -> float:
         """Let everyone's machine take what happens; return what the team's machine pays for it."""
         before, was_done = self.own_state, self.is_done
         after = self.tables.next_state[self._everyone, before, self.cell]
         self.own_state = np.where(happens, after, before).astype(np.int64)
-        if self.task.is_alone:  # only then may the machine reward more than completion
+        if self.task.is_single_agent:  # only then may the machine reward more than completion
             return float(self.tables.reward[0, before[0], self.cell[0]]) if happens[0] else 0.0
         return float(self.is_done and not was_done)
 

@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 
 from hocket.adapters.convert import Action, Around, Experience, World, single
 from hocket.adapters.events import (
-    LoneStep,
+    IndividualStep,
     Noticed,
     check_problems,
     complain,
@@ -28,8 +28,8 @@ from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, stream_key, sync_draw, threshold
 
-LoneLabel = Callable[[LoneStep], Noticed]
-Valid = Callable[[LoneStep, str], bool]  # could the world have done the same in another machine state?
+IndividualLabel = Callable[[IndividualStep], Noticed]
+Valid = Callable[[IndividualStep, str], bool]  # could the world have done the same in another machine state?
 
 
 class Outcome(NamedTuple):
@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 class IndividualView(Around, gymnasium.Env[Any, Any]):
     """An agent with its own machine in a world of its own, with teammates that are only simulated.
 
-    `label` is called after every step with a `LoneStep` and returns the event that the agent notices, if any. The event
+    `label` is called after every step with an `IndividualStep` and returns the event that the agent notices, if any. It
     takes effect if the machine allows it, with the chance that `chances` gives it (1 unless given): the others have to
     be ready, too. Events that the agent is `told` of need not be noticed: they take effect by their chance wherever the
     machine allows them and the agent notices nothing else. The same seeds and actions give the same episode; `place`
@@ -63,7 +63,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         env: World,
         *,
         machine: RewardMachine,
-        label: LoneLabel,
+        label: IndividualLabel,
         chances: Mapping[str, float] | None = None,
         told: Iterable[str] = (),
         valid: Valid | None = None,
@@ -112,7 +112,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         self.time += 1
         shown = (action, observation, float(raw_reward), bool(over), bool(truncated), info)
         memory = deepcopy(self._memory)
-        step = LoneStep(self.time, self._previous, *shown, self.state, self._memory, self.env)
+        step = IndividualStep(self.time, self._previous, *shown, self.state, self._memory, self.env)
         label, event, state, reward, wrong = self._outcome(step, draw)
         complain(wrong, self.problems, self.time)
         others = self._counterfactuals(replace(step, memory=memory), draw)
@@ -122,7 +122,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         said = {**info, **self._say(label, event, step.reward), "counterfactuals": others}
         return self._see(observation), reward, terminated, step.truncated, said
 
-    def _outcome(self, step: LoneStep, draw: int) -> Outcome:
+    def _outcome(self, step: IndividualStep, draw: int) -> Outcome:
         """Work out what a step of the world means in the machine state that it shows."""
         noticed = read_events(self.label(step), self.machine.events, "the agent")
         ready = possible_events(self.machine, step.state, noticed)
@@ -134,7 +134,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
             return Outcome(event, None, step.state, 0.0, problems)  # only the first one counts
         return Outcome(None, None, step.state, 0.0, problems)
 
-    def _counterfactuals(self, step: LoneStep, draw: int) -> Counterfactuals:
+    def _counterfactuals(self, step: IndividualStep, draw: int) -> Counterfactuals:
         """Work out what the same step of the world would have meant in the other machine states."""
         others = [state for state in self._others if state != step.state and self._is_valid(step, state)]
         outcomes = [self._outcome(replace(step, state=own, memory=deepcopy(step.memory)), draw) for own in others]
@@ -151,7 +151,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
             next_state=next_states,
         )
 
-    def _is_valid(self, step: LoneStep, state: str) -> bool:
+    def _is_valid(self, step: IndividualStep, state: str) -> bool:
         return self.valid is None or self.valid(step, state)
 
     def _see(self, observation: Observation) -> Observation:

@@ -11,9 +11,9 @@ from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
 from hocket.adapters.convert import Around, Experience, World, parallel
-from hocket.adapters.events import Answer, Happening, Problems, RawStep, Synchronisation, check_problems, complain
+from hocket.adapters.events import Answer, Problems, RawStep, StepEvents, Synchronisation, check_problems, complain
 from hocket.adapters.observations import Observation, Sight
-from hocket.adapters.wrap_individual import IndividualView, LoneLabel, Valid
+from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.errors import AssignmentError, known_names
 from hocket.machine.assignment import repair
 from hocket.machine.composition import Composition
@@ -24,7 +24,7 @@ from hocket.task.episode import SYNC_PROBABILITY
 
 TeamLabel = Callable[[RawStep], Answer]
 
-NOTHING = Happening({}, (), ())
+NOTHING = StepEvents({}, (), ())
 
 
 def wrap(
@@ -164,7 +164,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         seen = {agent: self._see(agent, observations[agent]) for agent in present}
         return seen, earned, terminated, truncated, informed
 
-    def _ask(self, step: RawStep) -> Happening:
+    def _ask(self, step: RawStep) -> StepEvents:
         """Ask the labelling function, check its answer, and find out what happens."""
         happening = self._rules.happen(self.label(step), step.states, step.observations)
         complain(happening.problems, self.problems, self.time)
@@ -183,7 +183,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             return observation
         return self.sights[agent].show(observation, self.machines[agent].states.index(self.states[agent]))
 
-    def _inform(self, agent: str, info: Mapping[str, Any], happening: Happening, reward: float) -> dict[str, Any]:
+    def _inform(self, agent: str, info: Mapping[str, Any], happening: StepEvents, reward: float) -> dict[str, Any]:
         """Say what happened to an agent of the team."""
         if agent not in self.sights:
             return dict(info)
@@ -196,7 +196,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self,
         agent: str,
         env: World,
-        label: LoneLabel,
+        label: IndividualLabel,
         *,
         sync_probability: float = SYNC_PROBABILITY,
         valid: Valid | None = None,

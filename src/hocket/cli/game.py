@@ -27,7 +27,7 @@ NOT_SOUND = "Not sound, as hocket check explains: agents may misjudge the team."
 Outcome = Literal["completed", "disagreed", "stopped", "ran out"]
 
 
-class Happening(NamedTuple):
+class LoggedEvent(NamedTuple):
     """An event that took effect."""
 
     step: int  # counted from 1
@@ -43,7 +43,7 @@ class Game:
     driven: str | None
     seed: int
     steps: int  # at most
-    happenings: list[Happening] = field(default_factory=list)
+    happenings: list[LoggedEvent] = field(default_factory=list)
     last: TeamStep | None = None
 
     def __post_init__(self) -> None:
@@ -73,13 +73,13 @@ class Game:
             return "completed" if _is_final(self.task.machine, self.episode.team_state) else "disagreed"
         return "ran out" if self.episode.time >= self.steps else None
 
-    def advance(self, action: str | None = None) -> list[Happening]:
+    def advance(self, action: str | None = None) -> list[LoggedEvent]:
         """Let the driven agent act, and all others at random."""
         actions = self.episode.random_actions()
         if self.driven is not None and action is not None:
             actions[self.driven] = action
         self.last = self.episode.step(actions)
-        new = [Happening(self.episode.time, event, self.team_state) for event in self.last.events]
+        new = [LoggedEvent(self.episode.time, event, self.team_state) for event in self.last.events]
         self.happenings += new
         return new
 
@@ -96,14 +96,12 @@ def _is_final(machine: RewardMachine | Composition, state: object) -> bool:
     return state in machine.final
 
 
-def tell(game: Game, happening: Happening) -> Text:
+def tell(game: Game, entry: LoggedEvent) -> Text:
     """Say which event took effect, who made it happen, and who else synchronised on it."""
-    makers = list(game.task.control[happening.event])
-    others = [name for name, own in game.task.knows.items() if happening.event in own and name not in makers]
+    makers = list(game.task.control[entry.event])
+    others = [name for name, own in game.task.knows.items() if entry.event in own and name not in makers]
     said = f" by {listed(makers)}" + (f" with {listed(others)}" if others else "")
-    return Text.assemble(
-        f"step {happening.step:,}: ", (happening.event, "bold"), f"{said}; team in {happening.team_state}"
-    )
+    return Text.assemble(f"step {entry.step:,}: ", (entry.event, "bold"), f"{said}; team in {entry.team_state}")
 
 
 def give_verdict(game: Game, outcome: Outcome) -> Text:
@@ -119,15 +117,15 @@ def give_verdict(game: Game, outcome: Outcome) -> Text:
 
 def draw_frame(game: Game, width: int, height: int = UNLIMITED, keys: str = "") -> list[Text]:
     """Draw all there is to see, in at most `height` lines of at most `width` characters."""
-    grid, centre = game.task.grid, game.episode.cells[game.driven or next(iter(game.episode.cells))]
+    grid, center = game.task.grid, game.episode.cells[game.driven or next(iter(game.episode.cells))]
     foot = [] if height < LOW else game.board.legend(game.view, width, agents=False)
     if height < UNLIMITED and len(foot) > LEGEND_LINES:
         foot = [*foot[: LEGEND_LINES - 1], foot[LEGEND_LINES - 1].append("   …")]
     foot += [Text(keys, "dim")] if keys else []
     foot = [Text(), *foot] if foot else []
     panel, room = _panel(game, SHOWN_EVENTS if height >= LOW else 1), max(1, height - len(foot))
-    beside = clip(grid, centre, room, (width - GAP - min(NARROWEST_PANEL, width // 2)) // CELL)
-    above = clip(grid, centre, room - len(panel) - 1, width // CELL)
+    beside = clip(grid, center, room, (width - GAP - min(NARROWEST_PANEL, width // 2)) // CELL)
+    above = clip(grid, center, room - len(panel) - 1, width // CELL)
     window = max(beside, above, key=lambda part: part.rows * part.columns)
     if not window.is_whole(grid):
         panel[1].append(str(window), "dim")
@@ -167,7 +165,7 @@ def _panel(game: Game, events: int) -> list[Text]:
     lines += aligned([_agent_row(game, name) for name in agents])
     if len(game.task.agents) > len(agents):
         lines.append(Text(f"… and {len(game.task.agents) - len(agents):,} agents more", "dim"))
-    told = [tell(game, happening) for happening in game.happenings[-events:]]
+    told = [tell(game, entry) for entry in game.happenings[-events:]]
     return [*lines, Text(), *told, *(Text() for _ in range(events - len(told)))]
 
 

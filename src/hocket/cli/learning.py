@@ -14,7 +14,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 from hocket.errors import SettingsError
 
 if TYPE_CHECKING:
-    from hocket.cli.studies import Place
+    from hocket.cli.studies import Destination
 
 Flag = FlagCreatePairsOff[bool]
 Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
@@ -37,13 +37,13 @@ class Where:
     json: Flag = False
     """Print one JSON object."""
 
-    def place(self) -> Place:
+    def destination(self) -> Destination:
         """Say where runs happen, and where they go."""
-        from hocket.cli.studies import Place
+        from hocket.cli.studies import Destination
 
         if self.tensorboard and self.out is None:
             raise SettingsError("--tensorboard needs a folder to write to: --out FOLDER")
-        return Place(self.out, self.engine, self.scheduler, self.threads, self.tensorboard)
+        return Destination(self.out, self.engine, self.scheduler, self.threads, self.tensorboard)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Train(Where):
         from hocket.cli.studies import train_and_report
 
         learners = [name.strip() for name in self.learner.split(",")]
-        return train_and_report(self.target, learners, self.seeds, self.steps, self.set, self.place(), self.json)
+        return train_and_report(self.target, learners, self.seeds, self.steps, self.set, self.destination(), self.json)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RunStudy(Where):
         from hocket.cli.studies import study_and_report
         from hocket.study.study import load_study
 
-        return study_and_report(load_study(self.study, self.seeds), self.place(), self.json)
+        return study_and_report(load_study(self.study, self.seeds), self.destination(), self.json)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Paper(Where):
     def run(self) -> int:
         from hocket.cli.studies import repeat_paper
 
-        return repeat_paper(self.seeds, self.quick, self.place(), self.json)
+        return repeat_paper(self.seeds, self.quick, self.destination(), self.json)
 
 
 @dataclass(frozen=True)

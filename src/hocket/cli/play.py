@@ -109,8 +109,8 @@ def _watch_lines(game: Game, console: Console) -> Outcome:
     if not game.is_sound:
         console.print(Text(NOT_SOUND, "bold red"))
     while game.outcome is None:
-        for happening in game.advance():
-            console.print(tell(game, happening))
+        for entry in game.advance():
+            console.print(tell(game, entry))
     return game.outcome
 
 
@@ -127,8 +127,8 @@ def _drive_lines(game: Game, console: Console) -> Outcome:
             elif key not in ACTION_KEYS:
                 raise HocketError(f"key {key!r} does nothing; wasd and hjkl move, '.' stays, r starts again, q quits")
             elif game.outcome is None:
-                for happening in game.advance(ACTION_KEYS[key]):
-                    console.print(tell(game, happening))
+                for entry in game.advance(ACTION_KEYS[key]):
+                    console.print(tell(game, entry))
         width = console.width if console.is_terminal else max(PIPE_WIDTH, game.task.grid.columns * CELL)
         for row in draw_frame(game, width):
             print_line(console, row)

@@ -24,7 +24,7 @@ from rich.text import Text
 from hocket.cli import terminal
 from hocket.errors import SettingsError, known_names
 from hocket.learn.training import LEARNERS
-from hocket.report.summary import LAST_TESTS, Group, Section, Summary, summarise
+from hocket.report.summary import LAST_TESTS, RunGroup, Section, Summary, summarize
 from hocket.study.engines import make_engine
 from hocket.study.records import slug
 from hocket.study.store import Results, load_results
@@ -38,7 +38,7 @@ Value = float | int | bool
 Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where a study runs, and where its results go."""
 
     out: Path | None
@@ -52,36 +52,42 @@ class Place(NamedTuple):
 
 
 def train_and_report(
-    targets: Sequence[str], learners: Sequence[str], seeds: int, steps: int, words: Words, place: Place, as_json: bool
+    targets: Sequence[str],
+    learners: Sequence[str],
+    seeds: int,
+    steps: int,
+    words: Words,
+    destination: Destination,
+    as_json: bool,
 ) -> int:
     """Train learners on tasks, keep the runs if asked, and sum them up."""
     tasks = [load_task(target) for target in targets]
     study = Study(tasks, learners, seeds, steps, parse_sweeps(words, learners))
-    return study_and_report(study, place, as_json)
+    return study_and_report(study, destination, as_json)
 
 
-def study_and_report(study: Study, place: Place, as_json: bool) -> int:
+def study_and_report(study: Study, destination: Destination, as_json: bool) -> int:
     """Run a study and sum it up. An interrupt ends it early and keeps the runs that are finished."""
     with contextlib.ExitStack() as stack:
-        folder = place.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        results, stopped = _run(study, folder, place)
-        summary = summarise(results)
+        folder = destination.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        results, stopped = _run(study, folder, destination)
+        summary = summarize(results)
     if as_json:
         print(json.dumps(_as_json(summary, stopped), indent=2))
     else:
-        print_summary(summary, stopped=stopped, kept=place.out is not None)
+        print_summary(summary, stopped=stopped, kept=destination.out is not None)
     return 130 if stopped else 0
 
 
-def _run(study: Study, folder: Path, place: Place) -> tuple[Results, bool]:
-    if place.tensorboard:
+def _run(study: Study, folder: Path, destination: Destination) -> tuple[Results, bool]:
+    if destination.tensorboard:
         from hocket.study.tensorboard import check_available
 
         check_available()  # before any work
-    engine = make_engine(place.engine, place.scheduler, place.threads)
+    engine = make_engine(destination.engine, destination.scheduler, destination.threads)
     with stopping() as stop, _Display() as display:
         results = run_study(study, folder, engine=engine, watch=display.show, stop=stop)
-    if place.tensorboard:
+    if destination.tensorboard:
         from hocket.study.tensorboard import log_records
 
         log_records(results.records, folder / "tensorboard")
@@ -187,7 +193,7 @@ def _as_json(summary: Summary, stopped: bool) -> dict[str, object]:
     return {"task": names[0] if len(names) == 1 else None, "tasks": names, "stopped": stopped, "learners": rows}
 
 
-def _row(section: Section, group: Group) -> dict[str, object]:
+def _row(section: Section, group: RunGroup) -> dict[str, object]:
     row: dict[str, object] = {"task": section.title, "learner": group.learner, "seeds": len(group.seeds)}
     row |= {"steps": group.steps, "settings": dict(group.apart)}
     for policy, final in group.finals.items():
@@ -238,7 +244,7 @@ def report(folder: Path, out: Path | None, figures: Path | None, formats: Sequen
     from hocket.report.page import write_report
 
     results = load_results(folder)
-    summary = summarise(results)
+    summary = summarize(results)
     _print_problems(summary)
     if not results.records:
         raise SettingsError(f"{folder} has no runs in it{' that can be read' if results.problems else ''}")
@@ -255,16 +261,16 @@ def report(folder: Path, out: Path | None, figures: Path | None, formats: Sequen
     return 0
 
 
-def repeat_paper(seeds: int | None, quick: bool, place: Place, as_json: bool) -> int:
+def repeat_paper(seeds: int | None, quick: bool, destination: Destination, as_json: bool) -> int:
     """Run all of the paper's experiments, and write their report and its three figures."""
     from hocket.report.figures.curves import draw_curves
     from hocket.report.page import write_report
 
     begin = time.perf_counter()
     study = load_study("paper-quick" if quick else "paper", seeds)
-    folder = place.out or Path("runs/paper-quick" if quick else "runs/paper")
-    results, stopped = _run(study, folder, place)
-    summary = summarise(results, "The paper's experiments" + (", in short" if quick else ""))
+    folder = destination.out or Path("runs/paper-quick" if quick else "runs/paper")
+    results, stopped = _run(study, folder, destination)
+    summary = summarize(results, "The paper's experiments" + (", in short" if quick else ""))
     written = [write_report(summary, folder / "report.html")]
     (folder / "figures").mkdir(exist_ok=True)
     for section in summary.sections if results.records else ():

@@ -92,7 +92,7 @@ def parts(cells: Collection[int], grid: Grid) -> list[set[int]]:
         queue = [first] if first in left else []
         left -= {*queue}
         for cell in queue:  # grows while it is read
-            near = {grid.neighbour(cell, action) for action in range(len(STEPS))} & left
+            near = {grid.neighbor(cell, action) for action in range(len(STEPS))} & left
             left -= near
             queue += sorted(near)
         if queue:

@@ -108,7 +108,7 @@ def scene_of(task: Task) -> Scene:
         description=task.description,
         verdict=verdict,
         notes=tuple(notes),
-        splits=None if task.is_alone else task.decomposition.ok,
+        splits=None if task.is_single_agent else task.decomposition.ok,
     )
 
 
@@ -124,7 +124,7 @@ def _team(machine: RewardMachine | Composition) -> RewardMachine | None:
 
 
 def _verdict(task: Task) -> str:
-    if task.is_alone:
+    if task.is_single_agent:
         return "One agent has the whole task; there is nothing to split."
     return task.decomposition.explain()
 

@@ -60,9 +60,9 @@ def start_view(task: Task) -> View:
     return View({name: agent.start for name, agent in task.agents.items()})
 
 
-def clip(grid: Grid, centre: int, rows: int, columns: int) -> Window:
+def clip(grid: Grid, center: int, rows: int, columns: int) -> Window:
     """Choose the part of a map around a cell that has at most so many rows and columns."""
-    row, column = grid.row_column(centre)
+    row, column = grid.row_column(center)
     rows, columns = max(1, min(rows, grid.rows)), max(1, min(columns, grid.columns))
     top = min(max(row - rows // 2, 0), grid.rows - rows)
     left = min(max(column - columns // 2, 0), grid.columns - columns)

@@ -13,22 +13,28 @@ from hocket.statistics import Share, wilson
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A team's success under one policy, and what its agents' successes say of it (Theorem 3)."""
+class Bounds:
+    """A team's success under one policy, and what its agents' own successes say of it (Theorem 3)."""
 
-    episodes: int
     policy: str  # softmax or greedy; of policies from elsewhere sampled or greedy
+    episodes: int
     success: Share  # V
     agents: Mapping[str, Share]  # V_i
     lower: float  # max(0, sum of V_i - (N - 1))
     upper: float  # min V_i
-    mean_steps: float  # of the episodes that succeeded
-    quartiles: tuple[float, float, float]  # of the steps, a failure counting as the most steps
 
     @property
     def holds(self) -> bool:
         """Whether the estimate lies within the bounds that the same episodes give; it must."""
         return self.lower - 1e-12 <= self.success.value <= self.upper + 1e-12
+
+
+@dataclass(frozen=True)
+class Evaluation(Bounds):
+    """What test episodes show of a team: success with its bounds, and steps."""
+
+    mean_steps: float  # of the episodes that succeeded
+    quartiles: tuple[float, float, float]  # of the steps, a failure counting as the most steps
 
 
 def team_bounds(values: Sequence[float]) -> tuple[float, float]:
@@ -40,24 +46,20 @@ def team_bounds(values: Sequence[float]) -> tuple[float, float]:
     return max(0.0, math.fsum((*values, 1 - len(values)))), min(values)
 
 
-def summarise(
+def bound_success(policy: str, episodes: int, completed: int, own: Mapping[str, int]) -> Bounds:
+    """Turn counts of successes, the team's and each agent's own, into shares and bounds."""
+    agents = {agent: wilson(count, episodes) for agent, count in own.items()}
+    lower, upper = team_bounds([share.value for share in agents.values()])
+    return Bounds(policy, episodes, wilson(completed, episodes), agents, lower, upper)
+
+
+def evaluate_episodes(
     agents: Sequence[str], steps: NDArray[np.int64], finish: NDArray[np.int32], most_steps: int, policy: str
 ) -> Evaluation:
-    """Turn episodes into shares and bounds."""
-    episodes = len(steps)
+    """Turn episodes into an evaluation: [episodes] steps, -1 for a failure, and [episodes, N] when agents finished."""
     done = steps >= 0
-    own = {agent: wilson(int((finish[:, index] >= 0).sum()), episodes) for index, agent in enumerate(agents)}
-    values = [share.value for share in own.values()]
-    lower, upper = team_bounds(values)
-    counted = np.where(done, steps, most_steps)
-    low, middle, high = np.percentile(counted, (25, 50, 75)).tolist()
-    return Evaluation(
-        episodes=episodes,
-        policy=policy,
-        success=wilson(int(done.sum()), episodes),
-        agents=own,
-        lower=lower,
-        upper=upper,
-        mean_steps=float(steps[done].mean()) if done.any() else math.nan,
-        quartiles=(low, middle, high),
-    )
+    own = dict(zip(agents, (finish >= 0).sum(axis=0).tolist(), strict=True))
+    bounds = bound_success(policy, len(steps), int(done.sum()), own)
+    low, middle, high = np.percentile(np.where(done, steps, most_steps), (25, 50, 75)).tolist()
+    mean = float(steps[done].mean()) if done.any() else math.nan
+    return Evaluation(**vars(bounds), mean_steps=mean, quartiles=(low, middle, high))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hocket.errors import SettingsError
-from hocket.evaluation.bounds import Evaluation, summarise
+from hocket.evaluation.bounds import Evaluation, evaluate_episodes
 from hocket.learn.policies import Policy, Run
 from hocket.task.files import digest
 from hocket.task.tables import Tables, compile_task
@@ -71,7 +71,7 @@ def _evaluate(
 
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         list(pool.map(play, range(0, episodes, CHUNK)))
-    return summarise(list(task.agents), steps, finish, most_steps, "greedy" if greedy else "softmax")
+    return evaluate_episodes(list(task.agents), steps, finish, most_steps, "greedy" if greedy else "softmax")
 
 
 def _evaluate_team(
@@ -91,4 +91,4 @@ def _evaluate_team(
         steps[number], finish[number] = played.steps if played.success else -1, played.finish
         longest = max(longest, played.steps)
     most_steps = getattr(env, "episode_steps", longest)
-    return summarise(list(env.machines), steps, finish, most_steps, "greedy" if greedy else "sampled")
+    return evaluate_episodes(list(env.machines), steps, finish, most_steps, "greedy" if greedy else "sampled")

@@ -115,7 +115,7 @@ def check_work(task: Task, steps: object) -> None:
     """Require at least one step, and a task whose parts make the whole."""
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise SettingsError(f"steps must be at least 1, got {steps!r}")
-    if not task.is_alone and not task.decomposition.ok:
+    if not task.is_single_agent and not task.decomposition.ok:
         raise SettingsError(f"{task.name} does not split among its agents, so their parts would not make the whole")
 
 

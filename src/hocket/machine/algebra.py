@@ -29,7 +29,7 @@ def project(machine: RewardMachine, events: Iterable[str]) -> RewardMachine:
     >>> dict(project(team, {"b"}).transitions)
     {('{u0,u1}', 'b'): 'u2'}
     """
-    return View(machine, flag_events(machine, events)).machine()
+    return Projection(machine, flag_events(machine, events)).machine()
 
 
 def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
@@ -43,7 +43,7 @@ def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
     return flags
 
 
-class View:
+class Projection:
     """A projection in integers: what an agent that notices some events can tell apart."""
 
     def __init__(self, team: RewardMachine, visible: Flags) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from hocket.errors import AssignmentError, InfeasibleError
 from hocket.hitting_set import Clause, Pair, Price, hit_cheaply
-from hocket.machine.algebra import View
+from hocket.machine.algebra import Projection
 from hocket.machine.decomposition import (
     Control,
     Knows,
@@ -32,9 +32,9 @@ Costs = Mapping[tuple[str, str], float]  # (agent, event) -> what it costs that 
 DEFAULT_COST = 1.0
 BURDEN, ODD_BURDEN = 1_000, 1_001  # between equally dear answers: few pairs, and of those few odd ones
 EFFORT = 200_000_000  # transitions looked at while searching; some ten seconds. Past it the answer may not be cheapest
-LEAST_EFFORT = 2_000  # what one view counts for at least
+LEAST_EFFORT = 2_000  # what one projection counts for at least
 BRANCHINGS = 100_000  # per hitting set
-CACHED_STATES = 50_000_000  # states over all views that are kept
+CACHED_STATES = 50_000_000  # states over all projections that are kept
 
 
 class Assignment(dict[str, Names]):
@@ -123,7 +123,7 @@ class _Search:
         waiting = self.waiting(self.control | {pair for pair in self.pairs_of(known) if pair[1] not in controlled})
         self.price = {pair: Price(own, BURDEN if pair in waiting else ODD_BURDEN) for pair, own in self.cost.items()}
         self.effort = EFFORT
-        self.views: dict[bytes, View] = {}
+        self.projections: dict[bytes, Projection] = {}
 
     def check_costs(self, cost: Costs | None, forbidden: Iterable[tuple[str, str]]) -> dict[Pair, float]:
         """Give every pair its cost; what is forbidden costs infinitely much."""
@@ -198,11 +198,11 @@ class _Search:
 
     def clause(self, known: set[Pair]) -> Clause | None:
         """Check an assignment; if it fails, return pairs of which every valid larger assignment has at least one."""
-        views = self.views_of(known)
-        if unknown := unknown_events(self.machine, views):
+        projections = self.views_of(known)
+        if unknown := unknown_events(self.machine, projections):
             pairs = {(agent, unknown[0]) for agent in range(len(self.agents))}
-        elif (failure := find_failure(self.machine, views)) is not None:
-            pairs = self.pairs_against(views, *failure)
+        elif (failure := find_failure(self.machine, projections)) is not None:
+            pairs = self.pairs_against(projections, *failure)
         else:
             return None
         allowed = frozenset(pair for pair in pairs if not math.isinf(self.cost[pair]))
@@ -211,29 +211,29 @@ class _Search:
             raise InfeasibleError(f"no assignment is valid unless one of these pairs is allowed: {needed}")
         return allowed
 
-    def pairs_against(self, views: Sequence[View], state: int, event: int) -> set[Pair]:
+    def pairs_against(self, projections: Sequence[Projection], state: int, event: int) -> set[Pair]:
         """Name all that could prevent a failure: someone sees what tells states apart, or has a say in the event."""
         pairs: set[Pair] = set()
-        for agent, view in enumerate(views):
-            if event < 0 or view.visible[event]:
-                pairs.update((agent, hidden) for hidden in confuse(view, state, event)[1])
+        for agent, projection in enumerate(projections):
+            if event < 0 or projection.visible[event]:
+                pairs.update((agent, hidden) for hidden in confuse(projection, state, event)[1])
             else:
                 pairs.add((agent, event))
         return pairs
 
-    def views_of(self, known: Iterable[Pair]) -> list[View]:
-        """Take the agents' views, of which most stay the same from one assignment to the next."""
+    def views_of(self, known: Iterable[Pair]) -> list[Projection]:
+        """Take the agents' projections, of which most stay the same from one assignment to the next."""
         visible = np.zeros((len(self.agents), len(self.events)), np.bool_)
         if known:
             visible[tuple(np.array(list(known)).T)] = True
         self.effort -= LEAST_EFFORT + len(self.machine.states)
-        return [self.view(row) for row in visible]
+        return [self.projection(row) for row in visible]
 
-    def view(self, visible: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> View:
+    def projection(self, visible: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Projection:
         key = visible.tobytes()
-        if key not in self.views:
-            if len(self.views) * len(self.machine.states) > CACHED_STATES:
-                self.views.clear()
+        if key not in self.projections:
+            if len(self.projections) * len(self.machine.states) > CACHED_STATES:
+                self.projections.clear()
             self.effort -= max(LEAST_EFFORT, len(self.machine.graph.target))
-            self.views[key] = View(self.machine, visible)
-        return self.views[key]
+            self.projections[key] = Projection(self.machine, visible)
+        return self.projections[key]

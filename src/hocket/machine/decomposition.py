@@ -12,7 +12,7 @@ import numpy as np
 
 from hocket.errors import AssignmentError, MachineError, known_names
 from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, labels_to, prove_congruence
-from hocket.machine.algebra import View, flag_events
+from hocket.machine.algebra import Projection, flag_events
 from hocket.machine.composition import Composition
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
@@ -135,18 +135,20 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
         if known == {agent: part.events for agent, part in machine.parts.items()}:
             return _into_parts(machine, known, controllers, unaware)
         machine = enumerate_states(machine)
-    views = _views_of(machine, known)
-    failure = find_failure(machine, list(views.values()))
+    projections = _projections_of(machine, known)
+    failure = find_failure(machine, list(projections.values()))
     return Decomposition(
         machine=machine,
         knows=MappingProxyType(known),
         control=MappingProxyType(controllers),
-        machines=MappingProxyType(_machines_of(views)),
-        counterexample=None if failure is None else _tell(machine, views, *failure),
+        machines=MappingProxyType(_machines_of(projections)),
+        counterexample=None if failure is None else _tell(machine, projections, *failure),
         unaware=unaware,
-        unknown=Names(tuple(machine.events)[event] for event in unknown_events(machine, list(views.values()))),
-        early=MappingProxyType(_early_finishers(machine, views)),
-        idle=Names(agent for agent, view in views.items() if np.array_equal(view.source, view.target)),
+        unknown=Names(tuple(machine.events)[event] for event in unknown_events(machine, list(projections.values()))),
+        early=MappingProxyType(_early_finishers(machine, projections)),
+        idle=Names(
+            agent for agent, projection in projections.items() if np.array_equal(projection.source, projection.target)
+        ),
     )
 
 
@@ -210,24 +212,24 @@ def check_control(
     return {event: Names(sorted(given[event], key=everyone.index)) for event in machine.events if event in given}
 
 
-def _views_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[str, View]:
-    """Take each agent's view, once for all agents that know the same."""
-    taken: dict[Names, View] = {}
+def _projections_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[str, Projection]:
+    """Take each agent's projection, once for all agents that know the same."""
+    taken: dict[Names, Projection] = {}
     return {
-        agent: taken.get(events) or taken.setdefault(events, View(machine, flag_events(machine, events)))
+        agent: taken.get(events) or taken.setdefault(events, Projection(machine, flag_events(machine, events)))
         for agent, events in known.items()
     }
 
 
-def _machines_of(views: Mapping[str, View]) -> dict[str, RewardMachine]:
-    made = {id(view): view for view in views.values()}
-    named = {key: view.machine(trace_back=False) for key, view in made.items()}
-    return {agent: named[id(view)] for agent, view in views.items()}
+def _machines_of(projections: Mapping[str, Projection]) -> dict[str, RewardMachine]:
+    made = {id(projection): projection for projection in projections.values()}
+    named = {key: projection.machine(trace_back=False) for key, projection in made.items()}
+    return {agent: named[id(projection)] for agent, projection in projections.items()}
 
 
-def unknown_events(machine: RewardMachine, views: Sequence[View]) -> list[int]:
+def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) -> list[int]:
     """List the events that can happen and that nobody knows."""
-    unseen = ~np.logical_or.reduce([view.visible for view in views])
+    unseen = ~np.logical_or.reduce([projection.visible for projection in projections])
     reached = np.zeros(len(machine.states), np.bool_)
     reached[machine.reach.order] = True
     used = np.zeros(len(unseen), np.bool_)
@@ -235,15 +237,15 @@ def unknown_events(machine: RewardMachine, views: Sequence[View]) -> list[int]:
     return np.flatnonzero(used & unseen).tolist()
 
 
-def find_failure(machine: RewardMachine, views: Sequence[View]) -> tuple[int, int] | None:
+def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the start in which the parts allow what the team machine does not.
 
     Returns the state and the phantom event, or -1 for a premature completion; None if the parts make the whole.
     """
     order = machine.reach.order
-    believed = np.logical_and.reduce([view.is_final[view.classes[order]] for view in views])
+    believed = np.logical_and.reduce([projection.is_final[projection.classes[order]] for projection in projections])
     premature = np.flatnonzero(believed & ~machine.is_final[order])
-    phantom = _find_phantom(machine, views)
+    phantom = _find_phantom(machine, projections)
     if len(premature) == 0:
         return phantom
     state = int(order[premature[0]])
@@ -252,7 +254,7 @@ def find_failure(machine: RewardMachine, views: Sequence[View]) -> tuple[int, in
     return state, -1
 
 
-def _find_phantom(machine: RewardMachine, views: Sequence[View]) -> tuple[int, int] | None:
+def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the start and an event that all who know it accept there and the team machine doesn't."""
     order = machine.reach.order
     rank = np.full(len(machine.states), len(order), np.int32)  # position in the order; past its end if unreachable
@@ -262,19 +264,21 @@ def _find_phantom(machine: RewardMachine, views: Sequence[View]) -> tuple[int, i
     nearest, culprit = len(order), -1
     for event in range(len(machine.events)):
         allowed = np.sort(rank[machine.graph.source[by_event[begins[event] : begins[event + 1]]]])
-        if len(allowed) == 0 or (allowed[0] == len(order) and not any(view.visible[event] for view in views)):
+        if len(allowed) == 0 or (
+            allowed[0] == len(order) and not any(projection.visible[event] for projection in projections)
+        ):
             continue  # nobody would accept it, or it never happens and is nobody's business
-        accepted = _accepted(views, event, nearest)
+        accepted = _accepted(projections, event, nearest)
         wrong = accepted[~_is_among(accepted, allowed)]
         if len(wrong):
             nearest, culprit = int(wrong.min()), event
     return None if culprit < 0 else (int(order[nearest]), culprit)
 
 
-def _accepted(views: Sequence[View], event: int, limit: int) -> Ints:
+def _accepted(projections: Sequence[Projection], event: int, limit: int) -> Ints:
     """List the ranks below `limit` of the states in which all who know an event accept it."""
     knowers = sorted(
-        ((view, view.enabling(event)) for view in views if view.visible[event]),
+        ((projection, projection.enabling(event)) for projection in projections if projection.visible[event]),
         key=lambda knower: knower[0].count_members(knower[1]),
     )
     if not knowers:
@@ -282,8 +286,8 @@ def _accepted(views: Sequence[View], event: int, limit: int) -> Ints:
     (narrowest, classes), *others = knowers
     ranks = narrowest.members_of(classes)
     ranks = ranks[ranks < limit]
-    for view, classes in others:
-        ranks = ranks[_is_among(view.ranked[ranks], classes)]
+    for projection, classes in others:
+        ranks = ranks[_is_among(projection.ranked[ranks], classes)]
     return ranks
 
 
@@ -301,13 +305,13 @@ def _trace_to(machine: RewardMachine, state: int) -> tuple[str, ...]:
     return tuple(names[event] for event in labels_to(machine.graph, machine.reach, state))
 
 
-def _tell(machine: RewardMachine, views: Mapping[str, View], state: int, event: int) -> Counterexample:
+def _tell(machine: RewardMachine, projections: Mapping[str, Projection], state: int, event: int) -> Counterexample:
     """Turn a failure into a story: what happened, what goes wrong, who takes which state for which."""
     names, events = tuple(machine.states), tuple(machine.events)
     confusions = []
-    for agent, view in views.items():
-        if event < 0 or view.visible[event]:
-            other, unnoticed = confuse(view, state, event)
+    for agent, projection in projections.items():
+        if event < 0 or projection.visible[event]:
+            other, unnoticed = confuse(projection, state, event)
             unnoticed_names = tuple(events[hidden] for hidden in unnoticed)
             confusions.append(Confusion(agent, names[state], names[other], unnoticed_names))
     return Counterexample(
@@ -319,11 +323,11 @@ def _tell(machine: RewardMachine, views: Mapping[str, View], state: int, event: 
     )
 
 
-def _early_finishers(machine: RewardMachine, views: Mapping[str, View]) -> dict[str, tuple[str, ...]]:
+def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projection]) -> dict[str, tuple[str, ...]]:
     order = machine.reach.order
     early = {}
-    for agent, view in views.items():
-        done = np.flatnonzero(view.is_final[view.classes[order]] & ~machine.is_final[order])
+    for agent, projection in projections.items():
+        done = np.flatnonzero(projection.is_final[projection.classes[order]] & ~machine.is_final[order])
         if len(done):
             early[agent] = _trace_to(machine, int(order[done[0]]))
     return early
@@ -360,27 +364,27 @@ def _listing(names: Iterable[str]) -> str:
     return " or ".join((", ".join(listed[:-1]), listed[-1])) if len(listed) > 1 else "".join(listed)
 
 
-def confuse(view: View, state: int, event: int) -> tuple[int, list[int]]:
-    """Find a state that the view merges with `state` and in which `event` can happen (-1: which is final).
+def confuse(projection: Projection, state: int, event: int) -> tuple[int, list[int]]:
+    """Find a state that the projection merges with `state` and in which `event` can happen (-1: which is final).
 
     Returns it with the hidden events on which the merging rests: as long as all of them stay hidden, the two states
     stay merged, whatever else the agent learns. Prefers a state that hidden events alone lead to, over few steps.
     """
-    team = view.team
-    goals = _states_with(view, event) & (view.classes == view.classes[state])
-    direct = hidden_path(team.graph, team.backward, ~view.visible, state, goals)
+    team = projection.team
+    goals = _states_with(projection, event) & (projection.classes == projection.classes[state])
+    direct = hidden_path(team.graph, team.backward, ~projection.visible, state, goals)
     if direct is not None:
         other, labels = direct
         return other, list(dict.fromkeys(labels))
-    proof = prove_congruence(team.graph, ~view.visible[team.graph.label])
+    proof = prove_congruence(team.graph, ~projection.visible[team.graph.label])
     other = int(np.flatnonzero(goals)[0])
     return other, hidden_reasons(team.graph, proof, state, other)
 
 
-def _states_with(view: View, event: int) -> Flags:
+def _states_with(projection: Projection, event: int) -> Flags:
     if event < 0:
-        return view.team.is_final
-    graph = view.team.graph
-    flags = np.zeros(len(view.team.states), np.bool_)
+        return projection.team.is_final
+    graph = projection.team.graph
+    flags = np.zeros(len(projection.team.states), np.bool_)
     flags[graph.source[graph.label == event]] = True
     return flags

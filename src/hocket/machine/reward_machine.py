@@ -21,7 +21,7 @@ Undefined = Literal["blocking", "stay"]
 Transitions = Mapping[tuple[str, str], str] | Iterable[tuple[str, str, str]]
 
 
-class Run(NamedTuple):
+class MachineRun(NamedTuple):
     """What a machine does on a trace of events."""
 
     state: str | None  # where it ends; None if an undefined event blocked it
@@ -224,7 +224,7 @@ class RewardMachine:
         require_member(state, self._states, "state")
         return self.transitions.get((state, event))
 
-    def run(self, trace: Sequence[str], *, undefined: Undefined) -> Run:
+    def run(self, trace: Sequence[str], *, undefined: Undefined) -> MachineRun:
         """Read a trace from the initial state.
 
         An undefined event makes the whole run undefined ("blocking"), or is ignored ("stay").
@@ -238,12 +238,12 @@ class RewardMachine:
             target = self.transitions.get((state, event))
             if target is None:
                 if undefined == "blocking":
-                    return Run(None, 0.0, False, tuple(visited))
+                    return MachineRun(None, 0.0, False, tuple(visited))
                 continue
             reward += self.rewards[state, event]
             state = target
             visited.append(state)
-        return Run(state, reward, state in self.final, tuple(visited))
+        return MachineRun(state, reward, state in self.final, tuple(visited))
 
     def _edge_names(self, edge: int) -> tuple[str, str]:
         return self._state_names[self.graph.source[edge]], self._event_names[self.graph.label[edge]]

@@ -37,8 +37,8 @@ def _machine(machine: RewardMachine) -> str:
 def _decomposition(found: Decomposition) -> str:
     """Say the verdict, and draw the machines of the team and the agents."""
     first, *others = found.explain().splitlines()
-    colour = "#0f5a3c" if found.ok else "#a50f00"
-    words = f'<p style="color: {colour}"><b>{html.escape(first)}</b></p>' + "".join(map(_paragraph, others))
+    color = "#0f5a3c" if found.ok else "#a50f00"
+    words = f'<p style="color: {color}"><b>{html.escape(first)}</b></p>' + "".join(map(_paragraph, others))
     team = {} if isinstance(found.machine, Composition) else {"team": found.machine}
     machines: Mapping[str, RewardMachine] = {**team, **found.machines}
     if len(machines) > MOST_MACHINES:

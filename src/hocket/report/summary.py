@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.draw.scene import Scene
-from hocket.evaluation.bounds import team_bounds
+from hocket.evaluation.bounds import Bounds, bound_success
 from hocket.learn.policies import Run
 from hocket.notebook_hook import shown
 from hocket.statistics import (
@@ -58,19 +58,7 @@ class Final:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Theorem 3: what the agents' own successes say of the team's."""
-
-    policy: str
-    episodes: int
-    success: Share
-    agents: Mapping[str, Share]
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True)
-class Group:
+class RunGroup:
     """Runs that differ in nothing but their seeds."""
 
     label: str  # unique in its section: the learner, and what sets it apart
@@ -94,13 +82,13 @@ class Section:
     title: str
     digest: str
     scene: Scene | None
-    groups: tuple[Group, ...]  # without the reference
-    reference: Group | None  # optimal policies
+    groups: tuple[RunGroup, ...]  # without the reference
+    reference: RunGroup | None  # optimal policies
     most_steps: int  # a failed test counts as that many
     comparisons: tuple[tuple[str, str, Comparison], ...]  # the first label's runs against the second's, softmax
 
     @property
-    def all_groups(self) -> tuple[Group, ...]:
+    def all_groups(self) -> tuple[RunGroup, ...]:
         """The groups and, last, the reference, if there is one."""
         return self.groups if self.reference is None else (*self.groups, self.reference)
 
@@ -136,7 +124,7 @@ class Summary:
         return shown(self, "html")
 
 
-def summarise(results: Results | Sequence[Run], title: str | None = None) -> Summary:
+def summarize(results: Results | Sequence[Run], title: str | None = None) -> Summary:
     """Work out what a report says on a folder of runs, or on runs that `train` has returned."""
     if not isinstance(results, Results):
         results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, {}, ())
@@ -184,12 +172,12 @@ def _largest(records: Sequence[Record]) -> int:
     return int(max(taken, default=1))
 
 
-def _group(label: str, records: Sequence[Record], apart: Mapping[str, float], scene: Scene | None) -> Group:
+def _group(label: str, records: Sequence[Record], apart: Mapping[str, float], scene: Scene | None) -> RunGroup:
     first = records[0]
     kinds = [kind for kind in KINDS if all(kind in own.tests and len(own.tests[kind].step) for own in records)]
     most = float(first.settings.get("episode_steps", 0)) or float(_largest(records))
     visits = [own.review.visits for own in records if own.review is not None and own.review.visits.size]
-    return Group(
+    return RunGroup(
         label,
         first.learner,
         first.settings,
@@ -257,12 +245,11 @@ def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
     episodes = sum(own.episodes for own in reviews)
     own = np.array([review.own_successes for review in reviews]).sum(axis=0)
     names: Iterable[str] = scene.agents if scene is not None else [f"agent {place + 1}" for place in range(len(own))]
-    agents = {name: wilson(int(count), episodes) for name, count in zip(names, own, strict=False)}
-    success = wilson(sum(review.successes for review in reviews), episodes)
-    return Bounds(reviews[0].policy, episodes, success, agents, *team_bounds((own / episodes).tolist()))
+    successes = sum(review.successes for review in reviews)
+    return bound_success(reviews[0].policy, episodes, successes, dict(zip(names, own.tolist(), strict=False)))
 
 
-def _compare(groups: Sequence[Group]) -> tuple[tuple[str, str, Comparison], ...]:
+def _compare(groups: Sequence[RunGroup]) -> tuple[tuple[str, str, Comparison], ...]:
     """Compare every two groups by their runs' last tests."""
     kind = KINDS[0]
     able = [group for group in groups if kind in group.finals]

@@ -49,7 +49,7 @@ KEYS = ("name", "tasks", "learners", "seeds", "steps", "settings")
 Value = float | int | bool
 
 
-class Group(NamedTuple):
+class JobGroup(NamedTuple):
     """Jobs that differ in nothing but their seeds."""
 
     task: Task
@@ -125,7 +125,7 @@ class Study:
         own = {name: getattr(self, name) for name in ("tasks", "learners", "seeds", "steps", "settings")}
         return Study(**own, also=(*self.also, other))
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[JobGroup]:
         """List all jobs, those that differ in their seeds alone together."""
         found = []
         for task, learner in product(self.tasks, self.learners):
@@ -133,7 +133,7 @@ class Study:
             sweeps = {name: own for name, own in self.settings.items() if name in known and isinstance(own, tuple)}
             for values in product(*sweeps.values()):
                 settings = make_settings(learner, None, dict(zip(sweeps, values, strict=True)))
-                found.append(Group(task, learner, settings, self.steps, self.seeds))  # type: ignore[arg-type]
+                found.append(JobGroup(task, learner, settings, self.steps, self.seeds))  # type: ignore[arg-type]
         return [*found, *(group for study in self.also for group in study.groups())]
 
 
@@ -189,7 +189,7 @@ def run_study(
     return load_results(store)
 
 
-def _missing(groups: Sequence[Group], known: Mapping[str, Record], workers: int) -> list[tuple[Batch, str]]:
+def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], workers: int) -> list[tuple[Batch, str]]:
     """Cut what is still to do into batches, each with the label of its group."""
     found, taken = [], set(known)
     for group in groups:

@@ -12,7 +12,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
-from hocket.task.labelling import local_label, synchronise, team_label
+from hocket.task.labelling import local_label, synchronize, team_label
 from hocket.task.task import Task
 
 SYNC_PROBABILITY = 0.3  # chance per step that simulated teammates are ready
@@ -78,7 +78,7 @@ class TeamEpisode:
             slip = slip_draw(key, self.time)
             self.cells[name] = move(self.task, self.cells[name], actions[name], closed, slip)
         labels = {name: local_label(self.task, name, self.cells[name], self.states[name]) for name in self.cells}
-        events = synchronise(self.task, labels)
+        events = synchronize(self.task, labels)
         if self.strict and set(events) != set(team_label(self.task, self.cells, self.team_state)):
             raise InvariantError(f"step {self.time}: the agents agreed on {events}, which is not the team's label")
         for event in events:
@@ -181,4 +181,4 @@ def move(task: Task, cell: int, action: str, closed: frozenset[int], slip: int) 
     if action not in ACTIONS:
         raise TaskError(f"action {action!r} does not exist ({known_names(action, ACTIONS)})", key="action")
     taken = slipped_actions(slip_outcome(slip, threshold(task.slip)))[ACTIONS.index(action)]
-    return task.grid.neighbour(cell, taken, closed)
+    return task.grid.neighbor(cell, taken, closed)

@@ -86,7 +86,7 @@ class Grid:
             raise TaskError(f"place {name!r} does not exist ({known_names(name, self.places)})", key=key)
         return self.places[name]
 
-    def neighbour(self, cell: int, action: int, closed: Collection[int] = ()) -> int:
+    def neighbor(self, cell: int, action: int, closed: Collection[int] = ()) -> int:
         """Find where an action leads if it succeeds: a move off the map, into a wall or a closed cell goes nowhere."""
         row, column = self.row_column(cell)
         row, column = row + STEPS[action][0], column + STEPS[action][1]

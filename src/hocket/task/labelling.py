@@ -53,7 +53,7 @@ def local_label(task: Task, agent: str, cell: int, state: str) -> str | None:
     return None
 
 
-def synchronise(task: Task, labels: Mapping[str, str | None]) -> tuple[str, ...]:
+def synchronize(task: Task, labels: Mapping[str, str | None]) -> tuple[str, ...]:
     """List the events that happen: those that everyone who knows them takes for possible."""
     proposed = set(labels.values())
     return tuple(
@@ -84,7 +84,11 @@ def check_labelling(task: Task) -> Verdict:
             if event not in task.knows[agent]:
                 said = f"{agent} controls {event} and does not know it, so nobody can tell where {agent} rules it out"
                 return Verdict(False, 3, said)
-    if not task.is_alone and not task.decomposition.ok and (example := task.decomposition.counterexample) is not None:
+    if (
+        not task.is_single_agent
+        and not task.decomposition.ok
+        and (example := task.decomposition.counterexample) is not None
+    ):
         what = "completion" if example.event is None else example.event
         said = f"after {', '.join(example.trace) or 'nothing'}, no agent can rule out {what}: the task does not split"
         return Verdict(False, 3, said)
@@ -144,7 +148,7 @@ class LocalLabelling:
     verdict: Verdict
 
 
-def localise(
+def localize(
     label: TeamLabelling, states: Mapping[str, Sequence[Hashable]], decomposition: Decomposition
 ) -> LocalLabelling:
     """Construct local labelling functions from a team's by trying all joint states (the paper's Definition 5).

@@ -71,7 +71,7 @@ def compile_task(task: Task) -> Tables:
         is_final[index, : sizes[index]] = machine.is_final
     next_cell, dynamics = _dynamics(task, max(sizes))
     event, next_state, reward = _labels(task, max(sizes))
-    has_partner, is_shared, fixed_sync, knowers = _synchronisation(task)
+    has_partner, is_shared, fixed_sync, knowers = _synchronization(task)
     memory_bit, memories = _memory(task)
     option_target, option_bit = _options(task)
     team_next, team_final, team_initial, team_class = _team(task)
@@ -140,7 +140,7 @@ def _labels(task: Task, most: int) -> tuple[Shorts, Shorts, NDArray[np.float64]]
     return event, next_state, reward
 
 
-def _synchronisation(task: Task) -> tuple[Bools, Bools, NDArray[np.float64], NDArray[np.int32]]:
+def _synchronization(task: Task) -> tuple[Bools, Bools, NDArray[np.float64], NDArray[np.int32]]:
     """Tabulate who shares which event with whom, and the chances that a task fixes itself."""
     shape = (len(task.agents), len(task.events))
     place = {name: position for position, name in enumerate(task.events)}
@@ -191,7 +191,7 @@ def _team(task: Task) -> tuple[NDArray[np.int32], Bools, int, Shorts]:
     if parts is not None:
         return following, team.is_final.copy(), team.start, parts
     classes = np.zeros((agents, len(team.states)), np.int16)
-    if task.is_alone:
+    if task.is_single_agent:
         classes[0] = np.arange(len(team.states))
         return following, team.is_final.copy(), team.start, classes
     for index, machine in enumerate(task.machines.values()):

@@ -202,12 +202,12 @@ class Task:
     @cached_property
     def machines(self) -> Mapping[str, RewardMachine]:
         """Each agent's machine; an agent that is alone and knows everything has the team's, whatever it rewards."""
-        if self.is_alone and isinstance(self.machine, RewardMachine):
+        if self.is_single_agent and isinstance(self.machine, RewardMachine):
             return MappingProxyType(dict.fromkeys(self.agents, self.machine))
         return self.decomposition.machines
 
     @property
-    def is_alone(self) -> bool:
+    def is_single_agent(self) -> bool:
         """Whether there is one agent, which knows everything, so that nothing has to be split."""
         return len(self.agents) == 1 and all(own == self.machine.events for own in self.knows.values())
 

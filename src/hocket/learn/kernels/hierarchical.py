@@ -19,7 +19,7 @@ from hocket.learn.kernels.team import (
     choose,
     move_agent,
     reset_team,
-    synchronise,
+    synchronize,
 )
 from hocket.random import CHANCE_BITS, TEAM
 
@@ -164,7 +164,7 @@ def train_hierarchically(
             action = act(low, options, agent, cell, rates.beta, False, first_number(key, time))
             before[agent, 0], before[agent, 1] = cell, action
             move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronise(clock[0] + 1, team, tables)
+        done = synchronize(clock[0] + 1, team, tables)
         for agent in range(len(team.cell)):
             memory, end = team.memory[agent], team.cell[agent]
             learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, rates)
@@ -208,7 +208,7 @@ def play_hierarchically(
             if time < len(recording.action):
                 recording.action[time, agent] = action
             move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronise(time + 1, team, tables)
+        done = synchronize(time + 1, team, tables)
         for agent in range(len(team.cell)):
             if options.current[agent] >= 0 and options.target[agent, options.current[agent], team.cell[agent]]:
                 options.current[agent] = -1

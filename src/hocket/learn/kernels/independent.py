@@ -8,7 +8,7 @@ import numpy as np
 
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import Floats, first_number, second_number
-from hocket.learn.kernels.team import Ints, TeamState, TeamTables, choose, move_agent, reset_team, synchronise
+from hocket.learn.kernels.team import Ints, TeamState, TeamTables, choose, move_agent, reset_team, synchronize
 
 NOTHING, UNIT = np.float32(0), np.float32(1)
 
@@ -56,7 +56,7 @@ def train_independently(
             action = choose(q, agent, cell, memory, beta, False, first_number(key, time))
             before[agent, 0], before[agent, 1], before[agent, 2] = cell, memory, action
             move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronise(clock[0] + 1, team, tables)
+        done = synchronize(clock[0] + 1, team, tables)
         reward = UNIT if done else NOTHING
         for agent in range(len(team.cell)):
             target = reward

@@ -92,7 +92,7 @@ def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, table
 
 
 @inlined
-def synchronise(time: int, team: TeamState, tables: TeamTables) -> bool:
+def synchronize(time: int, team: TeamState, tables: TeamTables) -> bool:
     """Let happen what all who know it propose; say whether every agent's machine is final."""
     done = True
     for agent in range(len(team.cell)):
@@ -159,7 +159,7 @@ def play_episode(
             if time < len(recording.action):
                 recording.action[time, agent] = action
             move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronise(time + 1, team, tables)
+        done = synchronize(time + 1, team, tables)
         if time < len(recording.cell):
             for agent in range(len(team.cell)):
                 recording.cell[time, agent] = team.cell[agent]

@@ -10,7 +10,7 @@ from hocket.draw.graphviz import FORMATS
 from hocket.errors import FormatError
 from hocket.report.figures.curves import draw_curves, draw_reaching, has_tests
 from hocket.report.figures.maps import BY_MACHINE, MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
-from hocket.report.summary import Section, Summary, summarise
+from hocket.report.summary import Section, Summary, summarize
 from hocket.study.records import KINDS, slug
 from hocket.study.store import Results
 
@@ -32,7 +32,7 @@ def draw_figures(what: Results | Summary, folder: str | Path, *, formats: Sequen
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FormatError(f"cannot be made: {error.strerror or error}", path=folder) from None
-    summary = what if isinstance(what, Summary) else summarise(what)
+    summary = what if isinstance(what, Summary) else summarize(what)
     drawings = [own for section in summary.sections for own in _of_section(section)]
     if isinstance(what, Results):
         drawings += [own for section in summary.sections for own in _of_policies(what, section)]

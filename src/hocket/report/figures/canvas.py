@@ -19,7 +19,7 @@ from matplotlib.ft2font import FT2Font
 from hocket.draw.graphviz import FORMATS, PALETTE
 from hocket.errors import FormatError, printable
 from hocket.files import write_whole
-from hocket.report.summary import Group
+from hocket.report.summary import RunGroup
 
 FONT = "DejaVu Sans"  # which comes with matplotlib
 TEXT, SMALL, TITLE = 7.0, 6.0, 8.0  # sizes of the font in points
@@ -107,7 +107,7 @@ def render(make: Callable[[], Figure], form: str = ".svg") -> bytes:
     return buffer.getvalue()
 
 
-def strokes(groups: Sequence[Group]) -> list[Stroke]:
+def strokes(groups: Sequence[RunGroup]) -> list[Stroke]:
     """Choose how each group looks."""
     learners = [group.learner for group in groups]
     known = {own: LEARNERS.index(own) for own in {*learners} & {*LEARNERS} if learners.count(own) == 1}
@@ -124,7 +124,7 @@ def _stroke(place: int) -> Stroke:
 # Text.
 
 
-def tell_runs(groups: Iterable[Group]) -> str:
+def tell_runs(groups: Iterable[RunGroup]) -> str:
     """Say how many runs groups have."""
     numbers = sorted({len(group.seeds) for group in groups})
     if numbers == [1]:

@@ -35,7 +35,7 @@ from hocket.report.figures.canvas import (
     wrap,
     write_figure,
 )
-from hocket.report.summary import REFERENCE, WINDOW, Curve, Group, Section, Summary
+from hocket.report.summary import REFERENCE, WINDOW, Curve, RunGroup, Section, Summary
 from hocket.study.records import KINDS
 
 FAR_APART = 10  # times: learners whose reaching times differ by more are drawn over a logarithmic axis
@@ -127,7 +127,7 @@ def has_tests(section: Section, policy: str = KINDS[0]) -> bool:
     return bool(_tested(section, policy))
 
 
-def _tested(section: Section, policy: str) -> list[Group]:
+def _tested(section: Section, policy: str) -> list[RunGroup]:
     if policy not in KINDS:
         raise SettingsError(f"policy {policy!r} does not exist ({known_names(policy, KINDS)})")
     return [group for group in section.groups if policy in group.curves and len(group.curves[policy].step)]
@@ -137,7 +137,7 @@ def _nothing(title: str, policy: str) -> HocketError:
     return HocketError(f"{printable(title)}: there must be tests of {policy} policies to draw, got none")
 
 
-def _reaching(groups: Sequence[Group], policy: str) -> list[int]:
+def _reaching(groups: Sequence[RunGroup], policy: str) -> list[int]:
     found = [group.finals[policy].reaching for group in groups if policy in group.finals]
     return [step for step in found if step is not None]
 
@@ -176,7 +176,7 @@ def _marks(step: NDArray[np.int64], log_x: bool, shift: float) -> NDArray[np.int
     return np.unique(np.abs(along[:, None] - places).argmin(axis=0))
 
 
-def _scale(axes: Axes, section: Section, groups: Sequence[Group], policy: str, log_x: bool, log_y: bool) -> None:
+def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str, log_x: bool, log_y: bool) -> None:
     steps = np.concatenate([group.curves[policy].step for group in groups])
     most = section.most_steps
     if log_x:
@@ -233,7 +233,7 @@ def reaching_figure(what: Section | Summary, *, policy: str = KINDS[0]) -> Figur
     return figure
 
 
-def _draw_bars(axes: Axes, groups: Sequence[Group], names: Sequence[Sequence[str]], policy: str) -> None:
+def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[str]], policy: str) -> None:
     """Draw a bar for each group, the first on top, and beside it the number, or in words that there is none."""
     rows = [max(1.0, len(name) * LINE * TEXT / BAR) for name in names]
     middles = np.cumsum(rows) - np.array(rows) / 2
@@ -252,7 +252,7 @@ def _draw_bars(axes: Axes, groups: Sequence[Group], names: Sequence[Sequence[str
     axes.tick_params(axis="y", length=0)
 
 
-def _scale_bars(axes: Axes, groups: Sequence[Group], policy: str) -> None:
+def _scale_bars(axes: Axes, groups: Sequence[RunGroup], policy: str) -> None:
     """Leave room for the numbers beside the bars."""
     reached = _reaching(groups, policy)
     most = max(reached, default=max(group.steps for group in groups))

@@ -30,7 +30,7 @@ from hocket.report.figures.panels import (
     tell_places,
     wide_scale_for,
 )
-from hocket.report.summary import Group, Section
+from hocket.report.summary import RunGroup, Section
 from hocket.task.files import digest
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, STAY, STEPS
@@ -215,7 +215,7 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
     return panels.figure
 
 
-def _visited(section: Section, label: str | None) -> Group:
+def _visited(section: Section, label: str | None) -> RunGroup:
     """Find a group whose visits can be drawn."""
     groups = [own for own in (*section.groups, section.reference) if own is not None]
     if label is not None and label not in {own.label for own in groups}:
@@ -228,7 +228,7 @@ def _visited(section: Section, label: str | None) -> Group:
     return fitting[0]
 
 
-def can_show_visits(section: Section, group: Group) -> bool:
+def can_show_visits(section: Section, group: RunGroup) -> bool:
     """Say whether a group's runs have kept visits, and its scene is a map of the same cells."""
     scene = section.scene
     if scene is None or not scene.has_cells or group.visits is None:

@@ -12,7 +12,7 @@ from hocket.report.page.encoding import Episodes, choose_episodes, curves_data, 
 from hocket.report.page.maps import event_order, marks_of
 from hocket.report.page.markup import Html, data_block, escape, join
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
-from hocket.report.summary import Section, Summary, summarise
+from hocket.report.summary import Section, Summary, summarize
 from hocket.study.store import Results, load_results
 
 LINE = Html("\n")
@@ -22,7 +22,7 @@ SCRIPTS = ("page.js", "table.js", "curves.js", "episode.js", "stage.js", "replay
 def write_report(what: Summary | Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
     """Write the report on a folder of runs, or on what it comes to, and say where it is."""
     found = load_results(what) if isinstance(what, str | Path) else what
-    write_whole(Path(path), report_html(found if isinstance(found, Summary) else summarise(found, title)))
+    write_whole(Path(path), report_html(found if isinstance(found, Summary) else summarize(found, title)))
     return Path(path)
 
 

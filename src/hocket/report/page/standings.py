@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from hocket.evaluation.bounds import Bounds
 from hocket.report.page.markup import Html, join, tag
-from hocket.report.summary import LAST_TESTS, REFERENCE, Bounds, Final, Group, Section
+from hocket.report.summary import LAST_TESTS, REFERENCE, Final, RunGroup, Section
 from hocket.statistics import Comparison, Interval, Share
 from hocket.study.records import KINDS
 
@@ -74,7 +75,7 @@ def _scrolling(table: Html, label: str) -> Html:
     return tag("div", table, class_="scrolling", tabindex="0", role="region", aria_label=label)
 
 
-def _row(group: Group, kind: str, final: Final, colors: Mapping[str, int]) -> Html:
+def _row(group: RunGroup, kind: str, final: Final, colors: Mapping[str, int]) -> Html:
     low, middle, high = final.quartiles
     reaching = None if group.learner == REFERENCE else final.reaching  # which had nothing to learn
     never = "–" if group.learner == REFERENCE else "never"
