@@ -359,7 +359,7 @@ print(hashlib.sha256(machine_svg({"team": machine}).encode()).hexdigest())
 
 
 def test_importing_the_module_does_not_load_graphviz():
-    assert run("import sys, hocket.drawing; print('pygraphviz' in sys.modules)").strip() == "False"
+    assert run("import sys, hocket.draw.graphviz; print('pygraphviz' in sys.modules)").strip() == "False"
 
 
 def test_graphviz_is_not_heard_and_others_are(capfd, monkeypatch):

@@ -615,7 +615,7 @@ def exponential(x: np.float32) -> np.float32:
 def test_kernels_are_compiled_anew_when_what_they_use_has_changed(tmp_path):
     package = tmp_path / "hocket"
     shutil.copytree(Path(hk.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "kernels" / "probe.py").write_text(PROBE, encoding="utf-8")
+    (package / "learn" / "kernels" / "probe.py").write_text(PROBE, encoding="utf-8")
 
     def probe() -> float:
         command = [sys.executable, "-m", "hocket.learn.kernels.probe"]
@@ -624,6 +624,6 @@ def test_kernels_are_compiled_anew_when_what_they_use_has_changed(tmp_path):
         return float(done.stdout)
 
     assert probe() < 1e-30
-    with (package / "kernels" / "primitives.py").open("a", encoding="utf-8") as file:
+    with (package / "learn" / "kernels" / "primitives.py").open("a", encoding="utf-8") as file:
         file.write(CHANGE)
     assert probe() == 1.0

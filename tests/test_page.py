@@ -117,7 +117,7 @@ def test_a_folder_that_is_none_is_an_error_that_names_it(tmp_path):
 
 def test_the_same_folder_gives_the_same_bytes_whatever_the_order_of_sets(folder):
     code = (
-        "import hashlib, sys\nfrom hocket.report.page import report_html\nfrom hocket.report.summary import summarise\n"
+        "import hashlib, sys\nfrom hocket.report.page import report_html\nfrom hocket.report.summary import summarize\n"
         "from hocket.study.store import load_results\n"
         "print(hashlib.sha256(report_html(summarize(load_results(sys.argv[1]))).encode()).hexdigest())"
     )

@@ -102,7 +102,7 @@ def compose(*machines: RewardMachine) -> RewardMachine:
     >>> left = RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "r"): "2"}, final={"2"})
     >>> right = RewardMachine(initial="0", transitions={("0", "b"): "1", ("1", "r"): "2"}, final={"2"})
     >>> compose(left, right).run(("b", "a", "r"), undefined="blocking")
-    Run(state='2|2', reward=1.0, completed=True, states=('0|0', '0|1', '1|1', '2|2'))
+    MachineRun(state='2|2', reward=1.0, completed=True, states=('0|0', '0|1', '1|1', '2|2'))
     """
     if not machines:
         raise MachineError("a composition needs at least one machine, got none")
