@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import hocket as hk
 from hocket.cli import main as cli
 from hocket.task.catalogue import built_in_tasks
+from hocket.task.conditions import parse_conditions, write_conditions
 from hocket.task.files import task_from
 from hocket.task.gates import closed_cells
-from hocket.task.conditions import parse_conditions, write_conditions
 from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons, rendezvous_knows, rendezvous_parts
 from task_strategies import many, random_task, reorder, some, tasks
 
