@@ -17,7 +17,7 @@ from hypothesis import given
 
 import hocket as hk
 import hocket.adapters
-from hocket.adapters.individual import IndividualEnv, IndividualWorld, advance, make_world, potentials
+from hocket.adapters.individual import IndividualEnv, IndividualModel, advance, individual_model, potentials
 from hocket.adapters.observations import KINDS, Counterfactuals, Sight, stack
 from hocket.draw.palette import AGENT_COLORS, INK
 from hocket.errors import SettingsError, TaskError
@@ -296,7 +296,7 @@ def test_a_state_is_worth_what_its_machine_can_still_earn():
     assert potentials(paid, 0.5) == pytest.approx([2.0, 0.0])
 
 
-def solve(world: IndividualWorld, discount: float) -> np.ndarray:
+def solve(world: IndividualModel, discount: float) -> np.ndarray:
     """Solve an agent's world by value iteration: the worth of each action, [machine states, cells, actions]."""
     states, cells = world.table.event.shape
     state, cell, action = np.indices((states, cells, len(ACTIONS)))
@@ -324,13 +324,14 @@ def solve(world: IndividualWorld, discount: float) -> np.ndarray:
 def test_shaping_takes_the_same_from_all_actions_of_a_state(task):
     """Ng, Harada and Russell 1999: so the best actions stay the best."""
     for name in task.agents:
-        plain, shaped = (make_world(task, name, 0.3, False, discount) for discount in (None, 0.9))
+        plain, shaped = (individual_model(task, name, 0.3, False, discount) for discount in (None, 0.9))
         taken = np.where(plain.table.is_final, 0, shaped.potential)[:, None, None]
         np.testing.assert_allclose(solve(shaped, 0.9), solve(plain, 0.9) - taken, atol=1e-9)
 
 
 def test_shaping_leaves_the_best_way_through_a_corridor():
-    plain, shaped = (solve(make_world(corridor(4), "A1", 0.3, False, discount), 0.9)[0] for discount in (None, 0.9))
+    models = (individual_model(corridor(4), "A1", 0.3, False, discount) for discount in (None, 0.9))
+    plain, shaped = (solve(model, 0.9)[0] for model in models)
     assert plain.max(axis=1) == pytest.approx([0.81, 0.9, 1.0, 1.0])
     assert shaped.max(axis=1) == pytest.approx([-0.19, -0.1, 0.0, 0.0])
     assert plain.argmax(axis=1).tolist()[:3] == shaped.argmax(axis=1).tolist()[:3] == [1, 1, 1]

@@ -478,6 +478,19 @@ def test_a_digest_tells_tasks_apart_by_all_that_they_say(what):
     assert changed_tasks()[what].digest != hk.load_task("buttons").digest
 
 
+def test_a_digest_is_worked_out_once():
+    task = hk.load_task("buttons")
+    assert task.digest is task.digest
+    assert len(task.digest) == 64 and int(task.digest, 16)
+
+
+def test_a_task_says_who_knows_each_event():
+    task = hk.load_task("buttons")
+    assert task.knowers == {
+        event: tuple(agent for agent, own in task.knows.items() if event in own) for event in task.events
+    }
+
+
 def test_a_digest_tells_tasks_apart_by_the_order_of_their_agents():
     task = hk.load_task("buttons")
     assert replace(task, agents=reorder(task.agents, ("A2", "A1", "A3"))).digest != task.digest

@@ -26,7 +26,7 @@ class TeamStep(NamedTuple):
     """What happened in a step of the team."""
 
     cells: Mapping[str, int]
-    labels: Mapping[str, str | None]  # what each agent took for possible
+    labels: Mapping[str, str | None]  # what each agent proposed
     events: tuple[str, ...]  # what happened, after synchronisation
     states: Mapping[str, str]  # of the agents' machines
     team_state: object  # of the team machine: a name, or a tuple of names for a composition
@@ -118,10 +118,10 @@ class TeamEpisode:
 
 
 class IndividualStep(NamedTuple):
-    """What happened in a step of an agent alone."""
+    """What happened in a step of an individual agent."""
 
     cell: int
-    label: str | None  # what it took for possible
+    label: str | None  # what it proposed
     event: str | None  # what took effect
     state: str
     reward: float
@@ -130,7 +130,7 @@ class IndividualStep(NamedTuple):
 
 @dataclass
 class IndividualEpisode:
-    """An agent alone, with simulated teammates: a shared event that needs them takes effect by chance."""
+    """An individual agent, with simulated teammates: a shared event that needs them takes effect by chance."""
 
     task: Task
     agent: str
