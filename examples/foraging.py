@@ -1,7 +1,7 @@
 """Two agents of level-based foraging (lbforaging) find food, eat it together, and each go home to a corner.
 
 Agent 0 scouts and calls agent 1, which does not see by itself that food was found. The food is too heavy for one.
-lbforaging is a Gymnasium environment with tuples for agents, and `hk.wrap` takes it as it is.
+lbforaging is a Gymnasium environment with tuples for agents, and `hk.gym.wrap` takes it as it is.
 Run: python examples/foraging.py
 """
 
@@ -78,7 +78,7 @@ def forage(agent, seen):
 
 def main():
     world = gymnasium.make(f"Foraging-{SIZE}x{SIZE}-2p-{FOODS}f-coop-v3", disable_env_checker=True)
-    env = hk.wrap(world, machine=MACHINE, knows=KNOWS, control=CONTROL, label=label)
+    env = hk.gym.wrap(world, machine=MACHINE, knows=KNOWS, control=CONTROL, label=label)
     play_team(env, forage, seed=0)
 
     field = {"field_size": (SIZE, SIZE), "max_num_food": FOODS, "sight": SIZE, "max_episode_steps": 100}

@@ -54,7 +54,7 @@ def walk(agent, seen):
 def main():
     settings = {"max_cycles": 200, "continuous_actions": True}
     world = simple_spread_v3.parallel_env(N=2, **settings)
-    env = hk.wrap(world, machine=MACHINE, knows=KNOWS, label=label)
+    env = hk.gym.wrap(world, machine=MACHINE, knows=KNOWS, label=label)
     play_team(env, walk, seed=0)
 
     small = simple_spread_v3.parallel_env(N=1, **settings)

@@ -166,12 +166,12 @@ def test_the_paper_is_a_study():
 )
 def test_a_file_that_is_no_study_is_an_error_that_names_it(content, message, tmp_path):
     (tmp_path / "study.toml").write_text(content, encoding="utf-8")
-    with pytest.raises(hk.FormatError, match=rf"study.toml: .*{message}"):
+    with pytest.raises(hk.errors.FormatError, match=rf"study.toml: .*{message}"):
         load_study(tmp_path / "study.toml")
 
 
 def test_a_study_that_is_not_there_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(hk.FormatError, match=r"nothing.toml: cannot be read"):
+    with pytest.raises(hk.errors.FormatError, match=r"nothing.toml: cannot be read"):
         load_study(tmp_path / "nothing.toml")
 
 
@@ -291,7 +291,7 @@ def test_an_error_in_a_job_ends_the_study_and_keeps_what_is_finished(tmp_path):
 
 def test_two_studies_do_not_work_in_one_folder(tmp_path):
     open_store(tmp_path)
-    with locked(tmp_path / ".lock"), pytest.raises(hk.FormatError, match="another study is at work"):
+    with locked(tmp_path / ".lock"), pytest.raises(hk.errors.FormatError, match="another study is at work"):
         run_study(tiny(), tmp_path)
 
 

@@ -100,7 +100,7 @@ def said_by_anyone(step):
 
 def talk(machine=MEETING, knows=KNOWS, label=said_by_each, agents=("A1", "A2"), lives=None, longest=50, **settings):
     words = ("nothing", *machine.events)
-    return hk.wrap(Words(words, agents, lives, longest), machine=machine, knows=knows, label=label, **settings)
+    return hk.gym.wrap(Words(words, agents, lives, longest), machine=machine, knows=knows, label=label, **settings)
 
 
 def say(env, **words):
@@ -227,7 +227,7 @@ def test_a_team_among_others_is_evaluated_by_functions():
     }
     (result,) = hk.evaluate(env, policies, episodes=3)
     assert (result.success.value, result.mean_steps, list(result.agents)) == (1.0, 3.0, ["A1", "A2"])
-    replay = hk.play_episode(env, policies, seed=0)
+    replay = hk.gym.play_episode(env, policies, seed=0)
     assert replay.agents == ("A1", "A2") and replay.events == (("fetch",), ("meet",), ("leave",))
 
 
@@ -338,7 +338,7 @@ PROBLEMS = {
 def test_labels_that_contradict_the_theory_are_an_error(label, said):
     env = talk(BRANCHES, {"A1": BRANCHES.events, "A2": BRANCHES.events}, label)
     env.reset()
-    with pytest.raises(hk.LabelError, match=f"^step 1: {said}"):
+    with pytest.raises(hk.errors.LabelError, match=f"^step 1: {said}"):
         say(env)
 
 
@@ -349,7 +349,7 @@ def test_labels_that_contradict_the_theory_can_be_a_warning(label, said):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         say(env)
-    assert all(warning.category is hk.LabelWarning for warning in caught)
+    assert all(warning.category is hk.errors.LabelWarning for warning in caught)
     assert any(str(warning.message).startswith(f"step 1: {said}") for warning in caught)
 
 
@@ -400,7 +400,7 @@ def test_being_told_while_noticing_something_else_is_too_much():
     )
     env = talk(chain, {"A1": {"a", "b"}, "A2": {"a", "b"}}, control={"a": ["A1"], "b": ["A2"]})
     env.reset()
-    with pytest.raises(hk.LabelError, match="A1 has the events a and b at once"):
+    with pytest.raises(hk.errors.LabelError, match="A1 has the events a and b at once"):
         say(env, A1="a", A2="b")
 
 
@@ -419,7 +419,7 @@ def test_being_told_while_noticing_something_else_is_too_much():
 def test_an_answer_that_means_nothing_is_an_error_whatever_the_setting(answer, said):
     env = talk(label=lambda step: answer, problems="ignore")
     env.reset()
-    with pytest.raises(hk.LabelError, match=said):
+    with pytest.raises(hk.errors.LabelError, match=said):
         say(env)
 
 
@@ -427,7 +427,7 @@ def test_an_answer_that_means_nothing_is_an_error_whatever_the_setting(answer, s
 
 
 def test_a_mend_that_takes_several_agents_is_told_in_one_sentence():
-    with pytest.raises(hk.AssignmentError, match=r"It would split if A1 knew a, b and A2 knew b\.$"):
+    with pytest.raises(hk.errors.AssignmentError, match=r"It would split if A1 knew a, b and A2 knew b\.$"):
         talk(
             hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"}),
             {"A1": (), "A2": ()},
@@ -436,7 +436,7 @@ def test_a_mend_that_takes_several_agents_is_told_in_one_sentence():
 
 
 def test_a_machine_that_does_not_split_is_refused_with_the_reason_and_the_mend():
-    with pytest.raises(hk.AssignmentError) as refused:
+    with pytest.raises(hk.errors.AssignmentError) as refused:
         talk(knows={"A1": {"fetch", "meet"}, "A2": {"leave"}})
     said = str(refused.value)
     assert "Not decomposable." in said and "A2 cannot tell" in said
@@ -462,7 +462,7 @@ def test_settings_are_checked_before_anything_happens(settings, said):
 def test_what_is_no_environment_is_refused():
     for nothing in (object(), gymnasium.make("CartPole-v1")):
         with pytest.raises(hk.HocketError, match="multi-agent"):
-            hk.wrap(nothing, machine=MEETING, knows=KNOWS, label=said_by_each)
+            hk.gym.wrap(nothing, machine=MEETING, knows=KNOWS, label=said_by_each)
 
 
 # The same as hocket's own world.
@@ -529,7 +529,7 @@ def test_a_wrapped_world_has_the_events_and_states_of_hockets_own(task, seed, to
     assume_sound(task)
     by_team, by_each = labellings(task)
     for label in (by_team, by_each):
-        env = hk.wrap(
+        env = hk.gym.wrap(
             Teleport(task),
             machine=task.machine,
             knows=task.knows,
@@ -561,7 +561,7 @@ def test_a_wrapped_world_has_the_events_and_states_of_hockets_own(task, seed, to
 @given(tasks(), st.integers(0, 1000), st.integers(0, 3))
 def test_an_individual_view_has_the_events_and_states_of_hockets_own(task, seed, episodes):
     assume_sound(task)
-    env = hk.wrap(
+    env = hk.gym.wrap(
         Teleport(task), machine=task.machine, knows=task.knows, control=task.control, label=labellings(task)[0]
     )
     for agent, own in task.agents.items():
@@ -626,7 +626,7 @@ def level(step):
 
 
 def test_counterfactuals_are_what_the_same_step_means_in_every_other_state():
-    alone = hk.IndividualView(Number(), machine=STEPS, label=level, chances={"up": 0.5, "call": 0.3})
+    alone = hk.gym.IndividualView(Number(), machine=STEPS, label=level, chances={"up": 0.5, "call": 0.3})
     rng = np.random.default_rng(0)
     differed = 0
     for seed in range(20):
@@ -639,7 +639,7 @@ def test_counterfactuals_are_what_the_same_step_means_in_every_other_state():
             assert [STEPS.states.index(state) for state in "012" if state != before] == rows.state.tolist()
             for row, state in enumerate(rows.state):
                 # The same world and draws with the machine put into the other state.
-                twin = hk.IndividualView(Number(), machine=STEPS, label=level, chances={"up": 0.5, "call": 0.3})
+                twin = hk.gym.IndividualView(Number(), machine=STEPS, label=level, chances={"up": 0.5, "call": 0.3})
                 twin.reset(seed=seed)
                 twin.time, twin.state = draws, tuple(STEPS.states)[state]
                 seen = observation["world"]
@@ -655,7 +655,7 @@ def test_counterfactuals_are_what_the_same_step_means_in_every_other_state():
 
 
 def test_counterfactuals_begin_where_the_step_began():
-    alone = hk.IndividualView(Number(continuous=True), machine=STEPS, label=level, observation="onehot")
+    alone = hk.gym.IndividualView(Number(continuous=True), machine=STEPS, label=level, observation="onehot")
     seen, _ = alone.reset(seed=1)
     for _ in range(10):
         before, (seen, *_, info) = seen, alone.step(np.ones(1, np.float32))
@@ -673,7 +673,7 @@ def test_only_states_that_are_valid_have_counterfactuals():
         asked.append((step.state, state))
         return state == "2"
 
-    alone = hk.IndividualView(Number(), machine=STEPS, label=lambda step: None, valid=valid)
+    alone = hk.gym.IndividualView(Number(), machine=STEPS, label=lambda step: None, valid=valid)
     alone.reset(seed=0)
     *_, info = alone.step(0)
     assert info["counterfactuals"].state.tolist() == [2] and asked == [("0", "1"), ("0", "2")]
@@ -686,7 +686,7 @@ def test_a_labels_memory_is_not_touched_by_counterfactuals():
         asked.append((step.time, step.state, list(step.memory.get("states", []))))
         step.memory.setdefault("states", []).append(step.state)
 
-    alone = hk.IndividualView(Number(), machine=STEPS, label=label)
+    alone = hk.gym.IndividualView(Number(), machine=STEPS, label=label)
     alone.reset(seed=0)
     alone.step(0)
     alone.step(0)
@@ -715,7 +715,7 @@ class Buffer(Number):
 def test_what_was_seen_before_is_kept_and_the_end_of_the_world_ends_counterfactuals_too():
     shown = []
     label = lambda step: shown.append((float(step.previous[0]), float(step.observation[0])))  # noqa: E731
-    alone = hk.IndividualView(Buffer(continuous=True), machine=STEPS, label=label)
+    alone = hk.gym.IndividualView(Buffer(continuous=True), machine=STEPS, label=label)
     seen, _ = alone.reset(seed=0)
     places = [float(seen["world"][0])]
     for time in range(1, 4):
@@ -760,11 +760,11 @@ def test_without_control_every_shared_event_waits():
 
 def test_two_events_at_once_are_a_problem_alone_too():
     machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("0", "b"): "2"}, final={"1", "2"})
-    alone = hk.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"))
+    alone = hk.gym.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"))
     alone.reset(seed=0)
-    with pytest.raises(hk.LabelError, match="step 1: the agent has the events a and b at once"):
+    with pytest.raises(hk.errors.LabelError, match="step 1: the agent has the events a and b at once"):
         alone.step(0)
-    alone = hk.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"), problems="ignore")
+    alone = hk.gym.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"), problems="ignore")
     alone.reset(seed=0)
     assert alone.step(0)[-1]["event"] == "a"
 
@@ -776,7 +776,9 @@ def test_two_events_at_once_are_a_problem_alone_too():
 def test_gymnasium_has_nothing_to_say_about_an_individual_view(kind, continuous):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        alone = hk.IndividualView(Number(continuous), machine=STEPS, label=level, chances={"up": 0.5}, observation=kind)
+        alone = hk.gym.IndividualView(
+            Number(continuous), machine=STEPS, label=level, chances={"up": 0.5}, observation=kind
+        )
         check_env(alone, skip_render_check=True)
 
 
@@ -792,11 +794,11 @@ def test_gymnasium_has_nothing_to_say_about_an_individual_view(kind, continuous)
 )
 def test_settings_of_an_individual_view_are_checked(settings, said):
     with pytest.raises(hk.HocketError, match=said):
-        hk.IndividualView(Number(), machine=STEPS, label=level, **settings)
+        hk.gym.IndividualView(Number(), machine=STEPS, label=level, **settings)
 
 
 def test_an_agent_alone_begins_with_a_reset():
-    alone = hk.IndividualView(Number(), machine=STEPS, label=lambda step: ("up", "call"))
+    alone = hk.gym.IndividualView(Number(), machine=STEPS, label=lambda step: ("up", "call"))
     with pytest.raises(ResetNeeded):
         alone.step(0)
     alone.reset(seed=0)
@@ -835,7 +837,7 @@ class Pairs(gymnasium.Env):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_tuples_become_agents_with_names(shared):
-    env = hk.parallel(Pairs(shared=shared), agents=("left", "right"))
+    env = hk.gym.parallel(Pairs(shared=shared), agents=("left", "right"))
     parallel_api_test(env)
     env.reset(seed=0)
     observations, rewards, terminated, _, infos = env.step({"right": 3, "left": 1})
@@ -849,7 +851,7 @@ def test_tuples_become_agents_with_names(shared):
 
 def test_a_world_of_tuples_is_wrapped_as_it_is():
     machine = hk.RewardMachine(initial="0", transitions={("0", "three"): "1"}, final={"1"})
-    env = hk.wrap(
+    env = hk.gym.wrap(
         Pairs(),
         machine=machine,
         knows={"agent_1": "three"},
@@ -864,17 +866,17 @@ def test_a_world_of_tuples_is_wrapped_as_it_is():
 
 def test_a_parallel_world_stays_as_it_is():
     words = Words()
-    assert hk.parallel(words) is words
+    assert hk.gym.parallel(words) is words
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: hk.parallel(Pairs(), ["one"]), "must be 2 different names"),
-        (lambda: hk.parallel(Pairs(), ["one", "one"]), "must be 2 different names"),
-        (lambda: hk.parallel(Words(), ["one", "two"]), "have names already"),
-        (lambda: hk.parallel(Number()), "Tuple spaces"),
-        (lambda: hk.parallel(3), "must have possible_agents"),
+        (lambda: hk.gym.parallel(Pairs(), ["one"]), "must be 2 different names"),
+        (lambda: hk.gym.parallel(Pairs(), ["one", "one"]), "must be 2 different names"),
+        (lambda: hk.gym.parallel(Words(), ["one", "two"]), "have names already"),
+        (lambda: hk.gym.parallel(Number()), "Tuple spaces"),
+        (lambda: hk.gym.parallel(3), "must have possible_agents"),
         (lambda: single(Pairs()), "needs a world for one, got agents agent_0, agent_1"),
     ],
     ids=["too few names", "the same name", "names twice", "one agent", "a number", "two agents"],
@@ -885,7 +887,7 @@ def test_what_cannot_be_converted_is_refused(make, said):
 
 
 def test_an_action_must_be_given_for_every_place():
-    env = hk.parallel(Pairs())
+    env = hk.gym.parallel(Pairs())
     env.reset()
     with pytest.raises(hk.HocketError, match="no action of 'agent_1'"):
         env.step({"agent_0": 1})
@@ -897,6 +899,6 @@ def test_a_multi_agent_world_with_one_agent_serves_an_agent_alone(world):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env, skip_render_check=True)
-    alone = hk.IndividualView(world(), machine=STEPS, label=lambda step: "up" if step.action else None)
+    alone = hk.gym.IndividualView(world(), machine=STEPS, label=lambda step: "up" if step.action else None)
     alone.reset(seed=0)
     assert alone.step(1)[-1]["event"] == "up"

@@ -2,7 +2,7 @@
 
 A `Plane` is a small description; `team` makes of it a PettingZoo environment for all agents, `alone` a Gymnasium one
 for one of them. In both an agent sees where it is and nothing else, and chooses how fast to move in which direction.
-There is no reward in either: what is to be done there is a machine's business, see `hocket.wrap`.
+There is no reward in either: what is to be done there is a machine's business, see `hocket.gym.wrap`.
 """
 
 from __future__ import annotations
