@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import hocket as hk
+from hocket.cli.main import Command
 from hocket.lazy import read_stub
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -126,6 +128,18 @@ def test_values_algebra_and_statistics_load_nothing_of_others_but_numpy(code):
     assert loaded_by(code) == {"hocket", "numpy"}
 
 
+def test_a_check_and_the_help_load_neither_the_compiler_nor_what_draws():
+    check = "from hocket.cli.main import run; run(['check', 'rendezvous-2']); run(['train', '--help'])"
+    heavy = {"numba", "matplotlib", "scipy", "pygraphviz", "gymnasium", "torch"}
+    assert loaded_by(f"import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): {check}") & heavy == set()
+
+
+def test_a_command_is_in_the_module_of_its_name():
+    for annotated in get_args(Command):
+        command, about = get_args(annotated)
+        assert command.__module__ == f"hocket.cli.{about.name}"
+
+
 def test_an_error_loads_nothing_else():
     assert loaded_by("import hocket as hk; hk.HocketError") == {"hocket"}
 
@@ -136,18 +150,18 @@ STUBS = {name: read_stub(f"{MODULES[name]}i") for name in PUBLIC}
 CONTRACT = """RewardMachine project compose minimize distinguish decompose repair cheapest load_machine save_machine
 load_task rendezvous train evaluate HocketError"""  # what people and scripts rely on
 SHADOWS = """
-import pkgutil, sys
+import pkgutil
 from importlib import import_module
 import hocket
+from hocket.lazy import read_stub
 for found in pkgutil.walk_packages(hocket.__path__, "hocket."):
     if found.name != "hocket.__main__":
         import_module(found.name)
-for name in ("hocket", "hocket.deep", "hocket.gym"):
-    module = import_module(name)
-    for public in module.__all__:
-        value = getattr(module, public)
-        if getattr(value, "__name__", public) != public and value is not sys.modules.get(f"hocket.{public}"):
-            print(name, public)
+for module in (hocket, hocket.deep, hocket.gym):
+    for name, home in read_stub(f"{module.__file__}i").items():
+        meant = import_module(f"hocket.{name}") if home == "hocket" else getattr(import_module(home), name)
+        if getattr(module, name) is not meant:
+            print(name)
 """
 
 
