@@ -1,4 +1,4 @@
-"""Tasks in the plane, learnt with Stable-Baselines3: every agent alone, and the team put together for tests.
+"""Tasks in the plane, learnt with Stable-Baselines3: each agent by itself, and the team put together for tests.
 
 In a rendezvous agents move freely in a square, meet at a disc, and then each goes to a disc of its own. Each of them
 trains a DQN in its individual environment, where teammates are only simulated, once with counterfactual experience and
@@ -91,7 +91,7 @@ class Options:
         return task, plane
 
     def school(self, name: str) -> str:
-        """Say where agents practise for a task: for a rendezvous in the largest, as it is the same to each of them."""
+        """Say on which task agents train: for all rendezvous on the largest, as it is the same to each of them."""
         family = [own for own in self.tasks if own.startswith("rendezvous-")]
         return max(family, key=lambda own: int(own.rpartition("-")[2])) if name in family else name
 
@@ -111,7 +111,7 @@ class Job(NamedTuple):
     seed: int
 
 
-class Practice(NamedTuple):
+class Trained(NamedTuple):
     """What an agent knew after each so many steps of training."""
 
     weights: Sequence[Weights]
@@ -155,37 +155,37 @@ def learner(job: Job) -> DQN:
     )
 
 
-def practise(job: Job) -> Practice:
-    """Train an agent alone."""
+def train(job: Job) -> Trained:
+    """Train an individual agent."""
     torch.set_num_threads(1)
     start, snapshots = time.process_time(), Snapshots(job.options.test_every)
     learner(job).learn(job.options.steps, callback=snapshots)
-    return Practice(snapshots.taken, time.process_time() - start)
+    return Trained(snapshots.taken, time.process_time() - start)
 
 
-def practise_all(jobs: Sequence[Job], processes: int) -> Iterator[Practice]:
+def train_all(jobs: Sequence[Job], processes: int) -> Iterator[Trained]:
     """Train agents side by side."""
     if processes == 1:
-        yield from map(practise, jobs)
+        yield from map(train, jobs)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(practise, jobs)
+        yield from pool.map(train, jobs)
 
 
-def examine(options: Options, name: str, practices: Mapping[Job, Practice]) -> hk.gym.Record:
+def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.gym.Record:
     """Put a team together as it was after each so many steps, and let it play."""
     task, plane = options.world(name)
     team, scene = hk.deep.team_in_plane(task, plane), hk.deep.scene_in_plane(task, plane)
-    models = {job.agent: learner(job) for job in practices}
+    models = {job.agent: learner(job) for job in trained}
     rows = []
     for number in range(options.steps // options.test_every):
-        for job, own in practices.items():
+        for job, own in trained.items():
             hk.deep.set_weights(models[job.agent], own.weights[number])
         played = play_episode(team, models, TEST_SEED + number, greedy=True)
         needed = played.steps if played.success else options.episode_steps
         rows.append(((number + 1) * options.test_every, needed, played.success))
     steps, taken, success = (np.array(column) for column in zip(*rows, strict=True))
-    _, _, _, counterfactuals, seed = next(iter(practices))
+    _, _, _, counterfactuals, seed = next(iter(trained))
     record = hk.gym.Record(
         scene.task,
         scene.digest,
@@ -194,17 +194,17 @@ def examine(options: Options, name: str, practices: Mapping[Job, Practice]) -> h
         options.steps,
         options.settings() | {"counterfactuals": counterfactuals},
         {"greedy": hk.gym.Trials(steps, taken, success)},
-        sum(own.seconds for own in practices.values()),
+        sum(own.seconds for own in trained.values()),
         hk.gym.review_team(team, models, options.episodes, seed=2 * TEST_SEED),
     )
     if options.out is not None:
-        keep(options.out, record, scene, practices)
+        keep(options.out, record, scene, trained)
     return record
 
 
-def keep(folder: Path, record: hk.gym.Record, scene: hk.gym.Scene, practices: Mapping[Job, Practice]) -> None:
+def keep(folder: Path, record: hk.gym.Record, scene: hk.gym.Scene, trained: Mapping[Job, Trained]) -> None:
     """Write a team's tests, what its agents have learnt, and what there is to see into a folder."""
-    arrays = hk.deep.join_weights({job.agent: own.weights[-1] for job, own in practices.items()})
+    arrays = hk.deep.join_weights({job.agent: own.weights[-1] for job, own in trained.items()})
     policy = hk.Policy(record.task, record.digest, record.learner, record.seed, record.settings, arrays)
     policy.save(policy_path(open_store(folder), record))
     hk.gym.save_records(folder, [record], [scene])
@@ -231,12 +231,12 @@ def run(options: Options) -> list[hk.gym.Record]:
         for name, seed, counterfactuals in product(options.tasks, range(options.seeds), (True, False))
     }
     jobs = list(dict.fromkeys(job for own in teams.values() for job in own))
-    practices = {}
-    for job, practice in zip(jobs, practise_all(jobs, options.processes), strict=True):
-        practices[job] = practice
+    trained = {}
+    for job, result in zip(jobs, train_all(jobs, options.processes), strict=True):
+        trained[job] = result
         if sys.stderr.isatty():
-            print(f"{len(practices)} of {len(jobs)}: {job.agent}, {practice.seconds:.0f} s", file=sys.stderr)
-    return [examine(options, name, {job: practices[job] for job in own}) for (name, *_), own in teams.items()]
+            print(f"{len(trained)} of {len(jobs)}: {job.agent}, {result.seconds:.0f} s", file=sys.stderr)
+    return [examine(options, name, {job: trained[job] for job in own}) for (name, *_), own in teams.items()]
 
 
 def main() -> None:

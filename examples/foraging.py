@@ -9,7 +9,7 @@ import gymnasium
 from lbforaging.foraging import ForagingEnv
 
 import hocket as hk
-from players import next_cell, play_alone, play_team
+from players import next_cell, play_individual, play_team
 
 SIZE, FOODS = 8, 2
 MOVES = {(0, 0): 0, (-1, 0): 1, (1, 0): 2, (0, -1): 3, (0, 1): 4}
@@ -54,8 +54,8 @@ def label(step):
     return {agent: notice(agent, seen, step.rewards[agent] > 0) for agent, seen in step.observations.items()}
 
 
-def alone(step):
-    """Let agent 1 notice the same alone, where it eats as soon as it tries and simulated teammates are ready."""
+def ready(step):
+    """Let agent 1 notice the same by itself, where it eats as soon as it tries and simulated teammates are ready."""
     food, own, _ = read(step.observation)
     tries = step.action == LOAD and any(own in beside(*cell) for cell in food)
     return notice("agent_1", step.observation, tries)
@@ -83,7 +83,7 @@ def main():
 
     field = {"field_size": (SIZE, SIZE), "max_num_food": FOODS, "sight": SIZE, "max_episode_steps": 100}
     small = ForagingEnv(1, 1, 1, 2, 2, **field, force_coop=False)  # one agent of level 1, and food of level 2
-    play_alone(env.individual("agent_1", small, alone), forage, "agent_1", seed=0)
+    play_individual(env.individual("agent_1", small, ready), forage, "agent_1", seed=0)
 
 
 if __name__ == "__main__":

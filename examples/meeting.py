@@ -8,7 +8,7 @@ import numpy as np
 from mpe2 import simple_spread_v3
 
 import hocket as hk
-from players import play_alone, play_team
+from players import play_individual, play_team
 
 AT, TOGETHER = 0.1, 0.4  # distances
 
@@ -58,8 +58,8 @@ def main():
     play_team(env, walk, seed=0)
 
     small = simple_spread_v3.parallel_env(N=1, **settings)
-    practice = env.individual("agent_0", small, lambda step: notice("agent_0", step.observation, True))
-    play_alone(practice, walk, "agent_0", seed=0)
+    individual = env.individual("agent_0", small, lambda step: notice("agent_0", step.observation, True))
+    play_individual(individual, walk, "agent_0", seed=0)
 
 
 if __name__ == "__main__":

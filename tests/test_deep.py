@@ -195,6 +195,6 @@ def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
 
 def test_the_same_seed_learns_the_same_and_counterfactuals_make_a_difference():
     jobs = [deep_rendezvous.Job(TINY, "buttons", "A2", own, 0) for own in (True, True, False)]
-    one, two, plain = (deep_rendezvous.practise(job).weights[-1] for job in jobs)
+    one, two, plain = (deep_rendezvous.train(job).weights[-1] for job in jobs)
     assert all(np.array_equal(one[name], two[name]) for name in one)
     assert not all(np.array_equal(one[name], plain[name]) for name in one)

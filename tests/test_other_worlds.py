@@ -128,7 +128,7 @@ def played(name, capsys, monkeypatch):
     return capsys.readouterr().out.splitlines()
 
 
-STORIES = {  # what happens in an example, and to its agent that practises alone
+STORIES = {  # what happens in an example, and to its individual agent
     "foraging": (["found", "eaten", "home_0", "home_1"], ["found", "eaten", "home_1"]),
     "meeting": (["visit_0", "visit_1", "meet"], ["visit_0", "meet"]),
     "hunt": (["first", "second", "gather"], []),
@@ -138,14 +138,14 @@ STORIES = {  # what happens in an example, and to its agent that practises alone
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ELSEWHERE))
 def test_an_example_completes_its_task(name, capsys, monkeypatch):
-    events, alone = STORIES[name]
+    events, individual = STORIES[name]
     lines = played(name, capsys, monkeypatch)
     team = [line for line in lines if line.startswith("step ")]
     assert [line.split(": ")[1].split(" for ")[0] for line in team] == events
     assert sum("completed: True" in line and "1.0" in line for line in lines) == 1
-    own = [line.split(": ")[1].split(";")[0] for line in lines if line.startswith("alone, ")]
-    assert own == alone
-    if alone:
+    own = [line.split(": ")[1].split(";")[0] for line in lines if line.startswith("individual, ")]
+    assert own == individual
+    if individual:
         assert lines[-1].endswith("has done its part: True, reward: 1.0")
 
 
@@ -179,8 +179,8 @@ def test_gymnasiums_test_passes_on_a_particle_alone(kind):
     from mpe2 import simple_spread_v3
 
     small = simple_spread_v3.parallel_env(N=1, continuous_actions=True)
-    practice = make_meeting(observation=kind).individual("agent_0", small, lambda step: ("visit_0", "meet"))
-    check_env(practice, skip_render_check=True)
+    individual = make_meeting(observation=kind).individual("agent_0", small, lambda step: ("visit_0", "meet"))
+    check_env(individual, skip_render_check=True)
 
 
 def test_a_wrapped_world_shows_its_state_and_its_picture():

@@ -94,19 +94,19 @@ def test_noise_has_the_standard_deviation_that_the_plane_says():
 
 def test_alone_an_agent_moves_as_it_does_in_a_team_of_one():
     plane = hk.deep.Plane({"A1": (2, 3)}, {}, noise=0.2, most_steps=20)
-    team, alone = plane.team(), plane.individual("A1")
+    team, individual = plane.team(), plane.individual("A1")
     rng = np.random.default_rng(3)
-    np.testing.assert_array_equal(team.reset(seed=7)[0]["A1"], alone.reset(seed=7)[0])
+    np.testing.assert_array_equal(team.reset(seed=7)[0]["A1"], individual.reset(seed=7)[0])
     for _ in range(20):
         action = rng.uniform(-1, 1, 2).astype(np.float32)
         observations, _, _, truncated, _ = team.step({"A1": action})
-        own, _, _, cut, _ = alone.step(action)
+        own, _, _, cut, _ = individual.step(action)
         np.testing.assert_array_equal(observations["A1"], own)
         assert truncated["A1"] == cut
     assert cut and not team.agents
 
 
-def test_practice_may_start_anywhere():
+def test_an_individual_may_start_anywhere():
     env = WINDY.individual("A1", anywhere=True)
     starts = np.array([env.reset(seed=seed)[0] for seed in range(200)])
     assert starts.min() < -0.9 and starts.max() > 0.9 and abs(starts.mean()) < 0.1

@@ -72,9 +72,9 @@ def test_what_a_team_sees_lies_in_its_spaces(kind):
 
 def test_an_agent_sees_the_same_in_the_team_as_alone():
     for name in ("A1", "A2", "A3"):
-        team, alone = hk.gym.team_env("buttons"), hk.gym.individual_env("buttons", name)
-        assert team.observation_space(name) == alone.observation_space
-        assert team.reset(seed=0)[0][name].tolist() == alone.reset(seed=0)[0].tolist()
+        team, individual = hk.gym.team_env("buttons"), hk.gym.individual_env("buttons", name)
+        assert team.observation_space(name) == individual.observation_space
+        assert team.reset(seed=0)[0][name].tolist() == individual.reset(seed=0)[0].tolist()
 
 
 # Equality with episodes in plain Python.

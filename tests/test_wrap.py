@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pettingzoo import ParallelEnv
 
 import hocket as hk
-from hocket.adapters.convert import single
+from hocket.adapters.convert import individual_world
 from hocket.adapters.events import Synchronisation
 from hocket.machine.names import Names
 from hocket.task.episode import SYNC_PROBABILITY
@@ -570,22 +570,22 @@ def test_an_individual_view_has_the_events_and_states_of_hockets_own(task, seed,
         def label(step, agent=agent):
             return local_label(task, agent, step.observation, step.state)
 
-        alone = env.individual(agent, Cells(task.grid.cells, own.start), label)
-        alone.reset(seed=seed)
+        individual = env.individual(agent, Cells(task.grid.cells, own.start), label)
+        individual.reset(seed=seed)
         for _ in range(episodes):
-            alone.reset()
+            individual.reset()
         episode = hk.IndividualEpisode(task, agent, seed, episodes)
         for _ in range(60):
             expected = episode.step(episode.random_action())
-            _, reward, terminated, truncated, info = alone.step(expected.cell)
-            assert (alone.state, info["event"], reward) == (expected.state, expected.event, expected.reward)
+            _, reward, terminated, truncated, info = individual.step(expected.cell)
+            assert (individual.state, info["event"], reward) == (expected.state, expected.event, expected.reward)
             assert info["label"] == expected.label
             assert (terminated, truncated, info["machine_state"]) == (expected.done, False, expected.state)
             if expected.done:
                 break
 
 
-# An agent alone.
+# An individual agent.
 
 STEPS = hk.RewardMachine(
     initial="0",
@@ -626,15 +626,15 @@ def level(step):
 
 
 def test_counterfactuals_are_what_the_same_step_means_in_every_other_state():
-    alone = hk.gym.IndividualView(Number(), machine=STEPS, label=level, chances={"up": 0.5, "call": 0.3})
+    individual = hk.gym.IndividualView(Number(), machine=STEPS, label=level, chances={"up": 0.5, "call": 0.3})
     rng = np.random.default_rng(0)
     differed = 0
     for seed in range(20):
-        alone.reset(seed=seed)
+        individual.reset(seed=seed)
         over = False
         while not over:
-            before, draws = alone.state, alone.time
-            observation, _, terminated, truncated, info = alone.step(int(rng.integers(-1, 2)))
+            before, draws = individual.state, individual.time
+            observation, _, terminated, truncated, info = individual.step(int(rng.integers(-1, 2)))
             rows = info["counterfactuals"]
             assert [STEPS.states.index(state) for state in "012" if state != before] == rows.state.tolist()
             for row, state in enumerate(rows.state):
@@ -655,14 +655,14 @@ def test_counterfactuals_are_what_the_same_step_means_in_every_other_state():
 
 
 def test_counterfactuals_begin_where_the_step_began():
-    alone = hk.gym.IndividualView(Number(continuous=True), machine=STEPS, label=level, observation="onehot")
-    seen, _ = alone.reset(seed=1)
+    individual = hk.gym.IndividualView(Number(continuous=True), machine=STEPS, label=level, observation="onehot")
+    seen, _ = individual.reset(seed=1)
     for _ in range(10):
-        before, (seen, *_, info) = seen, alone.step(np.ones(1, np.float32))
+        before, (seen, *_, info) = seen, individual.step(np.ones(1, np.float32))
         rows = info["counterfactuals"]
         assert (rows.observation[:, 0] == before[0]).all() and (rows.next_observation[:, 0] == seen[0]).all()
         assert (rows.observation[:, 1:].argmax(1) == rows.state).all()
-        if alone.state == "3":
+        if individual.state == "3":
             break
 
 
@@ -673,9 +673,9 @@ def test_only_states_that_are_valid_have_counterfactuals():
         asked.append((step.state, state))
         return state == "2"
 
-    alone = hk.gym.IndividualView(Number(), machine=STEPS, label=lambda step: None, valid=valid)
-    alone.reset(seed=0)
-    *_, info = alone.step(0)
+    individual = hk.gym.IndividualView(Number(), machine=STEPS, label=lambda step: None, valid=valid)
+    individual.reset(seed=0)
+    *_, info = individual.step(0)
     assert info["counterfactuals"].state.tolist() == [2] and asked == [("0", "1"), ("0", "2")]
 
 
@@ -686,13 +686,13 @@ def test_a_labels_memory_is_not_touched_by_counterfactuals():
         asked.append((step.time, step.state, list(step.memory.get("states", []))))
         step.memory.setdefault("states", []).append(step.state)
 
-    alone = hk.gym.IndividualView(Number(), machine=STEPS, label=label)
-    alone.reset(seed=0)
-    alone.step(0)
-    alone.step(0)
+    individual = hk.gym.IndividualView(Number(), machine=STEPS, label=label)
+    individual.reset(seed=0)
+    individual.step(0)
+    individual.step(0)
     assert asked == [(1, state, []) for state in "012"] + [(2, state, ["0"]) for state in "012"]
-    alone.reset()
-    alone.step(0)
+    individual.reset()
+    individual.step(0)
     assert asked[6] == (1, "0", [])
 
 
@@ -715,12 +715,12 @@ class Buffer(Number):
 def test_what_was_seen_before_is_kept_and_the_end_of_the_world_ends_counterfactuals_too():
     shown = []
     label = lambda step: shown.append((float(step.previous[0]), float(step.observation[0])))  # noqa: E731
-    alone = hk.gym.IndividualView(Buffer(continuous=True), machine=STEPS, label=label)
-    seen, _ = alone.reset(seed=0)
+    individual = hk.gym.IndividualView(Buffer(continuous=True), machine=STEPS, label=label)
+    seen, _ = individual.reset(seed=0)
     places = [float(seen["world"][0])]
     for time in range(1, 4):
-        *_, terminated, _, info = alone.step(np.ones(1, np.float32))
-        places.append(alone.env.place)
+        *_, terminated, _, info = individual.step(np.ones(1, np.float32))
+        places.append(individual.env.place)
         rows = info["counterfactuals"]
         assert rows.observation["world"].tolist() == [[places[-2]]] * 2
         assert terminated == (time == 3) and rows.terminated.tolist() == [time == 3] * 2
@@ -738,13 +738,15 @@ def test_shared_events_wait_for_simulated_teammates_and_own_ones_do_not():
         {"A1": machine.events, "A2": {"mine", "ours", "theirs"}},
         control={"own": ["A1"], "mine": ["A1"], "ours": ["A1", "A2"], "theirs": ["A2"]},
     )
-    alone = env.individual("A1", Number(longest=10_000), lambda step: {"own", "mine", "ours"})
-    assert alone.chances == {"ours": SYNC_PROBABILITY, "theirs": SYNC_PROBABILITY} and set(alone.told) == {"theirs"}
+    individual = env.individual("A1", Number(longest=10_000), lambda step: {"own", "mine", "ours"})
+    assert individual.chances == {"ours": SYNC_PROBABILITY, "theirs": SYNC_PROBABILITY} and set(individual.told) == {
+        "theirs"
+    }
     waited = {"own": 0, "mine": 0, "ours": 0, "theirs": 0}
     for seed in range(300):
-        alone.reset(seed=seed)
+        individual.reset(seed=seed)
         for event in machine.events:
-            while alone.step(0)[-1]["event"] != event:
+            while individual.step(0)[-1]["event"] != event:
                 waited[event] += 1
     assert waited["own"] == waited["mine"] == 0
     mean = (1 - SYNC_PROBABILITY) / SYNC_PROBABILITY  # of a geometric distribution
@@ -754,19 +756,19 @@ def test_shared_events_wait_for_simulated_teammates_and_own_ones_do_not():
 
 def test_without_control_every_shared_event_waits():
     env = talk()
-    alone = env.individual("A1", Number(), lambda step: None, sync_probability=0.1)
-    assert alone.chances == {"meet": 0.1} and not alone.told
+    individual = env.individual("A1", Number(), lambda step: None, sync_probability=0.1)
+    assert individual.chances == {"meet": 0.1} and not individual.told
 
 
 def test_two_events_at_once_are_a_problem_alone_too():
     machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("0", "b"): "2"}, final={"1", "2"})
-    alone = hk.gym.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"))
-    alone.reset(seed=0)
+    individual = hk.gym.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"))
+    individual.reset(seed=0)
     with pytest.raises(hk.errors.LabelError, match="step 1: the agent has the events a and b at once"):
-        alone.step(0)
-    alone = hk.gym.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"), problems="ignore")
-    alone.reset(seed=0)
-    assert alone.step(0)[-1]["event"] == "a"
+        individual.step(0)
+    individual = hk.gym.IndividualView(Number(), machine=machine, label=lambda step: ("b", "a"), problems="ignore")
+    individual.reset(seed=0)
+    assert individual.step(0)[-1]["event"] == "a"
 
 
 @pytest.mark.parametrize(
@@ -776,10 +778,10 @@ def test_two_events_at_once_are_a_problem_alone_too():
 def test_gymnasium_has_nothing_to_say_about_an_individual_view(kind, continuous):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        alone = hk.gym.IndividualView(
+        individual = hk.gym.IndividualView(
             Number(continuous), machine=STEPS, label=level, chances={"up": 0.5}, observation=kind
         )
-        check_env(alone, skip_render_check=True)
+        check_env(individual, skip_render_check=True)
 
 
 @pytest.mark.parametrize(
@@ -797,15 +799,15 @@ def test_settings_of_an_individual_view_are_checked(settings, said):
         hk.gym.IndividualView(Number(), machine=STEPS, label=level, **settings)
 
 
-def test_an_agent_alone_begins_with_a_reset():
-    alone = hk.gym.IndividualView(Number(), machine=STEPS, label=lambda step: ("up", "call"))
+def test_an_individual_agent_begins_with_a_reset():
+    individual = hk.gym.IndividualView(Number(), machine=STEPS, label=lambda step: ("up", "call"))
     with pytest.raises(ResetNeeded):
-        alone.step(0)
-    alone.reset(seed=0)
-    while not alone.step(0)[2]:
+        individual.step(0)
+    individual.reset(seed=0)
+    while not individual.step(0)[2]:
         pass
     with pytest.raises(ResetNeeded):
-        alone.step(0)
+        individual.step(0)
 
 
 def test_only_agents_of_the_team_have_an_individual_view():
@@ -877,7 +879,7 @@ def test_a_parallel_world_stays_as_it_is():
         (lambda: hk.gym.parallel(Words(), ["one", "two"]), "have names already"),
         (lambda: hk.gym.parallel(Number()), "Tuple spaces"),
         (lambda: hk.gym.parallel(3), "must have possible_agents"),
-        (lambda: single(Pairs()), "needs a world for one, got agents agent_0, agent_1"),
+        (lambda: individual_world(Pairs()), "needs a world for one, got agents agent_0, agent_1"),
     ],
     ids=["too few names", "the same name", "names twice", "one agent", "a number", "two agents"],
 )
@@ -894,11 +896,11 @@ def test_an_action_must_be_given_for_every_place():
 
 
 @pytest.mark.parametrize("world", [lambda: Pairs(places=1), lambda: Words(("a", "b"), ("A1",), longest=5)])
-def test_a_multi_agent_world_with_one_agent_serves_an_agent_alone(world):
-    env = single(world())
+def test_a_multi_agent_world_with_one_agent_serves_an_individual_agent(world):
+    env = individual_world(world())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env, skip_render_check=True)
-    alone = hk.gym.IndividualView(world(), machine=STEPS, label=lambda step: "up" if step.action else None)
-    alone.reset(seed=0)
-    assert alone.step(1)[-1]["event"] == "up"
+    individual = hk.gym.IndividualView(world(), machine=STEPS, label=lambda step: "up" if step.action else None)
+    individual.reset(seed=0)
+    assert individual.step(1)[-1]["event"] == "up"
