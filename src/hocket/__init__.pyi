@@ -7,6 +7,7 @@ from hocket.draw.task_picture import draw_task as draw_task
 from hocket.errors import HocketError as HocketError
 from hocket.evaluation.evaluate import evaluate as evaluate
 from hocket.evaluation.exact import solve_team as solve_team
+from hocket.learn.catalogue import LEARNERS as LEARNERS
 from hocket.learn.policies import Policy as Policy
 from hocket.learn.training import train as train
 from hocket.machine.algebra import distinguish as distinguish
@@ -37,12 +38,12 @@ from hocket.study.study import save_runs as save_runs
 from hocket.task.catalogue import load_task as load_task
 from hocket.task.catalogue import rendezvous as rendezvous
 from hocket.task.check import check_task as check_task
+from hocket.task.conditions import Condition as Condition
 from hocket.task.episode import IndividualEpisode as IndividualEpisode
 from hocket.task.episode import TeamEpisode as TeamEpisode
 from hocket.task.files import save_task as save_task
 from hocket.task.grid import Grid as Grid
 from hocket.task.task import Agent as Agent
-from hocket.task.task import Condition as Condition
 from hocket.task.task import Option as Option
 from hocket.task.task import Task as Task
 

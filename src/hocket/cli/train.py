@@ -11,6 +11,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from hocket.cli.runs import OnRuns
 from hocket.cli.terminal import Words
 from hocket.errors import SettingsError, known_names
+from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS
 
 Value = float | int | bool
 
@@ -21,11 +22,11 @@ class Train(OnRuns):
 
     target: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK")]
     """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
-    learner: Annotated[str, arg(metavar="NAME,...")] = "dqprm"
+    learner: Annotated[str, arg(metavar="NAME,...")] = DEFAULT_LEARNER
     """dqprm, cqrm, iql, hil or optimal; several, separated by commas."""
     seeds: int = 10
     """How many runs."""
-    steps: int = 250_000
+    steps: int = DEFAULT_STEPS
     """Training steps of each run."""
     set: Annotated[UseAppendAction[Words], arg(metavar="NAME=VALUE,...")] = ()
     """Settings in place of the paper's, such as sync_probability=1; of several values each has its runs."""
@@ -41,13 +42,11 @@ class Train(OnRuns):
 
 def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value, ...]]:
     """Read NAME=VALUE,... words by the types of the learners' settings."""
-    from hocket.learn.training import LEARNERS  # loads the compiler
+    from hocket.learn.catalogue import find_learner  # loads the compiler
 
     kinds: dict[str, type] = {}
     for learner in learners:
-        if learner not in LEARNERS:
-            raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
-        kinds |= {field.name: type(field.default) for field in fields(LEARNERS[learner].settings)}
+        kinds |= {field.name: type(field.default) for field in fields(find_learner(learner).settings)}
     sweeps: dict[str, tuple[Value, ...]] = {}
     for word in (word for group in words for word in group):
         name, equals, text = word.partition("=")
