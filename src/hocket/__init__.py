@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from hocket.adapters.wrap_individual import IndividualView
     from hocket.adapters.wrap_team import WrappedTeam, wrap
     from hocket.draw.graphviz import draw_machines
-    from hocket.draw.scene import Area, Scene, scene_of
+    from hocket.draw.scene import Area, Scene
     from hocket.draw.task_picture import draw_task
+    from hocket.draw.task_scene import scene_of
     from hocket.errors import (
         AssignmentError,
         FormatError,
@@ -224,7 +225,8 @@ _HOME = {
         "report.figures.maps": ("draw_policy",),
         "report.page": ("write_report",),
         "report.summary": ("Summary", "summarize"),
-        "draw.scene": ("Area", "Scene", "scene_of"),
+        "draw.scene": ("Area", "Scene"),
+        "draw.task_scene": ("scene_of",),
         "study.store": ("Results", "load_policies", "load_results", "save_records"),
         "study.study": ("Study", "load_study", "run_study", "save_runs"),
         "task.tables": ("Tables", "compile_task"),

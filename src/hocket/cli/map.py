@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from hocket.draw.text import CELL, TaskMap, clip, start_view
+from hocket.draw.task_scene import scene_of
+from hocket.draw.text import CELL, TextMap, clip
 from hocket.task.task import Task
 
 PIPE_WIDTH = 120  # columns for which lines are laid out where there is no terminal
@@ -13,10 +14,11 @@ PIPE_WIDTH = 120  # columns for which lines are laid out where there is no termi
 
 def print_map(console: Console, task: Task) -> None:
     """Print a task's map before anything has happened, as much of it as the console is wide, and its legend."""
-    board, view = TaskMap(task), start_view(task)
-    window = clip(task.grid, next(iter(view.cells.values())), task.grid.rows, console.width // CELL)
-    lines = [*board.draw(view, window), Text(), *board.legend(view, min(console.width, PIPE_WIDTH)), Text()]
-    if not window.is_whole(task.grid):
+    scene = scene_of(task)
+    board, moment = TextMap(scene), scene.opening
+    window = clip(scene, next(iter(moment.cells.values())), scene.rows, console.width // CELL)
+    lines = [*board.draw(moment, window), Text(), *board.legend(moment, min(console.width, PIPE_WIDTH)), Text()]
+    if not window.is_whole(scene):
         lines.insert(0, Text(str(window), "dim"))
     for line in lines:
         print_line(console, line)

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.draw.scene import Scene
+from hocket.draw.scene_files import read_scene
+from hocket.draw.task_scene import scene_of
+from hocket.errors import HocketError
 from hocket.evaluation.bounds import Bounds, bound_success
 from hocket.learn.policies import Run
 from hocket.notebook_hook import shown
@@ -127,20 +130,32 @@ class Summary:
 def summarize(results: Results | Sequence[Run], title: str | None = None) -> Summary:
     """Work out what a report says on a folder of runs, or on runs that `train` has returned."""
     if not isinstance(results, Results):
-        results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, {}, ())
-    titles = task_titles(results.records)
+        results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, (), ())
+    scenes, problems = _scenes(results)
     sections = []
-    for mark, name in titles.items():
-        records = [record for record in results.records if record.digest == mark]
-        sections.append(_section(name, mark, results.scenes.get(mark), records))
+    for digest, name in task_titles(results.records).items():
+        records = [record for record in results.records if record.digest == digest]
+        sections.append(_section(name, digest, scenes.get(digest), records))
     missing = results.about.get("missing", 0)
     return Summary(
         title or results.folder.resolve().name,
         tuple(sections),
         _made(results),
-        results.problems,
+        (*results.problems, *problems),
         missing if isinstance(missing, int) else 0,
     )
+
+
+def _scenes(results: Results) -> tuple[dict[str, Scene], list[str]]:
+    """Find what there is to see of each task, by its digest, and which files cannot be read."""
+    scenes, problems = {digest: scene_of(task) for digest, task in results.tasks.items()}, []
+    for path in results.scenes:
+        try:
+            scene = read_scene(path)
+            scenes[scene.digest] = scene
+        except HocketError as error:
+            problems.append(str(error))
+    return scenes, problems
 
 
 def _made(results: Results) -> tuple[tuple[str, str], ...]:
@@ -154,7 +169,7 @@ def _made(results: Results) -> tuple[tuple[str, str], ...]:
     return (*found, ("runs", f"{len(records):,}"), ("training steps", f"{sum(own.steps for own in records):,}"))
 
 
-def _section(title: str, mark: str, scene: Scene | None, records: Sequence[Record]) -> Section:
+def _section(title: str, digest: str, scene: Scene | None, records: Sequence[Record]) -> Section:
     apart = differences(records)
     parts: dict[str, list[Record]] = {}
     for record in records:
@@ -164,7 +179,7 @@ def _section(title: str, mark: str, scene: Scene | None, records: Sequence[Recor
     reference = next((group for group in groups if group.learner == REFERENCE), None)
     learners = tuple(group for group in groups if group is not reference)
     most = max((int(record.settings.get("episode_steps", 0)) for record in records), default=0)
-    return Section(title, mark, scene, learners, reference, most or _largest(records), _compare(learners))
+    return Section(title, digest, scene, learners, reference, most or _largest(records), _compare(learners))
 
 
 def _largest(records: Sequence[Record]) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from hocket.files import write_whole
 from hocket.report.page.encoding import Episodes, choose_episodes, curves_data, scene_data
-from hocket.report.page.maps import event_order, marks_of
 from hocket.report.page.markup import Html, data_block, escape, join
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
 from hocket.report.summary import Section, Summary, summarize
@@ -71,7 +70,7 @@ def _episodes(section: Section, own: Episodes) -> object:
     scene = section.scene
     if scene is None:
         return None
-    told = scene_data(scene, marks_of(scene.agents), event_order(scene), own.names)
+    told = scene_data(scene, own.names)
     labels = [group.label for group in section.all_groups]
     groups = [{"label": labels[place], "seeds": kept} for place, kept in sorted(own.kept.items())]
     return {**told, "groups": groups, "left_out": own.left_out, "names": [*own.names.number]}

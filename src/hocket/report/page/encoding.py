@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.draw.palette import LINE_COLORS
 from hocket.draw.scene import Scene
+from hocket.report.page.maps import number_of
 from hocket.report.summary import Curve, Section, Summary
 from hocket.study.records import KINDS, Replay, changes_of
 
@@ -73,12 +75,12 @@ def _short(values: NDArray[np.float64], digits: int = 2) -> list[float]:
 # Scenes and episodes.
 
 
-def scene_data(scene: Scene, marks: Sequence[str], events: Sequence[str], names: Numbering) -> Data:
-    """Tell who the agents are and how their machines step."""
+def scene_data(scene: Scene, names: Numbering) -> Data:
+    """Tell who the agents are, how their machines step, and what is closed to them in which state."""
     agents = [
         {
             "name": name,
-            "mark": mark,
+            "number": number_of(scene, name),
             "color": scene.colors[name],
             "states": [names[state] for state in scene.machines[name].states],
             "steps": [
@@ -86,10 +88,23 @@ def scene_data(scene: Scene, marks: Sequence[str], events: Sequence[str], names:
                 for (state, event), target in scene.machines[name].transitions.items()
             ],
             "knows": [names[event] for event in scene.knows[name]],
+            "closed": _closed(scene, name, names),
         }
-        for name, mark in zip(scene.agents, marks, strict=True)
+        for name in scene.agents
     ]
-    return {"agents": agents, "events": [names[event] for event in events]}
+    index = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style numbers them
+    colors = {names[event]: index[color] for event, (color, _) in scene.styles.items()}
+    return {"agents": agents, "colors": colors}
+
+
+def _closed(scene: Scene, agent: str, names: Numbering) -> dict[int, list[int]]:
+    """List by state the numbers of the areas that are closed to an agent."""
+    gated = [(number, area) for number, area in enumerate(scene.areas) if any(own == agent for own, _ in area.gates)]
+    found = {
+        names[state]: [number for number, area in gated if scene.bars(area, agent, state)]
+        for state in scene.machines[agent].states
+    }
+    return {state: areas for state, areas in found.items() if areas}
 
 
 @dataclass

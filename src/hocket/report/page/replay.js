@@ -238,6 +238,7 @@ function showStep(player, step, isPlaying) {
   parts.slider.style.setProperty("--done", `${(100 * step) / (episode.length || 1)}%`);
   parts.slider.setAttribute("aria-valuetext", `step ${step} of ${episode.length}${names.length ? `: ${names.join(", ")}` : ""}`);
   showMachines(player, step, events);
+  showGates(player, step);
   showFlashes(player, events, isPlaying);
   showLog(player, step);
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hocket.draw.geometry import Point
+from hocket.draw.scene import Scene
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.overview import overview
 from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
@@ -75,7 +77,7 @@ def task_section(section: Section, place: int, colors: Mapping[str, int]) -> Htm
     scene = section.scene
     parts = [
         tag("h2", tag("a", section.title, href=f"#task-{place}")),
-        overview(scene, _starts(section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
+        overview(scene, _starts(scene, section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
         _curves(section, place),
         statistics(section, colors),
         comparisons(section),
@@ -88,8 +90,10 @@ def task_section(section: Section, place: int, colors: Mapping[str, int]) -> Htm
 NO_SCENE = "The folder has no file of this task that could be read, so there is neither a map nor machines to show."
 
 
-def _starts(section: Section) -> list[tuple[float, float]]:
-    """Find where agents start, from any episode."""
+def _starts(scene: Scene, section: Section) -> list[Point]:
+    """Find where all agents start, if need be from any episode."""
+    if scene.starts.keys() == {*scene.agents}:
+        return [scene.starts[name] for name in scene.agents]
     found = next((replay for group in section.all_groups for replay in group.replays.values()), None)
     return [] if found is None else [(across, down) for across, down in found.places[0].tolist()]
 

@@ -4,7 +4,7 @@ const TRAIL = 10; // steps
 const MANY = 4; // agents up to which all machines are shown at once
 
 const knowers = (player, event) => player.data.agents.flatMap((agent, place) => (agent.knows.includes(event) ? [place] : []));
-const eventColor = (player, event) => `event-${Math.max(player.data.events.indexOf(event), 0) % 8}`;
+const eventColor = (player, event) => `event-${player.data.colors[event] ?? 0}`;
 
 // Machines: a chip for every agent, and the drawings of those that are chosen.
 function crewPanel(section, data) {
@@ -30,7 +30,7 @@ function crewPanel(section, data) {
   return { panel: make("div", {}, crew, list), cards };
 }
 
-const disc = (agent) => make("span", { class: "disc", style: `--own:${agent.color}`, "aria-hidden": "true" }, agent.mark);
+const disc = (agent) => make("span", { class: "disc", style: `--own:${agent.color}`, "aria-hidden": "true" }, agent.number);
 
 function copyFigure(figure, agent) {
   const svg = figure.querySelector("svg")?.cloneNode(true);
@@ -53,16 +53,24 @@ function mapLayer(section, data) {
   const trails = data.agents.map((agent) => draw("polyline", { class: "trail", style: `--own:${agent.color}` }));
   const meetings = draw("g");
   const agents = data.agents.map((agent) => {
-    const size = radius * (agent.mark.length < 3 ? 1.15 : 0.8);
+    const size = radius * (agent.number.length < 3 ? 1.15 : 0.8);
     const ring = draw("circle", { class: "ring", r: radius + 3.2 });
     const own = draw("g", { class: "agent", style: `--own:${agent.color}` },
       draw("title", {}, agent.name),
       draw("circle", { class: "halo", r: radius + 3.2 }), ring,
-      draw("circle", { r: radius }), draw("text", { "font-size": size }, agent.mark));
+      draw("circle", { r: radius }), draw("text", { "font-size": size }, agent.number));
     return { own, ring };
   });
   svg.append(...trails, meetings, ...agents.map((agent) => agent.own));
-  return { svg, unit, radius, trails, meetings, agents };
+  const gates = [...svg.querySelectorAll("[data-area]")].map((own) => [Number(own.dataset.area), own]);
+  return { svg, unit, radius, trails, meetings, agents, gates };
+}
+
+// An area is hatched as long as it is closed to anyone.
+function showGates(player, step) {
+  const { episode, parts: { map }, data } = player;
+  const closed = new Set(data.agents.flatMap((agent, place) => agent.closed[episode.states[place][step]] ?? []));
+  for (const [area, own] of map.gates) own.classList.toggle("open", !closed.has(area));
 }
 
 function moveAgents(player, step, share) {
