@@ -300,7 +300,9 @@ def test_the_scene_of_a_plane_has_its_discs_and_the_machines_of_the_task():
     assert (scene.task, scene.width, scene.height, scene.has_cells) == ("rendezvous-2-plane", 10, 10, False)
     assert scene.agents == ("A1", "A2") and scene.machines == dict(task.machines)
     area = next(own for own in scene.areas if own.name == "meeting place")
-    assert area[:4] == (4, 3, 1, 1) and area.is_disc and area.tag == "M"
+    assert area.shapes == ((4, 3, 1, 1, True),) and area.tag == "M" and scene.starts == plane.starts
+    (middle,) = {tuple(color) for color in plane.picture({})[112:113, 144]}  # at 4.5 and 3.5 of 10
+    assert "#{:02x}{:02x}{:02x}".format(*middle) == area.color
     assert scene.digest != hk.scene_in_plane(task, hk.plane_of(task, radius=0.6)).digest
 
 

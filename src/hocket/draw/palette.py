@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from itertools import cycle
 from string import ascii_lowercase, ascii_uppercase
+from types import MappingProxyType
 
 # Any two of either palette are 0.08 or more apart in Oklab, also with protanopia, deuteranopia or tritanopia; letters
 # in INK have a contrast of at least 5.5:1 with places, and lines a contrast of at least 4.5:1 with white, so that they
@@ -17,7 +18,7 @@ LINE_COLORS = {
     "blue": "#0072b2", "red": "#a50f00", "green": "#0f5a3c", "pink": "#d21e78", "yellow": "#966900",
     "purple": "#7800e1", "brown": "#5a1e00", "navy": "#002d5a",
 }  # fmt: skip
-INITIALS = {"b": "blue", "r": "red", "g": "green", "y": "yellow"}  # an event that is called by one of them is meant
+INITIALS = {"b": "blue", "r": "red", "g": "green", "y": "yellow"}  # what an event or a tag of one letter is taken for
 LINES = ("solid", "dashed", "dotted")
 AGENT_COLORS = tuple(LINE_COLORS.values())
 INK, WHITE, DOT, FLOOR, WALL = "#111111", "#ffffff", "#bbbbb4", "#f4f4f0", "#555555"
@@ -51,24 +52,28 @@ def _candidates(name: str, is_region: bool) -> Iterator[str]:
     yield from second
 
 
-def choose_colors(places: Mapping[str, Hashable]) -> dict[str, str]:
-    """Choose a background for each place: the colour that its name tells, or else the next; paler if it is taken.
+def choose_colors(places: Mapping[str, Hashable], tags: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Choose a background for each place: the colour that its name tells, or else its tag, or else the next.
 
-    Names of the same place share one.
+    Where a colour is taken, it is paler. Names of the same place share one.
     """
     told = {name: told_color(name, PLACE_COLORS) for name in places}
+    for name, tag in tags.items():
+        meant = PLACE_COLORS.get(INITIALS.get(tag.lower(), ""))
+        if told[name] is None and meant not in told.values():
+            told[name] = meant
     free = cycle(sorted(PLACE_COLORS.values(), key=lambda color: color in told.values()))
     colors: dict[Hashable, str] = {}
     taken: set[str] = set()
     for name, place in places.items():
         if place not in colors:
             color = told[name] or next(free)
-            colors[place] = _paler(color) if color in taken else color
+            colors[place] = paler(color) if color in taken else color
             taken.add(color)
     return {name: colors[place] for name, place in places.items()}
 
 
-def _paler(color: str) -> str:
+def paler(color: str) -> str:
     """Mix a colour with that of the floor."""
     pairs = zip(bytes.fromhex(color[1:]), bytes.fromhex(FLOOR[1:]), strict=True)
     return "#" + "".join(f"{(own + floor) // 2:02x}" for own, floor in pairs)

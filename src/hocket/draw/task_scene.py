@@ -73,14 +73,16 @@ def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
     gates = _gates(task)
     first = {names[0]: cells for cells, names in together.items()}
     gated = {names[0] for names in together.values() if any(name in gates for name in names)}
-    named = {*sorted(first, key=lambda name: name not in gated)[:MOST_NAMED]}
-    tags, colors = _choose_tags(first, gated), choose_colors(first)
+    chosen = {*sorted(first, key=lambda name: name not in gated)[:MOST_NAMED]}
+    named = {name: cells for name, cells in first.items() if name in chosen}
+    tags = _choose_tags(named, gated)
+    colors = choose_colors(named, tags)
     return tuple(
         Area(
             tuple(rectangles(cells, task.grid.columns)),
-            colors[names[0]] if names[0] in named else PALE,
+            colors.get(names[0], PALE),
             tuple(names),
-            tags[names[0]] if names[0] in named else "",
+            tags.get(names[0], ""),
             tuple(gate for name in names for gate in gates.get(name, ())),
         )
         for cells, names in together.items()

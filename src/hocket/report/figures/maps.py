@@ -130,11 +130,12 @@ def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[Polic
         raise FormatError(f"this is not what {policy.learner} learns on this task: its arrays do not fit")
     values = q[list(task.agents).index(agent)].astype(np.float64)
     if is_by_machine:
-        return _by_state(scene, agent, values)
+        return by_state(scene, agent, values)
     return _by_memory(scene, agent, task.agents[agent].memory, values)
 
 
-def _by_state(scene: Scene, agent: str, q: Numbers) -> list[PolicyView]:  # [S, A, U]
+def by_state(scene: Scene, agent: str, q: Numbers) -> list[PolicyView]:  # [S, A, U]
+    """List the maps of an agent's action values, one for each state of its machine that is not final."""
     machine = scene.machines[agent]
     return [
         PolicyView(state, q[:, :, number], _closed(scene, agent, state), state == machine.initial)
