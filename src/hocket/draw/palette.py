@@ -55,19 +55,18 @@ def _candidates(name: str, is_region: bool) -> Iterator[str]:
 def choose_colors(places: Mapping[str, Hashable], tags: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Choose a background for each place: the colour that its name tells, or else its tag, or else the next.
 
-    Where a colour is taken, it is paler. Names of the same place share one.
+    It is paler where only a tag tells it, and where it is taken. Names of the same place share one.
     """
     told = {name: told_color(name, PLACE_COLORS) for name in places}
-    for name, tag in tags.items():
-        meant = PLACE_COLORS.get(INITIALS.get(tag.lower(), ""))
-        if told[name] is None and meant not in told.values():
-            told[name] = meant
-    free = cycle(sorted(PLACE_COLORS.values(), key=lambda color: color in told.values()))
+    meant = {name: told_color(INITIALS.get(tag.lower(), ""), PLACE_COLORS) for name, tag in tags.items()}
+    hints = {name: color for name, color in meant.items() if color and not told[name] and color not in told.values()}
+    used = {*told.values(), *hints.values()}
+    free = cycle(sorted(PLACE_COLORS.values(), key=lambda color: color in used))
     colors: dict[Hashable, str] = {}
-    taken: set[str] = set()
+    taken = {*hints.values()}
     for name, place in places.items():
         if place not in colors:
-            color = told[name] or next(free)
+            color = told[name] or hints.get(name) or next(free)
             colors[place] = paler(color) if color in taken else color
             taken.add(color)
     return {name: colors[place] for name, place in places.items()}
