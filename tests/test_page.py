@@ -433,7 +433,7 @@ def test_a_real_study_of_trained_teams_has_its_report(tmp_path):
 
 
 def test_the_drifting_world_is_told_in_hundredths(reader):
-    places = drift_review(drift_scene()).replays["softmax"].places
+    places = drift_review(drift_scene()).replays["softmax"].points
     titles = [own["groups"][0]["label"] for own in reader.blocks["curves"]]
     told = reader.blocks[f"episodes-{titles.index('boatswain')}"]["groups"][0]["seeds"]["7"]["softmax"]
     assert np.abs(decoded(told) - places).max() <= 0.5 / FINEST + 1e-9

@@ -209,8 +209,8 @@ def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
     assert (review.episodes, review.successes, review.own_successes, review.policy) == (3, 3, (3, 3), "greedy")
     assert review.visits.tolist() == [[0, 3, 3, 3, 0, 0], [0, 0, 0, 6, 3, 0]]
     [replay] = review.replays.values()
-    assert replay.places[:, :, 0].tolist() == [[0.5, 5.5], [1.5, 4.5], [2.5, 3.5], [3.5, 3.5]]
-    assert (replay.places[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
+    assert replay.points[:, :, 0].tolist() == [[0.5, 5.5], [1.5, 4.5], [2.5, 3.5], [3.5, 3.5]]
+    assert (replay.points[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
     assert hk.review_team(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
     tests = hk.Trials(np.array([10]), np.array([3]), np.array([True]))
     record = hk.Record(task.name, digest(task), "by hand", 0, 10, {}, {"greedy": tests}, review=review)

@@ -75,7 +75,7 @@ def test_a_record_is_read_as_it_was_written():
     assert same(found, record())
     assert found.key == record().key
     assert np.array_equal(found.review.visits, record().review.visits)
-    assert np.array_equal(found.review.replays["softmax"].places, replay().places)
+    assert np.array_equal(found.review.replays["softmax"].points, replay().points)
     assert found.review.replays["softmax"].states == replay().states
     assert found.review.replays["softmax"].events == replay().events
 

@@ -224,9 +224,9 @@ def _curve(records: Sequence[Record], kind: str) -> Curve:
 
 def _by_step(record: Record, kind: str) -> tuple[dict[int, float], dict[int, float]]:
     step, taken, success = record.tests[kind]
-    unique, place = np.unique(step, return_inverse=True)
-    count = np.bincount(place)
-    means = [np.bincount(place, weights=own) / count for own in (taken, success)]
+    unique, index = np.unique(step, return_inverse=True)
+    count = np.bincount(index)
+    means = [np.bincount(index, weights=own) / count for own in (taken, success)]
     return (
         dict(zip(unique.tolist(), means[0].tolist(), strict=True)),
         dict(zip(unique.tolist(), means[1].tolist(), strict=True)),
@@ -259,7 +259,7 @@ def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
         return None
     episodes = sum(own.episodes for own in reviews)
     own = np.array([review.own_successes for review in reviews]).sum(axis=0)
-    names: Iterable[str] = scene.agents if scene is not None else [f"agent {place + 1}" for place in range(len(own))]
+    names: Iterable[str] = scene.agents if scene is not None else [f"agent {number + 1}" for number in range(len(own))]
     successes = sum(review.successes for review in reviews)
     return bound_success(reviews[0].policy, episodes, successes, dict(zip(names, own.tolist(), strict=False)))
 
@@ -270,6 +270,6 @@ def _compare(groups: Sequence[RunGroup]) -> tuple[tuple[str, str, Comparison], .
     able = [group for group in groups if kind in group.finals]
     return tuple(
         (one.label, other.label, compare(one.finals[kind].scores, other.finals[kind].scores))
-        for place, one in enumerate(able)
-        for other in able[place + 1 :]
+        for number, one in enumerate(able)
+        for other in able[number + 1 :]
     )

@@ -28,7 +28,7 @@ def write_report(what: Summary | Results | str | Path, path: str | Path, *, titl
 def report_html(summary: Summary) -> str:
     """Lay out a report as a page; the same summary always gives the same text."""
     colors = line_colors(summary)
-    sections = [task_section(section, place, colors) for place, section in enumerate(summary.sections, start=1)]
+    sections = [task_section(section, number, colors) for number, section in enumerate(summary.sections, start=1)]
     parts = {
         "title": escape(summary.title),
         "style": _asset("page.css"),
@@ -40,7 +40,7 @@ def report_html(summary: Summary) -> str:
         "sections": join(sections, LINE),
         "data": _data(summary, colors),
     }
-    # In one pass, so that nothing that a part says is taken for a place to fill.
+    # In one pass, so that nothing that a part says is taken for one to fill.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
 
 
@@ -52,7 +52,7 @@ def _asset(name: str) -> Html:
 def line_colors(summary: Summary) -> dict[str, int]:
     """Number the groups by label, so that a learner has one colour on all of the page; the reference has none."""
     labels = dict.fromkeys(group.label for section in summary.sections for group in section.groups)
-    return {label: place for place, label in enumerate(labels)}
+    return {label: number for number, label in enumerate(labels)}
 
 
 def _data(summary: Summary, colors: dict[str, int]) -> Html:
@@ -60,8 +60,8 @@ def _data(summary: Summary, colors: dict[str, int]) -> Html:
     chosen = choose_episodes(summary)
     curves = data_block("curves", [curves_data(section, colors) for section in summary.sections])
     episodes = [
-        data_block(f"episodes-{place}", _episodes(section, own))
-        for place, (section, own) in enumerate(zip(summary.sections, chosen, strict=True))
+        data_block(f"episodes-{number}", _episodes(section, own))
+        for number, (section, own) in enumerate(zip(summary.sections, chosen, strict=True))
     ]
     return join([curves, *episodes], LINE)
 
@@ -72,5 +72,5 @@ def _episodes(section: Section, own: Episodes) -> object:
         return None
     told = scene_data(scene, own.names)
     labels = [group.label for group in section.all_groups]
-    groups = [{"label": labels[place], "seeds": kept} for place, kept in sorted(own.kept.items())]
+    groups = [{"label": labels[number], "seeds": kept} for number, kept in sorted(own.kept.items())]
     return {**told, "groups": groups, "left_out": own.left_out, "names": [*own.names.number]}
