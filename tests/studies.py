@@ -150,7 +150,7 @@ def hostile_study(folder: Path, name: str) -> Path:
     agents = (f"{name}A", f"{name}B")
     scene = Scene(
         name, 3.0, 3.0, agents, dict.fromkeys(agents, machine), dict.fromkeys(agents, events), machine,
-        (Area((Shape(0, 0, 1, 1),), "#df6823", (f"{name}place",), f"{name}x", ((agents[0], events[0]),)),), (),
+        (Area.rectangle((0, 0, 1, 1), "#df6823", f"{name}place", f"{name}x", [(agents[0], events[0])]),), (),
         has_cells=True, description=f"{name}d", verdict=f"{name}v", notes=(f"{name}n",),
     )  # fmt: skip
     happened = ((1, events[0]),)

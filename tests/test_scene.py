@@ -209,7 +209,7 @@ def test_an_area_of_two_names_is_closed_until_both_its_gates_are_open():
     agents = {"A": hk.Agent(0, ("a", "b"), gates={"door": "a", "gate": "b"})}
     scene = scene_of(hk.Task("t", grid, agents, {event: {"A": hk.Condition("end")} for event in "ab"}, machine))
     area = scene.areas[0]
-    assert (area.names, area.closed) == (("door", "gate"), ["closed to A until a", "closed to A until b"])
+    assert (area.names, area.notes) == (("door", "gate"), ["closed to A until a", "closed to A until b"])
     assert [scene.bars(area, "A", state) for state in "012"] == [True, True, False]
 
 

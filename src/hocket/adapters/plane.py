@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from hocket.draw.palette import FLOOR, agent_colors, choose_colors
+from hocket.draw.pixels import rgb
 from hocket.errors import SettingsError, TaskError, known_names
 from hocket.machine.names import check_name
 from hocket.task.task import Condition
@@ -155,12 +156,12 @@ class Plane:
     def picture(self, points: Mapping[str, Point]) -> NDArray[np.uint8]:
         """Draw the places and the agents, [height, width, colour]."""
         grid = (np.indices((PIXELS, PIXELS))[::-1] + 0.5) * 2 / PIXELS - 1  # [x or y, height, width]
-        image = np.full((PIXELS, PIXELS, 3), _rgb(FLOOR), np.uint8)
+        image = np.full((PIXELS, PIXELS, 3), rgb(FLOOR), np.uint8)
         for name, disc in sorted(self.places.items(), key=lambda place: -place[1].radius):
-            image[_within(grid, self.seen(disc.x, disc.y), 2 * disc.radius / self.side)] = _rgb(self._colors[name])
+            image[_within(grid, self.seen(disc.x, disc.y), 2 * disc.radius / self.side)] = rgb(self._colors[name])
         for agent, color in agent_colors(self.starts).items():
             if agent in points:
-                image[_within(grid, points[agent], 2 * AGENT_PIXELS / PIXELS)] = _rgb(color)
+                image[_within(grid, points[agent], 2 * AGENT_PIXELS / PIXELS)] = rgb(color)
         return image
 
     @cached_property
@@ -284,10 +285,6 @@ class IndividualPlane(gymnasium.Env[Any, Any]):
 def _check_render_mode(mode: str | None) -> None:
     if mode not in (None, "rgb_array"):
         raise SettingsError(f"render_mode must be None or 'rgb_array', got {mode!r}")
-
-
-def _rgb(color: str) -> tuple[int, ...]:
-    return tuple(bytes.fromhex(color[1:]))
 
 
 def _within(grid: NDArray[np.float64], middle: Point, radius: float) -> NDArray[np.bool_]:

@@ -41,6 +41,13 @@ class Area:
     gates: tuple[Gate, ...] = ()
 
     @classmethod
+    def rectangle(
+        cls, shape: tuple[float, float, float, float], color: str, name: str, tag: str = "", gates: Sequence[Gate] = ()
+    ) -> Area:
+        """Make an area of a rectangle: left, top, width and height."""
+        return cls((Shape(*shape),), color, (name,), tag, tuple(gates))
+
+    @classmethod
     def disc(
         cls, middle: Point, radius: float, color: str, name: str, tag: str = "", gates: Sequence[Gate] = ()
     ) -> Area:
@@ -55,7 +62,7 @@ class Area:
         return ", ".join(self.names)
 
     @property
-    def closed(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Say to whom it is closed, and until when, a line for each event."""
         until: dict[str, list[str]] = {}
         for agent, event in self.gates:

@@ -272,7 +272,7 @@ def _agent_entries(scene: Scene, agents: Iterable[tuple[_Start, _Pill]], unnamed
 def _area_entries(areas: Sequence[Area]) -> Iterator[_Entry]:
     for area in areas:
         if area.tag:
-            yield _Entry([listed(area.names)], area.closed, partial(_swatch, area))
+            yield _Entry([listed(area.names)], area.notes, partial(_swatch, area))
     if others := [area for area in areas if not area.tag]:
         count = sum(len(area.names) for area in others)
         yield _Entry([f"{count:,} more place{'' if count == 1 else 's'}"], sample=partial(_swatch, others[0]))

@@ -178,7 +178,7 @@ def _draw_arrows(axes: Axes, q: Numbers, seen: Flags, columns: int, colors: Numb
     for cell, action in zip(*(indices.tolist() for indices in np.nonzero(best)), strict=True):
         row, column = divmod(cell, columns)
         middle = np.array([column + 0.5, row + 0.5])
-        shapes.append(middle + (_dot() if action == STAY else _arrow(action, alone=count[cell] == 1)))
+        shapes.append(middle + (_disc() if action == STAY else _arrow(action, alone=count[cell] == 1)))
         inks.append(ink[cell])
     axes.add_collection(PolyCollection(shapes, facecolors=inks, linewidths=0, zorder=3))
 
@@ -193,7 +193,7 @@ def _arrow(action: int, *, alone: bool) -> Numbers:
     return shape @ np.array([[right, down], [down, -right]], np.float64)
 
 
-def _dot() -> Numbers:
+def _disc() -> Numbers:
     turn = np.arange(16) * (2 * math.pi / 16)
     return DOT * np.stack([np.cos(turn), np.sin(turn)], axis=1)
 

@@ -75,7 +75,7 @@ def agent_radius(scene: Scene) -> float:
 
 def _area(area: Area, unit: float, number: int) -> Html:
     """Draw an area and, upon it, that it is closed; scripts take that away when it opens, and find it by its number."""
-    words = ": ".join(filter(None, (area.name, "; ".join(area.closed))))
+    words = ": ".join(filter(None, (area.name, "; ".join(area.notes))))
     title = [tag("title", words)] if words else []
     shapes = [_shape(shape, unit, class_="area", style=f"--own:{area.color}") for shape in area.shapes]
     if area.gates:
@@ -154,5 +154,5 @@ def legend(scene: Scene) -> Html:
 def _entry(area: Area) -> Html:
     is_round = any(shape.is_disc for shape in area.shapes)
     look = {"class_": "swatch" + (" disc-shaped" if is_round else ""), "style": f"--own:{area.color}"}
-    note = tag("small", "; ".join(area.closed)) if area.gates else ""
+    note = tag("small", "; ".join(area.notes)) if area.gates else ""
     return tag("li", tag("span", _short(area.tag), **look), tag("span", area.name, note))
