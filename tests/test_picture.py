@@ -24,8 +24,9 @@ from hocket.draw.task_picture import FEW_AGENTS, draw_task
 from hocket.draw.task_scene import scene_of
 from hocket.machine.composition import Composition
 from hocket.task.catalogue import built_in_tasks, load_task
+from hocket.task.conditions import Condition
 from hocket.task.grid import Grid
-from hocket.task.task import Agent, Condition
+from hocket.task.task import Agent
 from strategies import quick
 from test_drawing import NASTY, SVG, groups, points, texts
 

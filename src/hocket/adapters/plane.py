@@ -24,7 +24,7 @@ from hocket.draw.palette import FLOOR, agent_colors, choose_colors
 from hocket.draw.pixels import rgb
 from hocket.errors import SettingsError, TaskError, known_names
 from hocket.machine.names import check_name
-from hocket.task.task import Condition
+from hocket.task.conditions import Condition
 
 Point = NDArray[np.float32]  # [2] of x, to the right, and y, down; the middle is (0, 0), and both lie in -1 to 1
 Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, truncated, info: for one or for each

@@ -14,9 +14,10 @@ from hocket.draw.palette import FLOOR
 from hocket.draw.scene import Area, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError, TaskError, known_names
+from hocket.task.conditions import Condition
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.gates import closed_regions
-from hocket.task.task import Condition, Task
+from hocket.task.task import Task
 
 RADIUS = 0.8  # of a place, in cells
 

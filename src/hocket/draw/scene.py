@@ -197,7 +197,7 @@ class Scene:
     # As JSON, for worlds that are not tasks of hocket's.
 
     @cached_property
-    def document(self) -> str:
+    def text(self) -> str:
         """All that it says, as JSON."""
         document = {
             "format": FORMAT,
@@ -220,7 +220,7 @@ class Scene:
     @cached_property
     def digest(self) -> str:
         """Fingerprint all that it says; a record of a world that is not hocket's names it."""
-        return hashlib.sha256(self.document.encode()).hexdigest()
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 def _area_to(area: Area) -> dict[str, object]:

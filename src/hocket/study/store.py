@@ -23,7 +23,7 @@ from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.learn.policies import Policy, load_policy
 from hocket.machine.formats import toml
 from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record
-from hocket.task.files import digest, read_task, task_to
+from hocket.task.files import read_task
 from hocket.task.task import Task
 
 FORMAT = "hocket study 1"
@@ -55,7 +55,7 @@ class Results:
 
 
 class World(Protocol):
-    """A world that is not hocket's: a document shows it, and records name it by the document's digest."""
+    """A world that is not hocket's: a text shows it, and records name it by the text's digest."""
 
     @property
     def task(self) -> str: ...
@@ -64,7 +64,7 @@ class World(Protocol):
     def digest(self) -> str: ...
 
     @property
-    def document(self) -> str: ...
+    def text(self) -> str: ...
 
 
 # Writing.
@@ -83,12 +83,12 @@ def open_store(folder: str | Path) -> Path:
 
 def keep_task(folder: Path, task: Task) -> None:
     """Write a task down."""
-    write_whole(folder / "tasks" / f"{slug(task.name)}-{digest(task)[:8]}.toml", toml.unparse(task_to(task)))
+    write_whole(folder / "tasks" / f"{slug(task.name)}-{task.digest[:8]}.toml", toml.unparse(task.document()))
 
 
 def keep_world(folder: Path, world: World) -> None:
     """Write down what a world that is not hocket's looks like."""
-    write_whole(folder / "tasks" / f"{slug(world.task)}-{world.digest[:8]}.json", world.document)
+    write_whole(folder / "tasks" / f"{slug(world.task)}-{world.digest[:8]}.json", world.text)
 
 
 def keep_record(folder: Path, record: Record, policy: bytes | None = None) -> None:
@@ -194,7 +194,7 @@ def load_results(folder: str | Path) -> Results:
         raise FormatError("is not a folder of runs", path=folder)
     problems: list[str] = []
     records = _read_all(folder, "runs/*.json", read_record, problems)
-    tasks = {digest(task): task for task in _read_all(folder, "tasks/*.toml", read_task, problems)}
+    tasks = {task.digest: task for task in _read_all(folder, "tasks/*.toml", read_task, problems)}
     scenes = tuple(sorted(folder.glob("tasks/*.json")))
     about = _read_all(folder, "study.json", _read_about, problems)
     unique = {record.key: record for record in records}
@@ -245,7 +245,7 @@ def load_policies(folder: str | Path, task: Task) -> list[Policy]:
     if not paths:
         raise FormatError("has no policies in it", path=folder)
     policies = [load_policy(path) for path in paths]
-    own = [policy for policy in policies if policy.digest == digest(task)]
+    own = [policy for policy in policies if policy.digest == task.digest]
     if not own:
         named = ", ".join(sorted({policy.task for policy in policies}))
         raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)
