@@ -200,8 +200,8 @@ def _span(kind: str, low: float, high: float) -> Html:
     return tag("span", class_=kind, style=f"left:{100 * low:.2f}%;width:{100 * max(high - low, 0):.2f}%")
 
 
-def _point(kind: str, place: float) -> Html:
-    return tag("span", class_=kind, style=f"left:{100 * place:.2f}%")
+def _point(kind: str, share: float) -> Html:
+    return tag("span", class_=kind, style=f"left:{100 * share:.2f}%")
 
 
 # Numbers in words.
