@@ -45,8 +45,8 @@ def notice(agent, observation, eats):
     """List what an agent notices: food beside it (the scout), that it eats, and being home."""
     food, own, _ = read(observation)
     is_near = any(own in beside(*cell) for cell in food)
-    noticed = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": own == HOME[agent]}
-    return [event for event, holds in noticed.items() if holds]
+    holds = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": own == HOME[agent]}
+    return [event for event, is_so in holds.items() if is_so]
 
 
 def label(step):

@@ -33,8 +33,8 @@ def landmark(agent, observation):
 def notice(agent, observation, teammate_is_near):
     """List what an agent notices; its machine ignores what is not possible yet, and a second visit."""
     is_there = np.linalg.norm(landmark(agent, observation)) < AT
-    noticed = {f"visit_{agent[-1]}": is_there, "meet": teammate_is_near}
-    return [event for event, holds in noticed.items() if holds]
+    holds = {f"visit_{agent[-1]}": is_there, "meet": teammate_is_near}
+    return [event for event, is_so in holds.items() if is_so]
 
 
 def label(step):

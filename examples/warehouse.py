@@ -37,8 +37,8 @@ CONTROL = {f"{what}_{robot}": [f"agent_{robot}"] for what in ("fetch", "deliver"
 
 def notice(robot, seen, reward):
     """List what a robot notices: that it carries what was asked for, and by its reward that it has delivered it."""
-    noticed = {f"fetch_{robot}": seen[CARRIES] and seen[IS_WANTED], f"deliver_{robot}": reward > 0}
-    return [event for event, holds in noticed.items() if holds]
+    holds = {f"fetch_{robot}": seen[CARRIES] and seen[IS_WANTED], f"deliver_{robot}": reward > 0}
+    return [event for event, is_so in holds.items() if is_so]
 
 
 def label(step):

@@ -94,7 +94,7 @@ def team_in_plane(
     world = plane.team(render_mode)
 
     def label(step: RawStep) -> dict[str, list[str]]:
-        return {agent: _noticed(plane, own[agent], point) for agent, point in step.observations.items()}
+        return {agent: _proposed(plane, own[agent], point) for agent, point in step.observations.items()}
 
     team = wrap(
         world,
@@ -129,7 +129,7 @@ def individual_in_plane(
     world = plane.individual(agent, anywhere=anywhere, render_mode=render_mode)
 
     def label(step: IndividualStep) -> list[str]:
-        return _noticed(plane, own, step.observation)
+        return _proposed(plane, own, step.observation)
 
     def valid(step: IndividualStep, state: str) -> bool:
         """Say whether gates would have done the same in another state: let the step happen, or not."""
@@ -160,7 +160,7 @@ def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
     return own
 
 
-def _noticed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
+def _proposed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
     return [event for event, condition in conditions.items() if plane.meets(point, condition)]
 
 

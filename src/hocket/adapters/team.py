@@ -159,7 +159,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         return np.array([check_action(actions[name]) for name in self.agents])
 
     def _move(self, action: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """Move everyone; return the events that they take for possible, and for whom these happen."""
+        """Move everyone; return the events that they propose, and for whom these happen."""
         slip = slip_draw(self._keys, np.full(len(action), self.time, np.uint64))
         limit = threshold(self.tables.slip)
         outcome = np.add(slip < limit, slip < limit // 2, dtype=np.int64)

@@ -13,7 +13,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
 from hocket.cli import terminal
 from hocket.cli.map import print_map
-from hocket.errors import AssignmentError, FormatError, InfeasibleError, TaskError
+from hocket.errors import AssignmentError, FormatError, HocketError, InfeasibleError
 from hocket.machine.assignment import Assignment, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose, enumerate_states
@@ -26,8 +26,8 @@ from hocket.task.files import save_task
 from hocket.task.labelling import Verdict
 from hocket.task.task import Task
 
-LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a fix by itself
-LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumerated to be shown or mended
+LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a repair by itself
+LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumerated to be shown or repaired
 
 Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
 Flag = FlagCreatePairsOff[bool]
@@ -55,12 +55,12 @@ class OnSubject:
     target: Annotated[Positional[str], arg(metavar="TASK|MACHINE")]
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
     knows: Annotated[UseAppendAction[Words], arg(metavar="AGENT=EVENT,...")] = ()
-    """What an agent knows, in place of what the file says."""
+    """An agent's local event set, in place of the file's."""
     control: Annotated[UseAppendAction[Words], arg(metavar="EVENT=AGENT,...")] = ()
-    """Who makes an event happen, in place of what the file says (for a machine; a task's conditions say it)."""
+    """The agents that control an event, in place of the file's (of a machine; in a task, its conditions say it)."""
 
     def subject(self) -> Subject:
-        """Load it; of agents whose knowledge nobody gave, assume that they know what they control."""
+        """Load it; without local event sets, assume that agents know what they control."""
         given = {agent: _names(text) for agent, text in _items(self.knows, "--knows")}
         found = load(self.target)
         if isinstance(found, Task):
@@ -81,7 +81,7 @@ class OnSubject:
 
 @dataclass(frozen=True)
 class Check(OnSubject):
-    """Is it well formed, and does it split among its agents? If not, how does the team go wrong, and what mends it?"""
+    """Is it well formed and decomposable? If not: a shortest counterexample and a minimum-cost repair."""
 
     json: Flag = False
     """Print one JSON object."""
@@ -105,30 +105,30 @@ class Check(OnSubject):
         terminal.print_summary(console, "team machine" if subject.task else self.target, subject.machine)
         terminal.print_decomposition(console, found, [said for said in problems if said not in found.problems])
         if inspection is not None and inspection.ok:
-            console.print("Labels, gates and ways: every agent can tell its events apart and can do its part.")
+            console.print("Labelling, gates, reachability: OK")
         if fix is not None:
             console.print()
             terminal.print_repair(console, fix)
         return 0 if ok else 1
 
     def inspect(self, task: Task) -> Inspection:
-        """Inspect a task; what is wrong with its gates is an error, and names the file."""
+        """Inspect a task; a machine or gates that cannot be checked are an error, which names the file."""
         try:
             return check_task(task)
-        except TaskError as error:
+        except HocketError as error:
             raise FormatError(str(error), path=self.target) from None
 
     def suggest(self, subject: Subject) -> Assignment | None:
-        """Look for the cheapest fix, where that does not take long."""
+        """Look for the cheapest repair, where that does not take long."""
         is_large = isinstance(subject.machine, Composition) and subject.machine.most_states > LARGEST_COMPOSITION
         if is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
             return None
         return repair(subject.enumerated(), subject.knows, subject.needs)
 
     def report_machine(self, subject: Subject) -> int:
-        """Report on a machine of which nobody has said who knows what."""
+        """Report on a machine without local event sets."""
         machine = subject.enumerated()
-        problems = [f"No trace leads to {state}." for state in machine.unreachable]
+        problems = [f"No trace reaches {state}." for state in machine.unreachable]
         if self.json:
             _print_json({"decomposable": None, "agents": {}, "counterexample": None, "problems": problems})
             return 0
@@ -136,18 +136,18 @@ class Check(OnSubject):
         terminal.print_summary(console, self.target, machine)
         for problem in problems:
             console.print(f"  {problem}")
-        console.print("Well formed. To check whether it splits, say who knows what: --knows AGENT=EVENT,...")
+        console.print("Well formed. To check decomposability, give the local event sets: --knows AGENT=EVENT,...")
         return 0
 
 
 @dataclass(frozen=True)
 class Repair(OnSubject):
-    """Find the cheapest events to share so that the task splits among its agents."""
+    """Find the cheapest events to add to local event sets so that the task is decomposable."""
 
     cost: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT=COST")] = ()
-    """What it costs that an agent learns of an event; 1 if not given."""
+    """The cost of adding an event to an agent's local event set; 1 if not given."""
     forbid: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT")] = ()
-    """Events that an agent must not learn of."""
+    """Events that must not be added to an agent's local event set."""
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
     """Write the repaired task or machine to this file (.toml, .json)."""
     json: Flag = False
@@ -156,7 +156,7 @@ class Repair(OnSubject):
     def run(self) -> int:
         subject = self.subject()
         if not subject.knows:
-            raise AssignmentError("there is nothing to repair until agents know something: --knows AGENT=EVENT,...")
+            raise AssignmentError("there are no local event sets to repair: --knows AGENT=EVENT,...")
         costs = {_pair(pair, "--cost"): _number(text) for pair, text in _items(self.cost, "--cost")}
         forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
         try:
@@ -286,8 +286,8 @@ def _decomposition_as_json(
                 {
                     "agent": confusion.agent,
                     "state": confusion.state,
-                    "mistaken_for": confusion.mistaken_for,
-                    "unnoticed": list(confusion.unnoticed),
+                    "merged_with": confusion.merged_with,
+                    "missing": list(confusion.missing),
                 }
                 for confusion in example.confusions
             ],

@@ -65,9 +65,9 @@ def print_decomposition(console: Console, decomposition: Decomposition, more_pro
     for line in more_problems:
         console.print(Text(line, "bold red"))
     console.print()
-    rows = [[Text(title, "dim") for title in ("agent", "states", "transitions", "knows")]]
+    rows = [[Text(title, "dim") for title in ("agent", "states", "transitions", "local event set")]]
     for agent, machine in list(decomposition.machines.items())[:SHOWN_AGENTS]:
-        known = ", ".join(decomposition.knows[agent]) or "nothing"
+        known = ", ".join(decomposition.knows[agent]) or "empty"
         cells = (Text(agent, "bold"), f"{len(machine.states):,}", f"{len(machine.graph.target):,}", known)
         rows.append([cell if isinstance(cell, Text) else Text(cell) for cell in cells])
     print_columns(console, rows)
@@ -75,20 +75,20 @@ def print_decomposition(console: Console, decomposition: Decomposition, more_pro
 
 
 def print_repair(console: Console, repaired: Assignment) -> None:
-    """Say which events to add, and how sure it is that nothing cheaper does."""
+    """Say which events to add, and whether their cost is proved minimal."""
     if not repaired:
         console.print(Text("Nothing needs to be added.", "bold green"))
         return
-    sure = (
-        "cheapest" if repaired.exact else f"good, but perhaps not the cheapest, which costs at least {repaired.bound:g}"
-    )
-    console.print(Text(f"Fix (cost {repaired.cost:g}, {sure}):", "bold"))
+    sure = "proved minimal" if repaired.exact else f"not proved minimal, lower bound {repaired.bound:g}"
+    console.print(Text(f"Repair (cost {repaired.cost:g}, {sure}):", "bold"))
     for agent, events in repaired.items():
-        console.print(Text.assemble("  let ", (agent, "bold"), " know ", (", ".join(events), "green")))
+        console.print(
+            Text.assemble("  add ", (", ".join(events), "green"), " to the local event set of ", (agent, "bold"))
+        )
 
 
 def print_knows(console: Console, knows: Mapping[str, Iterable[str]]) -> None:
-    """List what each agent knows, as options that can be pasted."""
+    """List the local event sets, as options that can be pasted."""
     words = [shlex.quote(f"{agent}={','.join(events)}") for agent, events in knows.items()]
     console.print(Text(" ".join(["--knows", *words])))
 

@@ -125,7 +125,7 @@ def _team(machine: RewardMachine | Composition) -> RewardMachine | None:
 
 def _verdict(task: Task) -> str:
     if task.is_single_agent:
-        return "One agent has the whole task; there is nothing to split."
+        return "One agent knows every event; there is nothing to decompose."
     return task.decomposition.explain()
 
 
@@ -214,7 +214,7 @@ def _list(value: object, where: str) -> Sequence[object]:
 def _length(value: object, where: str) -> float:
     number = as_number(value, where)
     if not (math.isfinite(number) and abs(number) <= LARGEST_LENGTH):
-        raise FormatError(f"must be of ordinary size, got {number:g}", where=where)
+        raise FormatError(f"must have an absolute value of at most {LARGEST_LENGTH:,.0f}, got {number:g}", where=where)
     return number
 
 

@@ -18,7 +18,7 @@ def _check_kind(name: str, value: object, kind: type) -> None:
     if kind is bool and not isinstance(value, bool):
         raise SettingsError(f"{name} must be true or false, got {value!r}")
     if kind is int and (not is_number or not isinstance(value, int) or abs(value) > LARGEST):
-        raise SettingsError(f"{name} must be a whole number of ordinary size, got {value!r}")
+        raise SettingsError(f"{name} must be an integer with absolute value at most 10^15, got {value!r}")
     if kind is float and (not is_number or not isinstance(value, int | float) or not math.isfinite(value)):
         raise SettingsError(f"{name} must be a finite number, got {value!r}")
 

@@ -72,7 +72,7 @@ def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bo
 def _events(
     task: Task, tables: Tables, cells: NDArray[np.int64], states: NDArray[np.int16]
 ) -> tuple[tuple[int, str], ...]:
-    """Find what happened in each step: the events that all who know them took for possible."""
+    """Find what happened in each step: the events that all who know them proposed."""
     names, agents = list(task.events), np.arange(cells.shape[1])
     happened = []
     for step in range(1, len(cells)):

@@ -19,14 +19,14 @@ SYNC_PROBABILITY = 0.3  # chance per step that simulated teammates are ready
 
 
 class InvariantError(RuntimeError):
-    """The local machines and the team machine have come apart, which Theorem 2 rules out for tasks that split."""
+    """Local and team machines disagree, which Theorem 2 rules out for decomposable tasks."""
 
 
 class TeamStep(NamedTuple):
     """What happened in a step of the team."""
 
     cells: Mapping[str, int]
-    labels: Mapping[str, str | None]  # what each agent took for possible
+    labels: Mapping[str, str | None]  # what each agent proposed
     events: tuple[str, ...]  # what happened, after synchronisation
     states: Mapping[str, str]  # of the agents' machines
     team_state: object  # of the team machine: a name, or a tuple of names for a composition
@@ -121,7 +121,7 @@ class IndividualStep(NamedTuple):
     """What happened in a step of an agent alone."""
 
     cell: int
-    label: str | None  # what it took for possible
+    label: str | None  # what it proposed
     event: str | None  # what took effect
     state: str
     reward: float

@@ -33,10 +33,10 @@ class Tables(NamedTuple):
 
     next_cell: Shorts  # [N, D, S, A, K] where an action leads
     dynamics: Shorts  # [N, U] which of the D apply
-    event: Shorts  # [N, U, S] the event that the agent takes for possible, or -1
+    event: Shorts  # [N, U, S] the event that the agent proposes, or -1
     next_state: Shorts  # [N, U, S] its machine's state after that event; the same state where there is none
     reward: NDArray[np.float64]  # [N, U, S] what its machine pays for that event
-    has_partner: Bools  # [N, E] whether a teammate has a part in making the event happen
+    has_partner: Bools  # [N, E] whether a teammate controls the event, too
     is_shared: Bools  # [N, E] whether a teammate knows the event, too
     fixed_sync: NDArray[np.float64]  # [N, E] the task's own chance of synchronisation, or NaN
     is_final: Bools  # [N, U]
@@ -59,7 +59,7 @@ def compile_task(task: Task) -> Tables:
     """Compile a task, refusing one whose labelling functions are not well defined."""
     verdict = check_labelling(task)
     if not verdict.ok and verdict.condition != 3:
-        raise TaskError(f"{verdict.witness}; an agent's own state must tell it which event it is", key="labelling")
+        raise TaskError(f"{verdict.witness}; an agent must propose at most one event", key="labelling")
     if len(task.events) > MOST_EVENTS:
         raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
     machines = list(task.machines.values())
@@ -122,7 +122,7 @@ def _dynamics(task: Task, most: int) -> tuple[Shorts, Shorts]:
 
 
 def _labels(task: Task, most: int) -> tuple[Shorts, Shorts, NDArray[np.float64]]:
-    """Tabulate which event each agent takes for possible, where its machine then goes, and what that pays."""
+    """Tabulate which event each agent proposes, where its machine then goes, and what that pays."""
     shape = (len(task.agents), most, task.grid.cells)
     event = np.full(shape, -1, np.int16)
     next_state = np.broadcast_to(np.arange(most, dtype=np.int16)[None, :, None], shape).copy()

@@ -43,7 +43,7 @@ def _verdict(scene: Scene) -> Html:
 
 
 def _machines(scene: Scene) -> Html:
-    """Draw the team's machine and the agents'; of many agents, some are folded away or left out."""
+    """Draw the team machine and the local reward machines; of many agents, some are folded away or left out."""
     events = event_order(scene)
     marks = dict(zip(scene.agents, marks_of(scene.agents), strict=True))
     own = [
@@ -51,8 +51,8 @@ def _machines(scene: Scene) -> Html:
             scene.machines[name],
             events,
             join([agent_badge(marks[name], scene.colors[name]), name]),
-            f"The machine of {name}",
-            join(["knows ", tag("span", ", ".join(scene.knows[name]), class_="events")]),
+            f"The local reward machine of {name}",
+            join(["local event set: ", tag("span", ", ".join(scene.knows[name]), class_="events")]),
             place,
         )
         for place, name in enumerate(scene.agents[:MOST_DRAWN])
@@ -70,9 +70,11 @@ def _machines(scene: Scene) -> Html:
 def _team(scene: Scene, events: Sequence[str]) -> Html:
     if scene.team is None:
         return tag(
-            "p", "The team’s machine is too large to draw: it is the agents’ machines side by side.", class_="note"
+            "p",
+            "The team machine is too large to draw: it is the parallel composition of the local reward machines.",
+            class_="note",
         )
-    return _machine(scene.team, events, Html("<b>the team</b>"), "The machine of the team", "its whole task")
+    return _machine(scene.team, events, Html("<b>team</b>"), "The team machine", "team machine")
 
 
 def _machine(

@@ -10,11 +10,11 @@ from hocket.report.page.standings import bounds, comparisons, counted, ranged, s
 from hocket.report.summary import Section, Summary
 
 LEARNERS = {
-    "dqprm": "each agent learns alone, with its own machine (Q-learning with projected reward machines)",
-    "cqrm": "one learner for the whole team, with the team's machine (centralised)",
-    "iql": "every agent learns for itself in the team's world (independent Q-learning)",
-    "hil": "agents choose among ready-made aims (hierarchical independent learners)",
-    "optimal": "what each agent could do best alone, computed and not learnt",
+    "dqprm": "each agent learns alone, with its local reward machine (decentralised Q-learning, projected machines)",
+    "cqrm": "one learner for all agents, with the team machine (centralised Q-learning with reward machines)",
+    "iql": "all agents learn at once from the team reward (independent Q-learning)",
+    "hil": "all agents learn at once, choosing among options (hierarchical independent learners)",
+    "optimal": "optimal local policies, by value iteration",
 }
 
 
@@ -99,7 +99,7 @@ def _curves(section: Section, place: int) -> Html:
         return Html("")
     return tag(
         "div",
-        tag("h3", "While learning"),
+        tag("h3", "Learning curves"),
         tag(
             "p",
             "The median over seeds of the steps that the team takes in a test, and the band between the quartiles. "
@@ -121,6 +121,6 @@ def _episodes(section: Section, place: int) -> Html:
         return Html("")
     return tag(
         "div",
-        tag("h3", "Watch the team"),
-        tag("div", class_="replay", data_place=place - 1, tabindex="0", role="group", aria_label="Episode to watch"),
+        tag("h3", "Episode replay"),
+        tag("div", class_="replay", data_place=place - 1, tabindex="0", role="group", aria_label="Episode replay"),
     )
