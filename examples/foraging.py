@@ -41,8 +41,8 @@ def beside(row, column):
     return {(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)}
 
 
-def notice(agent, observation, eats):
-    """List what an agent notices: food beside it (the scout), that it eats, and being home."""
+def propose(agent, observation, eats):
+    """List what an agent proposes: food beside it (the scout), that it eats, and being home."""
     food, own, _ = read(observation)
     is_near = any(own in beside(*cell) for cell in food)
     holds = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": own == HOME[agent]}
@@ -50,15 +50,15 @@ def notice(agent, observation, eats):
 
 
 def label(step):
-    """Let each agent notice by itself; both are rewarded by their world in the step in which they eat together."""
-    return {agent: notice(agent, seen, step.rewards[agent] > 0) for agent, seen in step.observations.items()}
+    """Let each agent propose by itself; both are rewarded by their world in the step in which they eat together."""
+    return {agent: propose(agent, seen, step.rewards[agent] > 0) for agent, seen in step.observations.items()}
 
 
 def alone(step):
-    """Let agent 1 notice the same alone, where it eats as soon as it tries and simulated teammates are ready."""
+    """Let agent 1 propose the same alone, where it eats as soon as it tries and synchronisation is simulated."""
     food, own, _ = read(step.observation)
     tries = step.action == LOAD and any(own in beside(*cell) for cell in food)
-    return notice("agent_1", step.observation, tries)
+    return propose("agent_1", step.observation, tries)
 
 
 def forage(agent, seen):

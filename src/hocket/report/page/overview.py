@@ -74,7 +74,7 @@ def _team(scene: Scene, events: Sequence[str]) -> Html:
             "The team machine is too large to draw: it is the parallel composition of the local reward machines.",
             class_="note",
         )
-    return _machine(scene.team, events, Html("<b>team</b>"), "The team machine", "team machine")
+    return _machine(scene.team, events, Html("<b>team machine</b>"), "The team machine", "all events")
 
 
 def _machine(
