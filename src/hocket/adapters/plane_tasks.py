@@ -152,7 +152,7 @@ def _closed(task: Task, plane: Plane, agent: str) -> dict[str, list[str]]:
 
 
 def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
-    """List the events that an agent has a part in, and where it must be for them."""
+    """List the events that an agent controls, and where it must be for them."""
     own = {event: conditions[agent] for event, conditions in task.events.items() if agent in conditions}
     for condition in own.values():
         if condition.place is not None:

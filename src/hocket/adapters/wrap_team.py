@@ -74,7 +74,7 @@ def wrap(
 
 
 class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
-    """A PettingZoo environment in which agents see their machines' states and are rewarded by the team's machine.
+    """A PettingZoo environment whose agents see the states of local reward machines and are paid by the team machine.
 
     Every agent of the team earns what the team machine pays, which is 1 when the task is completed and 0 before. The
     episode ends then, or when the world ends it. An info says what the agent proposed (`label`), which `event`
@@ -201,12 +201,12 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         sync_probability: float = SYNC_PROBABILITY,
         valid: Valid | None = None,
     ) -> IndividualView:
-        """Let an agent practise its part alone, in a world for one and with teammates that are only simulated.
+        """Let an agent train alone, in a world for one and with simulated synchronisation.
 
         `env` is a Gymnasium environment, or a multi-agent one with a single agent; its observations should be like
-        those that the agent has in the team. A shared event that teammates have a part in takes effect with
-        `sync_probability` in every step in which the agent is ready for it, and an event that teammates alone make
-        happen likewise, wherever the agent is.
+        those that the agent has in the team. A shared event that teammates control, too, takes effect with
+        `sync_probability` in every step in which the agent proposes it, and an event that teammates alone control
+        likewise, wherever the agent is.
         """
         if agent not in self.machines:
             raise AssignmentError(f"agent {agent!r} is not of the team ({known_names(agent, self.machines)})")

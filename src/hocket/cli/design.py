@@ -184,7 +184,7 @@ class Repair(OnSubject):
 
 @dataclass(frozen=True)
 class Show(OnSubject):
-    """Draw the map and the team machine beside its agents' machines, to a file or in the terminal."""
+    """Draw the map, the team machine and the local reward machines, to a file or in the terminal."""
 
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
     """Draw to this file (.svg, .png, .pdf)."""

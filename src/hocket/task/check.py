@@ -78,7 +78,7 @@ def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
 
 
 def _explore(tables: Tables, index: int) -> tuple[Bools, Bools]:
-    """Try all moves, with teammates that are ready or not: the machine states that an agent can enter, and in which
+    """Try all moves, with synchronisation or without: the machine states that an agent can enter, and in which
     cells it can arrive while in each of them: [machine states], [machine states, cells].
     """
     states, cells = int(tables.states[index]), tables.event.shape[2]

@@ -209,7 +209,7 @@ def _is_into_parts(task: Task, team: Composition) -> bool:
 def sync_chances(tables: Tables, probability: float, *, literal: bool = False) -> NDArray[np.float64]:
     """Tabulate the chance per step that an event takes effect in an agent's training alone: [N, U, S].
 
-    A shared event waits for simulated teammates: it takes effect with `probability` where a teammate has a part in it,
+    Synchronisation is simulated: a shared event takes effect with `probability` where a teammate controls it, too,
     and at once where the agent is its only controller. Read literally, the paper has all shared events wait.
     """
     if tables.is_shared.shape[1] == 0:
