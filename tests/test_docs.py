@@ -17,7 +17,7 @@ import hocket as hk
 from hocket.cli.main import Command
 from hocket.evaluation.bounds import Evaluation
 from hocket.files import MEGABYTE
-from hocket.learn.settings import DqprmSettings
+from hocket.learn.dqprm import DqprmSettings
 from hocket.machine.composition import Composition
 from hocket.machine.formats import FORMATS
 from hocket.report.summary import LAST_TESTS, WINDOW
@@ -289,4 +289,4 @@ def test_a_link_leads_somewhere(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_path_of_the_source_exists(page):
     for path in re.findall(r"`((?:src|tests|bench|examples|docs)/[\w./-]+)`", PAGES[page]):
-        assert (ROOT / path.replace("NAME.toml", "buttons.toml")).exists(), path
+        assert list(ROOT.glob(path.replace("NAME", "*"))), path

@@ -16,6 +16,7 @@ from hocket.errors import LabelError, LabelWarning, SettingsError, known_names
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.labelling import synchronize
 
 Proposed = str | Iterable[str] | None  # no event, one, or several
 Answer = Proposed | Mapping[str, Proposed]  # what happens to the team, or what each agent proposes by itself
@@ -144,9 +145,11 @@ class Synchronisation:
         problems = [too_many(agent, events) for agent, events in ambiguous.items()]
         taken: dict[str, str] = {}
         happened = []
-        for event in self._possible(proposed, states, present):
-            missing = [agent for agent in self.parties[event] if event not in proposed[agent]]
-            if missing:
+        possible = synchronize(self.knowers, self._allowed(proposed, states, present))
+        agreed = synchronize({event: self.parties[event] for event in possible}, proposed)
+        for event in possible:
+            if event not in agreed:
+                missing = [agent for agent in self.parties[event] if event not in proposed[agent]]
                 if len(missing) < len(self.parties[event]) and event not in self.waits:
                     problems.append(self._disagreement(event, missing))
                 continue
@@ -174,14 +177,15 @@ class Synchronisation:
     def _events(self) -> Names:
         return self.decomposition.machine.events
 
-    def _possible(
+    def _allowed(
         self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
-    ) -> Iterable[str]:
-        """List the proposed events that nobody who knows them rules out, in the machine's order."""
-        machines = self.decomposition.machines
-        for event in sorted({event for own in proposed.values() for event in own}, key=self._events.index):
-            if all(a in present and (states[a], event) in machines[a].transitions for a in self.knowers[event]):
-                yield event
+    ) -> dict[str, list[str]]:
+        """List what each agent does not rule out of all that is proposed: it is there, and its machine allows it."""
+        anything = {event for own in proposed.values() for event in own}
+        return {
+            agent: possible_events(machine, states[agent], anything) if agent in present else []
+            for agent, machine in self.decomposition.machines.items()
+        }
 
     def _disagreement(self, event: str, missing: Sequence[str]) -> str:
         seen = [agent for agent in self.parties[event] if agent not in missing]
