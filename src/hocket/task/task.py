@@ -195,6 +195,15 @@ class Task:
         return MappingProxyType({name: Names(agent.knows) for name, agent in self.agents.items()})
 
     @cached_property
+    def knowers(self) -> Mapping[str, tuple[str, ...]]:
+        """Who knows each event, in the order of the agents."""
+        found: dict[str, list[str]] = {event: [] for event in self.events}
+        for agent, own in self.knows.items():
+            for event in own:
+                found[event].append(agent)
+        return MappingProxyType({event: tuple(agents) for event, agents in found.items()})
+
+    @cached_property
     def decomposition(self) -> Decomposition:
         """The agents' machines, and whether they make the whole."""
         return decompose(self.machine, self.knows, self.control)
