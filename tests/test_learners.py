@@ -23,7 +23,6 @@ from hocket.learn.settings import (
     Settings,
 )
 from hocket.learn.training import LARGEST_BLOCK, LEARNERS, train
-from hocket.task.files import digest
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import sync_chances
 from worlds import (
@@ -738,7 +737,7 @@ def test_a_policy_is_read_as_it_was_written(learner, tmp_path):
     task = meeting()
     (run,) = learn(task, learner, 200, [2**40], episode_steps=30)
     run.policy.save(tmp_path / "policy.npz")
-    found = load_policy(tmp_path / "policy.npz", digest(task))
+    found = load_policy(tmp_path / "policy.npz", task.digest)
     assert_equal_policies(found, run.policy)
     assert (found.task, found.learner, found.seed) == ("meeting", learner, 2**40)
     assert found.settings["episode_steps"] == 30
@@ -747,12 +746,12 @@ def test_a_policy_is_read_as_it_was_written(learner, tmp_path):
 def test_the_policy_of_another_task_is_refused(stored):
     for other in (gatehouse(), meeting(slip=0.1), replace(meeting(), grid=line(6, center=2))):
         with pytest.raises(hk.HocketError, match=r"belongs to another task \(meeting, or another version of it\)"):
-            load_policy(stored, digest(other))
+            load_policy(stored, other.digest)
 
 
 def test_a_task_that_is_only_called_something_else_keeps_its_policies(stored, policy):
     renamed = replace(meeting(), name="encounter", description="Two agents meet.")
-    assert_equal_policies(load_policy(stored, digest(renamed)), policy)
+    assert_equal_policies(load_policy(stored, renamed.digest), policy)
 
 
 def test_a_policy_that_is_cut_off_anywhere_is_refused(stored):

@@ -14,7 +14,6 @@ from hocket.adapters.policies import NOWHERE, Actor
 from hocket.errors import SettingsError
 from hocket.learn.arrays import recording
 from hocket.learn.players import PLAYERS
-from hocket.task.files import digest
 from hocket.task.grid import ACTIONS
 from task_strategies import Guide, few, tasks
 from worlds import corridor, meeting
@@ -213,7 +212,7 @@ def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
     assert (replay.places[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
     assert hk.review_team(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
     tests = hk.Trials(np.array([10]), np.array([3]), np.array([True]))
-    record = hk.Record(task.name, digest(task), "by hand", 0, 10, {}, {"greedy": tests}, review=review)
+    record = hk.Record(task.name, task.digest, "by hand", 0, 10, {}, {"greedy": tests}, review=review)
     [section] = hk.summarize(hk.save_records(tmp_path, [record], [task])).sections
     assert section.scene == hk.scene_of(task) and section.groups[0].replays.keys() == {(0, "greedy")}
     assert "by hand" in hk.write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")

@@ -13,8 +13,16 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from hocket.adapters.alone import Alone, advance, isolate, other_states
-from hocket.adapters.individual import EPISODE_STEPS, SEEDS, Info, check_steps
+from hocket.adapters.individual import (
+    EPISODE_STEPS,
+    SEEDS,
+    IndividualWorld,
+    Info,
+    advance,
+    check_steps,
+    make_world,
+    other_states,
+)
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
 from hocket.errors import SettingsError, TaskError
 from hocket.random import INDIVIDUAL, MASK, slip_draw, stream_key, sync_draw
@@ -46,7 +54,7 @@ def individual_envs(
     if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
         raise SettingsError(f"num_envs must be at least 1, got {num_envs!r}")
     task = as_task(task)
-    world = isolate(task, agent, sync_probability, sync_literal, shaping)
+    world = make_world(task, agent, sync_probability, sync_literal, shaping)
     return IndividualEnvs(task, agent, world, num_envs, observation, episode_steps, counterfactuals)
 
 
@@ -59,7 +67,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self,
         task: Task,
         agent: str,
-        world: Alone,
+        world: IndividualWorld,
         num_envs: int,
         observation: str,
         episode_steps: int,
@@ -78,8 +86,8 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self._numbers = np.zeros(num_envs, np.uint64)
         self._keys = np.zeros(num_envs, np.uint64)
         self._time = np.zeros(num_envs, np.uint64)
-        self._cell = np.full(num_envs, world.start, np.int64)
-        self._state = np.full(num_envs, world.initial, np.int64)
+        self._cell = np.full(num_envs, world.table.start, np.int64)
+        self._state = np.full(num_envs, world.table.initial, np.int64)
         self._is_over = np.zeros(num_envs, np.bool_)
 
     def reset(
@@ -134,10 +142,10 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
     def _begin(self, copies: Bools) -> None:
         """Begin an episode of some copies."""
         assert self._seeds is not None
-        place = np.full(int(copies.sum()), self.world.place, np.uint64)
+        place = np.full(int(copies.sum()), self.world.table.place, np.uint64)
         self._keys[copies] = stream_key(INDIVIDUAL, self._seeds[copies], place, self._numbers[copies])
         self._time[copies] = 0
-        self._cell[copies], self._state[copies] = self.world.start, self.world.initial
+        self._cell[copies], self._state[copies] = self.world.table.start, self.world.table.initial
 
     def _check(self, actions: NDArray[Any]) -> NDArray[Any]:
         chosen = np.asarray(actions)

@@ -12,7 +12,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
-from hocket.task.labelling import local_label, synchronize, team_label
+from hocket.task.labelling import as_proposals, local_label, synchronize, team_label
 from hocket.task.task import Task
 
 SYNC_PROBABILITY = 0.3  # chance per step that simulated teammates are ready
@@ -78,7 +78,7 @@ class TeamEpisode:
             slip = slip_draw(key, self.time)
             self.cells[name] = move(self.task, self.cells[name], actions[name], closed, slip)
         labels = {name: local_label(self.task, name, self.cells[name], self.states[name]) for name in self.cells}
-        events = synchronize(self.task, labels)
+        events = synchronize(self.task.knowers, as_proposals(labels))
         if self.strict and set(events) != set(team_label(self.task, self.cells, self.team_state)):
             raise InvariantError(f"step {self.time}: the agents agreed on {events}, which is not the team's label")
         for event in events:
@@ -171,7 +171,7 @@ class IndividualEpisode:
         agent = self.task.agents[self.agent]
         if event in agent.sync:
             return agent.sync[event]
-        is_shared = sum(event in own for own in self.task.knows.values()) > 1
+        is_shared = len(self.task.knowers[event]) > 1
         has_partner = any(other != self.agent for other in self.task.control[event])
         return self.sync_probability if is_shared and has_partner else 1.0
 
