@@ -243,7 +243,7 @@ def _one_round(
     found, moving = np.full(situations, state), np.zeros(situations, np.bool_)
     busy = {agent: np.zeros(situations, np.bool_) for agent in kinds}
     for event in task.events:
-        if event in enabled:
+        if event in enabled and task.knowers[event]:
             happens = np.ones(situations, np.bool_)
             for agent in task.knowers[event]:
                 happens &= kinds[agent].where(event)[joint[agent]] & ~busy[agent]

@@ -173,6 +173,11 @@ class Task:
         return MappingProxyType({name: Names(agent.knows) for name, agent in self.agents.items()})
 
     @cached_property
+    def event_numbers(self) -> Mapping[str, int]:
+        """The place of each event in the order of the task."""
+        return MappingProxyType({event: number for number, event in enumerate(self.events)})
+
+    @cached_property
     def knowers(self) -> Mapping[str, tuple[str, ...]]:
         """Who knows each event, in the order of the agents."""
         found: dict[str, list[str]] = {event: [] for event in self.events}
