@@ -12,8 +12,8 @@ from pettingzoo import ParallelEnv
 import hocket as hk
 from hocket.adapters.policies import NOWHERE, Actor
 from hocket.errors import SettingsError
-from hocket.learn.arrays import recording
-from hocket.learn.players import PLAYERS
+from hocket.learn.catalogue import LEARNERS
+from hocket.learn.episodes import recording
 from hocket.task.grid import ACTIONS
 from task_strategies import Guide, few, tasks
 from worlds import corridor, meeting
@@ -90,7 +90,7 @@ def test_a_team_of_functions_is_evaluated_as_the_same_actions_are_in_the_compile
     task = hk.load_task("buttons")
     (run,) = hk.train(task, "optimal", seeds=1, steps=1)
     policy = replace(run.policy, settings={**run.policy.settings, "episode_steps": 30})
-    player = PLAYERS["optimal"](hk.compile_task(task), float(policy.settings["temperature"]), 30)
+    player = LEARNERS["optimal"].player(hk.compile_task(task), float(policy.settings["temperature"]), 30)
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
     plan: list[np.ndarray] = []
     for number in range(40):

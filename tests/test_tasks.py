@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import hocket as hk
 from hocket.cli import main as cli
 from hocket.task.catalogue import built_in_tasks
+from hocket.task.conditions import parse_conditions, write_conditions
 from hocket.task.files import task_from
 from hocket.task.gates import closed_cells
-from hocket.task.conditions import parse_conditions, write_conditions
 from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons, rendezvous_knows, rendezvous_parts
 from task_strategies import many, random_task, reorder, some, tasks
 
@@ -476,6 +476,19 @@ def changed_tasks() -> dict[str, hk.Task]:
 @pytest.mark.parametrize("what", changed_tasks())
 def test_a_digest_tells_tasks_apart_by_all_that_they_say(what):
     assert changed_tasks()[what].digest != hk.load_task("buttons").digest
+
+
+def test_a_digest_is_worked_out_once():
+    task = hk.load_task("buttons")
+    assert task.digest is task.digest
+    assert len(task.digest) == 64 and int(task.digest, 16)
+
+
+def test_a_task_says_who_knows_each_event():
+    task = hk.load_task("buttons")
+    assert task.knowers == {
+        event: tuple(agent for agent, own in task.knows.items() if event in own) for event in task.events
+    }
 
 
 def test_a_digest_tells_tasks_apart_by_the_order_of_their_agents():

@@ -46,7 +46,7 @@ def individual_env(
     counterfactuals: bool = True,
     render_mode: str | None = None,
 ) -> IndividualEnv:
-    """Make a Gymnasium environment in which an agent learns its part of a task alone.
+    """Make a Gymnasium environment for an individual agent: it learns its part of a task.
 
     A shared event that needs teammates takes effect with `sync_probability` in each step in which the agent is ready.
     `shaping` is a discount, the learner's own: it adds potential-based rewards for advancing in the machine, which
@@ -54,14 +54,14 @@ def individual_env(
     """
     given = dict(locals())
     loaded = as_task(task)
-    world = make_world(loaded, agent, sync_probability, sync_literal, shaping)
+    world = individual_model(loaded, agent, sync_probability, sync_literal, shaping)
     env = IndividualEnv(loaded, agent, world, observation, episode_steps, counterfactuals, render_mode)
     env.spec = EnvSpec(ID, entry_point=ENTRY, order_enforce=False, disable_env_checker=True, kwargs=given)
     return env
 
 
 class IndividualEnv(Env[Observation, np.int64]):
-    """An agent alone. `reset(seed=s)` begins episode number 0 of a seed, the next reset number 1, and so on.
+    """An individual agent. `reset(seed=s)` begins episode number 0 of a seed, the next reset number 1, and so on.
 
     Each equals `hocket.IndividualEpisode(task, agent, s, number)` under the same actions. What would have happened in
     the other states of its machine comes as `info["counterfactuals"]`.
@@ -73,7 +73,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self,
         task: Task,
         agent: str,
-        world: IndividualWorld,
+        world: IndividualModel,
         observation: str,
         episode_steps: int,
         counterfactuals: bool,
@@ -145,7 +145,7 @@ class IndividualEnv(Env[Observation, np.int64]):
 # The world as arrays: one step of any number of copies at once, in any of the machine's states.
 
 
-class IndividualWorld(NamedTuple):
+class IndividualModel(NamedTuple):
     """An agent's table, and what environments add to it: shaping, and the states to compare a step with."""
 
     table: IndividualTable
@@ -168,9 +168,9 @@ class Moved(NamedTuple):
     done: Bools
 
 
-def make_world(
+def individual_model(
     task: Task, agent: str, sync_probability: float, sync_literal: bool, shaping: float | None
-) -> IndividualWorld:
+) -> IndividualModel:
     """Pick what an agent needs of a task that trains with simulated teammates."""
     if agent not in task.agents:
         raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})", key="agents")
@@ -180,7 +180,7 @@ def make_world(
         raise SettingsError(f"shaping takes the learner's discount, between 0 and 1, got {shaping!r}")
     machine, place = task.machines[agent], list(task.agents).index(agent)
     table = individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal)
-    return IndividualWorld(
+    return IndividualModel(
         table=table,
         potential=np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping),
         discount=1.0 if shaping is None else shaping,
@@ -200,7 +200,7 @@ def _by_name(numbers: NDArray[np.int16], names: tuple[str, ...]) -> NDArray[np.o
 
 
 def advance(
-    world: IndividualWorld, cell: Numbers, state: NDArray[Any], action: Numbers, slip: Numbers, sync: Numbers
+    world: IndividualModel, cell: Numbers, state: NDArray[Any], action: Numbers, slip: Numbers, sync: Numbers
 ) -> Moved:
     """Let copies act, given what each of them draws; the shape is that of the states, to which all others fit.
 
@@ -218,7 +218,7 @@ def advance(
     return Moved(end, world.proposed[state, kind], world.events[at], after, reward, table.is_final[after])
 
 
-def other_states(world: IndividualWorld, state: Ints) -> Ints:
+def other_states(world: IndividualModel, state: Ints) -> Ints:
     """For each state list the others that are not final, as many for all from which a step can begin: [..., M].
 
     An agent that is done from the beginning takes its only step from a final state; any other agent takes none there.

@@ -1,4 +1,4 @@
-"""Many copies of an agent alone at once, each step a handful of array operations whatever their number."""
+"""Many copies of an individual agent at once, each step a handful of array operations whatever their number."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from hocket.adapters.individual import (
     EPISODE_STEPS,
     SEEDS,
-    IndividualWorld,
+    IndividualModel,
     Info,
     advance,
     check_steps,
-    make_world,
+    individual_model,
     other_states,
 )
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
@@ -48,7 +48,7 @@ def individual_envs(
     episode_steps: int = EPISODE_STEPS,
     counterfactuals: bool = False,
 ) -> IndividualEnvs:
-    """Make a Gymnasium vector environment of so many copies of an agent alone (see `individual_env`).
+    """Make a Gymnasium vector environment of so many copies of an individual agent (see `individual_env`).
 
     Copy i equals `individual_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose
     episode has ended begins the next one in the following step, whatever its action.
@@ -56,12 +56,12 @@ def individual_envs(
     if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
         raise SettingsError(f"num_envs must be at least 1, got {num_envs!r}")
     task = as_task(task)
-    world = make_world(task, agent, sync_probability, sync_literal, shaping)
+    world = individual_model(task, agent, sync_probability, sync_literal, shaping)
     return IndividualEnvs(task, agent, world, num_envs, observation, episode_steps, counterfactuals)
 
 
 class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
-    """Copies of an agent alone, side by side."""
+    """Copies of an individual agent, side by side."""
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
 
@@ -69,7 +69,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self,
         task: Task,
         agent: str,
-        world: IndividualWorld,
+        world: IndividualModel,
         num_envs: int,
         observation: str,
         episode_steps: int,

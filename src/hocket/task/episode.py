@@ -139,7 +139,7 @@ class TeamEpisode:
 
 
 class IndividualStep(NamedTuple):
-    """What happened in a step of an agent alone."""
+    """What happened in a step of an individual agent."""
 
     cell: int
     proposed: tuple[str, ...]  # in the first round
@@ -151,7 +151,7 @@ class IndividualStep(NamedTuple):
 
 @dataclass
 class IndividualEpisode:
-    """An agent alone, with simulated teammates: a shared event that needs them takes effect by chance."""
+    """An individual agent, with simulated teammates: a shared event that needs them takes effect by chance."""
 
     task: Task
     agent: str
