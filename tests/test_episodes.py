@@ -29,7 +29,7 @@ from hocket.random import (
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.episode import InvariantError, TeamStep
 from hocket.task.gates import closed_cells
-from hocket.task.labelling import local_label
+from hocket.task.settling import propose
 from strategies import project_trace
 from task_strategies import Guide, few, many, pairs, random_task, seeds, some, tasks
 
@@ -385,24 +385,29 @@ def test_a_place_that_an_agent_reaches_only_after_another_event_is_reported():
     assert impossible(hk.check_task(task)) == {("A1", "b", "u0")}
 
 
+def rounds_of(task: hk.Task, name: str, cell: int, state: str, possible: dict[str, set[str]]) -> set[str]:
+    """List the states in which a step may end for an agent, whatever its teammates do; note what it proposes."""
+    machine, ends, queue = task.machines[name], set(), [state]
+    for own in queue:  # grows while it is read
+        events = propose(task, name, cell, own)
+        possible.setdefault(own, set()).update(events)
+        if all(len(task.knowers[event]) > 1 for event in events):
+            ends.add(own)  # a teammate may rule out what is proposed
+        queue += [end for event in events if (end := machine.step(own, event)) not in queue]
+    return ends
+
+
 def explore(task: hk.Task, name: str) -> set[tuple[str, str, str]]:
     """List what is out of an agent's reach, by a search written without tables."""
     machine = task.machines[name]
     closed = dict(zip(machine.states, closed_cells(task, name), strict=True))
     start = (task.agents[name].start, machine.initial)
     seen, queue = {start}, [start]
-    possible: dict[str, set[str | None]] = {}
+    possible: dict[str, set[str]] = {}
     for cell, state in queue:
-        if state in machine.final:
-            continue
         for action in range(5):
             there = task.grid.neighbor(cell, action, closed[state])
-            event = local_label(task, name, there, state)
-            possible.setdefault(state, set()).add(event)
-            ends = [state] if event is None else [machine.step(state, event)]
-            if event is not None and any(other != name for other in task.control[event]):
-                ends.append(state)  # the teammate may not be ready
-            for end in ends:
+            for end in rounds_of(task, name, there, state, possible):
                 if (there, end) not in seen:
                     seen.add((there, end))
                     queue.append((there, end))
@@ -553,6 +558,6 @@ def test_simulated_teammates_are_ready_as_often_as_they_should(probability):
     machine = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1"}, final={"u1"})
     task = line_task(machine, {"a": {"A1": "w", "A2": "w"}}, {"A1": "a", "A2": "a"})
     ready = Counter(
-        hk.IndividualEpisode(task, "A1", 0, episode, probability).step("stay").event for episode in range(4_000)
+        hk.IndividualEpisode(task, "A1", 0, episode, probability).step("stay").events for episode in range(4_000)
     )
     assert chi_square([ready["a"], ready[None]], [probability, 1 - probability]) < ONCE_IN_A_THOUSAND[1]
