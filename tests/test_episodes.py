@@ -156,15 +156,17 @@ def test_events_that_happen_at_once_may_be_applied_in_any_order():
         task = random_task(Random(seed))
         before = task.machine.initial
         for _, step in play(task, 60, seed):
-            if len(step.events) > 1:
-                together += 1
-                for order in permutations(step.events):
+            for events in step.rounds:
+                together += len(events) > 1
+                ends = set()
+                for order in permutations(events):
                     state = before
                     for event in order:
                         state = task.machine.step(state, event)
-                    assert state == step.team_state
-            before = step.team_state
-    assert together > 30
+                    ends.add(state)
+                (before,) = ends
+            assert before == step.team_state
+    assert together > 15
 
 
 @pytest.mark.parametrize("name", ["buttons", "rendezvous-3"])
@@ -216,7 +218,7 @@ def test_an_event_that_comes_too_early_breaks_the_invariant():
     task = line_task(machine, {"a": {"A1": "x"}, "b": {"A2": "x"}}, {"A1": "a", "A2": "b"})
     assert not task.decomposition.ok
     plan = {"A1": ["stay"], "A2": ["right"]}
-    with pytest.raises(InvariantError, match=r"step 0: the agents agreed on \('b',\), which is not the team's"):
+    with pytest.raises(InvariantError, match=r"step 1: the agents agreed on \('b',\), which is not the team's"):
         follow(task, plan)
     assert follow(task, plan, strict=False).team_state == "u0"
     told = task.with_knows({"A2": ("a", "b")})
@@ -560,4 +562,4 @@ def test_simulated_teammates_are_ready_as_often_as_they_should(probability):
     ready = Counter(
         hk.IndividualEpisode(task, "A1", 0, episode, probability).step("stay").events for episode in range(4_000)
     )
-    assert chi_square([ready["a"], ready[None]], [probability, 1 - probability]) < ONCE_IN_A_THOUSAND[1]
+    assert chi_square([ready["a",], ready[()]], [probability, 1 - probability]) < ONCE_IN_A_THOUSAND[1]

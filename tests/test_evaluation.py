@@ -36,7 +36,7 @@ def policy_of(task: hk.Task, q: np.ndarray, temperature: float = 0.02) -> hk.Pol
 def always(task: hk.Task, action: int) -> np.ndarray:
     """Value one action above all others, everywhere."""
     tables = compile_task(task)
-    agents, states, cells = tables.event.shape
+    (agents, states), cells = tables.is_final.shape, tables.cells
     q = np.zeros((agents, cells, 5, states))
     q[:, :, action] = 10
     return q

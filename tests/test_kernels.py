@@ -504,8 +504,10 @@ def learn_as_one(task: hk.Task, settings: CqrmSettings, seed: int, steps: int) -
                 for agent in (0, 1)
             ]
             target = there
-            for event in events_of(task, dict(zip(names, classes, strict=True)), dict(zip(names, ends, strict=True))):
-                target = team.transitions[target, event]
+            each = dict(zip(names, classes, strict=True))
+            for events in interpret(task, dict(zip(names, ends, strict=True)), each)[0]:
+                for event in events:
+                    target = team.transitions[target, event]
             goal = f32(target in team.final) + discount * best[ends[0] * width + ends[1], states.index(target)]
             q[cells, action, own] += rate * (goal - q[cells, action, own])
             if there == state:

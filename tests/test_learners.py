@@ -21,7 +21,7 @@ from hocket.learn.policies import Policy, Run, load_policy
 from hocket.learn.settings import ScheduledSettings, Settings, SimulatedSettings
 from hocket.learn.training import LARGEST_BLOCK, train
 from hocket.task.grid import ACTIONS
-from hocket.task.tables import individual_table
+from hocket.task.individual import individual_table
 from worlds import (
     LEFT,
     RIGHT,
@@ -338,7 +338,7 @@ def test_read_literally_the_paper_has_every_shared_event_wait():
     )
     tables = hk.compile_task(task)
     at_the_door = [
-        [individual_table(tables, agent, P, sync_literal=literal).chance[0, 2] for agent in (0, 1)]
+        [float(table.chance[0, table.kind[2], 0]) for table in individuals(tables, literal)]
         for literal in (False, True)
     ]
     assert at_the_door == [[1.0, P], [P, P]]
@@ -348,14 +348,20 @@ def test_read_literally_the_paper_has_every_shared_event_wait():
     np.testing.assert_allclose(values(task, "optimal", sync_literal=True)[1, RIGHT, 0], THERE, rtol=1e-6)
 
 
+def individuals(tables: hk.Tables, literal: bool) -> list:
+    """Make the tables of all agents that train with simulated teammates."""
+    return [individual_table(tables, agent, P, sync_literal=literal) for agent in range(len(tables.start))]
+
+
 def test_on_buttons_only_events_in_which_a_teammate_has_a_part_wait():
     task = hk.load_task("buttons")
     tables = hk.compile_task(task)
     waits = {False: set(), True: set()}
     for literal in waits:
         for agent, name in enumerate(task.agents):
-            table = individual_table(tables, agent, P, sync_literal=literal)
-            waits[literal] |= {(name, tuple(task.events)[event]) for event in table.event[table.chance < 1]}
+            table = individuals(tables, literal)[agent]
+            first = table.proposed[table.chance[:, :, 0] < 1][:, 0]
+            waits[literal] |= {(name, tuple(task.events)[event]) for event in first}
     by_teammates = {("A1", "R"), ("A2", "Y"), ("A2", "R"), ("A3", "G"), ("A3", "R")}
     assert waits == {False: by_teammates, True: by_teammates | {("A1", "Y"), ("A2", "G")}}
 

@@ -3,12 +3,14 @@
 from itertools import pairwise, permutations, product
 from random import Random
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 
 import hocket as hk
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.settling import Kinds, choose_events, find_endless, order_notes, propose, settle
+from hocket.task.tables import settle as tables_settle
 from interpreter import TurningError, interpret
 from task_strategies import NAMES, cells_of, many, random_grid, seeds, some
 
@@ -92,6 +94,28 @@ def test_a_step_settles_as_the_interpreter_says(seed):
         settled = settle(task, cells, states)
         assert [list(events) for events in settled.rounds] == rounds
         assert settled.states == after
+
+
+@many
+@given(seeds)
+def test_many_cases_at_once_settle_as_one_by_one(seed):
+    rng = Random(seed)
+    task = random_busy_task(rng)
+    assume(find_endless(task) is None)
+    tables = hk.compile_task(task)
+    ground = [cell for cell in range(task.grid.cells) if cell not in task.grid.walls]
+    joint = joint_states(task)
+    cases = [({name: rng.choice(ground) for name in task.agents}, rng.choice(joint)) for _ in range(20)]
+    machines = list(task.machines.values())
+    kinds = np.array([[tables.kind[i, cell] for i, cell in enumerate(cells.values())] for cells, _ in cases])
+    states = np.array(
+        [[m.states.index(own) for m, own in zip(machines, case.values(), strict=True)] for _, case in cases]
+    )
+    found = tables_settle(tables, kinds, states)
+    for (cells, case), after, events in zip(cases, found.state, found.events(), strict=True):
+        rounds, expected = interpret(task, cells, case)
+        assert [tuple(m.states)[own] for m, own in zip(machines, after, strict=True)] == list(expected.values())
+        assert [list(task.events)[event] for event in events] == [event for own in rounds for event in own]
 
 
 @some

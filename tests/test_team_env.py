@@ -94,10 +94,10 @@ def compare(task: hk.Task, steps: int, seed: int) -> int:
             observations, rewards, terminated, truncated, infos = env.step(numbers)
             assert env.cells == step.cells == {name: info["cell"] for name, info in infos.items()}
             assert env.states == step.states == {name: info["machine_state"] for name, info in infos.items()}
-            assert step.labels == {name: info["label"] for name, info in infos.items()}
+            assert step.proposed == {name: info["proposed"] for name, info in infos.items()}
             assert {info["event"] for info in infos.values()} - {None} == {*step.events}
             for name, info in infos.items():
-                assert info["event"] in (None, step.labels[name])
+                assert info["events"] == tuple(event for event in step.events if event in task.knows[name])
                 own = task.machines[name].states.index(step.states[name])
                 assert observations[name] == step.cells[name] * len(task.machines[name].states) + own
             assert {*terminated.values()} == {step.done}
