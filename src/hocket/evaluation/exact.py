@@ -16,7 +16,7 @@ from hocket.learn.catalogue import find_learner, names_that_look_at
 from hocket.learn.learner import LooksAt
 from hocket.learn.policies import Policy
 from hocket.task.grid import OUTCOMES, outcome_chances
-from hocket.task.tables import Tables, compile_task, synchronized
+from hocket.task.tables import Tables, compile_task, settle
 from hocket.task.task import Task
 
 MOST_STATES = 300_000  # of the joint chain
@@ -107,8 +107,7 @@ def _following(tables: Tables, joint: Joint, moves: list[Moves]) -> Iterator[tup
     while part := list(islice(choices, TOGETHER)):
         ends = np.array([[end for end, _ in choice] for choice in part])  # [choices, N]
         chance = np.prod([[own for _, own in choice] for choice in part], axis=1)
-        happens = synchronized(tables.event[agents, states, ends], tables.knowers)
-        after = np.where(happens, tables.next_state[agents, states, ends], states)
+        after = settle(tables, tables.kind[agents, ends], np.broadcast_to(states, ends.shape)).state
         done: NDArray[np.bool_] = np.all(tables.is_final[agents, after], axis=1)
         pairs = np.stack([ends, after], axis=2).tolist()
         yield from zip((tuple(map(tuple, row)) for row in pairs), chance.tolist(), done.tolist(), strict=True)

@@ -19,7 +19,8 @@ from hocket.machine.composition import compose
 from hocket.machine.decomposition import decompose
 from hocket.task.catalogue import load_task
 from hocket.task.episode import SYNC_PROBABILITY
-from hocket.task.tables import Tables, compile_task, individual_table
+from hocket.task.individual import individual_table
+from hocket.task.tables import Tables, compile_task
 
 LANES = 16  # seeds in lock step
 STEPS = 200_000  # of one lane

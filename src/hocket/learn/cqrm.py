@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.learn.kernels import cqrm as kernels
@@ -14,7 +15,7 @@ from hocket.learn.learner import Arrays, Learner, LooksAt, Player, Shapes
 from hocket.learn.settings import ScheduledSettings
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS
-from hocket.task.tables import Tables
+from hocket.task.tables import Tables, settle
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class CqrmPlayer(Player):
 
 def _check_size(tables: Tables, most_memory: int) -> None:
     """Require two agents, and a team machine with all its states that leaves room for a q-function."""
-    agents, _, cells = tables.event.shape
+    agents, cells = tables.kind.shape
     states = len(tables.team_final)
     needed = cells**agents * len(ACTIONS) ** agents * max(states, 1) * 4
     if agents != 2:
@@ -87,9 +88,8 @@ def _joint_tables(tables: Tables) -> kernels.JointTables:
     return kernels.JointTables(
         tables.next_cell,
         np.ascontiguousarray(tables.dynamics[agents, tables.team_class]),
-        np.ascontiguousarray(tables.event[agents, tables.team_class]),
-        tables.knowers,
-        tables.team_next,
+        tables.kind,
+        _settled(tables),
         tables.team_final,
         np.ascontiguousarray(tables.team_class),
         np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
@@ -99,9 +99,17 @@ def _joint_tables(tables: Tables) -> kernels.JointTables:
     )
 
 
+def _settled(tables: Tables) -> NDArray[np.int32]:
+    """Tabulate the team state after a step; a final one leads to itself: [V, H, H]."""
+    kinds = tables.event.shape[2]
+    shape = (len(tables.team_final), kinds, kinds)
+    team, one, other = np.unravel_index(np.arange(np.prod(shape)), shape)
+    found = settle(tables, np.stack((one, other), axis=1), tables.team_class[:, team].T, team).team
+    return np.where(tables.team_final[team], team, found).reshape(shape).astype(np.int32)
+
+
 def _shapes(tables: Tables) -> Shapes:
-    cells = tables.event.shape[2]
-    return {"q": (cells**2, len(ACTIONS) ** 2, len(tables.team_final))}
+    return {"q": (tables.cells**2, len(ACTIONS) ** 2, len(tables.team_final))}
 
 
 LEARNER = Learner(

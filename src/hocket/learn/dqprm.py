@@ -13,7 +13,8 @@ from hocket.learn.kernels import dqprm as kernels
 from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import ScheduledSettings, SimulatedSettings
 from hocket.random import TRAINING, stream_key
-from hocket.task.tables import IndividualTable, Tables, individual_table
+from hocket.task.individual import IndividualTable, individual_table
+from hocket.task.tables import Tables
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from hocket.learn.kernels.primitives import (
     stream_key,
     weight_of,
 )
-from hocket.learn.kernels.team import Play, Recording, happens
+from hocket.learn.kernels.team import Play, Recording
 from hocket.learn.settings import Schedule
 from hocket.random import TEAM
 
@@ -38,9 +38,8 @@ class JointTables(NamedTuple):
 
     next_cell: Shorts  # [2, D, S, A, K]
     dynamics: Shorts  # [2, V] by team state
-    event: Shorts  # [2, V, S] by team state: what the agent proposes
-    knowers: NDArray[np.int32]  # [E]
-    team_next: NDArray[np.int32]  # [V, E]
+    kind: Shorts  # [2, S]
+    settled: NDArray[np.int32]  # [V, H, H] the team state after a step, by the kinds of the agents' cells
     is_final: Bools  # [V]
     own_state: Shorts  # [2, V] the state of an agent's own machine that contains a team state
     is_own_final: Bools  # [2, V] whether that is final
@@ -88,15 +87,8 @@ def joint_action(q: Floats, cells: Index, state: Index, beta: np.float32, greedy
 
 @inlined
 def advance(state: Index, one: Index, other: Index, tables: JointTables) -> np.int64:
-    """Return the team state after the events that happen when the two agents arrive in their cells."""
-    first, second = np.int64(tables.event[0, state, one]), np.int64(tables.event[1, state, other])
-    together = np.int64(first == second)
-    target = np.int64(state)
-    if first >= 0 and happens(first, 1 + together, tables.knowers):
-        target = np.int64(tables.team_next[target, first])
-    if second >= 0 and not together and happens(second, 1, tables.knowers):
-        target = np.int64(tables.team_next[target, second])
-    return target
+    """Return the team state after the step in which the two agents arrive in their cells."""
+    return np.int64(tables.settled[state, tables.kind[0, one], tables.kind[1, other]])
 
 
 @kernel
@@ -116,7 +108,7 @@ def train_jointly(learning: Learning, tables: JointTables, rule: Rule, begin: in
         for own in range(len(tables.is_final)):
             end_1 = np.int64(tables.next_cell[0, tables.dynamics[0, own], one, action // ACTIONS, outcome_1])
             end_2 = np.int64(tables.next_cell[1, tables.dynamics[1, own], other, action % ACTIONS, outcome_2])
-            target = np.int64(own) if tables.is_final[own] else advance(own, end_1, end_2, tables)
+            target = advance(own, end_1, end_2, tables)
             reward = UNIT if tables.is_final[target] and not tables.is_final[own] else NOTHING
             if own == state:
                 next_one, next_other, next_state = end_1, end_2, target

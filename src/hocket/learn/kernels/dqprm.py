@@ -38,7 +38,7 @@ from hocket.learn.kernels.primitives import (
     sync_draw,
 )
 from hocket.learn.settings import Schedule
-from hocket.task.tables import IndividualTable
+from hocket.task.individual import IndividualTable
 
 VECTOR = 16  # lanes that a vector instruction takes; room is made for whole multiples
 WORTHWHILE = 3  # lanes from which on lock step pays
@@ -101,13 +101,15 @@ def learn(
     next_cell, next_state = cell, state
     for own in range(len(table.dynamics)):
         end = np.int64(table.next_cell[table.dynamics[own], cell, action, outcome])
-        happens = np.int64(ready < table.sync_limit[own, end])
-        target = own + (np.int64(table.next_state[own, end]) - own) * happens  # a branch would be guesswork
+        kind, case = np.int64(table.kind[end]), np.int64(0)
+        for limit in table.limit[own, kind]:  # a branch would be guesswork
+            case += np.int64(ready >= limit)
+        target = np.int64(table.next_state[own, kind, case])
         if own == state:
             next_cell, next_state = end, target
         if rule.counterfactual or own == state:
             old = q[lane, cell, action, own]
-            goal = table.reward[own, end] * np.float32(happens) + rule.discount * best[lane, end, target]
+            goal = table.reward[own, kind, case] + rule.discount * best[lane, end, target]
             q[lane, cell, action, own] = old + alpha * (goal - old)
     for own in range(len(table.dynamics)):
         left = max(q[lane, cell, 0, own], q[lane, cell, 1, own])

@@ -21,6 +21,11 @@ from hocket.learn.kernels.primitives import (
     weight_of,
 )
 from hocket.learn.kernels.team import (
+    DONE,
+    ENDLESS,
+    FAILED,
+    GOING,
+    NEVER_SETTLED,
     Play,
     Recording,
     TeamState,
@@ -30,7 +35,7 @@ from hocket.learn.kernels.team import (
     move_agent,
     record_step,
     reset_team,
-    synchronize,
+    settle,
 )
 from hocket.random import CHANCE_BITS
 from hocket.task.grid import STAY
@@ -159,8 +164,8 @@ def learn_meta(meta: Floats, options: Options, agent: int, memory: int, bootstra
 
 
 @kernel
-def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> None:
-    """Train a team of hierarchical learners from step `begin` on."""
+def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> bool:
+    """Train a team of hierarchical learners from step `begin` on; say whether every step has settled."""
     meta, low, team, options, before, clock = learning
     for time in range(begin, begin + steps):
         if clock[0] < 0:
@@ -169,12 +174,16 @@ def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, beg
             for agent in range(len(team.cell)):
                 options.current[agent] = -1
         begin_options(meta, options, team, rule.beta, False, time)
+        ready = 0
         for agent in range(len(team.cell)):
             key, cell = team.key[agent], team.cell[agent]
             action = act(low, options, agent, cell, rule.beta, False, first_number(key, time))
             before[agent, 0], before[agent, 1] = cell, action
-            move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronize(clock[0] + 1, team, tables)
+            ready += move_agent(agent, action, second_number(key, time), team, tables)
+        ended = settle(ready, clock[0] + 1, team, tables)
+        if ended == ENDLESS:
+            return False
+        done = ended == DONE
         for agent in range(len(team.cell)):
             memory, end = team.memory[agent], team.cell[agent]
             learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, rule)
@@ -188,6 +197,7 @@ def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, beg
         clock[0] += 1
         if done or clock[0] >= rule.episode_steps:
             clock[0] = -1
+    return True
 
 
 @kernel
@@ -201,24 +211,25 @@ def play_hierarchically(
     number: int,
     recording: Recording,
 ) -> int:
-    """Play a test episode; return its steps, or -1 if the task was not done in time."""
+    """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
     for agent in range(len(team.key)):
         options.current[agent] = -1
     if begin_episode(number, play, team, tables):
         return 0
     for time in range(play.most_steps):
         begin_options(meta, options, team, play.beta, play.greedy, time)
+        ready = 0
         for agent in range(len(team.cell)):
             key = team.key[agent]
             action = act(low, options, agent, team.cell[agent], play.beta, play.greedy, first_number(key, time))
             if time < len(recording.action):
                 recording.action[time, agent] = action
-            move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronize(time + 1, team, tables)
+            ready += move_agent(agent, action, second_number(key, time), team, tables)
+        ended = settle(ready, time + 1, team, tables)
         for agent in range(len(team.cell)):
             if options.current[agent] >= 0 and options.target[agent, options.current[agent], team.cell[agent]]:
                 options.current[agent] = -1
         record_step(time, team, recording)
-        if done:
-            return time + 1
-    return -1
+        if ended != GOING:
+            return time + 1 if ended == DONE else NEVER_SETTLED
+    return FAILED

@@ -17,7 +17,7 @@ from hocket.learn.kernels.primitives import (
     rate_at,
     second_number,
 )
-from hocket.learn.kernels.team import TeamState, TeamTables, choose, move_agent, reset_team, synchronize
+from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, choose, move_agent, reset_team, settle
 from hocket.learn.settings import Schedule
 
 
@@ -48,20 +48,24 @@ def best_value(q: Floats, agent: int, cell: int, own: int) -> np.float32:
 
 
 @kernel
-def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> None:
-    """Train a team of independent learners from step `begin` on."""
+def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> bool:
+    """Train a team of independent learners from step `begin` on; say whether every step has settled."""
     q, team, before, clock = learning
     for time in range(begin, begin + steps):
         if clock[0] < 0:
             reset_team(team, tables)
             clock[0] = 0
         alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
+        ready = 0
         for agent in range(len(team.cell)):
             cell, memory, key = team.cell[agent], team.memory[agent], team.key[agent]
             action = choose(q, agent, cell, memory, beta, False, first_number(key, time))
             before[agent, 0], before[agent, 1], before[agent, 2] = cell, memory, action
-            move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronize(clock[0] + 1, team, tables)
+            ready += move_agent(agent, action, second_number(key, time), team, tables)
+        ended = settle(ready, clock[0] + 1, team, tables)
+        if ended == ENDLESS:
+            return False
+        done = ended == DONE
         reward = UNIT if done else NOTHING
         for agent in range(len(team.cell)):
             target = reward
@@ -72,3 +76,4 @@ def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begi
         clock[0] += 1
         if done or clock[0] >= rule.episode_steps:
             clock[0] = -1
+    return True
