@@ -1,0 +1,212 @@
+"""The equations of an absorbing Markov chain, solved block by block for any right side without a negative number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+
+from hocket.errors import SettingsError
+from hocket.evaluation.elimination import (
+    LEAF,
+    Factor,
+    Front,
+    Roundings,
+    dissect,
+    eliminate,
+    gather,
+    make_fronts,
+    spread,
+    substitute,
+    take_out,
+)
+from hocket.learn.kernels.compiler import kernel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Report = Callable[[float], None]  # is told the share of the work that is done
+
+MOST_ENTRIES = 400_000_000  # chances that elimination keeps, 8 bytes each
+MOST_WORK = 5_000_000_000_000  # multiplications, of which a core does about five in a nanosecond
+
+
+class Blocks(NamedTuple):
+    """Strongly connected blocks of states, in an order in which each leads to itself and earlier ones only."""
+
+    begin: Ints  # [blocks + 1]
+    state: Ints  # [n] the states of block b are state[begin[b]]..state[begin[b + 1] - 1]
+    block: Ints  # [n + ends] of each state; -1 for the ends
+
+
+class Large(NamedTuple):
+    """A block that is worth a dissection."""
+
+    number: int  # of the block
+    order: Ints  # its states, as they are taken out
+    inside: csr_array  # [size, size] chances, in that order
+    outside: csr_array  # [size, n + ends] chances of leaving the block
+    fronts: list[Front]
+
+
+class Equations:
+    """For each state: value * chance of leaving = right side + sum of chance * value over where it leads.
+
+    `matrix` [n, n + ends] has the chances of changes between n states, from each of which an end can be reached, and to
+    ends, whose values are given. Refuses what is too much work, with its size.
+    """
+
+    def __init__(self, matrix: csr_array, places: Ints | None, report: Report) -> None:
+        self.matrix = matrix
+        self.states, self.ends = matrix.shape[0], matrix.shape[1] - matrix.shape[0]
+        self.roundings = Roundings()
+        self.blocks = find_blocks(matrix[:, : self.states], self.ends)
+        sizes = np.diff(self.blocks.begin)
+        self.large = [self._dissect(number, places) for number in np.flatnonzero(sizes > LEAF).tolist()]
+        self.factors = self._eliminate(report)
+
+    def _dissect(self, number: int, places: Ints | None) -> Large:
+        """Find an order for a block in which few new ways arise."""
+        own = self.blocks.state[self.blocks.begin[number] : self.blocks.begin[number + 1]]
+        rows = self.matrix[own]
+        inside = rows[:, own]
+        if places is None:
+            near = reverse_cuthill_mckee((inside + inside.T).tocsr(), symmetric_mode=True)
+            where = np.argsort(near)[:, None]
+        else:
+            where = places[own]
+        groups = dissect(inside, where)
+        order = np.concatenate(groups)
+        inside = inside[order][:, order].sorted_indices()
+        entries = rows[order].tocoo()
+        leaves = self.blocks.block[entries.col] != number
+        outside = coo_array(
+            (entries.data[leaves], (entries.row[leaves], entries.col[leaves])), shape=entries.shape
+        ).tocsr()
+        return Large(number, own[order], inside, outside, make_fronts(inside, groups))
+
+    def _eliminate(self, report: Report) -> list[list[Factor]]:
+        """Take out the states of all large blocks."""
+        fronts = [front for block in self.large for front in block.fronts]
+        work, entries = sum(front.work for front in fronts), sum(front.entries for front in fronts)
+        if work > MOST_WORK or entries > MOST_ENTRIES:
+            raise SettingsError(
+                f"the chain has {self.states:,} states, too many to take out one by one: it needs {work:.1e} "
+                f"multiplications and {entries * 8 / 1e9:.1f} GB, {MOST_WORK:.0e} and {MOST_ENTRIES * 8 / 1e9:.1f} GB "
+                "are allowed; estimate it instead"
+            )
+        done = 0.0
+
+        def add(more: float) -> None:
+            nonlocal done
+            done += more
+            report(done / work)
+
+        return [
+            eliminate(block.inside, block.outside.sum(axis=1), block.fronts, self.roundings, add)
+            for block in self.large
+        ]
+
+    @property
+    def entries(self) -> int:
+        """Count the numbers that are multiplied for a right side."""
+        return self.matrix.nnz + sum(front.entries for block in self.large for front in block.fronts)
+
+    def solve(self, right: Floats, ends: Floats) -> Floats:
+        """Find the values for a right side [n] and the values of the ends; returns both, [n + ends]."""
+        values = np.concatenate([np.zeros(self.states), ends])
+        done = 0
+        for block, factors in zip(self.large, self.factors, strict=True):
+            self._solve_small(done, block.number, right, values)
+            values[block.order] = substitute(factors, right[block.order] + block.outside @ values)
+            done = block.number + 1
+        self._solve_small(done, len(self.blocks.begin) - 1, right, values)
+        return values
+
+    def _solve_small(self, begin: int, end: int, right: Floats, values: Floats) -> None:
+        rows, products = solve_small(
+            begin, end, *self.blocks, self.matrix.indptr, self.matrix.indices, self.matrix.data, right, values,
+            np.zeros((LEAF, LEAF + 1)), np.zeros((LEAF, 0)), np.zeros(LEAF), np.zeros(self.states, np.int64),
+        )  # fmt: skip
+        self.roundings.rows += rows
+        self.roundings.products += products
+
+
+def find_blocks(inner: csr_array, ends: int) -> Blocks:
+    """Find the strongly connected blocks, and sort them."""
+    count, label = connected_components(inner, connection="strong")
+    entries = inner.tocoo()
+    above, below = label[entries.row], label[entries.col]
+    differ = above != below
+    links = coo_array((np.ones(differ.sum()), (above[differ], below[differ])), shape=(count, count)).tocsr()
+    back = links.T.tocsr()
+    rank = np.zeros(count, np.int64)
+    sort_blocks(back.indptr, back.indices, np.diff(links.indptr).astype(np.int64), np.zeros(count, np.int64), rank)
+    block = rank[label]
+    begin = np.concatenate([[0], np.cumsum(np.bincount(block, minlength=count))])
+    return Blocks(begin, np.argsort(block, kind="stable"), np.concatenate([block, np.full(ends, -1)]))
+
+
+@kernel
+def sort_blocks(first: Ints, source: Ints, left: Ints, queue: Ints, rank: Ints) -> None:
+    """Rank blocks so that each comes after those that it leads to; `left` counts those that have no rank yet."""
+    begin, end = 0, 0
+    for block in range(len(left)):
+        if left[block] == 0:
+            queue[end] = block
+            end += 1
+    while begin < end:
+        rank[queue[begin]] = begin
+        for link in range(first[queue[begin]], first[queue[begin] + 1]):
+            left[source[link]] -= 1
+            if left[source[link]] == 0:
+                queue[end] = source[link]
+                end += 1
+        begin += 1
+
+
+@kernel
+def solve_small(
+    from_block: int,
+    to_block: int,
+    begin: Ints,
+    state: Ints,
+    block: Ints,
+    first: Ints,
+    target: Ints,
+    chance: Floats,
+    right: Floats,
+    values: Floats,
+    table: Floats,  # [LEAF, LEAF + 1] room for a block
+    nothing: Floats,  # [LEAF, 0]
+    leaving: Floats,  # [LEAF] room
+    slot: Ints,  # [n] room
+) -> tuple[int, float]:
+    """Solve small blocks one after the other; return how many rows and numbers rounding may have changed."""
+    rows, products = 0, 0.0
+    for number in range(from_block, to_block):
+        own = state[begin[number] : begin[number + 1]]
+        size = len(own)
+        small = table[:size, : size + 1]
+        for row in range(size):
+            slot[own[row]] = row
+            for column in range(size + 1):
+                small[row, column] = 0.0
+        for row in range(size):
+            collected = right[own[row]]
+            for entry in range(first[own[row]], first[own[row] + 1]):
+                if block[target[entry]] == number:
+                    small[row, slot[target[entry]]] = chance[entry]
+                else:
+                    small[row, size] += chance[entry]
+                    collected += chance[entry] * values[target[entry]]
+            values[own[row]] = collected
+        changed = take_out(small, 0, size, leaving)
+        gather(small, leaving[:size], own, values)
+        spread(small[:, :size], nothing, own, values)
+        rows += changed
+        products += float(changed) * (size + 1)
+    return rows, products
