@@ -81,11 +81,16 @@ def reset_team(team: TeamState, tables: TeamTables) -> bool:
 @inlined
 def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> None:
     """Move an agent and note which event it takes for possible."""
-    state = team.state[agent]
     outcome = slip_outcome(drawn, tables.slip_limit)
-    end = np.int64(tables.next_cell[agent, tables.dynamics[agent, state], team.cell[agent], action, outcome])
+    dynamics = tables.dynamics[agent, team.state[agent]]
+    arrive(agent, np.int64(tables.next_cell[agent, dynamics, team.cell[agent], action, outcome]), team, tables)
+
+
+@inlined
+def arrive(agent: int, end: int, team: TeamState, tables: TeamTables) -> None:
+    """Put an agent into the cell where its move ends and note which event it takes for possible."""
     team.cell[agent] = end
-    event = np.int64(tables.event[agent, state, end])
+    event = np.int64(tables.event[agent, team.state[agent], end])
     team.proposal[agent] = event
     if event >= 0:
         team.tally[event] += 1
