@@ -1,7 +1,8 @@
 """Absorbing Markov chains, solved with a certified error: how likely the goal is reached, and how long it takes.
 
 Whether the goal is reached surely, perhaps or never is a question of the graph alone, and decided there. The numbers
-come from state elimination, and two proofs bound their errors; the sharper one counts.
+come from going round the equations where that settles soon, otherwise from state elimination. Two proofs bound their
+errors, and the sharper one counts.
 
 *Counting.* By the matrix-tree theorem each of the numbers is a ratio of two sums of products, with one chance from the
 row of each state in every product and nothing negative anywhere. So if the chances of a row are off by a factor between
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +26,19 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from hocket.errors import SettingsError
-from hocket.evaluation.equations import Equations, Report
+from hocket.evaluation.equations import MOST_ENTRIES, MOST_WORK, Elimination, Report, find_blocks
+from hocket.evaluation.iteration import Iteration
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 UNIT = 2.0**-53  # the largest relative error of a rounding
 SMALLEST = 2.0**-1022  # chance; below it rounding errors are no longer relative
+TINIEST = 2.0**-1074  # the largest error of a product below that
+SHARP = 1e-10  # error with which iteration is as good as elimination: of a chance, or as a share of expected steps
+ENOUGH = 1e-6  # the largest error, likewise, that is accepted at all
+FEW_ROUNDS = 1_000  # of iteration, before elimination is tried
+MOST_LOOKS = 20_000_000_000  # at transitions by iteration, where elimination is too much; about one a nanosecond
 SAFE = 1 + 1e-9  # covers the roundings made in working out a bound
 
 # Roundings of a number, in units, counted twice where they are in a row of chances: above and below the fraction.
@@ -68,6 +75,11 @@ class Solution:
     failure: Bounded  # chance of never reaching it
     steps: Bounded  # expected, to the goal; infinite if it may never be reached
     steps_if_reached: Bounded  # expected, of those who reach it; not a number if nobody does
+
+    def is_within(self, share: float) -> bool:
+        """Say whether errors are small enough: of chances in themselves, of expected steps as a share of them."""
+        chances, times = (self.success, self.failure), (self.steps, self.steps_if_reached)
+        return all(own.error <= share for own in chances) and all(own.error <= share * own.value for own in times)
 
 
 def solve(chain: Chain, places: Ints | None = None, blur: float = 0.0, report: Report = lambda _: None) -> Solution:
@@ -137,22 +149,53 @@ def _reached(edges: csr_array, root: int) -> NDArray[np.bool_]:
 # The numbers and their errors.
 
 
+class Solver(Protocol):
+    """Finds values for right sides of a network's equations."""
+
+    def solve(self, right: Floats, ends: Floats) -> Floats | None:
+        """Find [n + ends] values for [n] numbers, or give up."""
+
+
 def _solve(network: Network, blur: float, report: Report) -> Solution:
     """Solve for the first state of a network, in which the goal is at least possible."""
-    equations = Equations(network.matrix, network.places, report)
-    none, one = np.zeros(network.states), np.ones(network.states)
-    over = equations.solve(one, np.zeros(2))
-    if not np.isfinite(over).all():
+    blocks = find_blocks(network.matrix)
+    near_goal_first = np.lexsort((-np.arange(network.states), blocks.block[: network.states]))
+    if blocks.large:
+        found = _certify(network, Iteration(network.matrix, near_goal_first, FEW_ROUNDS, report), blur)
+        if found is not None and found.is_within(SHARP):
+            return found
+    elimination = Elimination(network.matrix, blocks, network.places)
+    if elimination.is_affordable:
+        elimination.run(report)
+        found = _certify(network, elimination, blur)
+        if found is None or not found.is_within(ENOUGH):
+            raise SettingsError(f"a chain of {network.states:,} states has numbers that are out of range for floats")
+        return found
+    rounds = MOST_LOOKS // int(network.matrix.nnz)
+    found = _certify(network, Iteration(network.matrix, near_goal_first, rounds, report), blur)
+    if found is None or not found.is_within(ENOUGH):
         raise SettingsError(
-            f"the chain of {network.states:,} states takes more steps on average than floating point has numbers for"
+            f"a chain of {network.states:,} states does not settle in {rounds:,} rounds, and taking out its states one "
+            f"by one would take {elimination.work:.0e} multiplications and {8 * elimination.entries / 1e9:.1f} GB "
+            f"({MOST_WORK:.0e} and {8 * MOST_ENTRIES / 1e9:.1f} GB are allowed); estimate it instead"
         )
-    proof = _Proof(network, equations, blur, over)
+    return found
+
+
+def _certify(network: Network, solver: Solver, blur: float) -> Solution | None:
+    """Let a solver find the numbers, and bound their errors."""
+    none, one = np.zeros(network.states), np.ones(network.states)
+    over = solver.solve(one, np.zeros(2))
+    if over is None or not np.isfinite(over).all():
+        return None
+    proof = _Proof(network, solver, blur, over)
     if network.is_sure:
         steps = proof.bound(over, one)
         return Solution(Bounded(1.0), Bounded(0.0), steps, steps)
-    reached = equations.solve(none, np.array([1.0, 0.0]))
-    lost = equations.solve(none, np.array([0.0, 1.0]))
-    taken = equations.solve(reached[:-2], np.zeros(2))
+    reached, lost = solver.solve(none, np.array([1.0, 0.0])), solver.solve(none, np.array([0.0, 1.0]))
+    taken = None if reached is None else solver.solve(reached[:-2], np.zeros(2))
+    if reached is None or lost is None or taken is None:
+        return None
     success, failure = proof.bound(reached, none), proof.bound(lost, none)
     total = proof.bound(taken, reached[:-2], proof.error(reached, none))
     return Solution(success, failure, Bounded(math.inf), _divide(total, success))
@@ -170,25 +213,33 @@ def _divide(above: Bounded, below: Bounded) -> Bounded:
 class _Proof:
     """Bounds how far solutions of a network's equations may be off."""
 
-    def __init__(self, network: Network, equations: Equations, blur: float, over: Floats) -> None:
+    def __init__(self, network: Network, solver: Solver, blur: float, over: Floats) -> None:
         entries = network.matrix.tocoo()
-        self.source, self.target, self.chance = entries.row, entries.col, entries.data
+        self.source: Ints = entries.row
+        self.target: Ints = entries.col
+        self.chance: Floats = entries.data
         self.states, self.blur, self.over = network.states, blur, over[:-2]
-        seen = equations.roundings
-        units = PER_ROW * seen.rows + PER_SUM * seen.sums
-        units += PER_TRANSITION * network.transitions + PER_STATE * network.states
-        self.relative = math.expm1(SAFE * (units * UNIT + 2 * blur * network.states))
-        self.products = seen.products + equations.entries
-        self.slack = 1 - self._residual(over, np.ones(self.states)).max()
+        self.relative, self.products = math.inf, 0.0
+        if isinstance(solver, Elimination):
+            seen = solver.roundings
+            units = PER_ROW * seen.rows + PER_SUM * seen.sums
+            units += PER_TRANSITION * network.transitions + PER_STATE * network.states
+            self.relative = math.expm1(SAFE * (units * UNIT + 2 * blur * network.states))
+            self.products = seen.products + solver.entries
+        self.slack = 1 - float(self._residual(over, np.ones(self.states)).max())
 
     def error(self, values: Floats, right: Floats, right_error: Floats | None = None) -> Floats:
         """Bound the errors of a solution for a right side, which may be off itself, as one that was solved for: [n]."""
-        solved = 1 if right_error is None else 2
-        counted = solved * (self.relative * values[:-2] + self._underflow(values))
+        counted = np.full(self.states, math.inf)
+        if self.relative < math.inf:
+            solved = 1 if right_error is None else 2
+            counted[:] = solved * (self.relative * values[:-2] + self._underflow(values))
         if self.slack <= 0:
             return counted
         residual = self._residual(values, right).max() + (0.0 if right_error is None else right_error.max())
-        return np.minimum(counted, SAFE * residual * self.over / self.slack)
+        checked: Floats = SAFE * residual * self.over / self.slack
+        found: Floats = np.minimum(counted, checked)
+        return found
 
     def bound(self, values: Floats, right: Floats, right_error: Floats | None = None) -> Bounded:
         """Give the first value with its error."""
@@ -199,8 +250,10 @@ class _Proof:
         flow = self.chance * (values[self.source] - values[self.target])
         size = np.bincount(self.source, np.abs(flow), self.states)
         missed = np.abs(right - np.bincount(self.source, flow, self.states))
-        roundings = (np.bincount(self.source, minlength=self.states) + 4) * UNIT
-        return SAFE * (missed + (roundings + self.blur) * size + 2 * UNIT * right)
+        roundings = np.bincount(self.source, minlength=self.states) + 4
+        looking = (roundings * UNIT + self.blur) * size + 2 * UNIT * right + roundings * TINIEST
+        bound: Floats = SAFE * (missed + looking)
+        return bound
 
     def _underflow(self, values: Floats) -> Floats:
         """Bound what products too small for floating point could have changed: [n].
@@ -208,5 +261,6 @@ class _Proof:
         Each is off by at most the smallest number, in one of the rows, and a row is used at most as often as there are
         steps. The two factors are kept apart from each other's ranges.
         """
-        half = math.ldexp(1.0, -537)
-        return (4 * self.products * half * self.over) * (half * (1 + values.max()))
+        half = math.sqrt(TINIEST)
+        bound: Floats = (4 * self.products * half * self.over) * (half * (1 + values.max()))
+        return bound

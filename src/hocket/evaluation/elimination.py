@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ Flags = NDArray[np.bool_]
 LEAF = 96  # states that are not dissected further
 PANEL = 32  # pivots that are taken out at once
 WIDE = 500  # rows of a front from which on threads are worth it
+THREADS = os.cpu_count() or 1
 
 
 class Front(NamedTuple):
@@ -55,7 +57,7 @@ class Front(NamedTuple):
 class Factor(NamedTuple):
     """A front whose pivots have been taken out."""
 
-    index: Ints  # [pivots + border]
+    states: Ints  # [pivots + border]
     left: Floats  # [pivots + border, pivots] above the diagonal shares of leaving, below it chances of getting there
     right: Floats  # [pivots, border] shares of leaving
     leaving: Floats  # [pivots] chance of leaving in a step
@@ -116,8 +118,8 @@ def _cut(column: Ints, source: Ints, target: Ints) -> NDArray[np.int8] | None:
 
 
 def _cost(side: NDArray[np.int8]) -> float:
-    parted, low, high = np.bincount(side, minlength=3).tolist()
-    return float(parted) / (1 + min(low, high))
+    parted, low, high = (int(count) for count in np.bincount(side, minlength=3))
+    return parted / (1 + min(low, high))
 
 
 def make_fronts(matrix: csr_array, groups: Sequence[Ints]) -> list[Front]:
@@ -153,7 +155,7 @@ def eliminate(
     slot = np.zeros(len(absorbed), np.int64)
     left_over: dict[int, Floats] = {}  # by front: what its border has got, with a last column for what is absorbed
     factors = []
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         for number, front in enumerate(fronts):
             begin, end, border, children = front
             index = np.concatenate([np.arange(begin, end), border])
@@ -190,9 +192,11 @@ def _reduce(table: Floats, index: Ints, pivots: int, roundings: Roundings, pool:
     for begin in range(0, pivots, PANEL):
         end = min(begin + PANEL, pivots)
         changed = take_out(table, begin, end, leaving)
-        parts = np.linspace(end, size, 1 + (os.cpu_count() or 1) if size - end > WIDE else 2).astype(int).tolist()
-        jobs = [pool.submit(pass_on, table, begin, end, *part) for part in zip(parts, parts[1:], strict=False)]
-        changed += sum(job.result() for job in jobs)
+        if size - end < WIDE:
+            changed += pass_on(table, begin, end, end, size)
+        else:
+            cuts = np.linspace(end, size, 1 + THREADS).astype(int).tolist()
+            changed += sum(pool.map(partial(pass_on, table, begin, end), cuts[:-1], cuts[1:]))
         roundings.rows += changed
         roundings.products += float(changed) * (size - begin + 1)
     return Factor(index, table[:, :pivots].copy(), table[:pivots, pivots:-1].copy(), leaving)
@@ -280,9 +284,9 @@ def substitute(factors: Sequence[Factor], right: Floats) -> Floats:
     """Solve for a right side, in the order of elimination: what is collected per step until all is over."""
     values = right.copy()
     for factor in factors:
-        gather(factor.left, factor.leaving, factor.index, values)
+        gather(factor.left, factor.leaving, factor.states, values)
     for factor in reversed(factors):
-        spread(factor.left, factor.right, factor.index, values)
+        spread(factor.left, factor.right, factor.states, values)
     return values
 
 

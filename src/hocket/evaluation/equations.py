@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
-from hocket.errors import SettingsError
 from hocket.evaluation.elimination import (
     LEAF,
     Factor,
@@ -28,7 +27,7 @@ from hocket.learn.kernels.compiler import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Report = Callable[[float], None]  # is told the share of the work that is done
+Report = Callable[[str], None]  # is told in words how far it has come
 
 MOST_ENTRIES = 400_000_000  # chances that elimination keeps, 8 bytes each
 MOST_WORK = 5_000_000_000_000  # multiplications, of which a core does about five in a nanosecond
@@ -41,6 +40,11 @@ class Blocks(NamedTuple):
     state: Ints  # [n] the states of block b are state[begin[b]]..state[begin[b + 1] - 1]
     block: Ints  # [n + ends] of each state; -1 for the ends
 
+    @property
+    def large(self) -> list[int]:
+        """List those that are worth a dissection."""
+        return [int(number) for number in np.flatnonzero(np.diff(self.begin) > LEAF)]
+
 
 class Large(NamedTuple):
     """A block that is worth a dissection."""
@@ -52,21 +56,17 @@ class Large(NamedTuple):
     fronts: list[Front]
 
 
-class Equations:
+class Elimination:
     """For each state: value * chance of leaving = right side + sum of chance * value over where it leads.
 
     `matrix` [n, n + ends] has the chances of changes between n states, from each of which an end can be reached, and to
-    ends, whose values are given. Refuses what is too much work, with its size.
+    ends, whose values are given.
     """
 
-    def __init__(self, matrix: csr_array, places: Ints | None, report: Report) -> None:
-        self.matrix = matrix
-        self.states, self.ends = matrix.shape[0], matrix.shape[1] - matrix.shape[0]
-        self.roundings = Roundings()
-        self.blocks = find_blocks(matrix[:, : self.states], self.ends)
-        sizes = np.diff(self.blocks.begin)
-        self.large = [self._dissect(number, places) for number in np.flatnonzero(sizes > LEAF).tolist()]
-        self.factors = self._eliminate(report)
+    def __init__(self, matrix: csr_array, blocks: Blocks, places: Ints | None) -> None:
+        self.matrix, self.blocks, self.roundings = matrix, blocks, Roundings()
+        self.large = [self._dissect(number, places) for number in blocks.large]
+        self.factors: list[list[Factor]] = []
 
     def _dissect(self, number: int, places: Ints | None) -> Large:
         """Find an order for a block in which few new ways arise."""
@@ -75,49 +75,47 @@ class Equations:
         inside = rows[:, own]
         if places is None:
             near = reverse_cuthill_mckee((inside + inside.T).tocsr(), symmetric_mode=True)
-            where = np.argsort(near)[:, None]
+            groups = dissect(inside, np.argsort(near)[:, None])
         else:
-            where = places[own]
-        groups = dissect(inside, where)
+            groups = dissect(inside, places[own])
         order = np.concatenate(groups)
         inside = inside[order][:, order].sorted_indices()
         entries = rows[order].tocoo()
         leaves = self.blocks.block[entries.col] != number
-        outside = coo_array(
-            (entries.data[leaves], (entries.row[leaves], entries.col[leaves])), shape=entries.shape
-        ).tocsr()
-        return Large(number, own[order], inside, outside, make_fronts(inside, groups))
+        outside = coo_array((entries.data[leaves], (entries.row[leaves], entries.col[leaves])), shape=rows.shape)
+        return Large(number, own[order], inside, outside.tocsr(), make_fronts(inside, groups))
 
-    def _eliminate(self, report: Report) -> list[list[Factor]]:
+    @property
+    def work(self) -> float:
+        """Count the multiplications that it takes to take out all states."""
+        return sum(front.work for block in self.large for front in block.fronts)
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether time and memory allow it."""
+        return self.work <= MOST_WORK and self.entries <= MOST_ENTRIES
+
+    def run(self, report: Report) -> None:
         """Take out the states of all large blocks."""
-        fronts = [front for block in self.large for front in block.fronts]
-        work, entries = sum(front.work for front in fronts), sum(front.entries for front in fronts)
-        if work > MOST_WORK or entries > MOST_ENTRIES:
-            raise SettingsError(
-                f"the chain has {self.states:,} states, too many to take out one by one: it needs {work:.1e} "
-                f"multiplications and {entries * 8 / 1e9:.1f} GB, {MOST_WORK:.0e} and {MOST_ENTRIES * 8 / 1e9:.1f} GB "
-                "are allowed; estimate it instead"
-            )
-        done = 0.0
+        work, done = self.work, 0.0
 
         def add(more: float) -> None:
             nonlocal done
             done += more
-            report(done / work)
+            report(f"{done / work:.0%} of the states taken out")
 
-        return [
-            eliminate(block.inside, block.outside.sum(axis=1), block.fronts, self.roundings, add)
-            for block in self.large
-        ]
+        for block in self.large:
+            absorbed = block.outside.sum(axis=1)
+            self.factors.append(eliminate(block.inside, absorbed, block.fronts, self.roundings, add))
 
     @property
     def entries(self) -> int:
         """Count the numbers that are multiplied for a right side."""
-        return self.matrix.nnz + sum(front.entries for block in self.large for front in block.fronts)
+        return int(self.matrix.nnz) + sum(front.entries for block in self.large for front in block.fronts)
 
     def solve(self, right: Floats, ends: Floats) -> Floats:
         """Find the values for a right side [n] and the values of the ends; returns both, [n + ends]."""
-        values = np.concatenate([np.zeros(self.states), ends])
+        values = np.concatenate([np.zeros(len(right)), ends])
         done = 0
         for block, factors in zip(self.large, self.factors, strict=True):
             self._solve_small(done, block.number, right, values)
@@ -129,14 +127,15 @@ class Equations:
     def _solve_small(self, begin: int, end: int, right: Floats, values: Floats) -> None:
         rows, products = solve_small(
             begin, end, *self.blocks, self.matrix.indptr, self.matrix.indices, self.matrix.data, right, values,
-            np.zeros((LEAF, LEAF + 1)), np.zeros((LEAF, 0)), np.zeros(LEAF), np.zeros(self.states, np.int64),
+            np.zeros((LEAF, LEAF + 1)), np.zeros((LEAF, 0)), np.zeros(LEAF), np.zeros(len(right), np.int64),
         )  # fmt: skip
         self.roundings.rows += rows
         self.roundings.products += products
 
 
-def find_blocks(inner: csr_array, ends: int) -> Blocks:
-    """Find the strongly connected blocks, and sort them."""
+def find_blocks(matrix: csr_array) -> Blocks:
+    """Find the strongly connected blocks of states [n, n + ends], and sort them."""
+    inner, ends = matrix[:, : matrix.shape[0]], matrix.shape[1] - matrix.shape[0]
     count, label = connected_components(inner, connection="strong")
     entries = inner.tocoo()
     above, below = label[entries.row], label[entries.col]

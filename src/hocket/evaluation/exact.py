@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.evaluation.chains import UNIT, Bounded, solve
+from hocket.evaluation.chains import UNIT, solve
 from hocket.evaluation.joint_chain import NEVER, Found, explore, tabulate_moves
 from hocket.learn.players import check_arrays
 from hocket.learn.policies import Policy
@@ -36,9 +36,7 @@ class Exact:
     mean_steps_if_done_error: float
 
 
-def solve_team(
-    task: Task, policy: Policy, *, greedy: bool = False, progress: Progress = lambda _: None
-) -> Exact:
+def solve_team(task: Task, policy: Policy, *, greedy: bool = False, progress: Progress = lambda _: None) -> Exact:
     """Compute V and the expected completion time under a policy that goes by cells and machine states.
 
     The bounds hold for the exact softmax of the policy's values. A joint move with a chance below 1e-300 counts as
@@ -56,11 +54,11 @@ def solve_team(
         progress(f"{found.states:,} joint states found, {found.expanded:,} of them done")
 
     joint = explore(tables, tabulate_moves(tables, choice), tell_states)
-    # Roundings of a joint move's chance: of the exponent, the exponential, shares and sums, and the product over agents.
+    # Roundings of a joint move's chance: exponent, exponential, shares and sums, and the product over agents.
     blur = (2 * exponent + 32 + len(task.agents)) * UNIT
     places = np.concatenate(np.divmod(joint.cell, task.grid.columns), axis=1)
     count = f"{joint.chain.states:,} joint states, {len(joint.chain.target):,} transitions"
-    found = solve(joint.chain, places, blur, lambda share: progress(f"{count}: {share:.0%} solved"))
+    found = solve(joint.chain, places, blur, lambda doing: progress(f"{count}: {doing}"))
     numbers = (found.success, found.failure, found.steps, found.steps_if_reached)
     return Exact(joint.chain.states, *(part for number in numbers for part in number))
 

@@ -30,7 +30,7 @@ CHUNK = 20_000  # joint states between two looks at the clock
 class Moves(NamedTuple):
     """Where each agent goes from each cell in each state of its machine, and how likely."""
 
-    count: Shorts  # [N, U, S] cells that it may go to
+    ends: Shorts  # [N, U, S] how many cells it may go to
     end: Shorts  # [N, U, S, K]
     chance: Floats  # [N, U, S, K]
 
@@ -158,7 +158,7 @@ def slot_of(room: Room, cell: Shorts, state: Shorts, row: int) -> int:
         if same:
             break
         slot = (slot + 1) & last
-    return slot
+    return int(slot)
 
 
 @kernel
@@ -177,7 +177,7 @@ def number_of(room: Room, states: int, team: TeamState) -> int:
     slot = slot_of(room, room.cell, room.state, states)
     if room.slot[slot] < 0:
         room.slot[slot] = states
-    return np.int64(room.slot[slot])
+    return int(room.slot[slot])
 
 
 @kernel
@@ -195,7 +195,7 @@ def step_jointly(now: int, room: Room, moves: Moves, team: TeamState, tables: Te
     for agent in range(len(team.cell)):
         cell, state, pick = room.cell[now, agent], room.state[now, agent], room.pick[agent]
         team.state[agent] = state
-        arrive(agent, np.int64(moves.end[agent, state, cell, pick]), team, tables)
+        arrive(agent, int(moves.end[agent, state, cell, pick]), team, tables)
         chance *= moves.chance[agent, state, cell, pick]
     return chance, synchronize(0, team, tables)
 
@@ -205,7 +205,7 @@ def pick_next(now: int, room: Room, moves: Moves) -> bool:
     """Pick the next joint move from a joint state; say whether there is one."""
     for agent in range(len(room.pick)):
         room.pick[agent] += 1
-        if room.pick[agent] < moves.count[agent, room.state[now, agent], room.cell[now, agent]]:
+        if room.pick[agent] < moves.ends[agent, room.state[now, agent], room.cell[now, agent]]:
             return True
         room.pick[agent] = 0
     return False

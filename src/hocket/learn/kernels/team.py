@@ -83,7 +83,7 @@ def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, table
     """Move an agent and note which event it takes for possible."""
     outcome = slip_outcome(drawn, tables.slip_limit)
     dynamics = tables.dynamics[agent, team.state[agent]]
-    arrive(agent, np.int64(tables.next_cell[agent, dynamics, team.cell[agent], action, outcome]), team, tables)
+    arrive(agent, int(tables.next_cell[agent, dynamics, team.cell[agent], action, outcome]), team, tables)
 
 
 @inlined
