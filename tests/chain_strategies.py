@@ -39,6 +39,13 @@ def solve_rationally(rows: Rows) -> Truth:
     return Truth(reached[0], taken[0] / reached[0])
 
 
+def time_until_over(rows: Rows) -> Fraction:
+    """Find the longest expected time until the goal is reached or out of reach, from any state."""
+    away = [{end: Fraction(chance) for end, chance in row.items() if end != state} for state, row in enumerate(rows)]
+    live = reaching(away)
+    return max(linear(away, live, dict.fromkeys(live, Fraction(1))).values())
+
+
 def reaching(away: Sequence[Mapping[int, Fraction]]) -> list[int]:
     """List the states from which the goal can be reached."""
     found = {GOAL}

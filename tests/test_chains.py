@@ -1,16 +1,17 @@
 """Absorbing chains: certified errors against rational arithmetic, hand-solved chains, and the refusals."""
 
+import contextlib
 import math
 from fractions import Fraction
 from random import Random
 
 import numpy as np
 import pytest
-from chain_strategies import GOAL, Rows, make_chain, rows_of_chances, solve_rationally
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hocket as hk
+from chain_strategies import GOAL, Rows, make_chain, rows_of_chances, solve_rationally, time_until_over
 from hocket.evaluation import chains, elimination, equations
 from hocket.evaluation.chains import Bounded, Chain, Solution, solve
 
@@ -49,16 +50,20 @@ def assert_right(rows: Rows, found: Solution) -> None:
 # Rational arithmetic.
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+OUT_OF_RANGE = Fraction(10) ** 280  # steps, or one in so many: what is left of the range of floats is lost on the way
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows_of_chances())
 def test_the_truth_lies_within_the_certified_errors(leaf, rows):
-    try:
-        found = solve(make_chain(rows))
-    except hk.HocketError as refusal:
-        assert "out of range for floats" in str(refusal)
-        assert solve_rationally(rows).steps_if_reached > Fraction(10) ** 270
+    truth = solve_rationally(rows)
+    if truth.steps_if_reached is None or (
+        truth.success * OUT_OF_RANGE > 1 and time_until_over(rows) * max(1, 1 / truth.success) < OUT_OF_RANGE
+    ):
+        assert_right(rows, solve(make_chain(rows)))
     else:
-        assert_right(rows, found)
+        with contextlib.suppress(hk.HocketError):
+            assert contains(solve(make_chain(rows)).success, truth.success)
 
 
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -117,11 +122,11 @@ def test_a_long_walk_takes_the_time_that_a_hand_finds(right, left, seed):
 
 
 @pytest.mark.parametrize("power", [12, 100, 290])
-def test_two_rooms_with_a_door_that_hardly_opens(power):
-    # 40 states in each room, all equally likely next; the door is in the first state of each room.
-    room, door = 40, 10.0**-power
-    rows = [{other: 1 / 64 for other in range(room)} for _ in range(room)]
-    rows += [{room + other: 1 / 64 for other in range(room)} for _ in range(room)]
+def test_two_rooms_with_a_door_that_hardly_opens(leaf, power):
+    # All states of a room are equally likely next; the door is in the first, and the goal behind another such door.
+    room, door = 9, 10.0**-power
+    rows = [dict.fromkeys(range(room), 1 / 16) for _ in range(room)]
+    rows += [{room + other: 1 / 16 for other in range(room)} for _ in range(room)]
     rows[0][room], rows[room][0] = door, door
     rows[room + 1][GOAL] = door
     assert_right(rows, solve(make_chain(rows)))
@@ -203,7 +208,7 @@ def test_every_state_is_taken_out_once_and_few_part_a_square():
 def test_blocks_lead_to_earlier_ones_only():
     rng = Random(4)
     rows = [
-        {rng.randrange(max(0, state - 6), min(400, state + 4)): 0.25 for _ in range(2)} | {GOAL: 0.25}
+        {min(399, state + 1): 0.25, rng.randrange(max(0, state - 3), min(400, state + 9)): 0.25, GOAL: 0.25}
         for state in range(400)
     ]
     matrix = chains._prune(make_chain(rows), None).matrix
@@ -211,7 +216,7 @@ def test_blocks_lead_to_earlier_ones_only():
     entries = matrix.tocoo()
     inner = entries.col < matrix.shape[0]
     assert (blocks.block[entries.row[inner]] >= blocks.block[entries.col[inner]]).all()
-    assert len(blocks.begin) > 2
+    assert len(blocks.begin) > 10
 
 
 def test_many_small_blocks_are_solved_one_after_the_other():
@@ -247,7 +252,6 @@ def test_chances_that_lose_digits_are_refused():
 
 
 def test_progress_is_told():
-    rows, places = field(25, 1e-9, 6)
     told: list[str] = []
     solve(make_chain(walk(400, 0.25, 0.25)), report=told.append)
     assert any("rounds" in line for line in told)

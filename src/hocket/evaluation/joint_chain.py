@@ -20,8 +20,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Shorts = NDArray[np.int16]
 
-MOST_STATES = 1_000_000  # joint states; about 1 KB each with all that belongs to them
-MOST_TRANSITIONS = 50_000_000  # between them; 12 bytes each, and as much again where they are solved
+MOST_STATES = 2_000_000  # joint states
+MOST_TRANSITIONS = 60_000_000  # between them; about 100 bytes each while they are solved
+FIRST_ROOM = (4_096, 65_536)  # for states and transitions, before it grows
 NEVER = 1e-300  # a chance per step below which a joint move counts as impossible
 GOAL = -1  # the completed task, while states are still being numbered
 CHUNK = 20_000  # joint states between two looks at the clock
@@ -93,7 +94,7 @@ class Found(NamedTuple):
 def explore(tables: Tables, moves: Moves, report: Callable[[Found], None]) -> JointChain:
     """List the joint states that can be reached and their transitions; refuse what is too large, with its size."""
     world, team = team_tables(tables), team_state(tables)
-    room = _make_room(1 << 12, 1 << 16, len(tables.start))
+    room = _make_room(*FIRST_ROOM, len(tables.start))
     found = Found(0, start_in(room, team, world), 0)
     while found.expanded < found.states:
         until = found.expanded + CHUNK
