@@ -50,16 +50,20 @@ def assert_right(rows: Rows, found: Solution) -> None:
 # Rational arithmetic.
 
 
-OUT_OF_RANGE = Fraction(10) ** 280  # steps, or one in so many: what is left of the range of floats is lost on the way
+OUT_OF_RANGE = Fraction(10) ** 280
+
+
+def range_needed(rows: Rows, success: Fraction) -> Fraction:
+    """Say how large a range of numbers is needed: products of chances that are left for good must not be lost."""
+    over = time_until_over(rows)
+    return over if success == 1 else over**2 / min(success, 1 - success)
 
 
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows_of_chances())
 def test_the_truth_lies_within_the_certified_errors(leaf, rows):
     truth = solve_rationally(rows)
-    if truth.steps_if_reached is None or (
-        truth.success * OUT_OF_RANGE > 1 and time_until_over(rows) * max(1, 1 / truth.success) < OUT_OF_RANGE
-    ):
+    if truth.steps_if_reached is None or range_needed(rows, truth.success) < OUT_OF_RANGE:
         assert_right(rows, solve(make_chain(rows)))
     else:
         with contextlib.suppress(hk.HocketError):

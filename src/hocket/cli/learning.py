@@ -136,7 +136,7 @@ class Evaluate:
     greedy: Flag = False
     """Take the best action instead of drawing by softmax."""
     exact: Flag = False
-    """Also solve the team's Markov chain, where it is small enough."""
+    """Also solve the team's Markov chain, with certified errors; refused with its size where it is too large."""
     json: Flag = False
     """Print one JSON object."""
 

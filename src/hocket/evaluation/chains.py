@@ -202,9 +202,9 @@ def _certify(network: Network, solver: Solver, blur: float) -> Solution | None:
 
 
 def _divide(above: Bounded, below: Bounded) -> Bounded:
-    """Divide positive numbers; the error is infinite where the lower one may be zero."""
-    if below.error >= below.value:
-        return Bounded(above.value / below.value, math.inf)
+    """Divide positive numbers; nothing is known where the lower one may be zero."""
+    if below.error >= below.value or above.value <= 0:
+        return Bounded(math.nan, math.inf)
     value = above.value / below.value
     relative = above.error / above.value + below.error / below.value
     return Bounded(value, SAFE * value * (relative / (1 - below.error / below.value) + 2 * UNIT))
