@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.status import Status
 
 import hocket as hk
-from hocket.cli import measuring, studies, terminal
+from hocket.cli import evaluate, progress
 from hocket.study.study import Update, run_study
-from hocket.task.files import digest
 from hocket.task.grid import ACTIONS, STAY
 from hocket.task.tables import compile_task
+from studies import OneByOne
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -84,11 +84,11 @@ def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(hocket
             if update.jobs == 1 and not rest["stop"].is_set():
                 signal.raise_signal(signal.SIGINT)
 
-        return run_study(study, folder, watch=tell, **rest)
+        return run_study(study, folder, watch=tell, **{**rest, "engine": OneByOne(1)})
 
-    command = ("train", task, *SMALL, "--learner", "iql", "--threads", "1", "--out", tmp_path / "runs")
+    command = ("train", task, *SMALL, "--learner", "iql", "--out", tmp_path / "runs")
     with monkeypatch.context() as patch:
-        patch.setattr(studies, "run_study", interrupted)
+        patch.setattr("hocket.study.study.run_study", interrupted)
         code, out, _ = hocket(*command)
     kept = len(list((tmp_path / "runs").glob("runs/*.json")))
     assert code == 130 and 1 <= kept < 3
@@ -203,8 +203,8 @@ def test_the_paper_is_repeated_with_its_report_and_figures(hocket, tmp_path):
 
 
 def test_progress_tells_runs_speed_time_left_and_medians(monkeypatch):
-    display = studies._Display()
-    monkeypatch.setattr(studies.time, "perf_counter", lambda: display.begin + 10)
+    display = progress.Progress()
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: display.begin + 10)
     assert "compiling" in drawn(display)
     display.show(Update(3, 12, 40_000_000, 160_000_000, {"buttons dqprm": 25.0, "buttons iql": 1000.0}))
     shown = drawn(display)
@@ -239,7 +239,7 @@ def test_evaluations_as_json_have_no_infinities(hocket, task, tmp_path):
     still = np.zeros(dqprm_shape(meeting()), np.float32)
     still[:, :, STAY] = 1
     settings = {"temperature": 0.02, "episode_steps": 5}
-    policy = hk.Policy("meeting", digest(meeting()), "dqprm", 0, settings, {"q": still})
+    policy = hk.Policy("meeting", meeting().digest, "dqprm", 0, settings, {"q": still})
     hocket("train", task, "--seeds", "1", "--steps", "1000", "--out", tmp_path / "runs")
     (path,) = (tmp_path / "runs" / "policies").glob("*.npz")
     policy.save(path)
@@ -260,10 +260,10 @@ def dqprm_shape(task: hk.Task) -> tuple[int, ...]:
 
 def test_a_terminal_is_told_how_far_a_solution_is(task, tmp_path, monkeypatch):
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
-    monkeypatch.setattr(terminal, "make_console", lambda *, stderr=False: console)
+    monkeypatch.setattr(evaluate, "make_console", lambda *, stderr=False: console)
     told = []
     monkeypatch.setattr(Status, "update", lambda _, line: told.append(line))
     runs = hk.train(meeting(), "optimal", seeds=2, steps=1)
-    measuring._solve_all(meeting(), [run.policy for run in runs], greedy=False)
+    evaluate._solve_all(meeting(), [run.policy for run in runs], greedy=False)
     assert told[0].startswith("policy 1 of 2: ") and "joint states found" in told[0]
     assert any(line.startswith("policy 2 of 2: ") for line in told)

@@ -15,7 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.draw.scene import Area, read_scene, scene_of, write_scene
+from hocket.draw.geometry import Shape
+from hocket.draw.scene import Area, Scene
+from hocket.draw.scene_files import read_scene
+from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError
 from hocket.report.page import report_html, write_report
 from hocket.report.page.encoding import (
@@ -26,13 +29,12 @@ from hocket.report.page.encoding import (
     curves_data,
     replay_data,
 )
-from hocket.report.page.maps import map_svg, marks_of
+from hocket.report.page.maps import map_svg, number_of
 from hocket.report.page.markup import data_block, tag
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize
 from hocket.study.records import Replay, Review
 from hocket.study.store import load_results
-from hocket.task.files import digest
 from studies import (
     HOSTILE,
     QUOTED,
@@ -208,7 +210,7 @@ def test_what_is_missing_and_what_could_not_be_read_is_named(folder):
 
 def test_runs_without_reviews_have_neither_bounds_nor_episodes(tmp_path):
     task = hk.load_task("buttons")
-    page = page_of(write_study(tmp_path / "bare", [record("buttons", digest(task), "dqprm", 0, [30, 20])], [task]))
+    page = page_of(write_study(tmp_path / "bare", [record("buttons", task.digest, "dqprm", 0, [30, 20])], [task]))
     assert "theorem 3</h3>" not in page and 'class="replay"' not in page and "Watch" not in page
     assert 'class="curves"' in page and "Decomposable" in page
 
@@ -229,7 +231,7 @@ def test_a_verdict_of_no_has_a_cross(tmp_path):
 
 def test_of_many_agents_a_few_machines_are_seen_and_others_folded_away(tmp_path):
     task = hk.load_task("rendezvous-30")
-    own = record(task.name, digest(task), "dqprm", 0, [30])
+    own = record(task.name, task.digest, "dqprm", 0, [30])
     reader = Reader(page_of(write_study(tmp_path / "many", [own], [task])))
     assert "21 more agents; 6 others are not drawn" in reader.words
     assert sum("data-agent" in own for _, own in reader.elements) == 24
@@ -243,8 +245,8 @@ def test_a_machine_that_nobody_could_read_is_not_drawn(tmp_path):
 
 
 def test_a_scene_given_in_whole_numbers_has_the_fingerprint_of_what_is_read_back(tmp_path):
-    scene = replace(drift_scene(), width=6, height=3, areas=(Area(0, 1, 2, 1, "#df6823"),))
-    (tmp_path / "scene.json").write_text(write_scene(scene), encoding="utf-8")
+    scene = replace(drift_scene(), width=6, height=3, areas=(Area((Shape(0, 1, 2, 1),), "#df6823"),))
+    (tmp_path / "scene.json").write_text(scene.text, encoding="utf-8")
     assert read_scene(tmp_path / "scene.json").digest == scene.digest
 
 
@@ -261,7 +263,7 @@ def test_no_name_becomes_markup_or_code(tmp_path, name):
         "application/json", "application/json", "module",
     ]  # fmt: skip
     assert page.count("<script") == page.count("</script>") == 3
-    for part in ("place", "note", "d", "v", "n", "A", "e"):
+    for part in ("place", "d", "v", "n", "A", "e"):
         assert f"{name}{part}" in reader.words
     assert f"{name}s" in reader.blocks["episodes-0"]["names"]
     assert {own["label"] for own in reader.blocks["curves"][0]["groups"]} == {f"{name}l, depth=0", f"{name}l, depth=1"}
@@ -280,7 +282,7 @@ def test_an_embedded_text_is_read_back_and_cannot_end_its_element(text):
 
 
 @pytest.mark.parametrize(
-    ("names", "marks"),
+    ("names", "numbers"),
     [
         (["A1", "A2"], ["1", "2"]),
         (["left 10", "right 10"], ["1", "2"]),
@@ -289,8 +291,10 @@ def test_an_embedded_text_is_read_back_and_cannot_end_its_element(text):
         (["x7", "x3"], ["7", "3"]),
     ],
 )
-def test_agents_have_the_numbers_of_their_names_or_those_of_their_places(names, marks):
-    assert marks_of(names) == marks
+def test_agents_have_the_numbers_of_their_names_or_those_of_their_order(names, numbers):
+    machine = hk.RewardMachine(initial="u", transitions={})
+    scene = Scene("t", 1, 1, tuple(names), dict.fromkeys(names, machine), dict.fromkeys(names, ()))
+    assert [number_of(scene, name) for name in names] == numbers
 
 
 # What scripts are given.
@@ -407,7 +411,7 @@ def test_a_study_of_long_episodes_stays_below_five_megabytes(tmp_path):
             events = tuple((step, f"{'rl'[step % 2]}{1 + step % 10}") for step in range(1, 1001))
             own = Replay(False, places, states_after(scene, 1001, events), events)
             review = Review(1, 0, (0,) * 10, np.zeros((10, 0), np.int64), {"softmax": own, "greedy": own})
-            records.append(record(task.name, digest(task), learner, seed, [1000] * 700, review))
+            records.append(record(task.name, task.digest, learner, seed, [1000] * 700, review))
     page = page_of(write_study(tmp_path / "large", records, [task]))
     assert len(page.encode()) < 5_000_000
     assert Reader(page).blocks["episodes-0"]["left_out"] == 0
@@ -428,7 +432,7 @@ def test_a_real_study_of_trained_teams_has_its_report(tmp_path):
 
 
 def test_the_drifting_world_is_told_in_hundredths(reader):
-    places = drift_review(drift_scene()).replays["softmax"].places
+    places = drift_review(drift_scene()).replays["softmax"].points
     titles = [own["groups"][0]["label"] for own in reader.blocks["curves"]]
     told = reader.blocks[f"episodes-{titles.index('boatswain')}"]["groups"][0]["seeds"]["7"]["softmax"]
     assert np.abs(decoded(told) - places).max() <= 0.5 / FINEST + 1e-9

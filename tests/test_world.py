@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.task.grid import ACTIONS, MOST_CELLS, STAY, read_map, slip_outcome, slipped_actions
+from hocket.task.grid import ACTIONS, MOST_CELLS, STAY, outcome_chances, read_map, slip_outcome, slipped_actions
 from task_strategies import grids, many, some
 
 # What becomes of each action: as intended, a quarter turn to the right of it, a quarter turn to the left of it.
@@ -119,6 +119,13 @@ def test_what_is_drawn_below_the_limit_slips_and_half_of_it_to_either_side(limit
     seen = Counter(slip_outcome(drawn, limit) for drawn in range(100))
     assert seen[0] == 100 - limit
     assert seen[1] + seen[2] == limit and abs(seen[1] - seen[2]) <= 1
+    assert outcome_chances(limit / 100) == pytest.approx([seen[0] / 100, limit / 200, limit / 200])
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 7, 100])
+def test_many_draws_at_once_have_the_outcomes_of_each(limit):
+    drawn = np.arange(100, dtype=np.uint64)
+    assert slip_outcome(drawn, limit).tolist() == [slip_outcome(own, limit) for own in range(100)]
 
 
 # Maps as text.
@@ -168,7 +175,7 @@ def test_a_letter_at_which_an_agent_starts_needs_no_name():
     ids=["ragged", "empty line", "unknown", "blank", "missing", "wall", "two letters", "empty", "too large"],
 )
 def test_a_bad_map_is_refused_by_name(text, legend, key, said):
-    with pytest.raises(hk.TaskError, match=re.escape(said)) as caught:
+    with pytest.raises(hk.errors.TaskError, match=re.escape(said)) as caught:
         read_map(text, legend)
     assert caught.value.key == key
 
@@ -182,7 +189,7 @@ def test_the_largest_map_is_read():
 def test_nobody_can_start_where_all_is_wall():
     grid, _ = read_map("##\n##", {})
     machine = hk.RewardMachine(initial="u0", transitions={}, final={"u0"})
-    with pytest.raises(hk.TaskError, match=re.escape("agents.A1.start: must not be a wall, got (1, 0)")):
+    with pytest.raises(hk.errors.TaskError, match=re.escape("agents.A1.start: must not be a wall, got (1, 0)")):
         hk.Task("walls", grid, {"A1": hk.Agent(2, ())}, {}, machine)
 
 
@@ -204,11 +211,11 @@ def test_a_bad_place_is_refused_by_name(places, said):
 
 @pytest.mark.parametrize("wall", [4, -1])
 def test_a_wall_that_is_not_on_the_map_is_refused(wall):
-    with pytest.raises(hk.TaskError, match="must lie on the map"):
+    with pytest.raises(hk.errors.TaskError, match="must lie on the map"):
         hk.Grid(2, 2, frozenset({wall}))
 
 
 def test_a_place_that_does_not_exist_is_answered_with_the_nearest_one():
     grid = hk.Grid(1, 2, frozenset(), {"green room": frozenset({0})})
-    with pytest.raises(hk.TaskError, match=re.escape("did you mean 'green room'?")):
+    with pytest.raises(hk.errors.TaskError, match=re.escape("did you mean 'green room'?")):
         grid.place("gren room", "events.a")

@@ -10,13 +10,14 @@ from hocket.adapters.events import IndividualStep, RawStep
 from hocket.adapters.plane import Disc, Plane, Point
 from hocket.adapters.wrap_individual import IndividualView
 from hocket.adapters.wrap_team import WrappedTeam, wrap
-from hocket.draw.landmarks import find_places
-from hocket.draw.palette import FLOOR, choose_colors, choose_letters
-from hocket.draw.scene import Area, Scene, scene_of
+from hocket.draw.palette import FLOOR
+from hocket.draw.scene import Area, Scene
+from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError, TaskError, known_names
+from hocket.task.conditions import Condition
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.gates import closed_regions
-from hocket.task.task import Condition, Task
+from hocket.task.task import Task
 
 RADIUS = 0.8  # of a place, in cells
 
@@ -169,28 +170,20 @@ def _noticed(plane: Plane, conditions: Mapping[str, Condition], point: Point) ->
 
 def scene_in_plane(task: Task, plane: Plane) -> Scene:
     """Say what there is to see of a task in a plane: discs, agents and their machines."""
-    letters, colors = choose_letters(task.grid), choose_colors(task.grid)
-    notes = {name: "; ".join(place.closed) for place in find_places(task) for name in place.names}
-    areas = tuple(
-        Area(
-            disc.x - disc.radius,
-            disc.y - disc.radius,
-            2 * disc.radius,
-            2 * disc.radius,
-            colors.get(name, FLOOR),
-            name,
-            letters.get(name, ""),
-            notes.get(name, ""),
-            is_disc=True,
-        )
-        for name, disc in sorted(plane.places.items(), key=lambda place: -place[1].radius)
-    )
+    scene = scene_of(task)
+    known = {name: area for area in scene.areas for name in area.names}
+    areas = []
+    for name, disc in plane.places.items():
+        own = known.get(name, Area((), FLOOR))
+        areas.append(Area.disc((disc.x, disc.y), disc.radius, own.color, name, own.tag, own.gates))
     return replace(
-        scene_of(task),
+        scene,
         task=f"{task.name}-plane",
         width=plane.side,
         height=plane.side,
-        areas=areas,
+        areas=tuple(areas),
         walls=(),
+        starts=dict(plane.starts),
+        corners={},
         has_cells=False,
     )

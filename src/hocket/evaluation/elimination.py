@@ -314,3 +314,47 @@ def spread(left: Floats, right: Floats, index: Ints, values: Floats) -> None:
             lost += (total - after) + value if total >= value else (value - after) + total
             total = after
         values[index[row]] = total + lost
+
+
+@kernel
+def solve_small(
+    from_block: int,
+    to_block: int,
+    begin: Ints,
+    state: Ints,
+    block: Ints,
+    first: Ints,
+    target: Ints,
+    chance: Floats,
+    right: Floats,
+    values: Floats,
+    table: Floats,  # [LEAF, LEAF + 1] room for a block
+    nothing: Floats,  # [LEAF, 0]
+    leaving: Floats,  # [LEAF] room
+    slot: Ints,  # [n] room
+) -> tuple[int, float]:
+    """Solve small blocks one after the other; return how many rows and numbers rounding may have changed."""
+    rows, products = 0, 0.0
+    for number in range(from_block, to_block):
+        own = state[begin[number] : begin[number + 1]]
+        size = len(own)
+        small = table[:size, : size + 1]
+        for row in range(size):
+            slot[own[row]] = row
+            for column in range(size + 1):
+                small[row, column] = 0.0
+        for row in range(size):
+            collected = right[own[row]]
+            for entry in range(first[own[row]], first[own[row] + 1]):
+                if block[target[entry]] == number:
+                    small[row, slot[target[entry]]] = chance[entry]
+                else:
+                    small[row, size] += chance[entry]
+                    collected += chance[entry] * values[target[entry]]
+            values[own[row]] = collected
+        changed = take_out(small, 0, size, leaving)
+        gather(small, leaving[:size], own, values)
+        spread(small[:, :size], nothing, own, values)
+        rows += changed
+        products += float(changed) * (size + 1)
+    return rows, products

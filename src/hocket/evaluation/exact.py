@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.evaluation.chains import UNIT, solve
 from hocket.evaluation.joint_chain import NEVER, Found, explore, tabulate_moves
-from hocket.learn.players import check_arrays
+from hocket.learn.catalogue import find_learner, names_that_look_at
+from hocket.learn.learner import LooksAt
 from hocket.learn.policies import Policy
-from hocket.task.files import digest
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -42,12 +42,13 @@ def solve_team(task: Task, policy: Policy, *, greedy: bool = False, progress: Pr
     The bounds hold for the exact softmax of the policy's values. A joint move with a chance below 1e-300 counts as
     impossible. Refuses what is too large, with its size.
     """
-    if policy.digest != digest(task):
+    if policy.digest != task.digest:
         raise SettingsError(f"this policy belongs to another task ({policy.task}, or another version of it)")
-    if policy.learner not in ("dqprm", "optimal"):
-        raise SettingsError(f"the chain is solved for policies of dqprm and optimal, got {policy.learner}")
+    fitting = names_that_look_at(LooksAt.MACHINE)
+    if policy.learner not in fitting:
+        raise SettingsError(f"the chain is solved for policies of {' and '.join(fitting)}, got {policy.learner}")
     tables = compile_task(task)
-    check_arrays(policy.learner, policy.arrays, tables)
+    find_learner(policy.learner).check_arrays(policy.arrays, tables)
     choice, exponent = _choices(policy, greedy)
 
     def tell_states(found: Found) -> None:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.evaluation.chains import Chain
-from hocket.learn.arrays import team_state, team_tables
+from hocket.learn.episodes import team_state, team_tables
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.team import TeamState, TeamTables, arrive, reset_team, synchronize
-from hocket.task.grid import STEPS
+from hocket.task.grid import STEPS, outcome_chances
 from hocket.task.tables import Tables
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ def tabulate_moves(tables: Tables, choice: Floats) -> Moves:
     An agent in whose machine nothing can happen any more stays where it is: nobody can tell the difference, and there
     are fewer joint states.
     """
-    slips = np.array([1 - tables.slip, tables.slip / 2, tables.slip / 2])
+    slips = np.array(outcome_chances(tables.slip))
     agents, cells, _, states = choice.shape
     rows = np.arange(cells)[:, None]
     most = len(STEPS)

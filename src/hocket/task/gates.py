@@ -28,12 +28,12 @@ def closed_regions(task: Task, agent: str) -> list[list[str]]:
         key = f"gates.{region}.{agent}"
         if event not in machine.events:
             raise TaskError(f"{agent} does not know {event}, so it cannot tell when the gate opens", key=key)
-        for state in np.flatnonzero(~_has_happened(machine, event, key)).tolist():
+        for state in np.flatnonzero(~has_happened(machine, event, key)).tolist():
             closed[state].append(region)
     return closed
 
 
-def _has_happened(machine: RewardMachine, event: str, key: str) -> NDArray[np.bool_]:
+def has_happened(machine: RewardMachine, event: str, key: str) -> NDArray[np.bool_]:
     """For each state: whether an event has happened on the way there; the same on all ways, or it is an error."""
     start = (machine.initial, False)
     ways: dict[tuple[str, bool], tuple[str, ...]] = {start: ()}

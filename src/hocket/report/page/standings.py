@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hocket.evaluation.bounds import Bounds
 from hocket.report.page.markup import Html, join, tag
-from hocket.report.summary import LAST_TESTS, REFERENCE, Final, RunGroup, Section
+from hocket.report.summary import LAST_TESTS, Final, RunGroup, Section
 from hocket.statistics import Comparison, Interval, Share
 from hocket.study.records import KINDS
 
@@ -77,8 +77,8 @@ def _scrolling(table: Html, label: str) -> Html:
 
 def _row(group: RunGroup, kind: str, final: Final, colors: Mapping[str, int]) -> Html:
     low, middle, high = final.quartiles
-    reaching = None if group.learner == REFERENCE else final.reaching  # which had nothing to learn
-    never = "–" if group.learner == REFERENCE else "never"
+    reaching = None if group.is_reference else final.reaching  # which had nothing to learn
+    never = "–" if group.is_reference else "never"
     seconds = f"{group.seconds:,.1f}"
     return tag(
         "tr",
@@ -200,8 +200,8 @@ def _span(kind: str, low: float, high: float) -> Html:
     return tag("span", class_=kind, style=f"left:{100 * low:.2f}%;width:{100 * max(high - low, 0):.2f}%")
 
 
-def _point(kind: str, place: float) -> Html:
-    return tag("span", class_=kind, style=f"left:{100 * place:.2f}%")
+def _point(kind: str, share: float) -> Html:
+    return tag("span", class_=kind, style=f"left:{100 * share:.2f}%")
 
 
 # Numbers in words.
