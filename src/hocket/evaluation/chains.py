@@ -109,7 +109,7 @@ class Network(NamedTuple):
     """The states from which the goal can be reached, and which can be reached themselves; state 0 is the first."""
 
     matrix: csr_array  # [n, n + 2] chances of changes: to states, to the goal, and to where the goal is out of reach
-    transitions: int  # that were added up for it
+    transitions: Ints  # [n] that were added up for each row of it
     places: Ints | None  # [n, d]
 
     @property
@@ -137,7 +137,7 @@ def _prune(chain: Chain, places: Ints | None) -> Network | None:
     kept = (number[source] < len(live)) & (chain.target != source)
     rows, columns = number[source[kept]], number[chain.target[kept]]
     matrix = coo_array((chain.chance[kept], (rows, columns)), shape=(len(live), len(live) + 2)).tocsr()
-    return Network(matrix, int(kept.sum()), None if places is None else places[live])
+    return Network(matrix, np.bincount(rows), None if places is None else places[live])
 
 
 def _reached(edges: csr_array, root: int) -> NDArray[np.bool_]:
@@ -218,12 +218,13 @@ class _Proof:
         self.source: Ints = entries.row
         self.target: Ints = entries.col
         self.chance: Floats = entries.data
-        self.states, self.blur, self.over = network.states, blur, over[:-2]
+        self.states, self.over = network.states, over[:-2]
+        self.blur = blur + network.transitions.astype(np.float64) * UNIT  # of the sums in each row
         self.relative, self.products = math.inf, 0.0
         if isinstance(solver, Elimination):
             seen = solver.roundings
             units = PER_ROW * seen.rows + PER_SUM * seen.sums
-            units += PER_TRANSITION * network.transitions + PER_STATE * network.states
+            units += PER_TRANSITION * int(network.transitions.sum()) + PER_STATE * network.states
             self.relative = math.expm1(SAFE * (units * UNIT + 2 * blur * network.states))
             self.products = seen.products + solver.entries
         self.slack = 1 - float(self._residual(over, np.ones(self.states)).max())
