@@ -98,7 +98,8 @@ def _dissect(states: Ints, source: Ints, target: Ints, places: Ints) -> Iterator
             number = np.cumsum(chosen) - 1
             inside = chosen[source] & chosen[target]
             yield from _dissect(states[chosen], number[source[inside]], number[target[inside]], places[chosen])
-    yield states[side == 0]
+    if (side == 0).any():
+        yield states[side == 0]
 
 
 def _cut(column: Ints, source: Ints, target: Ints) -> NDArray[np.int8] | None:
