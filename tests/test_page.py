@@ -163,8 +163,11 @@ def test_the_opening_counts_what_was_run(reader):
 
 
 def test_verdicts_machines_and_known_events_need_no_script(page, reader):
-    assert "Decomposable: the 3 agents' machines side by side are the team machine." in reader.words
-    assert "knows Y, R, Goal" in reader.words
+    assert (
+        "Decomposable: the team machine is bisimilar to the parallel composition of the 3 local reward machines."
+        in reader.words
+    )
+    assert "local event set: Y, R, Goal" in reader.words
     assert page.count('class="machine"') == 4 + 3 + 3  # teams of three, two and two, and their own machines
     assert page.count("✓") == 3
 

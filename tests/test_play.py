@@ -47,7 +47,7 @@ events.Goal = "A1 at goal"
 machine = { initial = "u0", final = ["u1"], transitions = { u0 = { Goal = "u1" } } }
 """
 
-# A2 cannot tell whether the door has been opened, so it takes the bell for possible too early.
+# The projection of A2 merges the states before and after open, so it proposes the bell too early.
 HASTY = """
 name = "hasty"
 slip = 0
@@ -353,12 +353,14 @@ def test_watching_in_a_pipe_tells_what_happens_to_a_random_team_with_that_seed(p
     assert printed != play("buttons", "--seed", "4", "--steps", "400")[1]
 
 
-def test_agents_that_only_believe_to_be_done_have_not_completed_the_task(play, tmp_path):
+def test_a_premature_completion_is_not_a_completion(play, tmp_path):
     path = tmp_path / "hasty.toml"
     path.write_text(HASTY)
     code, printed = play(str(path), "--agent", "A2", "--steps", "200", typed="a" + "." * 199 + "\n")
     assert code == 1 and "Not sound" in printed and "step 1: ring by A2; team in u0" in printed
-    assert re.search(r"^All agents are done after \d+ steps, but the team machine is in u1\.$", printed, re.MULTILINE)
+    assert re.search(
+        r"^All local reward machines are final after \d+ steps, but the team machine is in u1\.$", printed, re.MULTILINE
+    )
     assert play(str(path))[1].startswith("Not sound")
 
 

@@ -95,7 +95,7 @@ def team_in_plane(
     world = plane.team(render_mode)
 
     def label(step: RawStep) -> dict[str, list[str]]:
-        return {agent: _noticed(plane, own[agent], point) for agent, point in step.observations.items()}
+        return {agent: _proposed(plane, own[agent], point) for agent, point in step.observations.items()}
 
     team = wrap(
         world,
@@ -130,7 +130,7 @@ def individual_in_plane(
     world = plane.individual(agent, anywhere=anywhere, render_mode=render_mode)
 
     def label(step: IndividualStep) -> list[str]:
-        return _noticed(plane, own, step.observation)
+        return _proposed(plane, own, step.observation)
 
     def valid(step: IndividualStep, state: str) -> bool:
         """Say whether gates would have done the same in another state: let the step happen, or not."""
@@ -153,7 +153,7 @@ def _closed(task: Task, plane: Plane, agent: str) -> dict[str, list[str]]:
 
 
 def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
-    """List the events that an agent has a part in, and where it must be for them."""
+    """List the events that an agent controls, and where it must be for them."""
     own = {event: conditions[agent] for event, conditions in task.events.items() if agent in conditions}
     for condition in own.values():
         if condition.place is not None:
@@ -161,7 +161,7 @@ def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
     return own
 
 
-def _noticed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
+def _proposed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
     return [event for event, condition in conditions.items() if plane.meets(point, condition)]
 
 

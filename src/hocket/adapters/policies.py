@@ -32,7 +32,7 @@ class TeamWorld(Protocol):
 
     @property
     def machines(self) -> Mapping[str, RewardMachine]:
-        """Each agent's own machine."""
+        """The local reward machines."""
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         """Begin an episode: observations and infos by agent."""

@@ -25,7 +25,7 @@ LEGEND_LINES, SHOWN_AGENTS, SHOWN_EVENTS = 3, 10, 5
 LOW = 20  # lines of a screen that is too low for a legend and more than the last event
 UNLIMITED = 1_000_000  # lines
 LONGEST_STATE, LONGEST_TEAM_STATE = 24, 60  # characters
-NOT_SOUND = "Not sound, as hocket check explains: agents may misjudge the team."
+NOT_SOUND = "Not sound (see hocket check): local and team machines may disagree."
 
 Outcome = Literal["completed", "disagreed", "stopped", "ran out"]
 
@@ -114,7 +114,7 @@ def give_verdict(game: Game, outcome: Outcome) -> Text:
     if outcome == "completed":
         return Text(f"Completed in {steps}.", "bold green")
     if outcome == "disagreed":
-        said = f"All agents are done after {steps}, but the team machine is in {game.team_state}"
+        said = f"All local reward machines are final after {steps}, but the team machine is in {game.team_state}"
         return Text(f"{said}.", "bold red")
     return Text(f"Stopped after {steps}." if outcome == "stopped" else f"Not completed within {steps}.", "bold")
 

@@ -53,7 +53,7 @@ class Play:
     agent: Annotated[str | None, arg(metavar="AGENT")] = None
     """Whom to drive; if not given, all agents act at random."""
     seed: int = 0
-    """All that happens by chance depends on this number."""
+    """Seed of all that is random."""
     steps: int = 1000
     """Steps after which it ends."""
     delay: float = 0.15

@@ -24,7 +24,7 @@ SHOWN_STATES = 40  # rows of a machine's table
 
 @dataclass(frozen=True)
 class Show(OnSubject):
-    """Draw the map and the team machine beside its agents' machines, to a file or in the"""
+    """Draw the map, the team machine and the local reward machines, to a file or in the terminal."""
 
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
     """Draw to this file (.svg, .png, .pdf)."""

@@ -125,5 +125,5 @@ def _list(value: object, where: str) -> Sequence[object]:
 def _length(value: object, where: str) -> float:
     number = as_number(value, where)
     if not (math.isfinite(number) and abs(number) <= LARGEST_LENGTH):
-        raise FormatError(f"must be of ordinary size, got {number:g}", where=where)
+        raise FormatError(f"must have an absolute value of at most {LARGEST_LENGTH:,.0f}, got {number:g}", where=where)
     return number

@@ -49,7 +49,7 @@ def _team(machine: RewardMachine | Composition) -> RewardMachine | None:
 
 def _verdict(task: Task) -> str:
     if task.is_single_agent:
-        return "One agent has the whole task; there is nothing to split."
+        return "One agent knows every event; there is nothing to decompose."
     return task.decomposition.explain()
 
 

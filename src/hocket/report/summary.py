@@ -34,7 +34,7 @@ from hocket.statistics import (
 from hocket.study.records import KINDS, Record, Replay, record_of
 from hocket.study.store import Results, differences, task_titles
 
-LAST_TESTS = 10  # of each run, which say how good it is in the end
+LAST_TESTS = 10  # of each run: its final performance
 WINDOW = 10  # tests in the trailing mean that the paper smooths its curves with
 
 Numbers = NDArray[np.float64]
@@ -51,7 +51,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Final:
-    """How good a group of runs is in the end, under one kind of policy."""
+    """The final performance of a group of runs, under one kind of policy."""
 
     quartiles: tuple[float, float, float]  # of the test steps
     mean: Interval  # the interquartile mean of the runs' last tests, with its bootstrap interval

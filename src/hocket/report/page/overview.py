@@ -34,14 +34,14 @@ def _verdict(scene: Scene) -> Html:
 
 
 def _machines(scene: Scene) -> Html:
-    """Draw the team's machine and the agents'; of many agents, some are folded away or left out."""
+    """Draw the team machine and the local reward machines; of many agents, some are folded away or left out."""
     own = [
         _machine(
             scene,
             scene.machines[name],
             join([agent_badge(scene, name), name]),
-            f"The machine of {name}",
-            join(["knows ", tag("span", ", ".join(scene.knows[name]), class_="events")]),
+            f"The local reward machine of {name}",
+            join(["local event set: ", tag("span", ", ".join(scene.knows[name]), class_="events")]),
             number,
         )
         for number, name in enumerate(scene.agents[:MOST_DRAWN])
@@ -59,9 +59,11 @@ def _machines(scene: Scene) -> Html:
 def _team(scene: Scene) -> Html:
     if scene.team is None:
         return tag(
-            "p", "The team’s machine is too large to draw: it is the agents’ machines side by side.", class_="note"
+            "p",
+            "The team machine is too large to draw: it is the parallel composition of the local reward machines.",
+            class_="note",
         )
-    return _machine(scene, scene.team, Html("<b>the team</b>"), "The machine of the team", "its whole task")
+    return _machine(scene, scene.team, Html("<b>team machine</b>"), "The team machine", "all events")
 
 
 def _machine(

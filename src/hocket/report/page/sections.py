@@ -96,7 +96,7 @@ def _curves(section: Section, number: int) -> Html:
         return Html("")
     return tag(
         "div",
-        tag("h3", "While learning"),
+        tag("h3", "Learning curves"),
         tag(
             "p",
             "The median over seeds of the steps that the team takes in a test, and the band between the quartiles. "
@@ -118,6 +118,6 @@ def _episodes(section: Section, number: int) -> Html:
         return Html("")
     return tag(
         "div",
-        tag("h3", "Watch the team"),
-        tag("div", class_="replay", data_section=number - 1, tabindex="0", role="group", aria_label="Episode to watch"),
+        tag("h3", "Episode replay"),
+        tag("div", class_="replay", data_section=number - 1, tabindex="0", role="group", aria_label="Episode replay"),
     )
