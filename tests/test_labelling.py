@@ -19,6 +19,7 @@ from hocket.task.labelling import (
     synchronize,
     team_label,
 )
+from hocket.task.settling import propose
 from hocket.task.tables import compile_task
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
