@@ -26,8 +26,9 @@ ACTION_UNIT = np.float32(2.0**-random.ACTION_BITS)
 TWO = np.uint64(2)
 ONE = np.uint64(1)
 
-# exp(x) for x <= 0 is 2^-n * 2^f with f within half of 0: a table of powers and a polynomial (a Taylor series) for 2^f.
-POWERS = (2.0 ** -np.arange(128)).astype(np.float32)
+# exp(x) for x <= 0 is 2^n * 2^f with f within half of 0: n becomes the exponent of a float, and 2^f is a polynomial (a
+# Taylor series). No number, not even NaN, leads out of a table.
+BIAS, EXPONENT_SHIFT = np.int32(127), np.int32(23)  # of the exponent in the bits of a 32-bit float
 LOG2_E = np.float32(math.log2(math.e))
 LEAST = np.float32(-126)
 C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 7))
@@ -78,11 +79,11 @@ def beta_at(schedule: Schedule, time: int) -> np.float32:
 @inlined
 def exponential(x: np.float32) -> np.float32:
     """Compute exp(x) for x <= 0 to single precision; nothing smaller than 2^-126."""
-    scaled = max(x * LOG2_E, LEAST)
+    scaled = max(LEAST, x * LOG2_E)  # in this order NaN becomes LEAST, too
     whole = np.int32(scaled - HALF)
     f = scaled - np.float32(whole)
     power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
-    return np.float32(power * POWERS[-whole])
+    return np.float32(power * np.int32((whole + BIAS) << EXPONENT_SHIFT).view(np.float32))
 
 
 @inlined
