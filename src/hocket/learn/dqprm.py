@@ -47,19 +47,14 @@ class DqprmBlock:
         agents = self.q.shape[1]
         agent = np.tile(np.arange(agents, dtype=np.uint32), len(seeds))
         keys = [stream_key(TRAINING, seed, own) for seed in seeds for own in range(agents)]
-        teams = len(agent) // self.rule.team_size
-        lanes = kernels.Lanes(
+        return kernels.Lanes(
             self.q.reshape(len(agent), *self.q.shape[2:]),
             agent,
             self.tables.start[agent],
             self.tables.initial[agent],
             np.append(np.array(keys, np.uint64), np.zeros(kernels.LANES, np.uint64)),
-            np.zeros(teams, np.int64),
-            np.zeros(teams, np.int64),
+            np.zeros(len(agent) // self.rule.team_size, np.int64),
         )
-        busy = ~self.tables.is_final[agent, lanes.state]
-        lanes.busy[:] = busy.reshape(teams, -1).sum(axis=1)
-        return lanes
 
     def train(self, begin: int, steps: int) -> None:
         shares = [self.groups[first :: self.threads] for first in range(self.threads)]
@@ -101,7 +96,7 @@ def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernels.LaneTabl
         for agent in range(len(tables.start))
     ]
     states = kernels.padded(max(len(table.is_final) for table in own))
-    kinds, outcomes = tables.event.shape[2], max(table.chance.shape[2] for table in own)
+    kinds, outcomes = tables.event.shape[2], max(2, *(table.chance.shape[2] for table in own))
     shape = (len(own), kinds, outcomes, states)
     limit = np.full((len(own), kinds, outcomes - 1, states), np.iinfo(np.uint32).max, np.uint32)
     next_state = np.broadcast_to(np.arange(states, dtype=np.uint32), shape).copy()

@@ -69,7 +69,7 @@ class LaneTables(NamedTuple):
     distinct: Words  # [N] how many dynamics an agent has
     kind: Halves  # [N, S]
     limit: Words  # [N, H, J - 1, U]
-    next_state: Words  # [N, H, J, U]
+    next_state: Words  # [N, H, J, U]; J is at least 2
     reward: Floats  # [N, H, J, U]
     is_final: Bools  # [N, U]
     start: Words  # [N]
@@ -86,7 +86,6 @@ class Lanes(NamedTuple):
     state: Words  # [lanes] of the machine
     key: NDArray[np.uint64]  # [lanes and a few more] of the stream of random numbers
     clock: NDArray[np.int64]  # [teams] steps of the current episode
-    busy: NDArray[np.int64]  # [teams] lanes that have not finished it
 
 
 class Rule(NamedTuple):
@@ -197,24 +196,32 @@ def _learn_at_once(width: int) -> Any:
         lane: np.uint64, agent: np.uint64, end: np.uint64, ready: Any, lanes: Lanes, tables: LaneTables, rule: Rule
     ) -> Any:
         """Compute what to learn in every machine state, of a move that ends in a cell."""
-        q, later = lanes.q, u64(tables.limit.shape[2])
+        q, cases = lanes.q, u64(tables.next_state.shape[2])
         first = (lane * u64(q.shape[1]) + end) * (ACTIONS * states)
         left = max(load(q, first, width), load(q, first + states, width))
         right = max(load(q, first + u64(2) * states, width), load(q, first + u64(3) * states, width))
         best = max(max(left, right), load(q, first + u64(4) * states, width))
         row = agent * u64(tables.limit.shape[1]) + u64(tables.kind[agent, end])
-        at = row * (later + u64(1)) * states
-        target, reward = load(tables.next_state, at, width), load(tables.reward, at, width)
-        for case in range(later):
-            passed = ready >= load(tables.limit, (row * later + case) * states, width)
-            at += states
-            target = where(passed, load(tables.next_state, at, width), target)
-            reward = where(passed, load(tables.reward, at, width), reward)
+        at, limit = row * cases * states, row * (cases - u64(1)) * states
+        passed = ready >= load(tables.limit, limit, width)
+        target = where(passed, load(tables.next_state, at + states, width), load(tables.next_state, at, width))
+        reward = where(passed, load(tables.reward, at + states, width), load(tables.reward, at, width))
+        for case in range(u64(2), cases):
+            passed = ready >= load(tables.limit, limit + (case - u64(1)) * states, width)
+            target = where(passed, load(tables.next_state, at + case * states, width), target)
+            reward = where(passed, load(tables.reward, at + case * states, width), reward)
         return reward + rule.discount * take(best, target)
 
     @inlined
     def learn_at_once(
-        lane: np.uint64, move: Any, ready: Any, alpha: np.float32, lanes: Lanes, tables: LaneTables, rule: Rule
+        lane: np.uint64,
+        move: Any,
+        ready: Any,
+        alpha: np.float32,
+        lanes: Lanes,
+        tables: LaneTables,
+        rule: Rule,
+        room: Room,
     ) -> None:
         q = lanes.q
         agent, cell, state = u64(lanes.agent[lane]), u64(lanes.cell[lane]), u64(lanes.state[lane])
@@ -231,8 +238,9 @@ def _learn_at_once(width: int) -> Any:
         fresh = old + alpha * (goal - old)
         own = u64(tables.dynamics[agent, state])
         end = u64(tables.next_cell[agent, own, cell, u64(move)])
-        kind, case = u64(tables.kind[agent, end]), ZERO
-        for later in range(u64(tables.limit.shape[2])):
+        kind = u64(tables.kind[agent, end])
+        case = u64(ready >= tables.limit[agent, kind, ZERO, state])
+        for later in range(u64(1), u64(tables.limit.shape[2])):
             case += u64(ready >= tables.limit[agent, kind, later, state])
         lanes.cell[lane], lanes.state[lane] = end, tables.next_state[agent, kind, case, state]
         if rule.counterfactual:
@@ -248,26 +256,36 @@ learn_few, learn_many = _learn_at_once(FEW), _learn_at_once(MANY)
 
 
 @inlined
-def begin_again(team: np.uint64, lanes: Lanes, tables: LaneTables, rule: Rule) -> None:
-    """Begin a team's next episode."""
-    size = u64(rule.team_size)
-    for lane in range(team * size, team * size + size):
+def pass_time(team: np.uint64, lanes: Lanes, tables: LaneTables, rule: Rule) -> None:
+    """Count a step of a team, and begin its next episode if everyone has finished or the time is up."""
+    first, last = team * u64(rule.team_size), (team + u64(1)) * u64(rule.team_size)
+    lanes.clock[team] += 1
+    if lanes.clock[team] < rule.episode_steps:
+        for lane in range(first, last):
+            if not tables.is_final[u64(lanes.agent[lane]), u64(lanes.state[lane])]:
+                return
+    for lane in range(first, last):
         agent = u64(lanes.agent[lane])
         lanes.cell[lane], lanes.state[lane] = tables.start[agent], tables.initial[agent]
-    lanes.clock[team], lanes.busy[team] = 0, 0
-    for lane in range(team * size, team * size + size):
-        agent = u64(lanes.agent[lane])
-        lanes.busy[team] += int(not tables.is_final[agent, u64(tables.initial[agent])])
+    lanes.clock[team] = 0
 
 
-@kernel
-def train_lanes(
-    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+@inlined
+def train_group(
+    learn_by: Any,  # one of the ways to learn
+    lanes: Lanes,
+    tables: LaneTables,
+    rule: Rule,
+    room: Room,
+    first: int,
+    last: int,
+    begin: int,
+    steps: int,
 ) -> None:
     """Train the lanes of some whole teams, from `first` to before `last`, from step `begin` on."""
     q, cell, state = lanes.q, lanes.cell, lanes.state
-    states, size, end = u64(q.shape[3]), u64(rule.team_size), u64(last)
-    waits = rule.team_size > 1
+    end, waits = u64(last), rule.team_size > 1
+    teams = range(u64(first) // u64(rule.team_size), end // u64(rule.team_size))
     for time in range(begin, begin + steps):
         alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
         for group in range(u64(first), end, GROUP):
@@ -279,21 +297,42 @@ def train_lanes(
             move_together(room, lanes.key, group, time, beta, tables.slip_limit)
             for place in range(count):
                 lane = group + place
-                agent = u64(lanes.agent[lane])
-                if waits and tables.is_final[agent, u64(state[lane])]:
-                    continue
-                move, ready = room.move[place], room.ready[place]
-                if states == u64(FEW):
-                    learn_few(lane, move, ready, alpha, lanes, tables, rule)
-                elif states == u64(MANY):
-                    learn_many(lane, move, ready, alpha, lanes, tables, rule)
-                else:
-                    learn(lane, move, ready, alpha, lanes, tables, rule, room)
-                lanes.busy[lane // size] -= int(tables.is_final[agent, u64(state[lane])])
-        for team in range(u64(first) // size, end // size):
-            lanes.clock[team] += 1
-            if lanes.busy[team] <= 0 or lanes.clock[team] >= rule.episode_steps:
-                begin_again(team, lanes, tables, rule)
+                if not (waits and tables.is_final[u64(lanes.agent[lane]), u64(state[lane])]):
+                    learn_by(lane, room.move[place], room.ready[place], alpha, lanes, tables, rule, room)
+        for team in teams:
+            pass_time(team, lanes, tables, rule)
+
+
+@kernel
+def train_few(
+    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+) -> None:
+    """Train lanes whose machines have few states."""
+    train_group(learn_few, lanes, tables, rule, room, first, last, begin, steps)
+
+
+@kernel
+def train_many(
+    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+) -> None:
+    """Train lanes whose machines have some more states."""
+    train_group(learn_many, lanes, tables, rule, room, first, last, begin, steps)
+
+
+@kernel
+def train_any(
+    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+) -> None:
+    """Train lanes whose machines have any number of states."""
+    train_group(learn, lanes, tables, rule, room, first, last, begin, steps)
+
+
+def train_lanes(
+    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+) -> None:
+    """Train the lanes of some whole teams, from `first` to before `last`, from step `begin` on."""
+    train = {FEW: train_few, MANY: train_many}.get(lanes.q.shape[3], train_any)
+    train(lanes, tables, rule, room, first, last, begin, steps)
 
 
 @kernel
@@ -302,7 +341,6 @@ def train_lane(
 ) -> None:
     """Train one lane, which waits for nobody, from step `begin` on, as `train_lanes` does."""
     q, key, own = lanes.q, lanes.key[lane], u64(lane)
-    agent = u64(lanes.agent[own])
     for time in range(begin, begin + steps):
         cell, state = u64(lanes.cell[own]), u64(lanes.state[own])
         action = softmax_action(
@@ -318,6 +356,4 @@ def train_lane(
         move = np.uint32(3 * action + slip_outcome(drawn, tables.slip_limit))
         ready = np.uint32(sync_draw(drawn))
         learn(own, move, ready, rate_at(rule.schedule, time), lanes, tables, rule, room)
-        lanes.clock[own] += 1
-        if tables.is_final[agent, u64(lanes.state[own])] or lanes.clock[own] >= rule.episode_steps:
-            begin_again(own, lanes, tables, rule)
+        pass_time(own, lanes, tables, rule)
