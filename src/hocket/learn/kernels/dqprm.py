@@ -19,20 +19,8 @@ from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     ACTION_SHIFT,
     ACTION_UNIT,
-    BIAS,
-    C1,
-    C2,
-    C3,
-    C4,
-    C5,
-    C6,
     CHANCE_MASK,
     CHANCE_SHIFT,
-    EXPONENT_SHIFT,
-    HALF,
-    LEAST,
-    LOG2_E,
-    UNIT,
     Bools,
     Floats,
     beta_at,
@@ -40,10 +28,11 @@ from hocket.learn.kernels.primitives import (
     rate_at,
     second_number,
     slip_outcome,
+    soft_weights,
     softmax_action,
     sync_draw,
 )
-from hocket.learn.kernels.vectors import converted, load, reinterpreted, store, take, where
+from hocket.learn.kernels.vectors import converted, load, store, take, where
 from hocket.learn.settings import Schedule
 
 LANES = 16  # whose actions are chosen at once
@@ -154,16 +143,6 @@ def learn(
 
 
 @inlined
-def weights(q: Any, best: Any, beta: np.float32) -> Any:
-    """Compute exp(beta * (q - best)) for many lanes, as `exponential` does for one."""
-    scaled = max(LEAST, beta * (q - best) * LOG2_E)
-    whole = converted(scaled - HALF, np.int32)
-    f = scaled - converted(whole, np.float32)
-    power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
-    return power * reinterpreted((whole + BIAS) << EXPONENT_SHIFT, np.float32)
-
-
-@inlined
 def move_together(room: Room, key: NDArray[np.uint64], lane: np.uint64, time: int, beta: Any, slip_limit: Any) -> None:
     """Choose an action for every lane, as `softmax_action` does, from the values in `room`, and draw its outcome."""
     keys = load(key, lane, LANES)
@@ -171,11 +150,11 @@ def move_together(room: Room, key: NDArray[np.uint64], lane: np.uint64, time: in
     q2, q3 = load(room.weight, u64(2 * LANES), LANES), load(room.weight, u64(3 * LANES), LANES)
     q4 = load(room.weight, u64(4 * LANES), LANES)
     best = max(max(max(q0, q1), max(q2, q3)), q4)
-    w0 = weights(q0, best, beta)
-    w1 = w0 + weights(q1, best, beta)
-    w2 = w1 + weights(q2, best, beta)
-    w3 = w2 + weights(q3, best, beta)
-    w4 = w3 + weights(q4, best, beta)
+    w0 = soft_weights(q0, best, beta)
+    w1 = w0 + soft_weights(q1, best, beta)
+    w2 = w1 + soft_weights(q2, best, beta)
+    w3 = w2 + soft_weights(q3, best, beta)
+    w4 = w3 + soft_weights(q4, best, beta)
     mark = converted(converted(first_number(keys, time) >> ACTION_SHIFT, np.int32), np.float32) * ACTION_UNIT * w4
     action = converted(mark >= w0, np.uint32) + converted(mark >= w1, np.uint32)
     action = action + converted(mark >= w2, np.uint32) + converted(mark >= w3, np.uint32)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.kernels.compiler import inlined
+from hocket.learn.kernels.vectors import converted, reinterpreted
 from hocket.learn.settings import Schedule
 
 Floats = NDArray[np.float32]
@@ -84,6 +86,16 @@ def exponential(x: np.float32) -> np.float32:
     f = scaled - np.float32(whole)
     power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
     return np.float32(power * np.int32((whole + BIAS) << EXPONENT_SHIFT).view(np.float32))
+
+
+@inlined
+def soft_weights(values: Any, best: Any, beta: np.float32) -> Any:
+    """Compute exp(beta * (value - best)) for a vector of values, with the same bits as `exponential`."""
+    scaled = max(LEAST, beta * (values - best) * LOG2_E)
+    whole = converted(scaled - HALF, np.int32)
+    f = scaled - converted(whole, np.float32)
+    power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
+    return power * reinterpreted((whole + BIAS) << EXPONENT_SHIFT, np.float32)
 
 
 @inlined
