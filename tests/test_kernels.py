@@ -33,7 +33,7 @@ from hocket.learn.training import train
 from hocket.machine.composition import SEPARATOR
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, slip_outcome
-from hocket.task.labelling import local_label
+from interpreter import interpret
 from strategies import project_trace
 from task_strategies import random_task
 from worlds import Individual, courtyard, gatehouse, is_done, meeting, own_states, turnpike, warm_kernels
@@ -332,24 +332,13 @@ def test_what_learners_play_is_what_plain_python_plays(learner, slip):
     assert len(lengths) > 1 or learner == "optimal"
 
 
-def events_of(task: hk.Task, before: dict[str, str], cells: dict[str, int]) -> list[str]:
-    """List what happens when agents arrive in cells: what everyone who knows it takes for possible."""
-    labels = {name: local_label(task, name, cells[name], before[name]) for name in before}
-    return [
-        event
-        for event in task.events
-        if (own := [name for name in before if event in task.knows[name]])
-        and all(labels[name] == event for name in own)
-    ]
-
-
 def assert_theorem_2(task: hk.Task, taken: int, record: Recording) -> int:
     """Run the team machine on the events of a recording: each agent's state always stands for the machine's."""
     states = {name: machine.initial for name, machine in task.machines.items()}
     team, trace = task.machine.initial, []
     for time in range(len(record.cell) if taken < 0 else taken):
         cells = dict(zip(states, record.cell[time].tolist(), strict=True))
-        for event in events_of(task, states, cells):
+        for event in (event for events in interpret(task, cells, states)[0] for event in events):
             team = task.machine.step(team, event)
             assert team is not None
             trace.append(event)
@@ -410,10 +399,8 @@ def learn_alone(world: Individual, settings: DqprmSettings, seed: int, steps: in
         for own, there in enumerate(states):
             if there in machine.final or not (settings.counterfactual or there == state):
                 continue
-            end, event = world.arrive(there, cell, action, outcome)
-            target, reward = there, 0.0
-            if event is not None and random.sync_draw(key, time) < random.threshold(world.chance(event)):
-                target, reward = machine.transitions[there, event], machine.rewards[there, event]
+            end, drawn = world.arrive(there, cell, action, outcome), random.sync_draw(key, time)
+            target, reward = world.settle(there, end, lambda chance, own=drawn: own < random.threshold(chance))
             goal = f32(reward) + f32(settings.discount) * best[end, states.index(target)]
             q[cell, action, own] += rate * (goal - q[cell, action, own])
             if there == state:
@@ -513,12 +500,14 @@ def learn_as_one(task: hk.Task, settings: CqrmSettings, seed: int, steps: int) -
                 task, tuple(there.split(SEPARATOR)) if isinstance(task.machine, hk.Composition) else there
             )
             ends = [
-                alone[agent].arrive(classes[agent], (one, other)[agent], divmod(action, 5)[agent], slips[agent])[0]
+                alone[agent].arrive(classes[agent], (one, other)[agent], divmod(action, 5)[agent], slips[agent])
                 for agent in (0, 1)
             ]
             target = there
-            for event in events_of(task, dict(zip(names, classes, strict=True)), dict(zip(names, ends, strict=True))):
-                target = team.transitions[target, event]
+            each = dict(zip(names, classes, strict=True))
+            for events in interpret(task, dict(zip(names, ends, strict=True)), each)[0]:
+                for event in events:
+                    target = team.transitions[target, event]
             goal = f32(target in team.final) + discount * best[ends[0] * width + ends[1], states.index(target)]
             q[cells, action, own] += rate * (goal - q[cells, action, own])
             if there == state:

@@ -3,53 +3,16 @@
 from itertools import pairwise, permutations, product
 from random import Random
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 
 import hocket as hk
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.settling import Kinds, choose_events, find_endless, order_notes, propose, settle
+from hocket.task.tables import settle as tables_settle
+from interpreter import TurningError, interpret
 from task_strategies import NAMES, cells_of, many, random_grid, seeds, some
-
-# An interpreter that follows the words of the rule, with sets and no tables.
-
-
-class TurningError(Exception):
-    """The same joint state came again."""
-
-
-def interpret(task: hk.Task, cells: dict[str, int], states: dict[str, str]) -> tuple[list[list[str]], dict[str, str]]:
-    """Play the rounds of a step."""
-    states, rounds, history = dict(states), [], []
-    while True:
-        history.append(dict(states))
-        can = []
-        for event in task.events:
-            everyone = [name for name in task.agents if event in task.agents[name].knows]
-            if everyone and all(is_candidate(task, name, event, cells[name], states[name]) for name in everyone):
-                can.append(event)
-        took_part: set[str] = set()
-        happening = []
-        for event in can:
-            everyone = {name for name in task.agents if event in task.agents[name].knows}
-            if not everyone & took_part:
-                happening.append(event)
-                took_part |= everyone
-        if not happening:
-            return rounds, states
-        for event in happening:
-            for name in task.agents:
-                if event in task.agents[name].knows:
-                    states[name] = dict(task.machines[name].transitions)[states[name], event]
-        rounds.append(happening)
-        if states in history:
-            raise TurningError
-
-
-def is_candidate(task: hk.Task, name: str, event: str, cell: int, state: str) -> bool:
-    condition = task.events[event].get(name)
-    met = condition is None or cell in cells_of(task.grid, condition)
-    return met and (state, event) in task.machines[name].transitions
 
 
 def random_busy_task(rng: Random) -> hk.Task:
@@ -131,6 +94,28 @@ def test_a_step_settles_as_the_interpreter_says(seed):
         settled = settle(task, cells, states)
         assert [list(events) for events in settled.rounds] == rounds
         assert settled.states == after
+
+
+@many
+@given(seeds)
+def test_many_cases_at_once_settle_as_one_by_one(seed):
+    rng = Random(seed)
+    task = random_busy_task(rng)
+    assume(find_endless(task) is None)
+    tables = hk.compile_task(task)
+    ground = [cell for cell in range(task.grid.cells) if cell not in task.grid.walls]
+    joint = joint_states(task)
+    cases = [({name: rng.choice(ground) for name in task.agents}, rng.choice(joint)) for _ in range(20)]
+    machines = list(task.machines.values())
+    kinds = np.array([[tables.kind[i, cell] for i, cell in enumerate(cells.values())] for cells, _ in cases])
+    states = np.array(
+        [[m.states.index(own) for m, own in zip(machines, case.values(), strict=True)] for _, case in cases]
+    )
+    found = tables_settle(tables, kinds, states)
+    for (cells, case), after, events in zip(cases, found.state, found.events(), strict=True):
+        rounds, expected = interpret(task, cells, case)
+        assert [tuple(m.states)[own] for m, own in zip(machines, after, strict=True)] == list(expected.values())
+        assert [list(task.events)[event] for event in events] == [event for own in rounds for event in own]
 
 
 @some

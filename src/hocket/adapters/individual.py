@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from hocket.adapters.observations import Counterfactuals, Observation, Sight
+from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, known_names
 from hocket.machine.reward_machine import RewardMachine
@@ -128,7 +128,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         return self._frames.draw({self.agent: self.cell}, {self.agent: self._states[self.state]}, self.time, self.agent)
 
     def _tell(self, proposed: tuple[str, ...], events: tuple[str, ...]) -> Info:
-        return {"events": events, "proposed": proposed, "machine_state": self._states[self.state]}
+        return {**tell_events(events), "proposed": proposed, "machine_state": self._states[self.state]}
 
     def _compare(self, before: NDArray[Any], moved: Moved) -> Counterfactuals:
         """Say what the step would have been in the other machine states."""

@@ -94,7 +94,7 @@ def play_episode(
         infos = {**infos, **told}  # of an agent that is gone, what was last said
         rows.append(infos)
         places.append({**places[-1], **_where(env)})
-        events.append(_together([info.get("events", ()) for info in told.values()]))
+        events.append(_together([_events_of(info) for info in told.values()]))
     states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
     return Played(
         names,
@@ -105,6 +105,13 @@ def play_episode(
         _is_done(machines, infos),
         np.array([[row[name] for name in names] for row in places]) if {*names} <= places[0].keys() else None,
     )
+
+
+def _events_of(info: Mapping[str, Any]) -> Sequence[str]:
+    """Read what took effect: `events`, or from a world that knows of one at a time `event`."""
+    last = info.get("event")
+    events: Sequence[str] = info.get("events", () if last is None else (last,))
+    return events
 
 
 def _together(told: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from hocket.adapters.individual import EPISODE_STEPS, SEEDS, Info, check_action, check_steps
-from hocket.adapters.observations import Observation, Sight
+from hocket.adapters.observations import Observation, Sight, tell_events
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
 from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
@@ -181,11 +181,11 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         return {name: sight.show(cell, state) for (name, sight), cell, state in own}
 
     def _tell(self, proposed: Sequence[Sequence[int]], events: Sequence[int]) -> dict[str, Info]:
-        names = [self._events[event] for event in events]
+        happened = [self._events[event] for event in events]
         rows = zip(self.states.items(), self.cell.tolist(), proposed, strict=True)
         return {
             name: {
-                "events": tuple(event for event in names if event in self.task.knows[name]),
+                **tell_events(tuple(event for event in happened if event in self.task.knows[name])),
                 "proposed": tuple(self._events[event] for event in own),
                 "machine_state": state,
                 "cell": cell,

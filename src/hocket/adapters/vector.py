@@ -162,6 +162,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         """Say what has happened, in Gymnasium's way: for each key also which copies have it."""
         told: dict[str, Any] = {
             "events": events,
+            "event": _last(events),
             "proposed": proposed,
             "machine_state": self._states[self._state],
         }
@@ -180,3 +181,11 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
             before,
             moved.state,
         )
+
+
+def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Pick the last event of each copy, or None."""
+    found = np.full(len(events), None, np.object_)
+    for copy in np.flatnonzero(events != NOTHING).tolist():
+        found[copy] = events[copy][-1]
+    return found

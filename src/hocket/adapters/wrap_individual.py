@@ -19,7 +19,7 @@ from hocket.adapters.events import (
     read_events,
 )
 from hocket.adapters.individual import SEEDS
-from hocket.adapters.observations import Counterfactuals, Observation, Sight
+from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
 from hocket.errors import AssignmentError, SettingsError, known_names
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
@@ -154,4 +154,4 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         return self.sight.show(observation, self.machine.states.index(self.state))
 
     def _say(self, proposed: tuple[str, ...], events: tuple[str, ...], raw_reward: float) -> dict[str, Any]:
-        return {"events": events, "proposed": proposed, "machine_state": self.state, "raw_reward": raw_reward}
+        return {**tell_events(events), "proposed": proposed, "machine_state": self.state, "raw_reward": raw_reward}

@@ -12,7 +12,7 @@ from pettingzoo import ParallelEnv
 
 from hocket.adapters.convert import Around, Experience, World, parallel
 from hocket.adapters.events import Answer, Problems, RawStep, StepEvents, Synchronisation, check_problems, complain
-from hocket.adapters.observations import Observation, Sight
+from hocket.adapters.observations import Observation, Sight, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.errors import AssignmentError, known_names
 from hocket.machine.assignment import repair
@@ -189,7 +189,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             return dict(info)
         own = tuple(event for event in happening.events if event in self.decomposition.knows[agent])
         proposed, state = happening.proposed.get(agent, ()), self.states[agent]
-        return {**info, "events": own, "proposed": proposed, "machine_state": state, "raw_reward": reward}
+        return {**info, **tell_events(own), "proposed": proposed, "machine_state": state, "raw_reward": reward}
 
     def individual(
         self,

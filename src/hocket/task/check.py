@@ -65,11 +65,11 @@ def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
     """Say what an agent cannot do even if its teammates do all that it waits for."""
     agent = list(task.agents)[index]
     machine = task.machines[agent]
-    entered, arrived = _explore(tables, index)
+    ends, arrived = _explore(tables, index)
     names, events = tuple(machine.states), tuple(task.events)
     closed, gates = closed_regions(task, agent), task.agents[agent].gates
     said = []
-    for state in np.flatnonzero(entered & ~machine.is_final).tolist():
+    for state in np.flatnonzero(ends & ~machine.is_final).tolist():
         row = slice(machine.graph.first[state], machine.graph.first[state + 1])
         kinds = np.unique(tables.kind[index, arrived[state]])
         possible = {events[event] for event in np.unique(tables.event[index, state, kinds]).tolist() if event >= 0}
@@ -80,14 +80,14 @@ def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
                 shut = [f"{region} is closed until {gates[region]}" for region in closed[state]]
                 why = f" ({', '.join(shut)})" if shut else ""
                 said.append(f"{agent} cannot be {where} for {event} in state {names[state]}: no way leads there{why}.")
-    if len(machine.final) and not (entered & machine.is_final).any() and not said:
+    if len(machine.final) and not (ends & machine.is_final).any() and not said:
         said.append(f"{agent} can never finish its part.")
     return said
 
 
 def _explore(tables: Tables, agent: int) -> tuple[Bools, Bools]:
-    """Try all moves, with teammates that are ready or not: the machine states that an agent can enter, and in which
-    cells it can be while in each of them, at the end of a step or in a round of it: [states], [states, cells].
+    """Try all moves, with teammates that are ready or not: the machine states in which an agent can end a step, and in
+    which cells it can be while in each state, at the end of a step or in a round of it: [states], [states, cells].
     """
     states = int(tables.states[agent])
     can_wait = np.append(tables.is_shared[agent], True)  # the last one is for no event
@@ -111,4 +111,4 @@ def _explore(tables: Tables, agent: int) -> tuple[Bools, Bools]:
             reached[tables.next_state[agent, own[here], kind[here], slot], cell[here]] = True
         moving = resting & ~rests
         rests |= moving
-    return np.logical_or.reduce(arrived | rests, axis=1), arrived
+    return np.logical_or.reduce(rests, axis=1), arrived

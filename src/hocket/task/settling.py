@@ -47,7 +47,9 @@ def propose(task: Task, agent: str, cell: int, state: str) -> tuple[str, ...]:
     """List the events that an agent proposes: possible in its machine, with its own condition met."""
     machine = task.machines[agent]
     return tuple(
-        event for event in machine.events if machine.step(state, event) is not None and task.where(agent, event)[cell]
+        event
+        for event in task.knows[agent]
+        if machine.step(state, event) is not None and task.where(agent, event)[cell]
     )
 
 
@@ -108,7 +110,7 @@ class Kinds:
         """Sort the cells of a task by what an agent could do there; kind 0 is that of the first floor cell."""
         events = tuple(event for event, conditions in task.events.items() if agent in conditions)
         floor = np.flatnonzero(task.grid.floor)
-        rows = np.array([task.where(agent, event)[floor] for event in events], np.bool_).reshape(len(events), -1)
+        rows = np.array([task.where(agent, event)[floor] for event in events], np.bool_).reshape(-1, len(floor))
         found, first, own = np.unique(rows, axis=1, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")  # in the order of the map
         rank = np.empty(len(order), np.int16)

@@ -218,7 +218,8 @@ def _team(task: Task) -> tuple[NDArray[np.int32], Bools, int, Shorts]:
     if not isinstance(team, RewardMachine) or len(team.states) * len(team.events) > MOST_TEAM_ENTRIES:
         return np.zeros((0, len(task.events)), np.int32), np.zeros(0, np.bool_), 0, np.zeros((agents, 0), np.int16)
     following = np.full((len(team.states), len(team.events)), -1, np.int32)
-    following[team.graph.source, team.graph.label] = team.graph.target
+    number = np.array([task.event_numbers[event] for event in team.events], np.int64)
+    following[team.graph.source, number[team.graph.label]] = team.graph.target
     if parts is not None:
         return following, team.is_final.copy(), team.start, parts
     classes = np.zeros((agents, len(team.states)), np.int16)
