@@ -116,7 +116,10 @@ def compare(name: str, libraries: dict[str, ctypes.CDLL], rounds: int) -> dict[s
         hk.train(task, "dqprm", seeds=SEEDS, steps=steps, threads=1, changes={"test_every": test_every})
 
     works: dict[str, Callable[[int], object]] = {
-        **{title: (lambda steps, library=library: Rival(library, task).train(steps)) for title, library in libraries.items()},
+        **{
+            title: (lambda steps, library=library: Rival(library, task).train(steps))
+            for title, library in libraries.items()
+        },
         "hk.train, tested once": lambda steps: train(steps, steps),
         "hk.train, tested every 1,000 steps": lambda steps: train(steps, 1_000),
     }

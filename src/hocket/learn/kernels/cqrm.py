@@ -12,9 +12,11 @@ from hocket.learn.kernels.primitives import (
     ACTION_SHIFT,
     ACTION_UNIT,
     NOTHING,
+    SOFTLY,
     UNIT,
     Bools,
     Floats,
+    Index,
     Ints,
     Shorts,
     beta_at,
@@ -24,6 +26,7 @@ from hocket.learn.kernels.primitives import (
     slip_outcome,
     soft_weights,
     stream_key,
+    u64,
 )
 from hocket.learn.kernels.team import Play, Recording
 from hocket.learn.kernels.vectors import load, store
@@ -34,8 +37,7 @@ ACTIONS = 5
 PAIRS = ACTIONS * ACTIONS
 HALF_ROOM, ROOM = 16, 32  # for pairs of actions
 WIDTH = 8  # team states whose best actions are found at once
-
-u64 = np.uint64
+MINE, OTHERS = np.int64(0), np.int64(1)  # which of the two agents
 
 
 class JointTables(NamedTuple):
@@ -87,8 +89,8 @@ def make_room(pairs: int = 0, states: int = 0) -> Room:
 
 @inlined
 def joint_action(
-    q: Floats, cells: np.uint64, state: np.uint64, beta: np.float32, greedy: bool, drawn: np.uint64, room: Room
-) -> np.uint64:
+    q: Floats, cells: Index, state: Index, beta: np.float32, greedy: bool, drawn: np.uint64, room: Room
+) -> Index:
     """Choose a pair of actions."""
     value, weight = room.value, room.weight
     best = q[cells, u64(0), state]
@@ -113,22 +115,20 @@ def joint_action(
 
 
 @inlined
-def advance(state: np.uint64, one: np.uint64, other: np.uint64, tables: JointTables) -> np.uint64:
+def advance(state: Index, one: Index, other: Index, tables: JointTables) -> Index:
     """Return the team state after the step in which the two agents arrive in their cells."""
     return u64(tables.settled[u64(tables.kind[0, one]), u64(tables.kind[1, other]), state])
 
 
 @inlined
-def arrive(
-    agent: int, pair: np.uint64, cell: np.uint64, action: np.uint64, outcome: int, tables: JointTables
-) -> np.uint64:
+def arrive(agent: Index, pair: Index, cell: Index, action: Index, outcome: Index, tables: JointTables) -> Index:
     """Return the cell where an agent's action ends."""
     dynamics = u64(tables.dynamics[pair, u64(agent)])
     return u64(tables.next_cell[u64(agent), dynamics, cell, action, u64(outcome)])
 
 
 @inlined
-def find_best(q: Floats, cells: np.uint64, room: Room, pair: np.uint64) -> None:
+def find_best(q: Floats, cells: Index, room: Room, pair: Index) -> None:
     """Find the value of the best pair of actions in every team state, in two cells."""
     states = u64(q.shape[2])
     width = u64(room.best.shape[1])
@@ -149,28 +149,28 @@ def train_jointly(learning: Learning, tables: JointTables, rule: Rule, room: Roo
     for time in range(begin, begin + steps):
         alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
         cells = one * width + other
-        action = joint_action(q, cells, state, beta, False, first_number(key, time), room)
+        action = joint_action(q, cells, state, beta, SOFTLY, first_number(key, time), room)
         mine, others = action // u64(ACTIONS), action % u64(ACTIONS)
         slips = second_number(key, time)
         outcome_1 = slip_outcome(slips, tables.slip_limit)
         outcome_2 = slip_outcome(slips << np.uint64(32), tables.slip_limit)
         for pair in range(pairs):  # before anything is learnt, for a step may end where it began
-            end_1 = arrive(0, pair, one, mine, outcome_1, tables)
-            end_2 = arrive(1, pair, other, others, outcome_2, tables)
+            end_1 = arrive(MINE, pair, one, mine, outcome_1, tables)
+            end_2 = arrive(OTHERS, pair, other, others, outcome_2, tables)
             find_best(q, end_1 * width + end_2, room, pair)
         for own in range(u64(len(tables.is_final))):
             if rule.counterfactual or own == state:
                 pair = u64(tables.pair[own])
-                end_1 = arrive(0, pair, one, mine, outcome_1, tables)
-                end_2 = arrive(1, pair, other, others, outcome_2, tables)
+                end_1 = arrive(MINE, pair, one, mine, outcome_1, tables)
+                end_2 = arrive(OTHERS, pair, other, others, outcome_2, tables)
                 target = advance(own, end_1, end_2, tables)
                 reward = UNIT if tables.is_final[target] and not tables.is_final[own] else NOTHING
                 old = q[cells, action, own]
                 goal = reward + rule.discount * room.best[pair, target]
                 q[cells, action, own] = old + alpha * (goal - old)
         pair = u64(tables.pair[state])
-        one = arrive(0, pair, one, mine, outcome_1, tables)
-        other = arrive(1, pair, other, others, outcome_2, tables)
+        one = arrive(MINE, pair, one, mine, outcome_1, tables)
+        other = arrive(OTHERS, pair, other, others, outcome_2, tables)
         state = advance(state, one, other, tables)
         clock += 1
         if tables.is_final[state] or clock >= rule.episode_steps:
@@ -193,7 +193,7 @@ def play_jointly(
     The actions are drawn from the first agent's stream, the slips from each agent's own.
     """
     width = u64(tables.next_cell.shape[2])
-    key_1, key_2 = stream_key(TEAM, play.seed, 0, number), stream_key(TEAM, play.seed, 1, number)
+    key_1, key_2 = stream_key(TEAM, play.seed, MINE, number), stream_key(TEAM, play.seed, OTHERS, number)
     one, other, state = u64(tables.start[0]), u64(tables.start[1]), u64(tables.initial)
     for agent in range(2):
         finish[agent] = 0 if tables.is_own_final[agent, state] else -1
@@ -205,8 +205,8 @@ def play_jointly(
         outcome_1 = slip_outcome(second_number(key_1, time), tables.slip_limit)
         outcome_2 = slip_outcome(second_number(key_2, time), tables.slip_limit)
         pair = u64(tables.pair[state])
-        one = arrive(0, pair, one, mine, outcome_1, tables)
-        other = arrive(1, pair, other, others, outcome_2, tables)
+        one = arrive(MINE, pair, one, mine, outcome_1, tables)
+        other = arrive(OTHERS, pair, other, others, outcome_2, tables)
         state = advance(state, one, other, tables)
         for agent in range(2):
             if finish[agent] < 0 and tables.is_own_final[agent, state]:

@@ -10,7 +10,8 @@ together, those that have finished waiting for the others; where nobody waits, e
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from hocket.learn.kernels.primitives import (
     CHANCE_SHIFT,
     Bools,
     Floats,
+    Index,
+    Numbers,
     beta_at,
     first_number,
     rate_at,
@@ -31,6 +34,7 @@ from hocket.learn.kernels.primitives import (
     soft_weights,
     softmax_action,
     sync_draw,
+    u64,
 )
 from hocket.learn.kernels.vectors import converted, load, store, take, where
 from hocket.learn.settings import Schedule
@@ -39,11 +43,11 @@ LANES = 16  # whose actions are chosen at once
 WORTHWHILE = 3  # lanes from which on that pays
 FEW, MANY = 4, 8  # machine states that learn at once
 
-u64 = np.uint64
 ZERO, ACTIONS, OUTCOMES, GROUP = u64(0), u64(5), u64(3), u64(LANES)
 
 Words = NDArray[np.uint32]
 Halves = NDArray[np.uint16]
+Learn = Callable[..., None]  # as `learn` does
 
 
 class LaneTables(NamedTuple):
@@ -112,7 +116,7 @@ def make_room(states: int) -> Room:
 
 @inlined
 def learn(
-    lane: np.uint64, move: Any, ready: Any, alpha: np.float32, lanes: Lanes, tables: LaneTables, rule: Rule, room: Room
+    lane: Index, move: Index, ready: Index, alpha: np.float32, lanes: Lanes, tables: LaneTables, rule: Rule, room: Room
 ) -> None:
     """Move and learn from it for every machine state."""
     q, fresh = lanes.q, room.fresh
@@ -143,9 +147,8 @@ def learn(
 
 
 @inlined
-def move_together(room: Room, key: NDArray[np.uint64], lane: np.uint64, time: int, beta: Any, slip_limit: Any) -> None:
+def move_together(room: Room, keys: Numbers, time: int, beta: np.float32, slip_limit: int) -> None:
     """Choose an action for every lane, as `softmax_action` does, from the values in `room`, and draw its outcome."""
-    keys = load(key, lane, LANES)
     q0, q1 = load(room.weight, u64(0), LANES), load(room.weight, u64(LANES), LANES)
     q2, q3 = load(room.weight, u64(2 * LANES), LANES), load(room.weight, u64(3 * LANES), LANES)
     q4 = load(room.weight, u64(4 * LANES), LANES)
@@ -166,14 +169,14 @@ def move_together(room: Room, key: NDArray[np.uint64], lane: np.uint64, time: in
     store(room.ready, ZERO, converted(drawn & CHANCE_MASK, np.uint32))
 
 
-def _learn_at_once(width: int) -> Any:
+def _learn_at_once(width: int) -> Learn:
     """Make `learn` for machines of so many states, all of which learn at once."""
     states = u64(width)
 
     @inlined
     def goals(
-        lane: np.uint64, agent: np.uint64, end: np.uint64, ready: Any, lanes: Lanes, tables: LaneTables, rule: Rule
-    ) -> Any:
+        lane: Index, agent: Index, end: Index, ready: Index, lanes: Lanes, tables: LaneTables, rule: Rule
+    ) -> Numbers:
         """Compute what to learn in every machine state, of a move that ends in a cell."""
         q, cases = lanes.q, u64(tables.next_state.shape[2])
         first = (lane * u64(q.shape[1]) + end) * (ACTIONS * states)
@@ -193,9 +196,9 @@ def _learn_at_once(width: int) -> Any:
 
     @inlined
     def learn_at_once(
-        lane: np.uint64,
-        move: Any,
-        ready: Any,
+        lane: Index,
+        move: Index,
+        ready: Index,
         alpha: np.float32,
         lanes: Lanes,
         tables: LaneTables,
@@ -235,7 +238,7 @@ learn_few, learn_many = _learn_at_once(FEW), _learn_at_once(MANY)
 
 
 @inlined
-def pass_time(team: np.uint64, lanes: Lanes, tables: LaneTables, rule: Rule) -> None:
+def pass_time(team: Index, lanes: Lanes, tables: LaneTables, rule: Rule) -> None:
     """Count a step of a team, and begin its next episode if everyone has finished or the time is up."""
     first, last = team * u64(rule.team_size), (team + u64(1)) * u64(rule.team_size)
     lanes.clock[team] += 1
@@ -251,7 +254,7 @@ def pass_time(team: np.uint64, lanes: Lanes, tables: LaneTables, rule: Rule) -> 
 
 @inlined
 def train_group(
-    learn_by: Any,  # one of the ways to learn
+    learn_by: Learn,
     lanes: Lanes,
     tables: LaneTables,
     rule: Rule,
@@ -273,7 +276,7 @@ def train_group(
                 lane = group + place
                 for action in range(ACTIONS):
                     room.weight[action, place] = q[lane, u64(cell[lane]), action, u64(state[lane])]
-            move_together(room, lanes.key, group, time, beta, tables.slip_limit)
+            move_together(room, load(lanes.key, group, LANES), time, beta, tables.slip_limit)
             for place in range(count):
                 lane = group + place
                 if not (waits and tables.is_final[u64(lanes.agent[lane]), u64(state[lane])]):
@@ -315,9 +318,7 @@ def train_lanes(
 
 
 @kernel
-def train_lane(
-    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, lane: int, begin: int, steps: int
-) -> None:
+def train_lane(lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, lane: int, begin: int, steps: int) -> None:
     """Train one lane, which waits for nobody, from step `begin` on, as `train_lanes` does."""
     q, key, own = lanes.q, lanes.key[lane], u64(lane)
     for time in range(begin, begin + steps):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     NOTHING,
+    SOFTLY,
     UNIT,
     Bools,
     Floats,
@@ -18,6 +19,7 @@ from hocket.learn.kernels.primitives import (
     first_number,
     second_number,
     sync_draw,
+    u64,
     weight_of,
 )
 from hocket.learn.kernels.team import (
@@ -36,7 +38,6 @@ from hocket.learn.kernels.team import (
     record_step,
     reset_team,
     settle,
-    u64,
 )
 from hocket.random import CHANCE_BITS
 from hocket.task.grid import STAY
@@ -175,11 +176,11 @@ def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, beg
             clock[0] = 0
             for agent in range(len(team.cell)):
                 options.current[agent] = -1
-        begin_options(meta, options, team, rule.beta, False, time)
-        ready = 0
+        begin_options(meta, options, team, rule.beta, SOFTLY, time)
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             key, cell = team.key[agent], team.cell[agent]
-            action = act(low, options, agent, cell, rule.beta, False, first_number(key, time))
+            action = act(low, options, agent, cell, rule.beta, SOFTLY, first_number(key, time))
             before[agent, 0], before[agent, 1] = cell, action
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, clock[0] + 1, team, tables)
@@ -220,7 +221,7 @@ def play_hierarchically(
         return 0
     for time in range(play.most_steps):
         begin_options(meta, options, team, play.beta, play.greedy, time)
-        ready = 0
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             key = team.key[agent]
             action = act(low, options, agent, team.cell[agent], play.beta, play.greedy, first_number(key, time))

@@ -9,6 +9,7 @@ import numpy as np
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     NOTHING,
+    SOFTLY,
     UNIT,
     Floats,
     Ints,
@@ -16,8 +17,9 @@ from hocket.learn.kernels.primitives import (
     first_number,
     rate_at,
     second_number,
+    u64,
 )
-from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, choose, move_agent, reset_team, settle, u64
+from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, choose, move_agent, reset_team, settle
 from hocket.learn.settings import Schedule
 
 
@@ -57,10 +59,10 @@ def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begi
             reset_team(team, tables)
             clock[0] = 0
         alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
-        ready = 0
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             cell, memory, key = team.cell[agent], team.memory[agent], team.key[agent]
-            action = choose(q, agent, cell, memory, beta, False, first_number(key, time))
+            action = choose(q, agent, cell, memory, beta, SOFTLY, first_number(key, time))
             before[agent, 0], before[agent, 1], before[agent, 2] = cell, memory, action
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, clock[0] + 1, team, tables)

@@ -17,7 +17,9 @@ Floats = NDArray[np.float32]
 Shorts = NDArray[np.int16]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Index = int | np.int64
+Index = Any  # a whole number; numba finds out of which type
+Numbers = Any  # a number, or a vector of them
+u64: Any = np.uint64  # an index of this type is never taken for one from the end, which would cost time
 
 GOLDEN = np.uint64(random.GOLDEN)
 MIX_1, MIX_2 = np.uint64(random.MIX_1), np.uint64(random.MIX_2)
@@ -27,6 +29,9 @@ ACTION_SHIFT = np.uint64(64 - random.ACTION_BITS)
 ACTION_UNIT = np.float32(2.0**-random.ACTION_BITS)
 TWO = np.uint64(2)
 ONE = np.uint64(1)
+SOFTLY: Any = np.bool_(
+    False
+)  # not greedily; of the type of what is not known beforehand, so that nothing is compiled twice
 
 # exp(x) for x <= 0 is 2^n * 2^f with f within half of 0: n becomes the exponent of a float, and 2^f is a polynomial (a
 # Taylor series). No number, not even NaN, leads out of a table.
@@ -38,7 +43,7 @@ NOTHING, HALF, UNIT = np.float32(0), np.float32(0.5), np.float32(1)
 
 
 @inlined
-def mix(value: np.uint64) -> np.uint64:
+def mix(value: Numbers) -> Numbers:
     """Hash 64 bits to 64 bits."""
     value = (value ^ (value >> np.uint64(30))) * MIX_1
     value = (value ^ (value >> np.uint64(27))) * MIX_2
@@ -46,7 +51,7 @@ def mix(value: np.uint64) -> np.uint64:
 
 
 @inlined
-def stream_key(purpose: int, seed: int, agent: int, episode: int) -> np.uint64:
+def stream_key(purpose: int, seed: int, agent: Index, episode: int) -> Index:
     """Make the key of a stream."""
     key = mix(np.uint64(purpose) * GOLDEN)
     key = mix(key + np.uint64(seed) * GOLDEN + GOLDEN)
@@ -55,13 +60,13 @@ def stream_key(purpose: int, seed: int, agent: int, episode: int) -> np.uint64:
 
 
 @inlined
-def first_number(key: np.uint64, step: int) -> np.uint64:
+def first_number(key: Numbers, step: int) -> Numbers:
     """Draw the number that chooses the action in a step."""
     return mix(key + (np.uint64(step) * TWO + ONE) * GOLDEN)
 
 
 @inlined
-def second_number(key: np.uint64, step: int) -> np.uint64:
+def second_number(key: Numbers, step: int) -> Numbers:
     """Draw the number that decides the chances in a step."""
     return mix(key + (np.uint64(step) * TWO + TWO) * GOLDEN)
 
@@ -89,7 +94,7 @@ def exponential(x: np.float32) -> np.float32:
 
 
 @inlined
-def soft_weights(values: Any, best: Any, beta: np.float32) -> Any:
+def soft_weights(values: Numbers, best: Numbers, beta: np.float32) -> Numbers:
     """Compute exp(beta * (value - best)) for a vector of values, with the same bits as `exponential`."""
     scaled = max(LEAST, beta * (values - best) * LOG2_E)
     whole = converted(scaled - HALF, np.int32)

@@ -11,6 +11,7 @@ from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     Bools,
     Floats,
+    Index,
     Ints,
     Shorts,
     first_number,
@@ -19,13 +20,12 @@ from hocket.learn.kernels.primitives import (
     slip_outcome,
     softmax_action,
     stream_key,
+    u64,
 )
 from hocket.random import TEAM
 
 ENDLESS, GOING, DONE = -1, 0, 1  # how a step ends: it never settles, the task is not done yet, or it is
 FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
-
-u64 = np.uint64  # an index of this type is never taken for one from the end, which would cost time
 
 
 class TeamTables(NamedTuple):
@@ -94,7 +94,7 @@ def reset_team(team: TeamState, tables: TeamTables) -> bool:
 
 
 @inlined
-def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> int:
+def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> Index:
     """Move an agent and let it propose events; return how many of them everyone proposes now."""
     outcome, own = slip_outcome(drawn, tables.slip_limit), u64(agent)
     dynamics = u64(tables.dynamics[own, u64(team.state[own])])
@@ -103,10 +103,10 @@ def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, table
 
 
 @inlined
-def propose(agent: int, team: TeamState, tables: TeamTables) -> int:
+def propose(agent: int, team: TeamState, tables: TeamTables) -> Index:
     """Count an agent among those that propose its events; return how many of them everyone proposes now."""
     kind = u64(tables.kind[u64(agent), u64(team.cell[agent])])
-    ready = 0
+    ready = np.int64(0)
     for slot in range(u64(tables.event.shape[3])):
         proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
         if proposed < 0:
@@ -129,7 +129,7 @@ def withdraw(agent: int, team: TeamState, tables: TeamTables) -> None:
 
 
 @inlined
-def settle(ready: int, time: int, team: TeamState, tables: TeamTables) -> int:
+def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
     """Let events happen in rounds until nothing more can, so many being ready; return DONE, GOING or ENDLESS."""
     rounds = 0
     while ready > 0 and rounds < tables.most_rounds:
@@ -138,7 +138,7 @@ def settle(ready: int, time: int, team: TeamState, tables: TeamTables) -> int:
                 _happen(event, time, team, tables)
         for agent in range(len(team.cell)):
             withdraw(agent, team, tables)
-        ready = 0
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             if team.following[agent] >= 0:
                 team.state[agent], team.following[agent] = team.following[agent], np.int64(-1)
@@ -217,7 +217,7 @@ def play_episode(
     if begin_episode(number, play, team, tables):
         return 0
     for time in range(play.most_steps):
-        ready = 0
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             own = team.memory[agent] if by_memory else team.state[agent]
             key = team.key[agent]

@@ -10,32 +10,34 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import core, extending
 
-Code = Any  # what numba and llvmlite do not give types to
+Code = Any  # what numba and llvmlite compute with
+Kind = Any  # a type of numba's
+Emit = Callable[[Code, "Vector", Code, Code], Code]  # builder, the operands' type, the operands
+types: Any = core.types
 
 
 class Vector(types.Type):  # type: ignore[misc]
     """The type of some numbers of one type."""
 
-    def __init__(self, scalar: types.Number, width: int) -> None:
+    def __init__(self, scalar: Kind, width: int) -> None:
         self.scalar, self.width = scalar, width
         super().__init__(name=f"Vector({scalar}, {width})")
 
-    def of(self, scalar: types.Type) -> Vector:
+    def of(self, scalar: Kind) -> Vector:
         """Return the type of as many numbers of another type."""
         return Vector(scalar, self.width)
 
 
-@register_model(Vector)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+@extending.register_model(Vector)
+class _VectorModel(extending.models.PrimitiveModel):
     def __init__(self, dmm: Code, fe_type: Vector) -> None:
         one = ir.IntType(1) if fe_type.scalar == types.boolean else dmm.lookup(fe_type.scalar).get_value_type()
-        super().__init__(dmm, fe_type, ir.VectorType(one, fe_type.width))
+        super().__init__(dmm, fe_type, ir.VectorType(one, fe_type.width))  # type: ignore[no-untyped-call]
 
 
 def _spread(builder: Code, value: Code, width: int) -> Code:
@@ -57,19 +59,19 @@ def _operands(context: Code, builder: Code, kinds: Code, values: Code) -> tuple[
     return vector, spread
 
 
-def _fits(one: types.Type, other: types.Type) -> Vector | None:
+def _fits(one: Kind, other: Kind) -> Vector | None:
     """Find the vector's type where two may be combined: both the same, or one a scalar of the other's."""
     if isinstance(one, Vector):
         return one if other in (one, one.scalar) else None
     return other if isinstance(other, Vector) and one == other.scalar else None
 
 
-def _define(symbol: Callable[..., Any], emit: Callable[[Code, Vector, Code, Code], Code], is_test: bool) -> None:
+def _define(symbol: Callable[..., Any], emit: Emit, is_test: bool) -> None:
     """Teach numba an operator on vectors."""
 
-    @type_callable(symbol)  # type: ignore[untyped-decorator]
+    @extending.type_callable(symbol)
     def typing(_: Code) -> Code:
-        def typer(one: types.Type, other: types.Type) -> Vector | None:
+        def typer(one: Kind, other: Kind) -> Vector | None:
             found = _fits(one, other)
             return found.of(types.boolean) if found is not None and is_test else found
 
@@ -80,14 +82,14 @@ def _define(symbol: Callable[..., Any], emit: Callable[[Code, Vector, Code, Code
         return emit(builder, vector, one, other)
 
     for kinds in ((Vector, Vector), (Vector, types.Number), (types.Number, Vector)):
-        lower_builtin(symbol, *kinds)(lower)
+        extending.lower_builtin(symbol, *kinds)(lower)  # type: ignore[no-untyped-call]
 
 
 def _is_float(vector: Vector) -> bool:
     return isinstance(vector.scalar, types.Float)
 
 
-def _arithmetic(name: str) -> Callable[[Code, Vector, Code, Code], Code]:
+def _arithmetic(name: str) -> Emit:
     def emit(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
         return getattr(builder, ("f" if _is_float(vector) else "") + name)(one, other)
 
@@ -98,7 +100,7 @@ def _shift_right(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
     return (builder.ashr if vector.scalar.signed else builder.lshr)(one, other)
 
 
-def _test(sign: str) -> Callable[[Code, Vector, Code, Code], Code]:
+def _test(sign: str) -> Emit:
     def emit(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
         if _is_float(vector):
             return builder.fcmp_ordered(sign, one, other)
@@ -129,8 +131,13 @@ def _pointer(context: Code, builder: Code, array: Code, data: Code, start: Code,
     return builder.bitcast(builder.gep(struct.data, [start]), vector.as_pointer())
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
-def load(_: Code, array: types.Array, start: types.Integer, width: types.IntegerLiteral) -> Code:
+def emitted(function: Callable[..., Code]) -> Callable[..., Code]:
+    """Make a function that kernels call of one that takes types, and returns the result's and how to compute it."""
+    return cast(Callable[..., Code], extending.intrinsic(prefer_literal=True)(function))
+
+
+@emitted
+def load(_: Code, array: Kind, start: Kind, width: Kind) -> Code:
     """Read so many numbers of an array, flattened, from a place on."""
     vector = Vector(array.dtype, width.literal_value)
 
@@ -141,8 +148,8 @@ def load(_: Code, array: types.Array, start: types.Integer, width: types.Integer
     return vector(array, types.uint64, width), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def store(_: Code, array: types.Array, start: types.Integer, value: Vector) -> Code:
+@emitted
+def store(_: Code, array: Kind, start: Kind, value: Kind) -> Code:
     """Write a vector to an array, flattened, from a place on."""
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
@@ -153,20 +160,20 @@ def store(_: Code, array: types.Array, start: types.Integer, value: Vector) -> C
     return types.void(array, types.uint64, value), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def where(_: Code, test: Vector, one: types.Type, other: types.Type) -> Code:
+@emitted
+def where(_: Code, test: Kind, one: Kind, other: Kind) -> Code:
     """Take numbers of the first vector where a test holds, and of the second elsewhere."""
-    vector = _fits(one, other)
+    vector: Kind = _fits(one, other)
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
         _, (first, second) = _operands(context, builder, signature.args[1:], values[1:])
         return builder.select(values[0], first, second)
 
-    return vector(test, one, other), emit  # type: ignore[misc]
+    return vector(test, one, other), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def take(_: Code, vector: Vector, places: Vector) -> Code:
+@emitted
+def take(_: Code, vector: Kind, places: Kind) -> Code:
     """Take the numbers of a vector at some places in it."""
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
@@ -181,8 +188,8 @@ def take(_: Code, vector: Vector, places: Vector) -> Code:
     return vector(vector, places), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def converted(_: Code, vector: Vector, kind: types.NumberClass) -> Code:
+@emitted
+def converted(_: Code, vector: Kind, kind: Kind) -> Code:
     """Convert numbers to another type, towards zero; truth values to 0 and 1."""
     result = vector.of(kind.instance_type)
 
@@ -200,8 +207,8 @@ def converted(_: Code, vector: Vector, kind: types.NumberClass) -> Code:
     return result(vector, kind), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def reinterpreted(_: Code, vector: Vector, kind: types.NumberClass) -> Code:
+@emitted
+def reinterpreted(_: Code, vector: Kind, kind: Kind) -> Code:
     """Read the bits of numbers as those of another type."""
     result = vector.of(kind.instance_type)
 
