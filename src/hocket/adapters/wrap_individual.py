@@ -121,8 +121,9 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         candidates = Names(event for event in self.machine.events if event in noticed or event in self.told)
         proposed = possible_events(self.machine, step.state, candidates)
         ready = [event for event in proposed if draw < threshold(self.chances.get(event, 1.0))]
-        state, reward, events = step.state, 0.0, list[str]()
-        while ready:
+        state, reward, events, seen = step.state, 0.0, list[str](), set[str]()
+        while ready and state not in seen:
+            seen.add(state)
             events.append(ready[0])
             reward += self.machine.rewards[state, ready[0]]
             state = self.machine.transitions[state, ready[0]]
