@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.draw.scene import Scene
+from hocket.errors import FormatError
 from hocket.evaluation.bounds import Bounds, bound_success
 from hocket.learn.catalogue import is_reference
 from hocket.learn.policies import Run
@@ -28,11 +29,14 @@ from hocket.statistics import (
     trailing_mean,
     wilson,
 )
+from hocket.study.published import Level, Published, published_from
 from hocket.study.records import KINDS, Record, Replay, record_of
 from hocket.study.store import Results, differences, task_titles
 
 LAST_TESTS = 10  # of each run, which say how good it is in the end
 WINDOW = 10  # tests in the trailing mean that the paper smooths its curves with
+LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
+NEAR = 0.1  # of the final level, within which a curve has reached it
 
 Numbers = NDArray[np.float64]
 
@@ -55,6 +59,19 @@ class Final:
     success: Share  # of the last tests
     reaching: int | None  # median over runs: training steps until the curve is within a tenth of its final level
     scores: tuple[float, ...]  # each run's mean of its last tests
+
+
+class Beside(NamedTuple):
+    """What is published of a learner on a task, and what is measured of a group of runs, by the same definition."""
+
+    label: str  # of the group
+    published: Level
+    measured: Level
+
+    @property
+    def difference(self) -> float:
+        """By which share the measured level lies above the published one."""
+        return self.measured.final / self.published.final - 1
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,7 @@ class Section:
     reference: RunGroup | None  # drawn as a line across, for nothing was learnt
     most_steps: int  # a failed test counts as that many
     comparisons: tuple[tuple[str, str, Comparison], ...]  # the first label's runs against the second's, softmax
+    beside: tuple[Beside, ...] = ()  # what is published
 
     @property
     def all_groups(self) -> tuple[RunGroup, ...]:
@@ -121,6 +139,7 @@ class Summary:
     made: tuple[tuple[str, str], ...]  # what it was run with, and on
     problems: tuple[str, ...]  # files that could not be read
     missing: int  # runs that the study still lacks
+    published: Published | None = None  # levels that the study compares with
 
     def __repr__(self) -> str:
         return f"<Summary {self.title!r}: {', '.join(section.title for section in self.sections)}>"
@@ -134,17 +153,52 @@ def summarize(results: Results | Sequence[Run], title: str | None = None) -> Sum
     if not isinstance(results, Results):
         results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, {}, ())
     titles = task_titles(results.records)
+    published, problems = _published(results)
     sections = []
     for mark, name in titles.items():
         records = [record for record in results.records if record.digest == mark]
-        sections.append(_section(name, mark, results.scenes.get(mark), records))
+        section = _section(name, mark, results.scenes.get(mark), records)
+        sections.append(replace(section, beside=_beside(section, published)) if published is not None else section)
     missing = results.about.get("missing", 0)
     return Summary(
         title or results.folder.resolve().name,
         tuple(sections),
         _made(results),
-        results.problems,
+        (*results.problems, *problems),
         missing if isinstance(missing, int) else 0,
+        published,
+    )
+
+
+def _published(results: Results) -> tuple[Published | None, tuple[str, ...]]:
+    """Read which published levels a folder's study compares with, and what is wrong with them."""
+    if "published" not in results.about:
+        return None, ()
+    try:
+        return published_from(results.about["published"]), ()
+    except FormatError as error:
+        return None, (f"{results.folder / 'study.json'}: {error}",)
+
+
+def _beside(section: Section, published: Published) -> tuple[Beside, ...]:
+    """Put what is measured beside what is published of the same learner on the same task."""
+    kind = KINDS[0]
+    return tuple(
+        Beside(group.label, found, measure_level(group.curves[kind], section.most_steps))
+        for group in section.groups
+        if (found := published.levels.get((section.title, group.learner))) is not None and kind in group.curves
+    )
+
+
+def measure_level(curve: Curve, most_steps: int) -> Level:
+    """Measure how good runs are in the end, and how soon, by the definition of published levels."""
+    medians = curve.plain.median
+    final = float(medians[-LAST_TESTS:].mean())
+    smooth = trailing_mean(medians, WINDOW)
+    within = np.abs(smooth - final) <= NEAR * final
+    never = final >= most_steps or not within.any()
+    return Level(
+        final, None if never else int(curve.step[within.argmax()]), float(curve.success[-LAST_SUCCESSES:].mean())
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from hocket.learn.catalogue import LEARNERS
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.overview import overview
+from hocket.report.page.published import beside
 from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
 from hocket.report.summary import Section, Summary
 
@@ -62,7 +63,7 @@ def navigation(summary: Summary) -> Html:
 # A task.
 
 
-def task_section(section: Section, place: int, colors: Mapping[str, int]) -> Html:
+def task_section(section: Section, summary: Summary, place: int, colors: Mapping[str, int]) -> Html:
     """Say everything about a task; scripts add curves and episodes where they find room made for them."""
     scene = section.scene
     parts = [
@@ -70,6 +71,7 @@ def task_section(section: Section, place: int, colors: Mapping[str, int]) -> Htm
         overview(scene, _starts(section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
         _curves(section, place),
         statistics(section, colors),
+        beside(section, summary.published, colors),
         comparisons(section),
         bounds(section, colors),
         _episodes(section, place),
