@@ -1,5 +1,6 @@
 """Lanes: agents that wait for each other, machines of any size, however lanes are grouped; and the vectors beneath."""
 
+import json
 from random import Random
 
 import numpy as np
@@ -8,6 +9,7 @@ from numba import njit
 
 import hocket as hk
 from algorithm import learn_alone, learn_waiting
+from hocket.learn import benchmark
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmBlock, CqrmSettings
 from hocket.learn.dqprm import DqprmBlock, DqprmSettings
@@ -19,7 +21,7 @@ from hocket.learn.kernels.dqprm import LANES, MANY, padded
 from hocket.learn.kernels.vectors import converted, load, reinterpreted, store, take, where
 from hocket.learn.training import train
 from task_strategies import random_task
-from worlds import Individual, at, gatehouse, line, meeting, warm_kernels
+from worlds import Individual, at, corridor, gatehouse, line, meeting, warm_kernels
 
 f32 = np.float32
 
@@ -254,3 +256,25 @@ def test_weights_of_many_have_the_bits_of_weights_of_one():
     weigh(values, f32(50), results)
     alone = np.array([weigh_one(value, values.max(), f32(50)) for value in values], f32)
     np.testing.assert_array_equal(results.view(np.uint32), alone.view(np.uint32))
+
+
+# How fast it is.
+
+
+def test_the_benchmark_measures_all_rivals_on_a_task_with_several_outcomes_of_a_step(monkeypatch, hocket):
+    for name, value in (("ROUNDS", 1), ("ROUND", 1e-3), ("STEPS", 200)):
+        monkeypatch.setattr(benchmark, name, value)
+    code, out, err = hocket("bench", "--tasks", "rendezvous-2", "--json")
+    assert code == 0, err
+    rows = json.loads(out)["learning"]
+    assert len(rows) == 4 and all(row["per_second"] > 0 for row in rows)
+    assert rows[0]["ratio"] == 1
+
+
+def test_the_straightforward_loop_of_the_benchmark_learns_the_same_values_in_the_end():
+    """Its random numbers are others; where chance has settled, values agree."""
+    task = corridor(4)
+    q = benchmark._plain(hk.compile_task(task), 0, 20_000)  # [states, cells, actions]
+    block = DqprmBlock(hk.compile_task(task), DqprmSettings(), [0])
+    block.train(0, 20_000)
+    np.testing.assert_allclose(q.max(axis=2)[0, :3], learnt(block, 0)[0, :3, :, 0].max(axis=1), rtol=1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.text import Text
 from hocket.cli import terminal
 from hocket.evaluation.bounds import Evaluation
 from hocket.evaluation.evaluate import evaluate
-from hocket.learn.benchmark import measure_algebra, measure_learning
+from hocket.learn.benchmark import ROUNDS, measure_algebra, measure_learning
 from hocket.study.store import load_policies
 from hocket.task.catalogue import load_task
 
@@ -71,4 +72,8 @@ def benchmark_and_report(tasks: Sequence[str], *, as_json: bool) -> int:
         table.append([Text(cell) for cell in (f"{row.per_second / 1e6:.1f}", f"{row.ratio:.2f}", row.what)])
     terminal.print_columns(console, table)
     console.print(f"Decomposing rendezvous-{ALGEBRA_AGENTS} with all its states takes {seconds * 1000:.1f} ms.")
+    load = f" The machine's load is {os.getloadavg()[0]:.1f}." if hasattr(os, "getloadavg") else ""
+    console.print(
+        f"Seconds of processor time; medians of {ROUNDS} rounds in which rivals take turns.{load}", style="dim"
+    )
     return 0

@@ -24,9 +24,9 @@ def beside(section: Section, published: Published | None, colors: Mapping[str, i
     rows = [_row(own, colors) for own in section.beside]
     table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="statistics")
     note = (
-        f"Published by {published.source}. Test steps: the median over runs, the mean of its last ten tests. Reached: "
-        "the training steps after which that median, smoothed over ten tests, is first within a tenth of it. Success: the "
-        "share of the last fifty tests. All of softmax tests."
+        f"Published by {published.source}. Test steps: the median over runs, a mean over the last ten tests. Reached: "
+        "the training steps after which that median, smoothed over ten tests, is first within a tenth of it. Success: "
+        "the share of the last fifty tests. All of softmax tests."
     )
     return tag(
         "div",
