@@ -1,6 +1,6 @@
 """How far is the lane kernel of DQPRM from plain C++ on the same tables?
 
-    python bench/lanes.py [--rounds 7] [--out lanes.json]
+    python bench/lanes.py [--out lanes.json]
 
 Needs g++. Rivals take turns, in rounds of at least a second each; what counts is processor time, the median over
 rounds, and the ratio. hocket is timed through `hk.train`, everything included but tests, and with them. C++ is timed
@@ -13,22 +13,22 @@ import json
 import os
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 
 import hocket as hk
+from hocket.learn.benchmark import processor_times
 from hocket.learn.dqprm import DqprmBlock, DqprmSettings
 from hocket.learn.kernels.dqprm import LANES
 
 TASKS = ("rendezvous-2", "buttons")
 SEEDS = 16
 SOURCE = Path(__file__).with_name("lanes.cpp")
-FLAGS = {"C++, same bits": ["-ffp-contract=off"], "C++, fused multiplications": []}
-ROUND = 1.0  # seconds of processor time, at least
+SAME = "C++, same bits"
+FLAGS = {SAME: ["-ffp-contract=off"], "C++, fused multiplications": []}
+STEPS = 200_000  # of each lane
 
 
 class CTables(ctypes.Structure):
@@ -94,56 +94,50 @@ class Rival:
             self.library.train_lanes(lanes.q.shape[3], *places, self.tables, agents, ctypes.byref(self.rule), *span)
 
 
-def timed(work: Callable[[int], object], steps: int) -> float:
-    """Measure how many training steps of a lane a second of processor time makes, over a round."""
-    begin, done = time.process_time(), 0
-    while (taken := time.process_time() - begin) < ROUND:
-        work(steps)
-        done += steps
-    return done / taken
+def check_bits(library: ctypes.CDLL, task: hk.Task) -> None:
+    """Require that C++ learns the same, to the last bit."""
+    rival, block = Rival(library, task), DqprmBlock(hk.compile_task(task), DqprmSettings(), range(SEEDS))
+    rival.train(20_000)
+    block.train(0, 20_000)
+    if not np.array_equal(rival.lanes.q, block.lanes.q):
+        raise SystemExit(f"{task.name}: C++ has learnt something else")
 
 
-def compare(name: str, libraries: dict[str, ctypes.CDLL], rounds: int) -> dict[str, float]:
+def compare(name: str, libraries: dict[str, ctypes.CDLL]) -> dict[str, float]:
     """Measure all rivals in turn; return millions of agent-steps per second of processor time."""
-    task, steps = hk.load_task(name), 200_000
-    for library in list(libraries.values())[:1]:
-        rival, block = Rival(library, task), DqprmBlock(hk.compile_task(task), DqprmSettings(), range(SEEDS))
-        rival.train(20_000)
-        block.train(0, 20_000)
-        assert np.array_equal(rival.lanes.q, block.lanes.q), "C++ has learnt something else"
+    task = hk.load_task(name)
+    check_bits(libraries[SAME], task)
+    lane_steps = float(STEPS * SEEDS * len(task.agents))
 
-    def train(steps: int, test_every: int) -> None:
-        hk.train(task, "dqprm", seeds=SEEDS, steps=steps, threads=1, changes={"test_every": test_every})
+    def train(test_every: int) -> float:
+        hk.train(task, "dqprm", seeds=SEEDS, steps=STEPS, threads=1, changes={"test_every": test_every})
+        return lane_steps
 
-    works: dict[str, Callable[[int], object]] = {
-        **{
-            title: (lambda steps, library=library: Rival(library, task).train(steps))
-            for title, library in libraries.items()
-        },
-        "hk.train, tested once": lambda steps: train(steps, steps),
-        "hk.train, tested every 1,000 steps": lambda steps: train(steps, 1_000),
-    }
-    found: dict[str, list[float]] = {title: [] for title in works}
-    for work in works.values():
-        work(1_000)
-    for _ in range(rounds):
-        for title, work in works.items():
-            found[title].append(timed(work, steps) * SEEDS * len(task.agents) / 1e6)
-    return {title: median(own) for title, own in found.items()}
+    def rival(library: ctypes.CDLL) -> float:
+        Rival(library, task).train(STEPS)
+        return lane_steps
+
+    speeds = processor_times(
+        {
+            **{title: partial(rival, library) for title, library in libraries.items()},
+            "hk.train, tested once": lambda: train(STEPS),
+            "hk.train, tested every 1,000 steps": lambda: train(1_000),
+        }
+    )
+    return {title: speed / 1e6 for title, speed in speeds.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         libraries = {title: build(Path(folder), place, own) for place, (title, own) in enumerate(FLAGS.items())}
-        results = {name: compare(name, libraries, options.rounds) for name in TASKS}
+        results = {name: compare(name, libraries) for name in TASKS}
     print(f"M agent-steps per second of processor time, {SEEDS} seeds, one thread; load {os.getloadavg()[0]:.1f}")
     for name, own in results.items():
         for title, speed in own.items():
-            print(f"{name:14} {speed:7.1f}  {speed / own[next(iter(FLAGS))]:5.2f}  {title}")
+            print(f"{name:14} {speed:7.1f}  {speed / own[SAME]:5.2f}  {title}")
     if options.out is not None:
         options.out.write_text(json.dumps({"load": os.getloadavg(), "speeds": results}, indent=2) + "\n")
 
