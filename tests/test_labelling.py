@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
-from hocket.task.labelling import LocalLabelling, check_labelling, synchronize, team_label
+from hocket.machine.decomposition import Decomposition
+from hocket.task.labelling import LocalLabelling, check_labelling, localize, synchronize, team_label
 from hocket.task.settling import propose
+from hocket.task.tables import compile_task
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
 LINE = hk.Grid(
@@ -50,7 +52,7 @@ def test_an_agent_may_propose_two_events_at_once():
     task = task_of(TWO_WAYS, {"a": at("x or y"), "b": at("y"), "c": at("z")}, {"A1": "abc"})
     assert check_labelling(task).ok
     assert team_label(task, {"A1": 2}, "u0") == ("a", "b")
-    hk.compile_task(task)
+    compile_task(task)
 
 
 CHAIN = {("u0", "a"): "u1", ("u1", "b"): "done"}
@@ -60,22 +62,22 @@ def test_an_agent_that_does_not_know_what_it_controls_breaks_the_third_condition
     task = task_of(CHAIN, {"a": at("x"), "b": at("x", "y")}, {"A1": "a", "A2": "ab"})
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "A1 controls b and does not know it, so nobody can tell where A1 rules it out"
+    assert verdict.witness == "A1 controls b, which is not in its local event set"
 
 
 def test_an_event_that_comes_too_early_for_all_who_know_it_breaks_the_third_condition():
     task = task_of(CHAIN, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "b"})
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "after nothing, no agent can rule out b: the task does not split"
+    assert verdict.witness == "after the empty trace, no agent rules out b: the task is not decomposable"
 
 
-def test_a_completion_that_all_believe_in_breaks_the_third_condition():
+def test_a_premature_completion_breaks_the_third_condition():
     moves = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "b"): "done", ("u2", "a"): "stuck"}
     task = task_of(moves, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "b"})
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "after b, a, no agent can rule out completion: the task does not split"
+    assert verdict.witness == "after b, a, no agent rules out completion: the task is not decomposable"
 
 
 def test_a_sound_labelling_has_no_witness():
@@ -157,7 +159,7 @@ def localized(task: hk.Task, cells: list[int]) -> LocalLabelling:
     def label(spots: tuple[int, ...], state: str) -> tuple[str, ...]:
         return team_label(task, dict(zip(agents, spots, strict=True)), state)
 
-    return hk.localize(label, dict.fromkeys(agents, cells), task.decomposition)
+    return localize(label, dict.fromkeys(agents, cells), task.decomposition)
 
 
 def assert_same_labels(task: hk.Task, made: LocalLabelling, cells: list[int]) -> None:
@@ -206,7 +208,7 @@ def test_local_labels_of_the_rendezvous_are_those_that_definition_5_makes():
         return events + ["r"] * (stages == ["1", "1"] and spots == (meeting, meeting))
 
     cells = list(range(100))
-    made = hk.localize(label, {"A1": cells, "A2": cells}, task.decomposition)
+    made = localize(label, {"A1": cells, "A2": cells}, task.decomposition)
     assert len(task.machine.states) == 8
     assert made.verdict.ok
     assert_same_labels(task, made, cells)
@@ -318,7 +320,7 @@ def test_local_labels_of_random_tasks_are_those_that_definition_5_makes(seed):
     task = next(
         own
         for own in iter(lambda: random_task(rng), None)
-        if listed(own) and small(own) and len(own.agents) > 1 and hk.compile_task(own).event.shape[3] == 1
+        if listed(own) and small(own) and len(own.agents) > 1 and compile_task(own).event.shape[3] == 1
     )
     cells = np.flatnonzero(task.grid.floor).tolist()
     made = localized(task, cells)
@@ -336,7 +338,7 @@ def listed(task: hk.Task) -> bool:
 BITS = {"A1": [0, 1], "A2": [0, 1]}
 
 
-def two_ways(**knows: str) -> hk.Decomposition:
+def two_ways(**knows: str) -> Decomposition:
     """Split a machine that a or b completes."""
     machine = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u0", "b"): "u1"}, final={"u1"})
     return hk.decompose(machine, {name: set(own) for name, own in knows.items()})
@@ -346,7 +348,7 @@ def test_a_labelling_that_gives_an_agent_two_events_breaks_the_first_condition()
     def label(spots, state):
         return ("a", "b") if state == "u0" and spots == (1, 0) else ()
 
-    verdict = hk.localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
+    verdict = localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
     assert (verdict.ok, verdict.condition) == (False, 1)
     assert verdict.witness == "in state u0, with A1 at 1, a and b happen at once"
 
@@ -355,9 +357,9 @@ def test_a_labelling_that_depends_on_the_other_agent_breaks_the_second_condition
     def label(spots, state):
         return () if state != "u0" or spots[0] == 0 else ("b",) if spots[1] else ("a",)
 
-    verdict = hk.localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
+    verdict = localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
     assert (verdict.ok, verdict.condition) == (False, 2)
-    assert verdict.witness == "in state u0 agent A1 at 1 could see both a and b"
+    assert verdict.witness == "in state u0, at 1, A1 would propose both a and b"
 
 
 def test_a_labelling_that_asks_for_the_same_place_breaks_the_third_condition():
@@ -366,16 +368,16 @@ def test_a_labelling_that_asks_for_the_same_place_breaks_the_third_condition():
     def label(spots, state):
         return ("a",) if state == "u0" and spots[0] == spots[1] else ()
 
-    verdict = hk.localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
+    verdict = localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
     assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "in state u0 at (0, 1), everyone who knows a takes it for possible; it is not"
+    assert verdict.witness == "in state u0 at (0, 1), every agent that knows a proposes it, and it does not happen"
 
 
 def test_a_labelling_that_each_agent_can_tell_its_part_of_is_sound():
     def label(spots, state):
         return () if state != "u0" else ("a",) if spots == (1, 1) else ("b",) if spots == (0, 0) else ()
 
-    made = hk.localize(label, BITS, two_ways(A1="ab", A2="ab"))
+    made = localize(label, BITS, two_ways(A1="ab", A2="ab"))
     assert made.verdict.ok
     assert made.labels == {name: {(1, "u0"): "a", (0, "u0"): "b"} for name in BITS}
 
@@ -384,7 +386,7 @@ def test_local_states_may_be_anything_that_can_be_a_key():
     def label(spots, state):
         return ("a",) if state == "u0" and spots == (("left", 1), None) else ()
 
-    made = hk.localize(label, {"A1": [("left", 1), "right"], "A2": [None]}, two_ways(A1="ab", A2="ab"))
+    made = localize(label, {"A1": [("left", 1), "right"], "A2": [None]}, two_ways(A1="ab", A2="ab"))
     assert made.labels == {"A1": {(("left", 1), "u0"): "a"}, "A2": {(None, "u0"): "a"}}
     assert made.verdict.ok
 
@@ -398,19 +400,21 @@ def test_local_states_may_be_anything_that_can_be_a_key():
     ids=["an agent is missing", "too many"],
 )
 def test_local_labels_are_refused_where_they_cannot_be_made(states, said):
-    with pytest.raises(hk.TaskError, match=re.escape(said)):
-        hk.localize(lambda spots, state: (), states, two_ways(A1="ab", A2="ab"))
+    with pytest.raises(hk.errors.TaskError, match=re.escape(said)):
+        localize(lambda spots, state: (), states, two_ways(A1="ab", A2="ab"))
 
 
 def test_local_labels_of_a_composition_that_is_not_listed_are_refused():
     task = hk.load_task("rendezvous-2")
-    with pytest.raises(hk.TaskError, match="labelling: local labels are made for machines with all their states"):
-        hk.localize(lambda spots, state: (), {"A1": [0], "A2": [0]}, task.decomposition)
+    with pytest.raises(
+        hk.errors.TaskError, match="labelling: local labels are made for machines with all their states"
+    ):
+        localize(lambda spots, state: (), {"A1": [0], "A2": [0]}, task.decomposition)
 
 
 def test_local_labels_are_made_for_a_team_machine_that_was_minimised():
     moves = {("0", "a"): "1", ("0", "b"): "2", ("1", "c"): "3", ("2", "c"): "3"}
     machine = hk.minimize(hk.RewardMachine(initial="0", transitions=moves, final={"3"}))
     found = hk.decompose(machine, {"A1": {"a", "b", "c"}})
-    made = hk.localize(lambda spots, state: ("a",) if state == "0" and spots == (1,) else (), {"A1": [0, 1]}, found)
+    made = localize(lambda spots, state: ("a",) if state == "0" and spots == (1,) else (), {"A1": [0, 1]}, found)
     assert made.labels == {"A1": {(1, "0"): "a"}}

@@ -116,7 +116,7 @@ def test_what_run_study_returns_is_what_the_folder_holds(tmp_path):
     returned, read = run_study(study, tmp_path), load_results(tmp_path)
     assert [own.key for own in returned.records] == [own.key for own in read.records]
     assert returned.about == read.about and returned.tasks.keys() == read.tasks.keys()
-    assert returned.scenes.keys() == read.scenes.keys() and returned.problems == read.problems
+    assert returned.scenes == read.scenes and returned.problems == read.problems
     more = run_study(Study([meeting()], ["iql"], 3, 2_000), tmp_path)
     assert len(more.records) == 3
     for one, other in zip(more.records, load_results(tmp_path).records, strict=True):
@@ -139,7 +139,7 @@ def test_damaged_published_levels_are_a_problem_and_not_the_end(folder, tmp_path
     results = load_results(folder)
     path = tmp_path / "study.json"
     path.write_text(json.dumps({**results.about, "published": {"levels": 3}}), encoding="utf-8")
-    summary = hk.summarize(type(results)(tmp_path, json.loads(path.read_text("utf-8")), results.records, {}, {}, ()))
+    summary = hk.summarize(type(results)(tmp_path, json.loads(path.read_text("utf-8")), results.records, {}, (), ()))
     assert summary.published is None and "published" in summary.problems[0]
 
 

@@ -1,6 +1,6 @@
-"""Who noticed what, and what therefore happens: the answers of users' labelling functions, read and checked.
+"""Labelling functions that users wrote, and synchronisation on what they propose, checked in every step.
 
-A step settles in rounds, as in hocket's own worlds. All that have a part in an event must notice it in the same step.
+A step settles in rounds, as in hocket's own worlds. All that control an event must propose it in the same step.
 For a labelling function that is code, nobody can check this beforehand; so it is checked in every step.
 """
 
@@ -18,8 +18,8 @@ from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.labelling import synchronize
 
-Noticed = str | Iterable[str] | None  # no event, one, or several
-Answer = Noticed | Mapping[str, Noticed]  # what the team notices, or each agent by itself
+Proposed = str | Iterable[str] | None  # no event, one, or several
+Answer = Proposed | Mapping[str, Proposed]  # what happens to the team, or what each agent proposes by itself
 Problems = Literal["raise", "warn", "ignore"]
 
 PROBLEMS = ("raise", "warn", "ignore")
@@ -45,7 +45,7 @@ class RawStep:
 
 @dataclass(frozen=True)
 class IndividualStep:
-    """What an agent's own labelling function is shown where it is alone in a world."""
+    """What the labelling function of an individual agent is shown: a step of its own world."""
 
     time: int  # of the step, from 1
     previous: Any  # observation before the step
@@ -68,7 +68,7 @@ class StepEvents(NamedTuple):
     problems: tuple[str, ...]  # one sentence each
 
 
-def read_events(answer: Noticed, known: Names, whose: str) -> Names:
+def read_events(answer: Proposed, known: Names, whose: str) -> Names:
     """Check that a labelling function's answer names known events; put them in order."""
     if answer is None:
         return Names()
@@ -104,12 +104,11 @@ def complain(sentences: Iterable[str], problems: str, time: int) -> None:
 
 @dataclass(frozen=True)
 class Synchronisation:
-    """How agents that notice events by themselves agree on what happens.
+    """Synchronisation on what agents propose by themselves.
 
-    An event happens when all that have a part in it notice it in the same step and every agent that knows it is there
-    and in a state in which it is possible. Those who have a part in an event are the agents that control it or, where
-    nothing says who does, all that know it; the others are told. `waits` has the events for which it is normal that
-    some notice them before others do, like those of a meeting.
+    An event happens when all that control it propose it in the same step and every agent that knows it is there and in
+    a state in which it is defined. Where nothing says who controls an event, all that know it do; the others are told.
+    `waits` has the events for which it is normal that some propose them before others do, like those of a meeting.
     """
 
     decomposition: Decomposition
@@ -123,7 +122,7 @@ class Synchronisation:
 
     @cached_property
     def parties(self) -> dict[str, tuple[str, ...]]:
-        """Who has a part in making each event happen."""
+        """The agents that control each event: that must propose it."""
         control = self.decomposition.control
         return {event: tuple(control.get(event, ())) or knowers for event, knowers in self.knowers.items()}
 
@@ -133,41 +132,41 @@ class Synchronisation:
         It happens in rounds, as in hocket's own worlds, until nothing more can; each event at most once, for an answer
         says what happened in this step of the world. An event on which agents disagree does not happen.
         """
-        noticed = self._noticed(answer, present)
+        proposed = self._proposed(answer, present)
         machines, now = self.decomposition.machines, dict(states)
-        proposed = {a: tuple(possible_events(machines[a], now[a], own)) for a, own in noticed.items()}
-        problems = [self._disagreement(event, missing) for event, missing in self._disagreed(noticed, now, present)]
+        possible = {a: tuple(possible_events(machines[a], now[a], own)) for a, own in proposed.items()}
+        problems = [self._disagreement(event, missing) for event, missing in self._disagreed(proposed, now, present)]
         happened: list[str] = []
-        while events := self._round(noticed, now, present, happened):
+        while events := self._round(proposed, now, present, happened):
             for event in events:
                 now.update({agent: machines[agent].transitions[now[agent], event] for agent in self.knowers[event]})
             happened += events
-        return StepEvents(proposed, tuple(happened), tuple(problems))
+        return StepEvents(possible, tuple(happened), tuple(problems))
 
     def _round(
-        self, noticed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str], past: Collection[str]
+        self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str], past: Collection[str]
     ) -> list[str]:
         """List what happens in a round: in the order of the machine, at most one event for each agent."""
         busy: set[str] = set()
         events = []
-        for event in synchronize(self.knowers, self._allowed(noticed, states, present)):
-            agrees = all(event in noticed[agent] for agent in self.parties[event])
+        for event in synchronize(self.knowers, self._allowed(proposed, states, present)):
+            agrees = all(event in proposed[agent] for agent in self.parties[event])
             if event not in past and agrees and busy.isdisjoint(self.knowers[event]):
                 busy.update(self.knowers[event])
                 events.append(event)
         return events
 
     def _disagreed(
-        self, noticed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
+        self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
     ) -> Iterator[tuple[str, list[str]]]:
-        """List possible events that some of those with a part in them noticed, and who of these did not."""
-        for event in synchronize(self.knowers, self._allowed(noticed, states, present)):
-            missing = [agent for agent in self.parties[event] if event not in noticed[agent]]
+        """List possible events that some of those that control them propose, and who of these does not."""
+        for event in synchronize(self.knowers, self._allowed(proposed, states, present)):
+            missing = [agent for agent in self.parties[event] if event not in proposed[agent]]
             if 0 < len(missing) < len(self.parties[event]) and event not in self.waits:
                 yield event, missing
 
-    def _noticed(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
-        """Say who noticed what; what is noticed by the team is noticed by all that know it."""
+    def _proposed(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
+        """Say who proposes what; what happens to the team is proposed by all that know it."""
         knows = self.decomposition.knows
         if not isinstance(answer, Mapping):
             events = read_events(answer, self._events, "the team")
@@ -182,10 +181,10 @@ class Synchronisation:
         return self.decomposition.machine.events
 
     def _allowed(
-        self, noticed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
+        self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
     ) -> dict[str, list[str]]:
-        """List what each agent does not rule out of all that is noticed: it is there, and its machine allows it."""
-        anything = {event for own in noticed.values() for event in own}
+        """List what each agent does not rule out of all that is proposed: it is there, and its machine allows it."""
+        anything = {event for own in proposed.values() for event in own}
         return {
             agent: possible_events(machine, states[agent], anything) if agent in present else []
             for agent, machine in self.decomposition.machines.items()
@@ -194,8 +193,8 @@ class Synchronisation:
     def _disagreement(self, event: str, missing: Sequence[str]) -> str:
         seen = [agent for agent in self.parties[event] if agent not in missing]
         return (
-            f"{' and '.join(seen)} noticed {event} and {' and '.join(missing)} did not, and all that have a part in an "
-            f"event must notice it in the same step; name it in `waits` if some may be there before others"
+            f"{' and '.join(seen)} proposed {event} and {' and '.join(missing)} did not, and all that control an event "
+            f"must propose it in the same step; name it in `waits` if some may propose it before others"
         )
 
 

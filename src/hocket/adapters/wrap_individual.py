@@ -1,4 +1,4 @@
-"""Worlds that others wrote, as tasks with reward machines: the view of an agent that practises alone."""
+"""Worlds that others wrote, as tasks with reward machines: the view of an individual agent."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from hocket.adapters.convert import Action, Around, Experience, World, single
+from hocket.adapters.convert import Action, Around, Experience, World, individual_world
 from hocket.adapters.events import (
     IndividualStep,
-    Noticed,
+    Proposed,
     possible_events,
     read_events,
 )
@@ -25,7 +25,7 @@ from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, stream_key, sync_draw, threshold
 
-IndividualLabel = Callable[[IndividualStep], Noticed]
+IndividualLabel = Callable[[IndividualStep], Proposed]
 Valid = Callable[[IndividualStep, str], bool]  # could the world have done the same in another machine state?
 
 
@@ -41,10 +41,10 @@ class Outcome(NamedTuple):
 class IndividualView(Around, gymnasium.Env[Any, Any]):
     """An agent with its own machine in a world of its own, with teammates that are only simulated.
 
-    `label` is called after every step with an `IndividualStep` and returns the events that the agent notices, if any.
+    `label` is called after every step with an `IndividualStep` and returns the events that the agent proposes, if any.
     The first that the machine allows takes effect, in the order of the machine: at once, or with the chance that
     `chances` gives it, where teammates have to be ready, too. Then, in rounds, whatever the agent does by itself takes
-    effect, each event at most once. Events that the agent is `told` of need not be noticed. The same seeds and actions
+    effect, each event at most once. Events that the agent is `told` of need not be proposed. The same seeds and actions
     give the same episode; `place` tells apart agents that train with the same seed.
 
     An info has the events that the agent `proposed`, the `events` that took effect, the `machine_state`, the world's
@@ -66,7 +66,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         observation: str = "dict",
         place: int = 0,
     ) -> None:
-        self.env, self.machine, self.label, self.valid = single(env), machine, label, valid
+        self.env, self.machine, self.label, self.valid = individual_world(env), machine, label, valid
         self.told, self.place = Names((told,) if isinstance(told, str) else told), place
         self.chances = {} if chances is None else dict(chances)
         for event in (*self.chances, *self.told):
@@ -117,8 +117,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
 
     def _outcome(self, step: IndividualStep, draw: int) -> Outcome:
         """Work out what a step of the world means in the machine state that it shows."""
-        noticed = read_events(self.label(step), self.machine.events, "the agent")
-        candidates = Names(event for event in self.machine.events if event in noticed or event in self.told)
+        answered = read_events(self.label(step), self.machine.events, "the agent")
+        candidates = Names(event for event in self.machine.events if event in answered or event in self.told)
         proposed = possible_events(self.machine, step.state, candidates)
         ready = [event for event in proposed if draw < threshold(self.chances.get(event, 1.0))]
         state, reward, events, seen = step.state, 0.0, list[str](), set[str]()

@@ -125,7 +125,7 @@ def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernels.LaneTabl
 
 LEARNER = Learner(
     name="dqprm",
-    summary="each agent learns alone, with its own machine (Q-learning with projected reward machines)",
+    summary="each agent learns alone, with its local reward machine (decentralised Q-learning, projected machines)",
     settings=DqprmSettings,
     block=DqprmBlock,
     player=ValuePlayer,

@@ -1,4 +1,4 @@
-"""Which event does a state of the world stand for? Team and local labelling functions, and the conditions on them.
+"""Team and local labelling functions, synchronisation, and the conditions on labelling functions.
 
 The paper's supplement asks that (1) at most one event happens to an agent in a step, (2) an agent's own state tells it
 which event that could be, and (3) an event that does not happen is ruled out by the own state of some agent that knows
@@ -35,7 +35,7 @@ class Verdict:
 
 
 def team_label(task: Task, cells: Mapping[str, int], state: object) -> tuple[str, ...]:
-    """List the events that happen in a joint state: possible in the team machine, with all conditions met."""
+    """List the events that happen in a joint state: defined in the team machine's state, with all conditions met."""
     return tuple(
         event
         for event, conditions in task.events.items()
@@ -67,7 +67,7 @@ def check_labelling(task: Task) -> Verdict:
     for event, controllers in task.control.items():
         for agent in controllers:
             if event not in task.knows[agent]:
-                said = f"{agent} controls {event} and does not know it, so nobody can tell where {agent} rules it out"
+                said = f"{agent} controls {event}, which is not in its local event set"
                 return Verdict(False, 3, said)
     if (
         not task.is_single_agent
@@ -75,7 +75,8 @@ def check_labelling(task: Task) -> Verdict:
         and (example := task.decomposition.counterexample) is not None
     ):
         what = "completion" if example.event is None else example.event
-        said = f"after {', '.join(example.trace) or 'nothing'}, no agent can rule out {what}: the task does not split"
+        trace = ", ".join(example.trace) or "the empty trace"
+        said = f"after {trace}, no agent rules out {what}: the task is not decomposable"
         return Verdict(False, 3, said)
     return Verdict(True)
 
@@ -85,7 +86,7 @@ TeamLabelling = Callable[[tuple[Hashable, ...], str], Iterable[str]]  # (joint s
 
 @dataclass(frozen=True)
 class LocalLabelling:
-    """Local labelling functions made from a team's, and whether they say the same."""
+    """Local labelling functions constructed from a team's, and whether they agree with it."""
 
     labels: Mapping[str, Mapping[tuple[Hashable, str], str]]  # agent -> (own state, own machine state) -> event
     verdict: Verdict
@@ -96,7 +97,7 @@ def localize(
 ) -> LocalLabelling:
     """Construct local labelling functions from a team's by trying all joint states (the paper's Definition 5).
 
-    An agent takes for possible what happens in some joint state that looks the same to it. `states` lists the local
+    An agent proposes what happens in some joint state that is the same to it. `states` lists the local
     states of each agent, in the order in which `label` expects them. For small worlds.
     """
     team = decomposition.machine
@@ -127,7 +128,7 @@ def localize(
             for event in sorted(own):
                 known = labels[agent].setdefault(view, event)
                 if known != event and verdict.ok:
-                    said = f"in state {view[1]} agent {agent} at {spot} could see both {known} and {event}"
+                    said = f"in state {view[1]}, at {spot}, {agent} would propose both {known} and {event}"
                     verdict = Verdict(False, 2, said)
     if verdict.ok:
         verdict = _check_silence(seen, agents, classes, labels, decomposition)
@@ -150,6 +151,8 @@ def _check_silence(
         guesses = {a: labels[a].get((spot, classes[a][state])) for a, spot in zip(agents, spots, strict=True)}
         for event in synchronize(knowers, {a: () if guess is None else (guess,) for a, guess in guesses.items()}):
             if event not in events:
-                said = f"in state {state} at {spots}, everyone who knows {event} takes it for possible; it is not"
+                said = (
+                    f"in state {state} at {spots}, every agent that knows {event} proposes it, and it does not happen"
+                )
                 return Verdict(False, 3, said)
     return Verdict(True)

@@ -27,6 +27,8 @@ MOST_COMPOSED = 20_000  # states of a composition up to which the team machine i
 MOST_ROUNDS = 1_000_000  # of a step: more are taken for a step that never settles
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
 
+NOBODY = np.zeros(1, np.int32)  # has to know what is no event; stands behind all events, where -1 leads
+
 Shorts = NDArray[np.int16]
 Bools = NDArray[np.bool_]
 
