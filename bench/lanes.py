@@ -22,6 +22,7 @@ import hocket as hk
 from hocket.learn.benchmark import processor_times
 from hocket.learn.dqprm import DqprmBlock, DqprmSettings
 from hocket.learn.kernels.dqprm import LANES
+from hocket.task.tables import compile_task
 
 TASKS = ("rendezvous-2", "buttons")
 SEEDS = 16
@@ -63,7 +64,7 @@ class Rival:
     """All seeds of a task in C++, sixteen lanes at a time."""
 
     def __init__(self, library: ctypes.CDLL, task: hk.Task) -> None:
-        self.block = DqprmBlock(hk.compile_task(task), DqprmSettings(), range(SEEDS))
+        self.block = DqprmBlock(compile_task(task), DqprmSettings(), range(SEEDS))
         self.library, own, rule = library, self.block.tables, self.block.rule
         self.lanes = self.block.lanes
         self.clock = np.zeros(len(self.lanes.agent), np.int64)
@@ -96,7 +97,7 @@ class Rival:
 
 def check_bits(library: ctypes.CDLL, task: hk.Task) -> None:
     """Require that C++ learns the same, to the last bit."""
-    rival, block = Rival(library, task), DqprmBlock(hk.compile_task(task), DqprmSettings(), range(SEEDS))
+    rival, block = Rival(library, task), DqprmBlock(compile_task(task), DqprmSettings(), range(SEEDS))
     rival.train(20_000)
     block.train(0, 20_000)
     if not np.array_equal(rival.lanes.q, block.lanes.q):

@@ -20,6 +20,7 @@ from hocket.learn.kernels import primitives
 from hocket.learn.kernels.dqprm import LANES, MANY, padded
 from hocket.learn.kernels.vectors import converted, load, reinterpreted, store, take, where
 from hocket.learn.training import train
+from hocket.task.tables import compile_task
 from task_strategies import random_task
 from worlds import Individual, at, corridor, gatehouse, line, meeting, warm_kernels
 
@@ -58,7 +59,7 @@ def learnt(block: DqprmBlock, index: int) -> np.ndarray:
 )
 def test_agents_that_wait_learn_as_in_plain_python(task, settings, steps):
     expected, waited = learn_waiting(task, settings, 4, steps)
-    block = DqprmBlock(hk.compile_task(task), settings, [8, 4])
+    block = DqprmBlock(compile_task(task), settings, [8, 4])
     block.train(0, steps // 3)
     block.train(steps // 3, steps - steps // 3)
     assert waited > 0
@@ -72,7 +73,7 @@ def test_agents_of_random_tasks_that_wait_learn_as_in_plain_python():
     for seed in range(20):
         task = random_task(Random(seed))
         expected, waited = learn_waiting(task, settings, seed, 150)
-        block = DqprmBlock(hk.compile_task(task), settings, [seed])
+        block = DqprmBlock(compile_task(task), settings, [seed])
         block.train(0, 150)
         all_waited += waited
         for agent, q in enumerate(expected):
@@ -81,7 +82,7 @@ def test_agents_of_random_tasks_that_wait_learn_as_in_plain_python():
 
 
 def test_waiting_changes_what_is_learnt():
-    tables = hk.compile_task(hk.load_task("rendezvous-2"))
+    tables = compile_task(hk.load_task("rendezvous-2"))
     both = [DqprmBlock(tables, DqprmSettings(wait_for_team=waits), [0]) for waits in (False, True)]
     for block in both:
         block.train(0, 5_000)
@@ -91,7 +92,7 @@ def test_waiting_changes_what_is_learnt():
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("name", ["buttons", "rendezvous-2", "rendezvous-7", f"rendezvous-{LANES + 1}"])
 def test_what_a_lane_learns_depends_on_neither_groups_nor_threads_nor_pieces(name, waits):
-    tables, settings = hk.compile_task(hk.load_task(name)), DqprmSettings(wait_for_team=waits)
+    tables, settings = compile_task(hk.load_task(name)), DqprmSettings(wait_for_team=waits)
     together = DqprmBlock(tables, settings, range(9), threads=2)
     for begin, end in ((0, 1), (1, 500), (500, 2_000)):
         together.train(begin, end - begin)
@@ -128,7 +129,7 @@ def test_machines_of_any_size_learn_as_in_plain_python(count):
     q, _, _ = learn_alone(Individual(task, "A1"), settings, 2, 1_500)
     assert q.any()
     for seeds in ([2], [2, *range(5, 8)]):
-        block = DqprmBlock(hk.compile_task(task), settings, seeds)
+        block = DqprmBlock(compile_task(task), settings, seeds)
         block.train(0, 1_500)
         np.testing.assert_array_equal(learnt(block, 0)[0], q, strict=True)
 
@@ -144,7 +145,7 @@ def test_there_is_room_for_as_many_states_as_learn_at_once():
 def test_no_number_leads_out_of_a_table(value):
     """Numbers that nobody learns, in all places and in some: agents stay on the map, and actions are actions."""
     task = meeting(slip=0.2)
-    tables, rng = hk.compile_task(task), np.random.default_rng(0)
+    tables, rng = compile_task(task), np.random.default_rng(0)
     blocks = {
         "dqprm": DqprmBlock(tables, DqprmSettings(), range(9)),
         "iql": IqlBlock(tables, IqlSettings(), [0]),
@@ -274,7 +275,7 @@ def test_the_benchmark_measures_all_rivals_on_a_task_with_several_outcomes_of_a_
 def test_the_straightforward_loop_of_the_benchmark_learns_the_same_values_in_the_end():
     """Its random numbers are others; where chance has settled, values agree."""
     task = corridor(4)
-    q = benchmark._plain(hk.compile_task(task), 0, 20_000)  # [states, cells, actions]
-    block = DqprmBlock(hk.compile_task(task), DqprmSettings(), [0])
+    q = benchmark._plain(compile_task(task), 0, 20_000)  # [states, cells, actions]
+    block = DqprmBlock(compile_task(task), DqprmSettings(), [0])
     block.train(0, 20_000)
     np.testing.assert_allclose(q.max(axis=2)[0, :3], learnt(block, 0)[0, :3, :, 0].max(axis=1), rtol=1e-3)
