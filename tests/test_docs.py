@@ -25,6 +25,7 @@ from hocket.study.review import EPISODES
 from hocket.study.study import load_study
 from hocket.task import files, grid, labelling
 from hocket.task.catalogue import MOST_AGENTS, built_in_tasks
+from hocket.task.settling import propose
 from hocket.task.task import MOST_LATCHED
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -189,6 +190,7 @@ GLOSSARY = [row for _, _, rows in tables(PAGES["docs/glossary.md"]) for row in r
 def test_the_glossary_names_what_there_is(symbol, meaning, python, keys):
     task = hk.load_task("buttons")
     names = {"hk": hk, "task": task, "m": task.machine, "d": task.decomposition, "i": "A1", **vars(labelling)}
+    names["propose"] = propose
     if python.startswith("setting"):
         assert {*code(python)} <= {own.name for own in fields(DqprmSettings)}
     elif "hk.evaluate" in python:
