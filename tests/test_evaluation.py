@@ -156,7 +156,7 @@ def test_a_team_is_solved_as_its_episodes_in_plain_python_are(task, greedy, rng)
     task = replace(task, slip=0.0)
     assume(not TeamEpisode(task, strict=False).done)
     tables = compile_task(task)
-    agents, states, cells = tables.event.shape
+    (agents, states), cells = tables.is_final.shape, tables.cells
     shape = (agents, cells, len(ACTIONS), states)
     policy = policy_of(task, np.random.default_rng(rng.randrange(2**32)).integers(0, 3, shape) / 4, temperature=0.2)
     choice, _ = exact._choices(policy, greedy)
