@@ -14,6 +14,10 @@ class MachineError(HocketError):
     """A machine that breaks a rule of its definition, or an operation that it is outside of."""
 
 
+class FormulaError(MachineError):
+    """A formula that cannot be read, or that means no task; where it can, it names the column."""
+
+
 class AssignmentError(HocketError):
     """Agents, events or costs that do not fit the machine they are meant for."""
 

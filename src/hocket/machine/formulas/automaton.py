@@ -1,0 +1,378 @@
+"""Complete deterministic automata over events as integer arrays: minimising, products, and what events change.
+
+Kinds of events are columns. An event without a column of its own behaves like all others do; so an automaton is as
+wide as the events that matter to it, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.graphs import Flags, Ints
+from hocket.machine.formulas.limits import Limits
+
+Longs = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+
+DENSE = 1 << 25  # pairs of states up to which a product keeps a table of all of them
+NOWHERE = np.int32(np.iinfo(np.int32).max)
+
+
+class Automaton(NamedTuple):
+    """A minimal automaton; state 0 is the initial one, and states are numbered breadth first."""
+
+    move: Ints  # [states, kinds]
+    accepts: Flags  # [states]
+    kind: Mapping[int, int]  # event -> its column
+    others: int  # the column of all other events; -1 if every event has its own
+    events: int  # how many events there are
+
+    @property
+    def states(self) -> int:
+        return len(self.accepts)
+
+    def column(self, event: int) -> int:
+        """The column of an event."""
+        return self.kind.get(event, self.others)
+
+    def step(self, state: int, event: int) -> int:
+        return int(self.move[state, self.column(event)])
+
+    @property
+    def changing(self) -> Flags:
+        """Which kinds of events change some state: [kinds]."""
+        return np.asarray((self.move != np.arange(self.states, dtype=np.int32)[:, None]).any(axis=0))
+
+    def relevant(self) -> list[int]:
+        """List the events that change some state."""
+        changing = self.changing
+        if self.others >= 0 and changing[self.others]:
+            return [event for event in range(self.events) if changing[self.column(event)]]
+        return sorted(event for event, kind in self.kind.items() if changing[kind])
+
+    @property
+    def hopeless(self) -> Flags:
+        """The states from which nothing is accepted, of which a minimal automaton has at most one: [states]."""
+        return ~self.accepts & (self.move == np.arange(self.states, dtype=np.int32)[:, None]).all(axis=1)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether what is accepted stays accepted, whatever happens."""
+        return bool(self.accepts[self.move[self.accepts]].all())
+
+    def breaking(self) -> list[int]:
+        """List the events by which something accepted becomes something that is not."""
+        kinds = ~self.accepts[self.move[self.accepts]].all(axis=0)
+        named = [event for event, kind in self.kind.items() if kinds[kind]]
+        if self.others >= 0 and kinds[self.others]:
+            named = [event for event in range(self.events) if kinds[self.column(event)]]
+        return sorted(named)
+
+    def complement(self) -> Automaton:
+        """Accept what is not accepted."""
+        return self._replace(accepts=~self.accepts)
+
+
+def make_automaton(
+    move: Ints, accepts: Flags, kind: Mapping[int, int], others: int, events: int, limits: Limits
+) -> Automaton:
+    """Minimise an automaton whose initial state is 0, and merge the kinds of events that do the same."""
+    return _with_kinds(*minimal(move, accepts, 0, limits)[:2], kind, others, events)
+
+
+def _with_kinds(move: Ints, accepts: Flags, kind: Mapping[int, int], others: int, events: int) -> Automaton:
+    """Merge the kinds of events that do the same."""
+    move, column = _merge_columns(move)
+    kind = {event: column[own] for event, own in kind.items()}
+    others = column[others] if others >= 0 else -1
+    if others < 0:  # let one kind stand for the rest: the events that change nothing, if there are any
+        still = np.flatnonzero((move == np.arange(len(move), dtype=np.int32)[:, None]).all(axis=0))
+        others = int(still[0]) if len(still) else -1
+    kind = {event: own for event, own in kind.items() if own != others}
+    used = sorted({*kind.values(), others} - {-1})
+    if len(used) < move.shape[1]:
+        place = {old: new for new, old in enumerate(used)}
+        move = np.ascontiguousarray(move[:, used])
+        kind, others = {event: place[own] for event, own in kind.items()}, place.get(others, -1)
+    if len(kind) == events:
+        others = -1
+    return Automaton(move, accepts, kind, others, events)
+
+
+def _merge_columns(move: Ints) -> tuple[Ints, list[int]]:
+    """Keep one of each set of equal columns; say for each column which one stands for it."""
+    first: dict[bytes, int] = {}
+    kept: list[int] = []
+    column: list[int] = []
+    for index in range(move.shape[1]):
+        number = first.setdefault(np.ascontiguousarray(move[:, index]).tobytes(), len(first))
+        if number == len(kept):
+            kept.append(index)
+        column.append(number)
+    return (move if len(kept) == move.shape[1] else np.ascontiguousarray(move[:, kept])), column
+
+
+def minimal(move: Ints, accepts: Flags, start: int, limits: Limits) -> tuple[Ints, Flags, Ints]:
+    """Merge the states that no trace tells apart, and drop those that no trace reaches.
+
+    Returns the moves and the acceptance of the classes, numbered breadth first, and the class of each state (-1 where it
+    is dropped).
+    """
+    reached = reachable(move, start)
+    place = np.full(len(move), -1, np.int32)
+    place[reached] = np.arange(len(reached), dtype=np.int32)
+    if len(reached) < len(move) or start != 0 or not np.array_equal(reached, np.arange(len(move))):
+        move, accepts = place[move[reached]], accepts[reached]
+    classes = _coarsest_partition(move, accepts, limits)
+    count = int(classes.max()) + 1
+    if count == len(move):
+        return move, accepts, place
+    # The states are numbered breadth first, so ordering classes by their first states keeps it so.
+    first = np.full(count, len(classes), np.int64)
+    np.minimum.at(first, classes, np.arange(len(classes)))
+    order = np.argsort(first)
+    number = np.empty(count, np.int32)
+    number[order] = np.arange(count, dtype=np.int32)
+    classes, first = number[classes], first[order]
+    whole = np.full(len(place), -1, np.int32)
+    whole[reached] = classes
+    return classes[move[first]], accepts[first], whole
+
+
+def reachable(move: Ints, start: int) -> Ints:
+    """List the states that can be reached, breadth first."""
+    seen = np.zeros(len(move), np.bool_)
+    seen[start] = True
+    levels = [np.array([start], np.int32)]
+    while len(levels[-1]):
+        ends = move[levels[-1]].ravel()
+        ends = ends[~seen[ends]]
+        if len(ends):
+            ends = _distinct(ends, len(move))
+        seen[ends] = True
+        levels.append(ends)
+    return np.concatenate(levels)
+
+
+def _distinct(numbers: Ints, count: int) -> Ints:
+    """List the distinct ones of some numbers below `count`, in the order of their first appearance."""
+    if len(numbers) < 64:
+        return np.array(list(dict.fromkeys(numbers.tolist())), np.int32)
+    _, first = np.unique(numbers, return_index=True)
+    return numbers[np.sort(first)]
+
+
+def _coarsest_partition(move: Ints, accepts: Flags, limits: Limits) -> Ints:
+    """Refine classes by where events lead until they are stable (Moore's algorithm, a column at a time).
+
+    It begins with the lengths of the shortest ways into and out of acceptance, which are the same for states that no
+    trace tells apart; so it needs few rounds. Rounds compare hashes of rows, which may take two rows for one but
+    never one for two; the last round compares the rows themselves, so that the answer is exact.
+    """
+    classes = _distances(move, accepts) * np.int64(2) + accepts
+    classes, count = _numbered(classes)
+    generator = np.random.default_rng(0)
+    while True:
+        limits.check("this formula", len(move), 1)
+        if count == len(move):
+            return classes
+        weight = generator.integers(0, np.iinfo(np.int64).max, size=(2, count), dtype=np.int64).astype(np.uint64)
+        mixed = weight[0][classes]
+        for kind in range(move.shape[1]):
+            factor = np.uint64(generator.integers(0, np.iinfo(np.int64).max) | 1)
+            mixed += (weight[1] * factor)[classes[move[:, kind]]]
+        finer, finer_count = _numbered(mixed)
+        if finer_count == count and _is_stable(move, classes, count):
+            return classes
+        classes, count = _both(classes, finer, count, finer_count)
+
+
+def _both(left: Ints, right: Ints, left_count: int, right_count: int) -> tuple[Ints, int]:
+    return (right, right_count) if left_count == 1 else _numbered(left.astype(np.int64) * right_count + right)
+
+
+def _numbered(values: NDArray[np.int64] | Hashes) -> tuple[Ints, int]:
+    distinct, classes = np.unique(values, return_inverse=True)
+    return classes.astype(np.int32).ravel(), len(distinct)
+
+
+def _is_stable(move: Ints, classes: Ints, count: int) -> bool:
+    """Check that the members of a class go to the same classes."""
+    member = np.empty(count, np.int64)
+    member[classes] = np.arange(len(classes))
+    example = member[classes]
+    return all(
+        np.array_equal(ends[example], ends) for ends in (classes[move[:, kind]] for kind in range(move.shape[1]))
+    )
+
+
+def _distances(move: Ints, accepts: Flags) -> Longs:
+    """Measure how far each state is from one that is accepted differently (as far as there are states: never)."""
+    distance = np.full(len(move), -1, np.int64)
+    here = accepts
+    level = 0
+    open_states = np.arange(len(move))
+    while len(open_states):
+        # Invariant: `distance` is known of all states nearer than `level`; `open_states` are those that are not.
+        ends = move[open_states]
+        if level == 0:
+            near = (here[ends] != here[open_states, None]).any(axis=1)
+        else:
+            near = ((distance[ends] == level - 1) & (here[ends] == here[open_states, None])).any(axis=1)
+        if not near.any():
+            break
+        distance[open_states[near]] = level
+        open_states = open_states[~near]
+        level += 1
+    return distance + 1
+
+
+def product(
+    left: Automaton, right: Automaton, accept: Callable[[Flags, Flags], Flags], limits: Limits, what: str
+) -> Automaton:
+    """Run two automata side by side, reachable pairs only; `accept` says which pairs accept."""
+    kind, others, columns = _joint_kinds(left, right)
+    own, other = (np.array(part, np.intp) for part in zip(*columns, strict=True))
+    wide = right.states
+    sinks = _sinks(left, right, accept)
+    levels: list[Longs] = [sinks.settle(np.zeros(1, np.int64))]
+    moves: list[Longs] = []
+    seen = _Seen(left.states * wide)
+    seen.add(levels[0])
+    count = 1
+    while len(levels[-1]):
+        code = levels[-1]
+        limits.check(what, count, len(columns))
+        ends = left.move[code // wide][:, own].astype(np.int64) * wide + right.move[code % wide][:, other]
+        ends = sinks.settle(ends)
+        moves.append(ends)
+        fresh = seen.fresh(ends.ravel())
+        count += len(fresh)
+        levels.append(fresh)
+    codes = np.concatenate(levels)
+    move = np.concatenate([seen.number(codes, ends) for ends in moves])
+    accepts = accept(left.accepts[codes // wide], right.accepts[codes % wide])
+    return make_automaton(move, accepts, kind, others, left.events, limits)
+
+
+def _joint_kinds(left: Automaton, right: Automaton) -> tuple[dict[int, int], int, list[tuple[int, int]]]:
+    """Find the pairs of kinds that events of two automata have together."""
+    number: dict[tuple[int, int], int] = {}
+    kind: dict[int, int] = {}
+    for event in {**left.kind, **right.kind}:
+        pair = (left.column(event), right.column(event))
+        kind[event] = number.setdefault(pair, len(number))
+    others = -1
+    if len(kind) < left.events:
+        others = number.setdefault((left.others, right.others), len(number))
+    return kind, others, list(number)
+
+
+class _Sinks(NamedTuple):
+    """Pairs that are as good as a single pair, because one side alone decides all that follows."""
+
+    left: Longs  # [states of the left side] the code of the pair that stands for all with this state; -1: none
+    right: Longs  # [states of the right side]
+    wide: int
+
+    def settle(self, codes: Longs) -> Longs:
+        """Replace pairs by those that stand for them."""
+        for by, state in ((self.left, codes // self.wide), (self.right, codes % self.wide)):
+            if (by >= 0).any():
+                code = by[state]
+                codes = np.where(code >= 0, code, codes)
+        return codes
+
+
+def _sinks(left: Automaton, right: Automaton, accept: Callable[[Flags, Flags], Flags]) -> _Sinks:
+    """Find the states that are never left and that decide what a product accepts, whatever the other side does."""
+    both = np.array([False, True])
+    found = []
+    for own, other, order in ((left, right, 1), (right, left, -1)):
+        still = (own.move == np.arange(own.states, dtype=np.int32)[:, None]).all(axis=1)
+        code = np.full(own.states, -1, np.int64)
+        for state in np.flatnonzero(still).tolist():
+            mine = np.repeat(own.accepts[state], 2)
+            verdict = accept(*(mine, both)[::order])
+            if verdict[0] == verdict[1]:
+                code[state] = state * right.states if order == 1 else state
+        found.append(code)
+    return _Sinks(found[0], found[1], right.states)
+
+
+class _Seen:
+    """Which codes have been met, and after the search their numbers."""
+
+    def __init__(self, size: int) -> None:
+        self.flags = np.zeros(size, np.bool_) if size <= DENSE else None
+        self.sorted = np.zeros(0, np.int64)
+
+    def add(self, codes: Longs) -> None:
+        if self.flags is not None:
+            self.flags[codes] = True
+        else:
+            self.sorted = np.union1d(self.sorted, codes)
+
+    def fresh(self, codes: Longs) -> Longs:
+        """Add codes; return those that are new, each once, in the order of their first appearance."""
+        if self.flags is not None:
+            codes = codes[~self.flags[codes]]
+        _, first = np.unique(codes, return_index=True)
+        codes = codes[np.sort(first)]
+        if self.flags is None and len(self.sorted):
+            place = np.minimum(np.searchsorted(self.sorted, codes), len(self.sorted) - 1)
+            codes = codes[self.sorted[place] != codes]
+        self.add(codes)
+        return codes
+
+    def number(self, codes: Longs, wanted: Longs) -> Ints:
+        """Say which position in `codes` each of the wanted ones has."""
+        if self.flags is not None:
+            place = np.zeros(len(self.flags), np.int32)
+            place[codes] = np.arange(len(codes), dtype=np.int32)
+            return place[wanted]
+        order = np.argsort(codes)
+        return order[np.searchsorted(codes, wanted, sorter=order)].astype(np.int32)
+
+
+def conjunction(parts: Sequence[Automaton], limits: Limits, what: str) -> Automaton:
+    """Multiply automata, small ones and those that share events first, minimising as the product grows."""
+    waiting = list(parts)
+    while len(waiting) > 1:
+        waiting.sort(key=lambda part: part.states)
+        smallest = waiting.pop(0)
+        partner = min(range(len(waiting)), key=lambda index: _burden(smallest, waiting[index]))
+        waiting.append(product(smallest, waiting.pop(partner), np.logical_and, limits, what))
+    return waiting[0]
+
+
+def _burden(left: Automaton, right: Automaton) -> float:
+    """Guess how large a product will be: events in common keep it small."""
+    common = len(left.kind.keys() & right.kind.keys())
+    return right.states / (1 + 3 * common)
+
+
+def constant(value: bool, events: int) -> Automaton:
+    """Accept everything, or nothing."""
+    return Automaton(np.zeros((1, 1), np.int32), np.array([value]), {}, 0, events)
+
+
+def from_rows(
+    rows: Iterable[Sequence[int]],
+    accepts: Sequence[bool],
+    kinds: Sequence[int],
+    has_others: bool,
+    events: int,
+    limits: Limits,
+) -> tuple[Automaton, Ints]:
+    """Make an automaton from lists: a row for each state, a column for each event in `kinds` and one for all others.
+
+    Also says which state of the automaton stands for each row.
+    """
+    move, accepting, classes = minimal(np.array(list(rows), np.int32), np.array(accepts, np.bool_), 0, limits)
+    kind = {event: column for column, event in enumerate(kinds)}
+    return _with_kinds(move, accepting, kind, len(kinds) if has_others else -1, events), classes
