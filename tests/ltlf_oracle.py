@@ -67,9 +67,7 @@ def holds(formula, trace, i=0) -> bool:
         case "G":
             return all(holds(f[0], trace, j) for j in range(i, n))
         case "U":
-            return any(
-                holds(f[1], trace, j) and all(holds(f[0], trace, k) for k in range(i, j)) for j in range(i, n)
-            )
+            return any(holds(f[1], trace, j) and all(holds(f[0], trace, k) for k in range(i, j)) for j in range(i, n))
         case "M":  # the second up to and with a position at which the first holds, too
             return any(
                 holds(f[0], trace, j) and all(holds(f[1], trace, k) for k in range(i, j + 1)) for j in range(i, n)
@@ -206,7 +204,9 @@ def mona_automaton(formula, events, path, seconds=60):
     """Give MONA's verdicts over single events: (states that traces lead to, accepting ones, {(state, event): state})."""
     initial, accepting, moves = read_mona(run_mona(to_mona(formula, events), path, seconds))
     rows = {}
-    ((_, initial),) = moves[initial]  # the first letter of MONA's is for variables without positions, and there are none
+    ((_, initial),) = moves[
+        initial
+    ]  # the first letter of MONA's is for variables without positions, and there are none
     queue = [initial]
     for state in queue:
         for number, event in enumerate(events):

@@ -42,7 +42,8 @@ class Reach(NamedTuple):
 
 def make_graph(nodes: int, source: Ints, label: Ints, target: Ints) -> tuple[Graph, NDArray[np.intp]]:
     """Sort edges into a graph; also return the permutation that did it."""
-    order = np.lexsort((label, source))
+    ahead = (source[1:] > source[:-1]) | ((source[1:] == source[:-1]) & (label[1:] > label[:-1]))
+    order = np.arange(len(source)) if ahead.all() else np.lexsort((label, source))
     first = np.zeros(nodes + 1, np.int32)
     np.cumsum(np.bincount(source, minlength=nodes), out=first[1:])
     return Graph(first, source[order], label[order], target[order]), order

@@ -54,10 +54,19 @@ class Automaton(NamedTuple):
             return [event for event in range(self.events) if changing[self.column(event)]]
         return sorted(event for event, kind in self.kind.items() if changing[kind])
 
+    def examples(self) -> dict[int, int]:
+        """Give for each kind its first event."""
+        found: dict[int, int] = {}
+        for event, kind in sorted(self.kind.items()):
+            found.setdefault(kind, event)
+        if self.others >= 0 and self.others not in found:
+            found[self.others] = next(event for event in range(self.events) if event not in self.kind)
+        return dict(sorted(found.items(), key=lambda item: item[1]))
+
     @property
     def hopeless(self) -> Flags:
         """The states from which nothing is accepted, of which a minimal automaton has at most one: [states]."""
-        return ~self.accepts & (self.move == np.arange(self.states, dtype=np.int32)[:, None]).all(axis=1)
+        return ~self.accepts & np.asarray((self.move == np.arange(self.states, dtype=np.int32)[:, None]).all(axis=1))
 
     @property
     def lasts(self) -> bool:
@@ -66,7 +75,7 @@ class Automaton(NamedTuple):
 
     def breaking(self) -> list[int]:
         """List the events by which something accepted becomes something that is not."""
-        kinds = ~self.accepts[self.move[self.accepts]].all(axis=0)
+        kinds = ~np.asarray(self.accepts[self.move[self.accepts]].all(axis=0))
         named = [event for event, kind in self.kind.items() if kinds[kind]]
         if self.others >= 0 and kinds[self.others]:
             named = [event for event in range(self.events) if kinds[self.column(event)]]
@@ -119,8 +128,8 @@ def _merge_columns(move: Ints) -> tuple[Ints, list[int]]:
 def minimal(move: Ints, accepts: Flags, start: int, limits: Limits) -> tuple[Ints, Flags, Ints]:
     """Merge the states that no trace tells apart, and drop those that no trace reaches.
 
-    Returns the moves and the acceptance of the classes, numbered breadth first, and the class of each state (-1 where it
-    is dropped).
+    Returns the moves and the acceptance of the classes, numbered breadth first, and the class of each state, or -1
+    where it is dropped.
     """
     reached = reachable(move, start)
     place = np.full(len(move), -1, np.int32)
@@ -292,7 +301,7 @@ def _sinks(left: Automaton, right: Automaton, accept: Callable[[Flags, Flags], F
     """Find the states that are never left and that decide what a product accepts, whatever the other side does."""
     both = np.array([False, True])
     found = []
-    for own, other, order in ((left, right, 1), (right, left, -1)):
+    for own, order in ((left, 1), (right, -1)):
         still = (own.move == np.arange(own.states, dtype=np.int32)[:, None]).all(axis=1)
         code = np.full(own.states, -1, np.int64)
         for state in np.flatnonzero(still).tolist():

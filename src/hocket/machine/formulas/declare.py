@@ -12,7 +12,8 @@ from hocket.machine.formulas.syntax import Formulas, Op, quoted
 from hocket.machine.formulas.tokens import Token, error_at, tokens_of, unquoted
 
 TOKEN = re.compile(
-    r'(?P<string>"(?:[^"\\]|\\.)*+")|(?P<open>[(\[])|(?P<close>[)\]])|(?P<comma>,)|(?P<word>\w+(?:[ -]+\w+)*)', re.DOTALL
+    r'(?P<string>"(?:[^"\\]|\\.)*+")|(?P<open>[(\[])|(?P<close>[)\]])|(?P<comma>,)|(?P<word>\w+(?:[ -]+\w+)*)',
+    re.DOTALL,
 )
 MOST_TIMES = 10_000  # that an event may have to happen
 
@@ -106,7 +107,9 @@ def _arguments(text: str, tokens: list[Token]) -> list[Token]:
             found.append(token)
         elif token.kind == "close":
             if tokens[index + 1].kind != "end":
-                raise error_at(text, tokens[index + 1].place, "expected the end of the constraint", tokens[index + 1].text)
+                raise error_at(
+                    text, tokens[index + 1].place, "expected the end of the constraint", tokens[index + 1].text
+                )
             return found
         elif token.kind != "comma":
             raise error_at(text, token.place, "expected ',' or ')'", token.text)
@@ -117,7 +120,9 @@ def _counted(text: str, name: str, arguments: list[Token], formulas: Formulas) -
     """Make a constraint on how often one event happens."""
     takes_number = TEMPLATES[name].arguments == "a, n"
     if not 1 <= len(arguments) <= 1 + takes_number:
-        rule = f"is of an event and a number, as in {name}(a, 2)" if takes_number else f"is of one event, as in {name}(a)"
+        rule = (
+            f"is of an event and a number, as in {name}(a, 2)" if takes_number else f"is of one event, as in {name}(a)"
+        )
         raise FormulaError(f"{printable(text)}: {name} {rule}, got {len(arguments)} arguments")
     event = formulas.name(unquoted(arguments[0].text))
     times = 1

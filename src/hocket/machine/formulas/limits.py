@@ -9,7 +9,9 @@ from hocket.errors import FormulaError
 
 MOST_STATES = 2_000_000
 MOST_SECONDS = 60.0
-MOST_MOVES = 60_000_000  # states x kinds of events of one automaton; four bytes each, and a few times that while it grows
+MOST_MOVES = (
+    60_000_000  # states x kinds of events of one automaton; four bytes each, and a few times that while it grows
+)
 
 
 @dataclass
@@ -43,5 +45,6 @@ class Limits:
             )
         if now > self._deadline:
             raise FormulaError(
-                f"{what} takes more than {self.seconds:g} seconds, the limit (most_seconds); {states:,} states were reached"
+                f"{what} takes more than {self.seconds:g} seconds, the limit (most_seconds); "
+                f"{states:,} states were reached"
             )

@@ -1,9 +1,9 @@
 """Regular expressions over event names: a parser with a stack of its own, and their automata.
 
-    load drop ; retire        one after the other (the semicolon may be left out)
-    a | b      a & b      !a  one or the other, both at once, anything but
-    a*  a+  a?  a{3}  a{2,4}  a{2,}
-    .  ()                     any one event, nothing
+load drop ; retire        one after the other (the semicolon may be left out)
+a | b      a & b      !a  one or the other, both at once, anything but
+a*  a+  a?  a{3}  a{2,4}  a{2,}
+.  ()                     any one event, nothing
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Regex:
         self.nodes: list[Node] = []
         self.spans: dict[int, str] = {}  # factor of an intersection -> its text
         self._frames = [_Frame(0)]
+        self.root = -1
         for token in tokens_of(text, TOKEN):
             self._take(token)
-        self.root = len(self.nodes) - 1
 
     def _node(self, op: str, *parts: int, event: int = -1, least: int = 0, most: int | None = None) -> int:
         if op in ("seq", "or", "and") and len(parts) == 1:
@@ -79,7 +79,9 @@ class Regex:
             if token.kind != "any":
                 event = self.events.setdefault(unquoted(token.text), len(self.events))
                 if not unquoted(token.text).strip() or not token.text.isprintable():
-                    raise error_at(self.text, token.place, "the name of an event must be text that can be read", got=None)
+                    raise error_at(
+                        self.text, token.place, "the name of an event must be text that can be read", got=None
+                    )
             self._add(self._node("any" if token.kind == "any" else "event", event=event))
         elif token.kind == "open":
             self._frames.append(_Frame(token.place, begin=token.place + 1))
@@ -104,7 +106,9 @@ class Regex:
             raise error_at(self.text, token.place, EXPECTED, token.text)
         least, most = _bounds(token.text)
         if most is not None and most < least:
-            raise error_at(self.text, token.place, "the second number must be at least as large as the first", token.text)
+            raise error_at(
+                self.text, token.place, "the second number must be at least as large as the first", token.text
+            )
         node, negated = frame.items.pop()
         frame.items.append((self._node("repeat", node, least=least, most=most), negated))
 
@@ -139,8 +143,8 @@ class Regex:
         if token.kind == "close":
             self._frames.pop()
             self._add(whole)
-        elif whole != len(self.nodes) - 1:
-            self._node("seq", whole, self._node("seq"))
+        else:
+            self.root = whole
 
     def conjuncts(self, events: int, limits: Limits) -> list[Conjunct]:
         """Translate the expression, an intersection factor by factor."""
@@ -211,7 +215,7 @@ class _Places:
                 self.jumps[begin].append(end)
                 return []
             places = [begin, *(self.place() for _ in node.parts[1:]), end]
-            return [(part, *places[index : index + 2]) for index, part in enumerate(node.parts)]
+            return list(zip(node.parts, places, places[1:], strict=False))
         else:
             return self.repeat(node, begin, end)
         return []
