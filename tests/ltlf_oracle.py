@@ -174,10 +174,8 @@ def to_mona(formula, events) -> str:
         raise AssertionError(op)
 
     sets = [f"E{number}" for number in range(len(events))]
-    one = " & ".join(
-        f"(all1 q{number}: q{number} in E{number} => ({' & '.join(f'q{number} notin {b}' for b in sets if b != a) or 'true'}))"
-        for number, a in enumerate(sets)
-    )
+    others = {a: " & ".join(f"q notin {b}" for b in sets if b != a) or "true" for a in sets}
+    one = " & ".join(f"(all1 q: q in {a} => ({others[a]}))" for a in sets)
     some = f"(all1 q: {' | '.join(f'q in {a}' for a in sets)})"
     position = "max $" if is_pure_past(formula) else "0"
     return f"m2l-str;\nvar2 {', '.join(sets)};\n{one} & {some} & {say(formula, position)};\n"
@@ -201,7 +199,7 @@ def read_mona(output):
 
 
 def mona_automaton(formula, events, path, seconds=60):
-    """Give MONA's verdicts over single events: (states that traces lead to, accepting ones, {(state, event): state})."""
+    """Give MONA's automaton over single events: the initial state, the accepting ones, {(state, event): state}."""
     initial, accepting, moves = read_mona(run_mona(to_mona(formula, events), path, seconds))
     rows = {}
     ((_, initial),) = moves[

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hocket.errors import (
         AssignmentError,
         FormatError,
+        FormulaError,
         HocketError,
         InfeasibleError,
         LabelError,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from hocket.machine.composition import Composition, compose
     from hocket.machine.decomposition import Confusion, Counterexample, Decomposition, decompose
     from hocket.machine.formats import load_machine, save_machine
+    from hocket.machine.formulas import from_declare, from_ltlf, from_regex
     from hocket.machine.interop import from_aalpy, from_networkx, to_aalpy, to_networkx
     from hocket.machine.reward_machine import RewardMachine
     from hocket.report.figures import draw_figures
@@ -88,6 +90,7 @@ __all__ = [
     "Disc",
     "Evaluation",
     "FormatError",
+    "FormulaError",
     "Grid",
     "HocketError",
     "IndividualEpisode",
@@ -130,7 +133,10 @@ __all__ = [
     "draw_task",
     "evaluate",
     "from_aalpy",
+    "from_declare",
+    "from_ltlf",
     "from_networkx",
+    "from_regex",
     "individual_env",
     "individual_envs",
     "individual_in_plane",
@@ -195,6 +201,7 @@ _HOME = {
         "machine.algebra": ("distinguish", "minimize", "project"),
         "task.catalogue": ("load_task", "rendezvous"),
         "machine.composition": ("Composition", "compose"),
+        "machine.formulas": ("from_declare", "from_ltlf", "from_regex"),
         "machine.interop": ("from_aalpy", "from_networkx", "to_aalpy", "to_networkx"),
         "machine.decomposition": ("Confusion", "Counterexample", "Decomposition", "decompose"),
         "draw.graphviz": ("draw_machines",),
@@ -202,6 +209,7 @@ _HOME = {
         "errors": (
             "AssignmentError",
             "FormatError",
+            "FormulaError",
             "HocketError",
             "InfeasibleError",
             "LabelError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
@@ -16,6 +16,7 @@ from hocket.machine.algebra import Projection, flag_events
 from hocket.machine.composition import Composition
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.shares import independent_parts, join_shares, shares
 from hocket.notebook_hook import shown
 
 LARGEST_ENUMERATION = 5_000_000  # states
@@ -44,6 +45,7 @@ class Counterexample:
     event: str | None  # the phantom event; None for a premature completion
     state: str  # where the team machine is after the trace
     confusions: tuple[Confusion, ...]  # one for each agent that has to agree
+    remark: str = ""  # what that state means in the words of the formula, where the machine comes from one
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,6 +74,8 @@ class Decomposition:
         said += [f"Nobody knows {event}, so no agent can tell that it happened." for event in self.unknown]
         if self.counterexample is not None:
             said.append(_what_goes_wrong(self.counterexample))
+            if self.counterexample.remark:
+                said.append(f"There, {self.counterexample.remark}")
         if isinstance(self.machine, RewardMachine) and self.machine.unreachable:
             said.append(f"No trace leads to {_listing(self.machine.unreachable)}.")
         return tuple(said)
@@ -79,7 +83,7 @@ class Decomposition:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What is legal and worth knowing, one sentence each."""
-        said = []
+        said = list(_formula_notes(self.machine))
         for agent, trace in self.early.items():
             when = f"after {_story(trace)}" if trace else "from the start"
             said.append(f"{agent} can finish before the team does: {when} its part is done and the team's is not.")
@@ -131,9 +135,11 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     unaware = tuple(
         (agent, event) for event, agents in controllers.items() for agent in agents if event not in known[agent]
     )
+    if isinstance(machine, Composition) and known == {agent: part.events for agent, part in machine.parts.items()}:
+        return _into_parts(machine, known, controllers, unaware)
+    if (parts := independent_parts(machine)) is not None:
+        return _by_parts(machine, parts, known, controllers, unaware)
     if isinstance(machine, Composition):
-        if known == {agent: part.events for agent, part in machine.parts.items()}:
-            return _into_parts(machine, known, controllers, unaware)
         machine = enumerate_states(machine)
     projections = _projections_of(machine, known)
     failure = find_failure(machine, list(projections.values()))
@@ -166,6 +172,55 @@ def _into_parts(
         early=MappingProxyType({}),
         idle=Names(agent for agent, part in team.parts.items() if np.array_equal(part.graph.source, part.graph.target)),
     )
+
+
+def _by_parts(
+    team: RewardMachine | Composition,
+    parts: Mapping[str, RewardMachine],
+    known: dict[str, Names],
+    control: dict[str, Names],
+    unaware: tuple[tuple[str, str], ...],
+) -> Decomposition:
+    """Split independent parts one by one."""
+    machines: dict[str, list[RewardMachine]] = {agent: [] for agent in known}
+    examples: list[Counterexample] = []
+    unknown: list[str] = []
+    for name, own in shares(parts, known).items():
+        part = parts[name]
+        projections = _projections_of(part, own)
+        for agent, machine in _machines_of(projections).items():
+            machines[agent].append(machine)
+        views = list(projections.values())
+        unseen = [tuple(part.events)[event] for event in unknown_events(part, views)] if views else list(part.events)
+        unknown += unseen
+        if views and (failure := find_failure(part, views)) is not None:
+            examples.append(_complete_others(_tell(part, projections, *failure), part, parts))
+    joined = {agent: join_shares(agent, own) for agent, own in machines.items()}
+    return Decomposition(
+        machine=team,
+        knows=MappingProxyType(known),
+        control=MappingProxyType(control),
+        machines=MappingProxyType(joined),
+        counterexample=min(examples, key=lambda example: len(example.trace), default=None),
+        unaware=unaware,
+        unknown=Names(unknown),
+        early=MappingProxyType({}),
+        idle=Names(agent for agent, own in joined.items() if np.array_equal(own.graph.source, own.graph.target)),
+    )
+
+
+def _complete_others(
+    example: Counterexample, part: RewardMachine, parts: Mapping[str, RewardMachine]
+) -> Counterexample:
+    """Lengthen the story of a premature completion in one part: the agents believe in it once all others are done."""
+    if example.event is not None:
+        return example
+    trace = list(example.trace)
+    for other in parts.values():
+        if other is not part:
+            done = next(state for state in other.reach.order.tolist() if other.is_final[state])
+            trace += _trace_to(other, done)
+    return replace(example, trace=tuple(trace))
 
 
 def enumerate_states(team: Composition) -> RewardMachine:
@@ -314,12 +369,14 @@ def _tell(machine: RewardMachine, projections: Mapping[str, Projection], state: 
             other, unnoticed = confuse(projection, state, event)
             unnoticed_names = tuple(events[hidden] for hidden in unnoticed)
             confusions.append(Confusion(agent, names[state], names[other], unnoticed_names))
+    trace = _trace_to(machine, state)
     return Counterexample(
-        trace=_trace_to(machine, state),
+        trace=trace,
         kind="phantom event" if event >= 0 else "premature completion",
         event=events[event] if event >= 0 else None,
         state=names[state],
         confusions=tuple(confusions),
+        remark="" if machine.meaning is None else machine.meaning.say(trace),
     )
 
 
@@ -331,6 +388,11 @@ def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projectio
         if len(done):
             early[agent] = _trace_to(machine, int(order[done[0]]))
     return early
+
+
+def _formula_notes(machine: RewardMachine | Composition) -> Names:
+    machines = machine.parts.values() if isinstance(machine, Composition) else (machine,)
+    return Names(note for own in machines if own.meaning is not None for note in own.meaning.notes)
 
 
 def _what_goes_wrong(example: Counterexample) -> str:

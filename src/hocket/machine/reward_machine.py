@@ -44,6 +44,10 @@ class Meaning(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What is worth knowing about the formula, one sentence each."""
 
+    @property
+    def parts(self) -> Mapping[str, RewardMachine]:
+        """Machines with no event in common whose composition the machine is; none where it is not known to be one."""
+
     def say(self, trace: Sequence[str]) -> str:
         """Say in a sentence which conjuncts are broken, or still open, after a trace."""
 

@@ -20,6 +20,16 @@ from hocket.machine.reward_machine import RewardMachine
 LANGUAGES = ("formula", "regex", "declare")  # as files and the command line call them
 
 
+def read_sentence(
+    language: str, sentence: str | Sequence[str], events: Iterable[str] | None = None, limits: Limits | None = None
+) -> Reading:
+    """Read a task in one of the languages: a text, or for DECLARE a list of texts."""
+    limits = limits or Limits()
+    if language == "declare":
+        return read_declare(sentence, events, limits)
+    return (read_ltlf if language == "formula" else read_regex)(str(sentence), events, limits)
+
+
 @overload
 def from_ltlf(
     text: str,
@@ -92,7 +102,7 @@ def from_regex(
     """Make the machine of a regular expression over events: the task is completed when the trace so far first matches.
 
     >>> from_regex("load take ; drop").states
-    {'load take drop', 'violated', 'take drop', 'drop', 'done'}
+    {'load take drop', 'take drop', 'violated', 'drop', 'done'}
     """
     limits = Limits(most_states, most_seconds)
     return _made(read_regex(text, events, limits), parts, limits)

@@ -66,7 +66,7 @@ class Automaton(NamedTuple):
     @property
     def hopeless(self) -> Flags:
         """The states from which nothing is accepted, of which a minimal automaton has at most one: [states]."""
-        return ~self.accepts & np.asarray((self.move == np.arange(self.states, dtype=np.int32)[:, None]).all(axis=1))
+        return np.asarray(~self.accepts & (self.move == np.arange(self.states, dtype=np.int32)[:, None]).all(axis=1))
 
     @property
     def lasts(self) -> bool:

@@ -9,9 +9,7 @@ from hocket.errors import FormulaError
 
 MOST_STATES = 2_000_000
 MOST_SECONDS = 60.0
-MOST_MOVES = (
-    60_000_000  # states x kinds of events of one automaton; four bytes each, and a few times that while it grows
-)
+MOST_MOVES = 60_000_000  # states x kinds of events of an automaton; each takes four bytes, and more while it grows
 
 
 @dataclass
