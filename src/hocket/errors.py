@@ -71,4 +71,4 @@ def known_names(name: str, known: Iterable[str]) -> str:
         return f"did you mean {printable(repr(near[0]))}?"
     if not names:
         return "there are none"
-    return f"known: {', '.join(printable(known, 40) for known in names[:8])}{', …' if len(names) > 8 else ''}"
+    return f"known: {', '.join(printable(known, 40) for known in names[:12])}{', …' if len(names) > 12 else ''}"

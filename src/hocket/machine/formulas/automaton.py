@@ -18,6 +18,7 @@ from hocket.machine.formulas.limits import Limits
 Longs = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
+AT_ONCE = 1 << 22  # moves of a product that are worked out together
 DENSE = 1 << 25  # pairs of states up to which a product keeps a table of all of them
 NOWHERE = np.int32(np.iinfo(np.int32).max)
 
@@ -248,21 +249,22 @@ def product(
     own, other = (np.array(part, np.intp) for part in zip(*columns, strict=True))
     wide = right.states
     sinks = _sinks(left, right, accept)
-    levels: list[Longs] = [sinks.settle(np.zeros(1, np.int64))]
+    queue: list[Longs] = [sinks.settle(np.zeros(1, np.int64))]
     moves: list[Longs] = []
     seen = _Seen(left.states * wide)
-    seen.add(levels[0])
+    seen.add(queue[0])
     count = 1
-    while len(levels[-1]):
-        code = levels[-1]
-        limits.check(what, count, len(columns))
-        ends = left.move[code // wide][:, own].astype(np.int64) * wide + right.move[code % wide][:, other]
-        ends = sinks.settle(ends)
-        moves.append(ends)
-        fresh = seen.fresh(ends.ravel())
-        count += len(fresh)
-        levels.append(fresh)
-    codes = np.concatenate(levels)
+    for codes in queue:  # grows while it is read
+        for code in np.array_split(codes, 1 + len(codes) * len(columns) // AT_ONCE):
+            limits.check(what, count, len(columns))
+            ends = left.move[code // wide][:, own].astype(np.int64) * wide + right.move[code % wide][:, other]
+            ends = sinks.settle(ends)
+            moves.append(ends)
+            fresh = seen.fresh(ends.ravel())
+            count += len(fresh)
+            if len(fresh):
+                queue.append(fresh)
+    codes = np.concatenate(queue)
     move = np.concatenate([seen.number(codes, ends) for ends in moves])
     accepts = accept(left.accepts[codes // wide], right.accepts[codes % wide])
     return make_automaton(move, accepts, kind, others, left.events, limits)

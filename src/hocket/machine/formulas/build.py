@@ -74,7 +74,9 @@ def read_conjuncts(
         raise FormulaError(f"{_quoted(conjuncts)} is true before anything happens, so there is nothing to do")
     groups = [_grouped(own, limits) for own in _tied(serious)]
     if len(groups) > 1 and not all(group.automaton.lasts for group in groups):
-        groups = [_grouped(serious, limits, [group.automaton for group in groups])]
+        factors = [group.automaton for group in groups]
+        _check_room(factors, serious, limits)
+        groups = [_grouped(serious, limits, factors)]
     breaking = sorted({event for group in groups for event in group.automaton.breaking()})
     told = [*notes, *_breaking_note(groups, [events[event] for event in breaking])]
     return Reading(tuple(events), tuple(groups), tuple(told))
@@ -109,7 +111,6 @@ def _grouped(conjuncts: Sequence[Conjunct], limits: Limits, factors: Sequence[Au
         if not conjunct.automaton.accepts.any():
             raise FormulaError(f"{_quoted([conjunct])} can never come true")
     factors = factors or [conjunct.automaton for conjunct in conjuncts]
-    _check_room(factors, conjuncts, limits)
     automaton = conjunction(factors, limits, _quoted(conjuncts))
     if not automaton.accepts.any():
         raise FormulaError(f"{_quoted(conjuncts)} can never come true, as its conjuncts exclude each other")
@@ -118,8 +119,6 @@ def _grouped(conjuncts: Sequence[Conjunct], limits: Limits, factors: Sequence[Au
 
 def _check_room(factors: Sequence[Automaton], conjuncts: Sequence[Conjunct], limits: Limits) -> None:
     """Refuse at once a product of automata with no events in common, all of whose states are there."""
-    if len(factors) == len(conjuncts):
-        return
     hopeful = math.prod(factor.states - int(factor.hopeless.any()) for factor in factors)
     if hopeful > limits.states:
         broken = next(conjunct for conjunct in conjuncts if not conjunct.automaton.lasts)
