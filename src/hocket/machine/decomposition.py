@@ -362,19 +362,19 @@ def _trace_to(machine: RewardMachine, state: int) -> tuple[str, ...]:
 
 def _tell(machine: RewardMachine, projections: Mapping[str, Projection], state: int, event: int) -> Counterexample:
     """Turn a failure into a story: what happened, what goes wrong, who takes which state for which."""
-    names, events = tuple(machine.states), tuple(machine.events)
+    names, events = machine.states, tuple(machine.events)
     confusions = []
     for agent, projection in projections.items():
         if event < 0 or projection.visible[event]:
             other, unnoticed = confuse(projection, state, event)
             unnoticed_names = tuple(events[hidden] for hidden in unnoticed)
-            confusions.append(Confusion(agent, names[state], names[other], unnoticed_names))
+            confusions.append(Confusion(agent, names.at(state), names.at(other), unnoticed_names))
     trace = _trace_to(machine, state)
     return Counterexample(
         trace=trace,
         kind="phantom event" if event >= 0 else "premature completion",
         event=events[event] if event >= 0 else None,
-        state=names[state],
+        state=names.at(state),
         confusions=tuple(confusions),
         remark="" if machine.meaning is None else machine.meaning.say(trace),
     )

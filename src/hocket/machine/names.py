@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
-from itertools import islice
 
 from hocket.errors import MachineError, known_names
 
@@ -12,12 +11,13 @@ from hocket.errors import MachineError, known_names
 class Names(Set[str], Hashable):
     """An immutable set of names that remembers their order."""
 
-    __slots__ = ("_count", "_make", "_table")
+    __slots__ = ("_count", "_listed", "_make", "_table")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._table: dict[str, int] | None = {name: position for position, name in enumerate(dict.fromkeys(names))}
         self._count = len(self._table)
         self._make: Callable[[int], str] | None = None
+        self._listed: tuple[str, ...] | None = None
 
     @classmethod
     def lazily(cls, count: int, make: Callable[[int], str]) -> Names:
@@ -29,15 +29,13 @@ class Names(Set[str], Hashable):
     @property
     def _index(self) -> dict[str, int]:
         if self._table is None:
-            self._table = {name: position for position, name in enumerate(self)}
+            self._table = {name: position for position, name in enumerate(map(self._make or str, range(self._count)))}
         return self._table
 
     def __contains__(self, name: object) -> bool:
         return name in self._index
 
     def __iter__(self) -> Iterator[str]:
-        if self._table is None and self._make is not None:
-            return map(self._make, range(self._count))
         return iter(self._index)
 
     def __len__(self) -> int:
@@ -60,7 +58,9 @@ class Names(Set[str], Hashable):
         """Return the name at a position, without making the others where they are not made yet."""
         if self._table is None and self._make is not None:
             return self._make(position)
-        return next(islice(self, position, None))
+        if self._listed is None:
+            self._listed = tuple(self)
+        return self._listed[position]
 
 
 def check_name(name: object, what: str) -> str:

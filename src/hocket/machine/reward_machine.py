@@ -33,7 +33,7 @@ class MachineRun(NamedTuple):
 class Origin(NamedTuple):
     """Which states of an earlier machine the states of a quotient stand for."""
 
-    states: tuple[str, ...]
+    states: Names
     classes: Ints  # [earlier states] the quotient's state for each; -1 where there is none
 
 

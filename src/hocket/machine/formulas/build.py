@@ -21,6 +21,7 @@ from hocket.machine.formulas.meaning import (
     VIOLATED,
     FormulaMeaning,
     distinct,
+    join_texts,
     states_of_conjuncts,
 )
 from hocket.machine.names import Names
@@ -37,7 +38,7 @@ class Group(NamedTuple):
 
     @property
     def text(self) -> str:
-        return _short(" & ".join(conjunct.text for conjunct in self.conjuncts))
+        return _short(join_texts([conjunct.text for conjunct in self.conjuncts]))
 
 
 class Reading(NamedTuple):
@@ -138,7 +139,7 @@ def _breaking_note(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
 
 
 def _quoted(conjuncts: Sequence[Conjunct]) -> str:
-    return f"`{_short(' & '.join(conjunct.text for conjunct in conjuncts[:50]))}`"
+    return f"`{_short(join_texts([conjunct.text for conjunct in conjuncts[:50]]))}`"
 
 
 def _short(text: str) -> str:

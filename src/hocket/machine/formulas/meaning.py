@@ -15,6 +15,7 @@ from hocket.machine.reward_machine import RewardMachine
 DONE, VIOLATED = "done", "violated"
 LONGEST_NAME = 24  # characters of a state's name that are still drawn well
 LONGEST_QUOTE = 60  # characters of a conjunct in a sentence
+MOST_NAMED = 8  # open conjuncts in a state's name
 MOST_QUOTED = 3  # conjuncts in a sentence
 
 
@@ -54,18 +55,34 @@ class FormulaMeaning:
             return f"{_listed(open_ones)} still open."
         return "All conjuncts hold."
 
+    @cached_property
+    def _labels(self) -> list[dict[int, tuple[bool, str]]]:
+        return [{} for _ in self.conjuncts]
+
+    def _label(self, index: int, state: int) -> tuple[bool, str]:
+        """Say whether a conjunct is open in one of its states, and what is left of it."""
+        known = self._labels[index]
+        if state not in known:
+            text, automaton, left = self.conjuncts[index]
+            is_open = not automaton.accepts[state]
+            text = left[state] if left else ""
+            if _is_still(automaton, state):
+                text = ""
+            known[state] = (is_open, text or (self.way(index, state) if is_open else ""))
+        return known[state]
+
     def name(self, states: Sequence[int]) -> str:
         """Say shortly what is left to do where the conjuncts are in these states."""
-        open_ones: list[str] = []
-        kept: list[str] = []
-        for index, (conjunct, own) in enumerate(zip(self.conjuncts, states, strict=True)):
-            if not conjunct.automaton.accepts[own]:
-                open_ones.append(conjunct.left[own] if conjunct.left and conjunct.left[own] else self.way(index, own))
-            elif not _is_still(conjunct.automaton, own) and conjunct.left and conjunct.left[own]:
-                kept.append(conjunct.left[own])
+        labels = [self._label(index, own) for index, own in enumerate(states)]
+        open_ones = [text for is_open, text in labels if is_open]
+        if len(open_ones) > MOST_NAMED:
+            return f"{len(open_ones)} left"
+        kept = [text for is_open, text in labels if text and not is_open]
         for texts in ([*open_ones, *kept], open_ones):
-            name = " & ".join(_bracketed(text) if len(texts) > 1 else text for text in texts)
-            if texts and len(name) <= LONGEST_NAME:
+            if not texts or sum(map(len, texts)) > LONGEST_NAME:
+                continue
+            name = join_texts(texts)
+            if len(name) <= LONGEST_NAME:
                 return name
         if len(open_ones) > 1:
             return f"{len(open_ones)} left"
@@ -112,6 +129,11 @@ def _way_back(came: dict[int, tuple[int, int]], state: int) -> list[int]:
         state = step[0]
         way.append(step[1])
     return way[::-1]
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """Write the conjunction of some formulas."""
+    return " & ".join(_bracketed(text) if len(texts) > 1 else text for text in texts)
 
 
 def _bracketed(text: str) -> str:
