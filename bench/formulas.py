@@ -244,7 +244,7 @@ def bench_random(count: int, folder: Path) -> dict[str, int]:
         formula = random_formula(draw, events, draw.randint(1, 10), past=draw.random() < 0.4)
         try:
             machine = hk.from_ltlf(write(formula), events)
-        except hk.FormulaError:
+        except hk.errors.FormulaError:
             machine = None
         against["formulas"] += 1
         longest = {1: 8, 2: 6, 3: 4, 4: 3}[len(events)]

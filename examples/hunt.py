@@ -61,7 +61,7 @@ def chase(agent, env):
 def main():
     settings = {"n_catch": 2, "surround": False, "shared_reward": False, "x_size": 12, "y_size": 12}
     pursuit = make("parallel", "sisl/pursuit-v5", n_pursuers=3, n_evaders=5, **settings)
-    env = hk.wrap(pursuit, machine=MACHINE, knows=KNOWS, label=label, waits=("first", "second", "gather"))
+    env = hk.gym.wrap(pursuit, machine=MACHINE, knows=KNOWS, label=label, waits=("first", "second", "gather"))
     play_team(env, lambda agent, _: chase(agent, env), seed=1)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from mpe2 import simple_spread_v3
 
 import hocket as hk
-from players import play_alone, play_team
+from players import play_individual, play_team
 
 AT, TOGETHER = 0.1, 0.4  # distances
 
@@ -54,12 +54,12 @@ def walk(agent, seen):
 def main():
     settings = {"max_cycles": 200, "continuous_actions": True}
     world = simple_spread_v3.parallel_env(N=2, **settings)
-    env = hk.wrap(world, machine=MACHINE, knows=KNOWS, label=label)
+    env = hk.gym.wrap(world, machine=MACHINE, knows=KNOWS, label=label)
     play_team(env, walk, seed=0)
 
     small = simple_spread_v3.parallel_env(N=1, **settings)
-    practice = env.individual("agent_0", small, lambda step: notice("agent_0", step.observation, True))
-    play_alone(practice, walk, "agent_0", seed=0)
+    individual = env.individual("agent_0", small, lambda step: notice("agent_0", step.observation, True))
+    play_individual(individual, walk, "agent_0", seed=0)
 
 
 if __name__ == "__main__":

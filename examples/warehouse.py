@@ -75,7 +75,7 @@ def drive(agent, env):
 
 def main():
     world = gymnasium.make("rware-tiny-2ag-v2", disable_env_checker=True)
-    env = hk.wrap(world, machine=MACHINE, knows=KNOWS, control=CONTROL, label=label)
+    env = hk.gym.wrap(world, machine=MACHINE, knows=KNOWS, control=CONTROL, label=label)
     play_team(env, lambda agent, _: drive(agent, env), seed=0)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 import hocket as hk
 from hocket.draw.scene import Area, Scene, scene_of
+from hocket.study.engines import ThreadEngine
 from hocket.study.records import Record, Replay, Review, Trials
 from hocket.study.store import keep_record, keep_scene, keep_task, open_store, sum_up
 
@@ -156,3 +157,11 @@ def hostile_study(folder: Path, name: str) -> Path:
     review = Review(1, 1, (1, 1), np.zeros((2, 0), np.int64), {"softmax": watched})
     records = [record(name, scene.digest, f"{name}l", seed, [9, 8], review, depth=seed % 2) for seed in range(4)]
     return write_study(folder, records, (), [scene])
+
+
+class OneByOne(ThreadEngine):
+    """Begins a batch when the study has been told of all batches before it."""
+
+    def run(self, batches, reporter, stop):
+        for batch in batches:
+            yield from super().run([batch], reporter, stop)

@@ -121,14 +121,14 @@ def test_a_graph_that_is_no_machine_is_refused(graph, said):
 def test_two_initial_states_are_refused():
     graph = chain(initial=0)
     graph.nodes[1]["initial"] = True
-    with pytest.raises(hk.MachineError, match="got 2"):
+    with pytest.raises(hk.errors.MachineError, match="got 2"):
         hk.from_networkx(graph)
 
 
 def test_an_attribute_that_is_neither_true_nor_false_is_refused():
     graph = chain(initial=0)
     graph.nodes[1]["final"] = "perhaps"
-    with pytest.raises(hk.MachineError, match="the attribute 'final' must be True or False, got 'perhaps'"):
+    with pytest.raises(hk.errors.MachineError, match="the attribute 'final' must be True or False, got 'perhaps'"):
         hk.from_networkx(graph)
 
 
@@ -309,9 +309,9 @@ def test_an_automaton_that_is_no_machine_is_refused(automaton, said):
 
 
 def test_a_way_to_treat_what_is_undefined_must_be_a_known_one():
-    with pytest.raises(hk.MachineError, match="undefined must be 'sink' or 'stay', got 'blocking'"):
+    with pytest.raises(hk.errors.MachineError, match="undefined must be 'sink' or 'stay', got 'blocking'"):
         hk.to_aalpy(buttons(), undefined="blocking")
-    with pytest.raises(hk.MachineError, match="undefined must be 'sink', 'stay' or None, got 'x'"):
+    with pytest.raises(hk.errors.MachineError, match="undefined must be 'sink', 'stay' or None, got 'x'"):
         hk.from_aalpy(hk.to_aalpy(buttons()), undefined="x")
 
 

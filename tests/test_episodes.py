@@ -27,6 +27,7 @@ from hocket.random import (
     threshold,
 )
 from hocket.task.catalogue import built_in_tasks
+from hocket.task.check import Inspection
 from hocket.task.episode import InvariantError, TeamStep
 from hocket.task.gates import closed_cells
 from hocket.task.labelling import local_label
@@ -286,9 +287,9 @@ def test_agents_of_a_team_draw_apart():
 
 def test_actions_and_agents_that_do_not_exist_are_refused():
     task = hk.load_task("rendezvous-2")
-    with pytest.raises(hk.TaskError, match=r"action: action 'rihgt' does not exist \(did you mean 'right'"):
+    with pytest.raises(hk.errors.TaskError, match=r"action: action 'rihgt' does not exist \(did you mean 'right'"):
         hk.TeamEpisode(task).step({"A1": "rihgt", "A2": "stay"})
-    with pytest.raises(hk.TaskError, match="agents: agent 'A3' does not exist"):
+    with pytest.raises(hk.errors.TaskError, match="agents: agent 'A3' does not exist"):
         hk.IndividualEpisode(task, "A3")
 
 
@@ -337,7 +338,7 @@ def map_task(
 CANNOT = re.compile(r"(?P<agent>\w+) cannot be .* for (?P<event>\w+) in state (?P<state>[^:]+): no way leads there.*\.")
 
 
-def impossible(inspection: hk.Inspection) -> set[tuple[str, str, str]]:
+def impossible(inspection: Inspection) -> set[tuple[str, str, str]]:
     """List what is reported as out of reach: agent, event, state of the agent's machine."""
     matches = [CANNOT.fullmatch(said) for said in inspection.unreachable]
     return {(found["agent"], found["event"], found["state"]) for found in matches if found is not None}

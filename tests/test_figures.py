@@ -22,6 +22,7 @@ from matplotlib.text import Text
 
 import hocket as hk
 from hocket.draw import graphviz as drawing
+from hocket.draw.scene import scene_of
 from hocket.report import figures
 from hocket.report.figures import canvas, curves, maps, panels
 from hocket.report.summary import Section, summarize
@@ -41,7 +42,9 @@ def curve(reaches: int, level: int = 30) -> np.ndarray:
     return np.where(reaches <= STEPS_OF_TESTS, level, 1000)
 
 
-def record(learner: str, seed: int, values: np.ndarray, task: hk.Task | None = None, **settings: float) -> hk.Record:
+def record(
+    learner: str, seed: int, values: np.ndarray, task: hk.Task | None = None, **settings: float
+) -> hk.gym.Record:
     """Make a record by hand, of a task or of something else."""
     tests = records.Trials(STEPS_OF_TESTS, values + seed * (values < 1000), values < 1000)
     review = None
@@ -49,14 +52,14 @@ def record(learner: str, seed: int, values: np.ndarray, task: hk.Task | None = N
         visits = np.zeros((len(task.agents), task.grid.cells), np.int64)
         for agent in range(len(task.agents)):
             visits[agent, : agent + 2] = [100 ** min(cell, 3) for cell in range(agent + 2)]
-        review = hk.Review(10, 5, (5,) * len(task.agents), visits, {})
+        review = hk.gym.Review(10, 5, (5,) * len(task.agents), visits, {})
     name, mark = ("elsewhere", "f" * 64) if task is None else (task.name, task.digest)
     kinds = {"softmax": tests, "greedy": tests._replace(test_steps=np.full(len(values), 500))}
-    return hk.Record(name, mark, learner, seed, 40_000, {**SETTINGS, **settings}, kinds, review=review)
+    return hk.gym.Record(name, mark, learner, seed, 40_000, {**SETTINGS, **settings}, kinds, review=review)
 
 
-def section_of(*own: hk.Record, task: hk.Task | None = None) -> Section:
-    scenes = {} if task is None else {task.digest: hk.scene_of(task)}
+def section_of(*own: hk.gym.Record, task: hk.Task | None = None) -> Section:
+    scenes = {} if task is None else {task.digest: scene_of(task)}
     (section,) = summarize(Results(Path("study"), {}, own, scenes, {}, ())).sections
     return section
 
@@ -157,13 +160,13 @@ def test_a_figure_for_a_column_is_as_wide_as_one(ordinary):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_suffix_is_refused_by_naming_those_there_are(tmp_path, ordinary, kind):
-    with pytest.raises(hk.FormatError, match=r"figure.jpg: .* one of .svg, .png, .pdf, got '.jpg'"):
+    with pytest.raises(hk.errors.FormatError, match=r"figure.jpg: .* one of .svg, .png, .pdf, got '.jpg'"):
         KINDS[kind](ordinary, gatehouse())(tmp_path / "figure.jpg")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path, ordinary):
-    with pytest.raises(hk.FormatError, match="cannot be written"):
+    with pytest.raises(hk.errors.FormatError, match="cannot be written"):
         curves.draw_curves(ordinary, tmp_path / "nowhere" / "figure.svg")
 
 
@@ -246,7 +249,7 @@ def test_names_that_a_file_system_takes_for_one_are_told_apart(tmp_path):
 
 def test_an_unknown_format_is_refused_before_anything_is_drawn(tmp_path):
     summary = summarize(Results(Path("study"), {}, (record("dqprm", 0, curve(0)),), {}, {}, ()))
-    with pytest.raises(hk.FormatError, match="must be one of svg, png, pdf, got 'gif'"):
+    with pytest.raises(hk.errors.FormatError, match="must be one of svg, png, pdf, got 'gif'"):
         figures.draw_figures(summary, tmp_path / "figures", formats=("svg", "gif"))
     assert not (tmp_path / "figures").exists()
 
@@ -614,10 +617,10 @@ def test_an_outline_goes_round_cells_that_hang_together_only():
 
 
 def test_a_disc_covers_the_cells_whose_middles_are_in_it():
-    scene = hk.scene_of(hk.Task("t", hk.Grid(3, 3, places={"p": {0}}), {"A1": hk.Agent(0, ("e",))},
+    scene = scene_of(hk.Task("t", hk.Grid(3, 3, places={"p": {0}}), {"A1": hk.Agent(0, ("e",))},
                                 {"e": {"A1": hk.Condition("p")}},
                                 hk.RewardMachine(initial="u", transitions={("u", "e"): "v"}, final={"v"})))  # fmt: skip
-    disc = hk.Area(0, 0, 3, 3, "#000000", is_disc=True)
+    disc = hk.gym.Area(0, 0, 3, 3, "#000000", is_disc=True)
     assert panels.cells_of([disc], scene).tolist() == [[True] * 3] * 3
     assert panels.cells_of([disc._replace(width=2.8, height=2.8, left=0.1, top=0.1)], scene).sum() == 5
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hocket as hk
+from hocket.errors import FormatError, FormulaError
 from hocket.machine.formulas.declare import TEMPLATES
 from ltlf_oracle import MONA, mona_automaton, random_formula, satisfies, traces, write
 
@@ -27,7 +28,7 @@ def drawn(seed, most=7):
 def machine_or_reason(formula, events):
     try:
         return hk.from_ltlf(write(formula), events)
-    except hk.FormulaError as error:
+    except FormulaError as error:
         return str(error)
 
 
@@ -67,7 +68,7 @@ def test_a_formula_that_looks_back_at_what_is_yet_to_come_is_read_by_the_definit
     ]:
         try:
             machine = hk.from_ltlf(text, ["a", "b", "c"])
-        except hk.FormulaError as error:
+        except FormulaError as error:
             machine = str(error)
         check_against(machine, ["a", "b", "c"], 5, lambda trace, f=formula: satisfies(f, trace))
 
@@ -145,13 +146,13 @@ def test_events_that_change_nothing_have_no_transition(seed):
     ],
 )
 def test_what_is_no_task_is_an_error_that_says_why(text, reason):
-    with pytest.raises(hk.FormulaError) as caught:
+    with pytest.raises(FormulaError) as caught:
         hk.from_ltlf(text)
     assert str(caught.value) == reason
 
 
 def test_an_event_that_is_not_declared_is_an_error_that_offers_another():
-    with pytest.raises(hk.FormulaError, match=r"event 'dor' is not among .* declared \(did you mean 'door'\?\)"):
+    with pytest.raises(FormulaError, match=r"event 'dor' is not among .* declared \(did you mean 'door'\?\)"):
         hk.from_ltlf("F dor", ["door", "key"])
 
 
@@ -261,7 +262,7 @@ def test_a_machine_completes_where_the_trace_so_far_first_matches_its_expression
         text, matches = random_regex(draw, ["a", "b"], draw.randint(0, 4))
         try:
             machine = hk.from_regex(text, ["a", "b"])
-        except hk.FormulaError as error:
+        except FormulaError as error:
             machine = str(error)
         check_against(machine, ["a", "b"], 4, matches)
 
@@ -334,7 +335,7 @@ def test_a_template_means_what_its_sentence_says(text):
     for extra, also in (("existence(c)", lambda t: "c" in t), ("end(c)", lambda t: t[-1:] == ("c",))):
         try:
             machine = hk.from_declare([text, extra], events)
-        except hk.FormulaError as error:
+        except FormulaError as error:
             machine = str(error)
         check_against(machine, events, 6, lambda t, also=also: DECLARED[text](t) and also(t))
 
@@ -456,24 +457,24 @@ def test_a_thousand_constraints_are_parts_that_are_checked_and_assigned():
     ],
 )
 def test_what_is_too_large_is_an_error_with_the_size(options, said):
-    with pytest.raises(hk.FormulaError, match=said):
+    with pytest.raises(FormulaError, match=said):
         hk.from_ltlf(" & ".join(f"F e{i}" for i in range(20)), **options)
 
 
 def test_a_product_that_grows_too_large_says_how_far_it_got():
     ring = " & ".join(f"G(e{i} -> F e{(i + 1) % 12}) & F(e{i} & X e{(i + 2) % 12})" for i in range(12))
-    with pytest.raises(hk.FormulaError, match=r"it needs more than 500 states, the limit \(most_states\); [\d,]+ were"):
+    with pytest.raises(FormulaError, match=r"it needs more than 500 states, the limit \(most_states\); [\d,]+ were"):
         hk.from_ltlf(ring, most_states=500)
 
 
 def test_a_formula_that_takes_too_long_says_how_far_it_got():
-    with pytest.raises(hk.FormulaError, match=r"takes more than 1e-09 seconds, the limit \(most_seconds\)"):
+    with pytest.raises(FormulaError, match=r"takes more than 1e-09 seconds, the limit \(most_seconds\)"):
         hk.from_ltlf("F a & F(b & X X c)", most_seconds=1e-9)
 
 
 def test_a_product_with_what_can_be_broken_again_is_refused_before_it_is_built():
     text = "G !alarm & " + " & ".join(f"F e{i}" for i in range(100))
-    with pytest.raises(hk.FormulaError, match=r"about 2\^100 states, .* as `G !alarm` can be broken again"):
+    with pytest.raises(FormulaError, match=r"about 2\^100 states, .* as `G !alarm` can be broken again"):
         hk.from_ltlf(text, parts=True)
 
 
@@ -505,7 +506,7 @@ def test_a_machine_file_may_be_a_sentence(tmp_path):
 def test_a_bad_sentence_in_a_file_is_an_error_that_names_the_place(content, said, tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text(content)
-    with pytest.raises(hk.FormatError) as caught:
+    with pytest.raises(FormatError) as caught:
         hk.load_machine(path)
     assert said in str(caught.value)
 

@@ -432,7 +432,7 @@ def test_a_file_is_told_by_its_suffix_and_named_where_it_is_refused(tmp_path):
     path.write_text(BY_STATES)
     assert hk.load_machine(path) == AFTER_RINGING
     path.write_text(BY_STATES.replace("v1", "v9"))
-    with pytest.raises(hk.FormatError, match=r"m\.hoa: line 1: must be in version"):
+    with pytest.raises(hk.errors.FormatError, match=r"m\.hoa: line 1: must be in version"):
         hk.load_machine(path)
 
 
@@ -466,7 +466,7 @@ def test_a_command_checks_whether_a_formula_splits(tmp_path, capsys):
     ],
 )
 def test_a_machine_for_which_the_format_has_no_room_is_refused(tmp_path: Path, machine, said):
-    with pytest.raises(hk.FormatError) as caught:
+    with pytest.raises(hk.errors.FormatError) as caught:
         hk.save_machine(machine, tmp_path / "m.hoa")
     assert str(caught.value) == f"{tmp_path / 'm.hoa'}: {said}"
 
@@ -611,7 +611,7 @@ def is_done(drawn: Drawn, trace: tuple[str, ...]) -> bool:
 def test_a_machine_is_done_when_the_automaton_accepts_and_what_cannot_be_a_machine_is_refused(drawn):
     try:
         machine = read(drawn.text)
-    except hk.FormatError:
+    except hk.errors.FormatError:
         assert not should_be_read(drawn)
         return
     assert should_be_read(drawn)
@@ -624,7 +624,7 @@ def test_a_machine_is_done_when_the_automaton_accepts_and_what_cannot_be_a_machi
 def test_marks_on_the_edges_to_accepting_states_mean_the_same(drawn):
     try:
         machine = read(drawn.text)
-    except hk.FormatError:
+    except hk.errors.FormatError:
         return
     final = [int(name) for name in machine.final]
     entered = {target for (_, letter), target in drawn.moves.items() if len(letter) == 1}
@@ -649,7 +649,7 @@ def test_alive_until_the_end_means_the_same_as_marks_on_states(drawn):
     assume(drawn.accepting)
     try:
         machine = read(drawn.text)
-    except hk.FormatError:
+    except hk.errors.FormatError:
         refusal(with_alive(drawn))
     else:
         assert read(with_alive(drawn)) == machine

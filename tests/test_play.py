@@ -23,8 +23,8 @@ from rich.console import Console
 import hocket as hk
 from hocket.cli import main as cli
 from hocket.cli.game import Game, draw_frame
-from hocket.cli.map import print_map
 from hocket.cli.play import Keyboard
+from hocket.cli.show import print_map
 from hocket.draw import palette
 from hocket.draw.text import TaskMap, View, Window, clip, start_view
 from hocket.task.catalogue import built_in_tasks

@@ -171,13 +171,13 @@ def test_damaged_and_foreign_files_are_named_and_left_out(folder):
 
 
 def test_a_folder_that_is_not_there_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(hk.FormatError, match="nothing: is not a folder of runs"):
+    with pytest.raises(hk.errors.FormatError, match="nothing: is not a folder of runs"):
         load_results(tmp_path / "nothing")
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(hk.FormatError, match="file: cannot be made"):
+    with pytest.raises(hk.errors.FormatError, match="file: cannot be made"):
         open_store(tmp_path / "file")
 
 
@@ -196,7 +196,7 @@ def test_policies_of_a_task_are_found_among_those_of_others(tmp_path):
         policy = hk.Policy(task.name, task.digest, "dqprm", 0, settings, {"q": np.zeros((1, 1), np.float32)})
         keep_record(store, record(task=task.name, digest=task.digest), policy.packed())
     assert [policy.task for policy in hk.load_policies(tmp_path, TASK)] == ["meeting"]
-    with pytest.raises(hk.FormatError, match=r"its policies belong to other tasks .*corridor, meeting"):
+    with pytest.raises(hk.errors.FormatError, match=r"its policies belong to other tasks .*corridor, meeting"):
         hk.load_policies(tmp_path, hk.load_task("buttons"))
 
 
@@ -243,7 +243,7 @@ def test_a_world_that_is_not_hockets_is_kept_by_its_scene(tmp_path):
     disc = Area(0.5, 0.5, 1.0, 1.0, "#0072b2", "home", "H", is_disc=True)
     scene = Scene("plane", 4.0, 3.0, ("A1",), {"A1": machine}, {"A1": ("go",)}, machine, (disc,), verdict="Fine.")
     own = record(task="plane", digest=scene.digest, learner="sac", review=None)
-    results = hk.save_records(tmp_path, [own], [scene])
+    results = hk.gym.save_records(tmp_path, [own], [scene])
     assert results.records[0].key == load_results(tmp_path).records[0].key == own.key
     assert (tmp_path / "curves.csv").read_text(encoding="utf-8").splitlines()[1] == "plane,sac,0,10,softmax,100,0"
     assert results.scenes == {scene.digest: scene}
@@ -305,7 +305,7 @@ def test_runs_that_end_early_are_compared_as_far_as_all_go(folder):
 
 def test_several_tests_at_one_step_count_as_their_mean(folder):
     twice = Trials(np.array([10, 10, 20, 20]), np.array([100, 8, 6, 4]), np.array([False, True, True, True]))
-    results = hk.save_records(folder, [record(learner="x", tests={"softmax": twice})])
+    results = hk.gym.save_records(folder, [record(learner="x", tests={"softmax": twice})])
     group = summarize(results).sections[0].groups[-1]
     assert group.curves["softmax"].step.tolist() == [10, 20]
     assert group.curves["softmax"].plain.median.tolist() == [54, 5]

@@ -45,7 +45,7 @@ class RawStep:
 
 @dataclass(frozen=True)
 class IndividualStep:
-    """What an agent's own labelling function is shown where it is alone in a world."""
+    """What the labelling function of an individual agent is shown: a step of its own world."""
 
     time: int  # of the step, from 1
     previous: Any  # observation before the step

@@ -1,8 +1,8 @@
 """A world without cells: agents move in a square of the plane, and places are discs in it.
 
-A `Plane` is a small description; `team` makes of it a PettingZoo environment for all agents, `alone` a Gymnasium one
-for one of them. In both an agent sees where it is and nothing else, and chooses how fast to move in which direction.
-There is no reward in either: what is to be done there is a machine's business, see `hocket.wrap`.
+A `Plane` is a small description; `team` makes of it a PettingZoo environment for all agents, `individual` a
+Gymnasium one for one of them. In both an agent sees where it is and nothing else, and chooses how fast to move in which
+direction. There is no reward in either: what is to be done there is a machine's business, see `hocket.gym.wrap`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Plane:
         return PlaneTeam(self, render_mode)
 
     def individual(self, agent: str, *, anywhere: bool = False, render_mode: str | None = None) -> IndividualPlane:
-        """Make an environment for one agent without the others; it may start anywhere, which is good for practice."""
+        """Make an environment for an individual agent; it may start anywhere, which is good for training."""
         return IndividualPlane(self, agent, anywhere, render_mode)
 
     def start(self, agent: str) -> Point:

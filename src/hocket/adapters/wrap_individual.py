@@ -1,4 +1,4 @@
-"""Worlds that others wrote, as tasks with reward machines: the view of an agent that practises alone."""
+"""Worlds that others wrote, as tasks with reward machines: the view of an individual agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from hocket.adapters.convert import Action, Around, Experience, World, single
+from hocket.adapters.convert import Action, Around, Experience, World, individual_world
 from hocket.adapters.events import (
     IndividualStep,
     Noticed,
@@ -49,7 +49,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
     takes effect if the machine allows it, with the chance that `chances` gives it (1 unless given): the others have to
     be ready, too. Events that the agent is `told` of need not be noticed: they take effect by their chance wherever the
     machine allows them and the agent notices nothing else. The same seeds and actions give the same episode; `place`
-    tells apart agents that practise with the same seed.
+    tells apart agents that train with the same seed.
 
     An info has the `label` that the agent took for possible, the `event` that took effect, the `machine_state`, the
     world's `raw_reward`, and `counterfactuals`: what the same step of the world would have meant in each other machine
@@ -72,7 +72,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         place: int = 0,
     ) -> None:
         check_problems(problems)
-        self.env, self.machine, self.label, self.valid, self.problems = single(env), machine, label, valid, problems
+        self.env, self.machine, self.label = individual_world(env), machine, label
+        self.valid, self.problems = valid, problems
         self.told, self.place = Names((told,) if isinstance(told, str) else told), place
         self.chances = {} if chances is None else dict(chances)
         for event in (*self.chances, *self.told):

@@ -201,7 +201,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         sync_probability: float = SYNC_PROBABILITY,
         valid: Valid | None = None,
     ) -> IndividualView:
-        """Let an agent practise its part alone, in a world for one and with teammates that are only simulated.
+        """Make an individual environment of an agent: a world for one, with teammates that are only simulated.
 
         `env` is a Gymnasium environment, or a multi-agent one with a single agent; its observations should be like
         those that the agent has in the team. A shared event that teammates have a part in takes effect with

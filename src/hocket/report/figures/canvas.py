@@ -24,7 +24,8 @@ from hocket.report.summary import RunGroup
 
 FONT = "DejaVu Sans"  # which comes with matplotlib
 TEXT, SMALL, TITLE = 7.0, 6.0, 8.0  # sizes of the font in points
-COLUMN, PAGE = 3.5, 7.0  # inches: widths of a journal's column and of its page
+COLUMN = 3.5  # inches: the width of a journal's column
+PAGE = 7.0  # inches: the width of its page
 POINTS = 72  # to the inch
 FINE = 10  # times larger, text is measured without the rounding of small sizes
 SHARPNESS = 200  # dots per inch of a PNG

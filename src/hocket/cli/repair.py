@@ -1,0 +1,107 @@
+"""repair: the cheapest events to share so that a task is decomposable."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from rich.console import Console
+from rich.text import Text
+from tyro.conf import UseAppendAction, arg
+
+from hocket.cli.subject import OnSubject, items
+from hocket.cli.terminal import Flag, Words, make_console, print_json
+from hocket.errors import AssignmentError, InfeasibleError
+from hocket.machine.assignment import Assignment, repair
+from hocket.machine.formats import save_design
+from hocket.machine.formats.schema import Design
+from hocket.task.files import save_task
+
+
+@dataclass(frozen=True)
+class Repair(OnSubject):
+    """Find the cheapest events to share so that the task splits among its agents."""
+
+    cost: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT=COST")] = ()
+    """What it costs that an agent learns of an event; 1 if not given."""
+    forbid: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT")] = ()
+    """Events that an agent must not learn of."""
+    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
+    """Write the repaired task or machine to this file (.toml, .json)."""
+    json: Flag = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        subject = self.subject()
+        if not subject.knows:
+            raise AssignmentError("there is nothing to repair until agents know something: --knows AGENT=EVENT,...")
+        costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
+        forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
+        try:
+            team = subject.machine if subject.is_independent else subject.enumerated()
+            fix = repair(team, subject.knows, subject.needs, costs, forbidden)
+        except InfeasibleError as error:
+            if self.json:
+                print_json({"add": None, "problems": [str(error)]})
+            else:
+                make_console().print(f"No repair: {error}.")
+            return 1
+        known = {agent: (*own, *fix.get(agent, ())) for agent, own in subject.knows.items()}
+        if self.out is not None and subject.task is not None:
+            save_task(subject.task.with_knows(known), self.out)
+        elif self.out is not None:
+            save_design(Design(subject.enumerated(), known, subject.control), self.out)
+        if self.json:
+            print_json({**assignment_as_json(fix), "knows": {agent: list(own) for agent, own in known.items()}})
+            return 0
+        console = make_console()
+        print_repair(console, fix)
+        if fix:
+            print_knows(console, known)
+        return 0
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    agent, colon, event = text.partition(":")
+    if not colon:
+        raise AssignmentError(f"{option} takes pairs of the form AGENT:EVENT, got {text!r}")
+    return agent, event
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise AssignmentError(f"--cost takes numbers, got {text!r}")
+    return number
+
+
+def print_repair(console: Console, repaired: Assignment) -> None:
+    """Say which events to add, and how sure it is that nothing cheaper does."""
+    if not repaired:
+        console.print(Text("Nothing needs to be added.", "bold green"))
+        return
+    sure = (
+        "cheapest" if repaired.exact else f"good, but perhaps not the cheapest, which costs at least {repaired.bound:g}"
+    )
+    console.print(Text(f"Fix (cost {repaired.cost:g}, {sure}):", "bold"))
+    for agent, events in repaired.items():
+        console.print(Text.assemble("  let ", (agent, "bold"), " know ", (", ".join(events), "green")))
+
+
+def print_knows(console: Console, knows: Mapping[str, Iterable[str]]) -> None:
+    """List what each agent knows, as options that can be pasted."""
+    words = [shlex.quote(f"{agent}={','.join(events)}") for agent, events in knows.items()]
+    console.print(Text(" ".join(["--knows", *words])))
+
+
+def assignment_as_json(fix: Assignment) -> dict[str, object]:
+    """Say which events to add, and what that costs, in JSON."""
+    added = {agent: list(events) for agent, events in fix.items()}
+    return {"add": added, "cost": fix.cost, "exact": fix.exact, "bound": fix.bound}
