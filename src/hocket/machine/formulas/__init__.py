@@ -9,7 +9,7 @@ from hocket.errors import FormulaError, known_names
 from hocket.machine.composition import Composition
 from hocket.machine.formulas.build import Reading, read_conjuncts
 from hocket.machine.formulas.declare import parse_declare
-from hocket.machine.formulas.language import Conjunct, conjuncts_of, translate
+from hocket.machine.formulas.language import Translator, conjuncts_of
 from hocket.machine.formulas.limits import MOST_SECONDS, MOST_STATES, Limits
 from hocket.machine.formulas.ltlf import parse_ltlf
 from hocket.machine.formulas.regex import Regex
@@ -178,11 +178,8 @@ def read_declare(constraints: Iterable[str], events: Iterable[str] | None, limit
     if not read:
         raise FormulaError("a task needs at least one constraint, got none")
     names = _all_events(formulas.events, events)
-    return read_conjuncts([_constraint(formulas, *own, len(names), limits) for own in read], names, limits)
-
-
-def _constraint(formulas: Formulas, text: str, formula: int, events: int, limits: Limits) -> Conjunct:
-    return translate(formulas, formula, text.strip(), events, limits)
+    translator = Translator(formulas, len(names), limits)
+    return read_conjuncts([translator.conjunct(formula, text.strip()) for text, formula in read], names, limits)
 
 
 def _with_events(events: Iterable[str] | None) -> Formulas:

@@ -64,6 +64,25 @@ class Automaton(NamedTuple):
             found[self.others] = next(event for event in range(self.events) if event not in self.kind)
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
+    def way(self, start: int, is_goal: Callable[[int], bool]) -> list[int]:
+        """Find a shortest trace from one state to another that is a goal; nothing where there is none."""
+        events = self.examples()
+        came = {start: (-1, -1)}
+        queue = [start]
+        for state in queue:  # grows while it is read
+            if is_goal(state):
+                trace = []
+                while (step := came[state])[0] >= 0:
+                    state = step[0]
+                    trace.append(step[1])
+                return trace[::-1]
+            for kind, event in events.items():
+                end = int(self.move[state, kind])
+                if end not in came:
+                    came[end] = (state, event)
+                    queue.append(end)
+        return []
+
     @property
     def hopeless(self) -> Flags:
         """The states from which nothing is accepted, of which a minimal automaton has at most one: [states]."""
@@ -379,11 +398,8 @@ def from_rows(
     has_others: bool,
     events: int,
     limits: Limits,
-) -> tuple[Automaton, Ints]:
-    """Make an automaton from lists: a row for each state, a column for each event in `kinds` and one for all others.
-
-    Also says which state of the automaton stands for each row.
-    """
-    move, accepting, classes = minimal(np.array(list(rows), np.int32), np.array(accepts, np.bool_), 0, limits)
+) -> Automaton:
+    """Make an automaton from lists: a row for each state, a column for each event in `kinds` and one for all others."""
     kind = {event: column for column, event in enumerate(kinds)}
-    return _with_kinds(move, accepting, kind, len(kinds) if has_others else -1, events), classes
+    others = len(kinds) if has_others else -1
+    return make_automaton(np.array(list(rows), np.int32), np.array(accepts, np.bool_), kind, others, events, limits)

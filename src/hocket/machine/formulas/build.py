@@ -120,13 +120,22 @@ def _grouped(conjuncts: Sequence[Conjunct], limits: Limits, factors: Sequence[Au
 
 def _check_room(factors: Sequence[Automaton], conjuncts: Sequence[Conjunct], limits: Limits) -> None:
     """Refuse at once a product of automata with no events in common, all of whose states are there."""
-    hopeful = math.prod(factor.states - int(factor.hopeless.any()) for factor in factors)
+    hopeful = _count_states(factors)
     if hopeful > limits.states:
         broken = next(conjunct for conjunct in conjuncts if not conjunct.automaton.lasts)
         raise FormulaError(
             f"{_quoted(conjuncts)} is too large: it needs about {_count(hopeful)} states, more than the limit "
             f"of {limits.states:,} (most_states), as {_quoted([broken])} can be broken again while others are open"
         )
+
+
+def _count_states(factors: Sequence[Automaton]) -> int:
+    """Count the states of a product of automata that have no event in common, without dead ends."""
+    size: dict[int, int] = {}  # of those that have the same moves
+    for factor in factors:
+        if id(factor.move) not in size:
+            size[id(factor.move)] = factor.states - int(factor.hopeless.any())
+    return math.prod(size[id(factor.move)] for factor in factors)
 
 
 def _breaking_note(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
@@ -213,15 +222,15 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
     It is minimal as it stands: where two states differ in the digit of a group, events of that group tell them apart
     once all other groups are done, and from a state that is not the dead end each of them can still be.
     """
-    digits = [_Digits.of(group) for group in reading.groups]
-    count = math.prod(own.size for own in digits)
+    count = _count_states([group.automaton for group in reading.groups])
     conjuncts = tuple(conjunct for group in reading.groups for conjunct in group.conjuncts)
     if count > limits.states:
         raise FormulaError(
             f"{_quoted(conjuncts)} is too large: it has {_count(count)} states, more than the limit of "
-            f"{limits.states:,} (most_states); its {len(digits):,} parts are independent: ask for them (parts=True)"
+            f"{limits.states:,} (most_states); its {len(reading.groups):,} parts are independent: ask for them (parts=True)"
         )
     limits.check(_quoted(conjuncts), count, len(reading.events))
+    digits = [_Digits.of(group) for group in reading.groups]
     ends_badly = any(own.dead for own in digits)
     target = np.repeat(np.arange(count + ends_badly, dtype=np.int32)[:, None], len(reading.events), axis=1)
     codes = np.arange(count, dtype=np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from hocket.machine.formulas.limits import Limits
 from hocket.machine.formulas.progression import Progression, TooManyStates
 from hocket.machine.formulas.syntax import Formulas, Op
 
+MOST_WRITTEN = 2_000  # states of a conjunct up to which it is written what is left to do in them
 DIRECT = 2_000  # states up to which a conjunct is explored as a whole before it is taken apart
 
 RULES: dict[Op, Callable[[Flags, Flags], Flags]] = {
@@ -23,34 +25,67 @@ RULES: dict[Op, Callable[[Flags, Flags], Flags]] = {
 }
 
 
-class Conjunct(NamedTuple):
+class Source(NamedTuple):
+    """The formula that a conjunct is."""
+
+    formulas: Formulas
+    formula: int
+    at_last: bool  # whether it is read at the last position of a trace instead of the first
+
+
+@dataclass(frozen=True, eq=False)
+class Conjunct:
     """One of the conditions that make up a task; the task is done when all of them hold."""
 
     text: str
     automaton: Automaton
-    left: tuple[str, ...] = ()  # for each state, what is left to do, as a formula; empty where that would be long
+    source: Source | None = None  # None: it is no formula
+
+    def left(self, state: int) -> str:
+        """Write what is left to do in a state as a formula; empty where that would be long, or there is none."""
+        if self.source is None or self.automaton.states > MOST_WRITTEN:
+            return ""
+        formulas, formula, at_last = self.source
+        progression = Progression(formulas, formula, Limits(), at_last=at_last)
+        here = progression.start()
+        for event in self.automaton.way(0, lambda other: other == state):
+            here = progression.step(here, event)
+        return progression.remainder(here)
+
+
+class Translator:
+    """Translates formulas; those that differ in nothing but the names of events are worked out once."""
+
+    def __init__(self, formulas: Formulas, events: int, limits: Limits, *, at_last: bool = False) -> None:
+        self.formulas, self.events, self.limits, self.at_last = formulas, events, limits, at_last
+        self.known: dict[tuple[int, ...], tuple[Automaton, list[int]]] = {}
+
+    def conjunct(self, formula: int, text: str) -> Conjunct:
+        """Translate a conjunct; `text` is how the user knows it."""
+        shape, events = self.formulas.shape(formula)
+        if shape not in self.known:
+            self.known[shape] = self.automaton(formula), events
+        automaton, known_events = self.known[shape]
+        if events != known_events:
+            name = dict(zip(known_events, events, strict=True))
+            automaton = automaton._replace(kind={name[event]: kind for event, kind in automaton.kind.items()})
+        return Conjunct(text, automaton, Source(self.formulas, formula, self.at_last))
+
+    def automaton(self, formula: int) -> Automaton:
+        """Make an automaton: of a formula as a whole or, if that becomes large, of what it is a function of."""
+        formulas = self.formulas
+        takes_apart = formulas.op[formula] in RULES or formulas.op[formula] is Op.NOT
+        try:
+            progression = Progression(formulas, formula, self.limits, at_last=self.at_last)
+            return progression.explore(self.events, DIRECT if takes_apart else None)
+        except TooManyStates:
+            return _combine(formulas, formula, self.events, self.limits, self.at_last)
 
 
 def conjuncts_of(formulas: Formulas, formula: int, events: int, limits: Limits) -> list[Conjunct]:
     """Take a formula of LTLf apart and translate each conjunct."""
-    at_last = formulas.is_pure_past(formula)
-    return [
-        translate(formulas, part, formulas.text(part), events, limits, at_last=at_last)
-        for part in formulas.conjuncts(formula)
-    ]
-
-
-def translate(
-    formulas: Formulas, formula: int, text: str, events: int, limits: Limits, *, at_last: bool = False
-) -> Conjunct:
-    """Make the automaton of a formula: as a whole or, where that becomes large, from the parts it is a function of."""
-    takes_apart = formulas.op[formula] in RULES or formulas.op[formula] is Op.NOT
-    try:
-        progression = Progression(formulas, formula, limits, at_last=at_last)
-        automaton, left = progression.explore(events, DIRECT if takes_apart else None)
-        return Conjunct(text, automaton, tuple(left))
-    except TooManyStates:
-        return Conjunct(text, _combine(formulas, formula, events, limits, at_last))
+    translator = Translator(formulas, events, limits, at_last=formulas.is_pure_past(formula))
+    return [translator.conjunct(part, formulas.text(part)) for part in formulas.conjuncts(formula)]
 
 
 def _combine(formulas: Formulas, formula: int, events: int, limits: Limits, at_last: bool) -> Automaton:
@@ -65,7 +100,7 @@ def _combine(formulas: Formulas, formula: int, events: int, limits: Limits, at_l
         elif number in (formulas.true, formulas.false):
             made[number] = constant(number == formulas.true, events)
         else:
-            made[number], _ = Progression(formulas, number, limits, at_last=at_last).explore(events)
+            made[number] = Progression(formulas, number, limits, at_last=at_last).explore(events)
     return made[formula]
 
 

@@ -63,11 +63,9 @@ class FormulaMeaning:
         """Say whether a conjunct is open in one of its states, and what is left of it."""
         known = self._labels[index]
         if state not in known:
-            text, automaton, left = self.conjuncts[index]
-            is_open = not automaton.accepts[state]
-            text = left[state] if left else ""
-            if _is_still(automaton, state):
-                text = ""
+            conjunct = self.conjuncts[index]
+            is_open = not conjunct.automaton.accepts[state]
+            text = "" if _is_still(conjunct.automaton, state) else conjunct.left(state)
             known[state] = (is_open, text or (self.way(index, state) if is_open else ""))
         return known[state]
 
@@ -93,7 +91,7 @@ class FormulaMeaning:
         """Write a shortest trace that makes a conjunct hold."""
         if (index, state) not in self._ways:
             automaton = self.conjuncts[index].automaton
-            trace = shortest_way(automaton, state)
+            trace = automaton.way(state, lambda other: bool(automaton.accepts[other]))
             shown = [quoted(self.events[event]) for event in trace[:6]]
             self._ways[index, state] = " ".join(shown) + (" …" if len(trace) > 6 else "")
         return self._ways[index, state]
@@ -105,30 +103,6 @@ def _is_still(automaton: Automaton, state: int) -> bool:
 
 def _is_hopeless(automaton: Automaton, state: int) -> bool:
     return not automaton.accepts[state] and _is_still(automaton, state)
-
-
-def shortest_way(automaton: Automaton, state: int) -> list[int]:
-    """Find events that lead to acceptance, as few as possible."""
-    example = automaton.examples()
-    came = {state: (-1, -1)}
-    queue = [state]
-    for here in queue:  # grows while it is read
-        if automaton.accepts[here]:
-            return _way_back(came, here)
-        for kind, event in example.items():
-            end = int(automaton.move[here, kind])
-            if end not in came:
-                came[end] = (here, event)
-                queue.append(end)
-    return []
-
-
-def _way_back(came: dict[int, tuple[int, int]], state: int) -> list[int]:
-    way = []
-    while (step := came[state])[0] >= 0:
-        state = step[0]
-        way.append(step[1])
-    return way[::-1]
 
 
 def join_texts(texts: Sequence[str]) -> str:

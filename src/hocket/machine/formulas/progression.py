@@ -19,7 +19,6 @@ LATER = frozenset({Op.EVENTUALLY, Op.UNTIL, Op.STRONG_RELEASE})  # hold now or a
 EARLIER = frozenset({Op.ONCE, Op.SINCE})  # hold now or held at the last position
 MOST_PATHS = 4  # alternatives that are written out in what is left of a formula
 LONGEST_REMAINDER = 60  # characters
-MOST_WRITTEN = 2_000  # states for which it is written
 
 
 class State(NamedTuple):
@@ -160,8 +159,8 @@ class Progression:
         """Say whether the trace may end here; at the start, whether the formula holds of nothing at all."""
         return self.decisions.holds_of_none(state.left) if index else self.formulas.holds_of_nothing(self.formula)
 
-    def explore(self, events: int, most: int | None = None) -> tuple[Automaton, list[str]]:
-        """Make the automaton, with what is left to be shown in each state; give up at more than `most` states."""
+    def explore(self, events: int, most: int | None = None) -> Automaton:
+        """Find all states and make the automaton; give up at more than `most` states."""
         has_others = len(self.events) < events
         letters = [*self.events, -1] if has_others else self.events
         self.found = {self.start(): 0}
@@ -180,10 +179,7 @@ class Progression:
             if most is not None and len(states) > most:
                 raise TooManyStates
         accepts = [self.accepts(state, index) for index, state in enumerate(states)]
-        automaton, classes = from_rows(rows, accepts, self.events, has_others, events, self.limits)
-        first = {number: index for index, number in reversed(list(enumerate(classes.tolist())))}
-        shown = automaton.states if automaton.states <= MOST_WRITTEN else 0
-        return automaton, [self.remainder(states[first[number]]) for number in range(shown)]
+        return from_rows(rows, accepts, self.events, has_others, events, self.limits)
 
     def remainder(self, state: State) -> str:
         """Write what is left to be shown in a state as a formula, where that is short; otherwise nothing."""

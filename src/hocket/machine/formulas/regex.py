@@ -291,4 +291,4 @@ class _Places:
                 row.append(index)
             rows.append(row)
         accepts = [self.end in state for state in states]
-        return from_rows(rows, accepts, kinds, has_others, self.events, self.limits)[0]
+        return from_rows(rows, accepts, kinds, has_others, self.events, self.limits)

@@ -79,6 +79,7 @@ class Formulas:
         self.arguments: list[tuple[int, ...]] = []
         self.event: list[int] = []  # of an event: its number; -1 of others
         self.events: dict[str, int] = {}  # in the order in which they were met
+        self._names: list[str] = []
         self._number: dict[tuple[int, ...], int] = {}
         self.true, self.false = self._make(Op.TRUE), self._make(Op.FALSE)
 
@@ -93,7 +94,10 @@ class Formulas:
 
     def name(self, name: str) -> int:
         """Make the formula that says: the event at this position is the one of that name."""
-        return self._make(Op.EVENT, event=self.events.setdefault(name, len(self.events)))
+        number = self.events.setdefault(name, len(self._names))
+        if number == len(self._names):
+            self._names.append(name)
+        return self._make(Op.EVENT, event=number)
 
     def make(self, op: Op, *arguments: int) -> int:
         """Make a formula; two negations cancel out."""
@@ -129,6 +133,19 @@ class Formulas:
                     found.add(argument)
                     waiting.append(argument)
         return sorted(found)
+
+    def shape(self, formula: int) -> tuple[tuple[int, ...], list[int]]:
+        """Describe a formula without the names of its events; also list these in the order in which they appear."""
+        place: dict[int, int] = {}
+        events: dict[int, int] = {}
+        described: list[int] = []
+        for number in self.below(formula):
+            place[number] = len(place)
+            described.append(self.op[number])
+            if self.event[number] >= 0:
+                described.append(events.setdefault(self.event[number], len(events)))
+            described += [place[argument] for argument in self.arguments[number]]
+        return tuple(described), list(events)
 
     def conjuncts(self, formula: int) -> list[int]:
         """Take a formula apart at `&`, and where `&` can be pulled out: G (a & b), X (a & b), !(a | b)."""
@@ -176,7 +193,6 @@ class Formulas:
 
     def text(self, formula: int, longest: int = 2_000) -> str:
         """Write a formula with as few parentheses as it needs; what would be longer than `longest` is cut off."""
-        names = list(self.events)
         written: list[str] = []
         length = 0
         waiting: list[str | tuple[int, int]] = [(formula, 0)]
@@ -188,14 +204,14 @@ class Formulas:
                 if length > longest:
                     return "".join(written)[: longest - 1] + "…"
             else:
-                waiting += reversed(list(self._layout(*item, names)))
+                waiting += reversed(list(self._layout(*item)))
         return "".join(written)
 
-    def _layout(self, formula: int, level: int, names: list[str]) -> Iterator[str | tuple[int, int]]:
+    def _layout(self, formula: int, level: int) -> Iterator[str | tuple[int, int]]:
         """Lay out the root of a formula that stands where only what binds tighter than `level` needs no brackets."""
         op, arguments = self.op[formula], self.arguments[formula]
         if op is Op.EVENT:
-            yield quoted(names[self.event[formula]])
+            yield quoted(self._names[self.event[formula]])
         elif op in CONSTANTS:
             yield SIGNS[op]
         elif len(arguments) == 1:
