@@ -227,7 +227,7 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
     if count > limits.states:
         raise FormulaError(
             f"{_quoted(conjuncts)} is too large: it has {_count(count)} states, more than the limit of "
-            f"{limits.states:,} (most_states); its {len(reading.groups):,} parts are independent: ask for them (parts=True)"
+            f"{limits.states:,} (most_states); its {len(reading.groups):,} parts are independent: try parts=True"
         )
     limits.check(_quoted(conjuncts), count, len(reading.events))
     digits = [_Digits.of(group) for group in reading.groups]

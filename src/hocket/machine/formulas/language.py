@@ -11,7 +11,7 @@ import numpy as np
 from hocket.graphs import Flags
 from hocket.machine.formulas.automaton import Automaton, constant, product
 from hocket.machine.formulas.limits import Limits
-from hocket.machine.formulas.progression import Progression, TooManyStates
+from hocket.machine.formulas.progression import LONGEST_REMAINDER, Progression, TooManyStates
 from hocket.machine.formulas.syntax import Formulas, Op
 
 MOST_WRITTEN = 2_000  # states of a conjunct up to which it is written what is left to do in them
@@ -50,7 +50,10 @@ class Conjunct:
         here = progression.start()
         for event in self.automaton.way(0, lambda other: other == state):
             here = progression.step(here, event)
-        return progression.remainder(here)
+        for text, other in progression.remainders(here):
+            if len(text) <= LONGEST_REMAINDER and (other == here or progression.means(other, self.automaton, state)):
+                return text
+        return ""
 
 
 class Translator:

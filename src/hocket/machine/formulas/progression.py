@@ -19,6 +19,7 @@ LATER = frozenset({Op.EVENTUALLY, Op.UNTIL, Op.STRONG_RELEASE})  # hold now or a
 EARLIER = frozenset({Op.ONCE, Op.SINCE})  # hold now or held at the last position
 MOST_PATHS = 4  # alternatives that are written out in what is left of a formula
 LONGEST_REMAINDER = 60  # characters
+MOST_COMPARED = 100  # pairs of states
 
 
 class State(NamedTuple):
@@ -181,17 +182,42 @@ class Progression:
         accepts = [self.accepts(state, index) for index, state in enumerate(states)]
         return from_rows(rows, accepts, self.events, has_others, events, self.limits)
 
-    def remainder(self, state: State) -> str:
-        """Write what is left to be shown in a state as a formula, where that is short; otherwise nothing."""
+    def remainders(self, state: State) -> list[tuple[str, State]]:
+        """Write what is left to be shown in a state as a formula, and each of its alternatives, the short ones first.
+
+        An alternative is a state of its own, which may say the same: where F a is left, F(b & F a) adds nothing.
+        """
         if self.cells or self.at_last:
-            return ""
+            return []
         paths = self.decisions.paths(state.left, MOST_PATHS)
         if not paths:
-            return ""
-        formulas = self.formulas
+            return []
         either = []
+        found = []
         for path in paths:
-            both = [self.obligation[v] if v >= 0 else formulas.negate(self.obligation[~v]) for v in path]
-            either.append(formulas.join(Op.AND, both))
-        text = formulas.text(formulas.join(Op.OR, either), LONGEST_REMAINDER + 1)
-        return text if len(text) <= LONGEST_REMAINDER else ""
+            left = TRUE
+            for variable in path:
+                own = self._next(self.obligation[max(variable, ~variable)])
+                left = self.decisions.conjoin(left, own if variable >= 0 else own ^ 1)
+            both = [self.obligation[v] if v >= 0 else self.formulas.negate(self.obligation[~v]) for v in path]
+            either.append(self.formulas.join(Op.AND, both))
+            found.append((self._text(either[-1]), State(left, state.before)))
+        whole = (self._text(self.formulas.join(Op.OR, either)), state)
+        return sorted([*found, whole], key=lambda pair: len(pair[0]))
+
+    def _text(self, formula: int) -> str:
+        return self.formulas.text(formula, LONGEST_REMAINDER + 1)
+
+    def means(self, state: State, automaton: Automaton, other: int) -> bool:
+        """Say whether a state accepts what a state of an automaton does; where that is much work, say no."""
+        queue = [(state, other)]
+        seen = set(queue)
+        for here, there in queue:  # grows while it is read
+            if self.decisions.holds_of_none(here.left) != automaton.accepts[there] or len(queue) > MOST_COMPARED:
+                return False
+            for event in automaton.examples().values():
+                pair = (self.step(here, event), automaton.step(there, event))
+                if pair not in seen:
+                    seen.add(pair)
+                    queue.append(pair)
+        return True
