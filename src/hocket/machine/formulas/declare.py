@@ -91,6 +91,8 @@ def parse_declare(text: str, formulas: Formulas) -> int:
     first, second = (unquoted(argument.text) for argument in arguments)
     if first == second:
         raise error_at(text, arguments[1].place, f"{name} is of two different events", second)
+    for event in (first, second):  # so that they are met in the order in which they stand
+        formulas.name(event)
     values = {"a": quoted(first), "b": quoted(second)}
     return parse_ltlf(re.sub(r"\b[ab]\b", lambda match: values[match[0]], TEMPLATES[name].formula), formulas)
 
