@@ -178,7 +178,11 @@ def keep_study(folder: Path, *tasks: hk.Task, learners: Sequence[str], kinds: Se
         for learner, seed in product(learners, range(2)):
             own = record(learner, seed, curve(3_000 * (seed + 1)), task)
             own = replace(own, tests={kind: own.tests[kind] for kind in kinds})
-            policy = replace(wavy(task, learner), seed=seed).packed() if learner in maps.PICTURED else None
+            policy = (
+                replace(wavy(task, learner), seed=seed).packed()
+                if hk.LEARNERS[learner].looks_at in maps.PICTURED
+                else None
+            )
             keep_record(store, own, policy)
     sum_up(store, load_results(store).records)
     return store
@@ -537,7 +541,7 @@ def test_what_cannot_be_drawn_is_refused():
     policy = policy_of(task)
     nan = policy_of(task, q=np.full(policy.arrays["q"].shape, np.nan))
     for wrong, agent, words in (
-        (replace(policy, learner="hil"), "A1", "exist for dqprm, optimal, iql only, got one of hil"),
+        (replace(policy, learner="hil"), "A1", "exist for dqprm, iql, optimal only, got one of hil"),
         (policy, "A3", r"agent 'A3' does not exist \(did you mean"),
         (replace(policy, digest="other"), "A1", "belongs to another task"),
         (replace(policy, arrays={}), "A1", "not what dqprm learns on this task"),

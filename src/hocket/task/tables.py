@@ -6,6 +6,7 @@ E events, O options, V states of the team machine. What an agent has fewer of is
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
 MOST_EVENTS = 32_000  # likewise
 MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
+
+NOBODY = np.zeros(1, np.int32)  # has to know what is no event; stands behind all events, where -1 leads
 
 Shorts = NDArray[np.int16]
 Bools = NDArray[np.bool_]
@@ -219,12 +222,11 @@ def synchronized(proposed: NDArray[Any], knowers: NDArray[np.int32]) -> Bools:
     >>> synchronized(np.array([[0, 0, 1], [0, -1, 2]]), np.array([2, 1, 2])).tolist()
     [[True, True, True], [False, False, False]]
     """
-    cases = np.prod(proposed.shape[:-1], dtype=np.int64)
-    own = np.arange(cases).reshape((*proposed.shape[:-1], 1)) * (len(knowers) + 1)  # a tally for each case
-    place = proposed + (own + 1)
-    tally = np.bincount(place.ravel())[place]
-    needed = np.append(knowers, 0)[proposed]  # the last one is for no event: nobody has to know it
-    happens: Bools = tally == needed
+    place, cases = proposed + 1, math.prod(proposed.shape[:-1])
+    if cases > 1:  # each has its own tally
+        place = place + (np.arange(cases) * (len(knowers) + 1)).reshape((*proposed.shape[:-1], 1))
+    needed = np.concatenate((knowers, NOBODY))[proposed]
+    happens: Bools = np.bincount(place.ravel())[place] == needed
     return happens
 
 
