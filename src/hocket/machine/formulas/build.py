@@ -12,7 +12,7 @@ import numpy as np
 from hocket.errors import FormulaError
 from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to, make_graph
 from hocket.machine.composition import Composition
-from hocket.machine.formulas.automaton import Automaton, conjunction, minimal
+from hocket.machine.formulas.automaton import Automaton, conjunction
 from hocket.machine.formulas.language import Conjunct
 from hocket.machine.formulas.limits import Limits
 from hocket.machine.formulas.meaning import (
@@ -24,6 +24,7 @@ from hocket.machine.formulas.meaning import (
     join_texts,
     states_of_conjuncts,
 )
+from hocket.machine.formulas.partition import minimal
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 
