@@ -191,7 +191,8 @@ class Table(NamedTuple):
             names = Names(distinct(map(name, range(states))))
         else:
             names = Names.lazily(states, lambda state: name(state) if ends[state] else f"{name(state)} #{state}")
-        source, label = (part.astype(np.int32) for part in np.nonzero(moves))
+        source = np.repeat(np.arange(states, dtype=np.int32), moves.sum(axis=1))
+        label = np.broadcast_to(np.arange(moves.shape[1], dtype=np.int32), moves.shape)[moves]
         events = Names(meaning.events[event] for event in self.events)
         target, is_final = self.target[moves], self.accepts.copy()
         return RewardMachine._from_arrays(names, events, 0, source, label, target, is_final, meaning=meaning)
