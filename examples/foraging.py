@@ -41,24 +41,24 @@ def beside(row, column):
     return {(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)}
 
 
-def notice(agent, observation, eats):
-    """List what an agent notices: food beside it (the scout), that it eats, and being home."""
+def propose(agent, observation, eats):
+    """List what an agent proposes: food beside it (the scout), that it eats, and being home."""
     food, own, _ = read(observation)
     is_near = any(own in beside(*cell) for cell in food)
-    noticed = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": own == HOME[agent]}
-    return [event for event, holds in noticed.items() if holds]
+    holds = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": own == HOME[agent]}
+    return [event for event, is_so in holds.items() if is_so]
 
 
 def label(step):
-    """Let each agent notice by itself; both are rewarded by their world in the step in which they eat together."""
-    return {agent: notice(agent, seen, step.rewards[agent] > 0) for agent, seen in step.observations.items()}
+    """Let each agent propose by itself; both are rewarded by their world in the step in which they eat together."""
+    return {agent: propose(agent, seen, step.rewards[agent] > 0) for agent, seen in step.observations.items()}
 
 
 def ready(step):
-    """Let agent 1 notice the same by itself, where it eats as soon as it tries and simulated teammates are ready."""
+    """Let agent 1 propose the same by itself, where it eats as soon as it tries and synchronisation is simulated."""
     food, own, _ = read(step.observation)
     tries = step.action == LOAD and any(own in beside(*cell) for cell in food)
-    return notice("agent_1", step.observation, tries)
+    return propose("agent_1", step.observation, tries)
 
 
 def forage(agent, seen):

@@ -30,17 +30,17 @@ def landmark(agent, observation):
     return observation[place : place + 2]
 
 
-def notice(agent, observation, teammate_is_near):
-    """List what an agent notices; its machine ignores what is not possible yet, and a second visit."""
+def propose(agent, observation, teammate_is_near):
+    """List what an agent proposes; its machine ignores what is undefined in its state, and a second visit."""
     is_there = np.linalg.norm(landmark(agent, observation)) < AT
-    noticed = {f"visit_{agent[-1]}": is_there, "meet": teammate_is_near}
-    return [event for event, holds in noticed.items() if holds]
+    holds = {f"visit_{agent[-1]}": is_there, "meet": teammate_is_near}
+    return [event for event, is_so in holds.items() if is_so]
 
 
 def label(step):
-    """Let each agent notice by itself when it is at its landmark, and when the other is near."""
+    """Let each agent propose by itself when it is at its landmark, and when the other is near."""
     seen = step.observations
-    return {agent: notice(agent, seen[agent], np.linalg.norm(seen[agent][8:10]) < TOGETHER) for agent in seen}
+    return {agent: propose(agent, seen[agent], np.linalg.norm(seen[agent][8:10]) < TOGETHER) for agent in seen}
 
 
 def walk(agent, seen):
@@ -58,7 +58,7 @@ def main():
     play_team(env, walk, seed=0)
 
     small = simple_spread_v3.parallel_env(N=1, **settings)
-    individual = env.individual("agent_0", small, lambda step: notice("agent_0", step.observation, True))
+    individual = env.individual("agent_0", small, lambda step: propose("agent_0", step.observation, True))
     play_individual(individual, walk, "agent_0", seed=0)
 
 

@@ -43,4 +43,4 @@ def play_individual(env, act, agent, seed):
         if info["event"]:
             print(f"individual, step {env.time}: {info['event']}; {agent} is in {info['machine_state']}")
         is_over = terminated or truncated
-    print(f"{agent} has done its part: {env.state in env.machine.final}, reward: {reward}")
+    print(f"{agent} has completed its sub-task: {env.state in env.machine.final}, reward: {reward}")

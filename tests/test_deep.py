@@ -172,12 +172,12 @@ def test_the_script_keeps_curves_and_episodes_that_a_report_can_show(finished):
     assert [section.title for section in summary.sections] == ["rendezvous-2-plane", "rendezvous-3-plane"]
     for section, size in zip(summary.sections, (2, 3), strict=True):
         assert section.scene is not None and len(section.scene.areas) == size + 1
-        assert all(area.is_disc for area in section.scene.areas)
+        assert all(shape.is_disc for area in section.scene.areas for shape in area.shapes)
         assert [group.label for group in section.groups] == ["dqn+counterfactuals", "dqn"]
         for group in section.groups:
             assert group.curves["greedy"].step.tolist() == [20, 40, 60]
-            assert group.replays[0, "greedy"].places.shape[1:] == (size, 2)
-            assert np.abs(group.replays[0, "greedy"].places - 5).max() <= 5
+            assert group.replays[0, "greedy"].points.shape[1:] == (size, 2)
+            assert np.abs(group.replays[0, "greedy"].points - 5).max() <= 5
 
 
 def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
@@ -190,7 +190,7 @@ def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
         hk.deep.set_weights(models[agent], hk.deep.split_weights(policy.arrays, agent))
     team = hk.deep.team_in_plane(task, plane)
     played = hk.gym.play_episode(team, models, 2 * deep_rendezvous.TEST_SEED, greedy=True)
-    np.testing.assert_allclose(played.places, records[0].review.replays["greedy"].places)
+    np.testing.assert_allclose(played.points, records[0].review.replays["greedy"].points)
 
 
 def test_the_same_seed_learns_the_same_and_counterfactuals_make_a_difference():

@@ -21,10 +21,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 import hocket as hk
-from hocket.draw import graphviz as drawing
-from hocket.draw.scene import scene_of
+from hocket.draw import geometry
+from hocket.draw.palette import AGENT_COLORS
 from hocket.report import figures
-from hocket.report.figures import canvas, curves, maps, panels
+from hocket.report.figures import canvas, curves, maps
 from hocket.report.summary import Section, summarize
 from hocket.study import records
 from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
@@ -59,8 +59,8 @@ def record(
 
 
 def section_of(*own: hk.gym.Record, task: hk.Task | None = None) -> Section:
-    scenes = {} if task is None else {task.digest: scene_of(task)}
-    (section,) = summarize(Results(Path("study"), {}, own, scenes, {}, ())).sections
+    tasks = {} if task is None else {task.digest: task}
+    (section,) = summarize(Results(Path("study"), {}, own, tasks, (), ())).sections
     return section
 
 
@@ -338,7 +338,7 @@ def test_lines_are_medians_bands_are_quartiles_and_the_reference_is_dashed(ordin
     axes = make(curves.curves_figure, ordinary, smooth=False).axes[0]
     group = ordinary.groups[0].curves["softmax"]
     line = next(
-        own for own in axes.lines if len(own.get_xdata()) == len(group.step) and own.get_color() == drawing.PALETTE[0]
+        own for own in axes.lines if len(own.get_xdata()) == len(group.step) and own.get_color() == AGENT_COLORS[0]
     )
     assert line.get_xdata().tolist() == group.step.tolist()
     assert line.get_ydata().tolist() == group.plain.median.tolist()
@@ -400,7 +400,7 @@ def test_a_kind_without_tests_and_one_that_does_not_exist_are_refused(ordinary):
 def test_groups_are_told_apart_with_and_without_colours(sweep):
     looks = canvas.strokes(sweep.groups * 5)
     assert len({*looks}) == len(looks) == 30
-    assert {own.color for own in looks} == {*drawing.PALETTE}  # which are told apart with any sight: see test_drawing
+    assert {own.color for own in looks} == {*AGENT_COLORS}  # which are told apart with any sight: see test_drawing
     assert len({own.marker for own in looks[:8]}) == 8
 
 
@@ -615,18 +615,14 @@ def test_walls_and_outlines_are_where_they_are_in_the_world():
 
 def test_an_outline_goes_round_cells_that_hang_together_only():
     cells = np.array([[True, False], [True, True]])
-    assert {*panels.outline(cells)} == {
+    assert {*geometry.outline(cells)} == {
         ((0, 0), (0, 2)), ((1, 0), (1, 1)), ((2, 1), (2, 2)), ((0, 0), (1, 0)), ((1, 1), (2, 1)), ((0, 2), (2, 2))
     }  # fmt: skip
 
 
 def test_a_disc_covers_the_cells_whose_middles_are_in_it():
-    scene = scene_of(hk.Task("t", hk.Grid(3, 3, places={"p": {0}}), {"A1": hk.Agent(0, ("e",))},
-                                {"e": {"A1": hk.Condition("p")}},
-                                hk.RewardMachine(initial="u", transitions={("u", "e"): "v"}, final={"v"})))  # fmt: skip
-    disc = hk.gym.Area(0, 0, 3, 3, "#000000", is_disc=True)
-    assert panels.cells_of([disc], scene).tolist() == [[True] * 3] * 3
-    assert panels.cells_of([disc._replace(width=2.8, height=2.8, left=0.1, top=0.1)], scene).sum() == 5
+    assert geometry.covered([geometry.Shape(0, 0, 3, 3, is_disc=True)], 3, 3).tolist() == [[True] * 3] * 3
+    assert geometry.covered([geometry.Shape(0.1, 0.1, 2.8, 2.8, is_disc=True)], 3, 3).sum() == 5
 
 
 @pytest.mark.parametrize("sight", SIGHT)

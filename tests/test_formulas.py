@@ -202,7 +202,7 @@ def test_a_story_says_which_conjunct_is_broken():
     control = {"door": {"A1"}, "key": {"A2"}}
     said = hk.decompose(machine, {"A1": {"door"}, "A2": {"key"}}, control).explain()
     assert "There, `!door U key` is broken." in said
-    assert "A2 cannot tell violated from !door U key & F door, where key can happen" in said
+    assert "The projection of A2 merges violated and !door U key & F door, where key is defined" in said
 
 
 def test_a_story_says_which_conjunct_is_still_open():

@@ -306,7 +306,7 @@ def test_steps_may_be_counted_where_something_happens_at_each():
     )
 
 
-def test_a_formula_becomes_a_task_that_splits():
+def test_a_formula_becomes_a_decomposable_task():
     both = """\
     HOA: v1 name: "(!cook U chop) & (!cook U boil) & Fcook" States: 5 Start: 0 AP: 3 "chop" "boil" "cook"
     Acceptance: 1 Inf(0)
@@ -346,7 +346,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         ("HOA: v1 Alias: a t", "line 1: expected the name of an alias, like @a, got 'a'"),
         ("HOA: v1 Start: 0\nStart: 1", "line 2: must have one initial state, got two: it is not deterministic"),
         ("HOA: v1 Start: 0&1", "line 1: must lead to one state at a time: alternation cannot be read"),
-        ("HOA: v1 Start: x", "line 1: expected the initial state, a whole number below 2,147,483,648, got 'x'"),
+        ("HOA: v1 Start: x", "line 1: expected the initial state, an integer below 2,147,483,648, got 'x'"),
         (
             "HOA: v1\nAlphabet: 3",
             "line 2: an item in capitals changes what the automaton means, and this one is unknown, got 'Alphabet:'",
@@ -354,7 +354,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         ('HOA: v1 AP: 2 "a"\n"a"', "line 1: propositions must have different names"),
         ('HOA: v1 AP: 2 "a"', "line 1: expected the names of 2 propositions in quotes, got the end of the file"),
         ("HOA: v1 AP: 1001", "line 1: must have at most 1,000 propositions, got 1,001"),
-        ("HOA: v1 AP: 99999999999", "line 1: expected the number of propositions, a whole number below"),
+        ("HOA: v1 AP: 99999999999", "line 1: expected the number of propositions, an integer below"),
         *(
             (f"HOA: v1\nAcceptance: {given}\n--BODY--", "line 2: acceptance must be that of Büchi, like: Acceptance: 1")
             for given in ("1 Fin(0)", "2 Inf(0)&Inf(1)", "2 Inf(0) | Fin(1)", "1 Inf(1)", "1 Inf(!0)", "1")
@@ -372,7 +372,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         (HEAD + "State: 0 [@c] 0", "line 3: expected a label: t, f, the number of a proposition or an alias given"),
         (HEAD + "State: 0 [0", "line 3: expected ']', got the end of the file"),
         (HEAD + "State: 0 [(0] 0", "line 3: expected ')', got ']'"),
-        (HEAD + "State: 0 {x}", "line 3: expected an acceptance set, a whole number below 2,147,483,648, got 'x'"),
+        (HEAD + "State: 0 {x}", "line 3: expected an acceptance set, an integer below 2,147,483,648, got 'x'"),
         (HEAD + "State: 0 [t] 0\n0 --END--", "line 4: labels must be on a state, on all of its edges or on none"),
         (HEAD + "State: [t] 0 [t] 0 --END--", "line 3: labels must be on a state, on all of its edges or on none"),
         (HEAD + "State: 0 0 0\n[t] 0 --END--", "line 4: labels must be on a state, on all of its edges or on none"),
@@ -403,7 +403,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         ),
         (
             HEAD + "State: 0 [t] 1 State: 1 [!0] 1 [0] 2 State: 2 {0} [t] 2 --END--",
-            "line 3: state '0' goes on to '1' when nothing happens; a machine takes no notice of steps without",
+            "line 3: state '0' goes on to '1' when nothing happens; a reward machine moves on events alone",
         ),
         (
             HEAD + "State: 0 [!0|!1] 0 [0&1] 1 State: 1 {0} [t] 1 --END--",
@@ -436,12 +436,12 @@ def test_a_file_is_told_by_its_suffix_and_named_where_it_is_refused(tmp_path):
         hk.load_machine(path)
 
 
-def test_a_command_checks_whether_a_formula_splits(tmp_path, capsys):
+def test_a_command_checks_whether_a_formula_is_decomposable(tmp_path, capsys):
     path = tmp_path / "m.hoa"
     path.write_text(BY_STATES)
     assert cli.run(["check", str(path), "--knows", "A1=ring", "A2=ring,meet"]) == 0
     assert cli.run(["check", str(path), "--knows", "A1=ring", "A2=meet"]) == 1
-    assert "A2 cannot tell 0 from 1, where meet can happen: it does not notice ring." in capsys.readouterr().out
+    assert "The projection of A2 merges 0 and 1, where meet is defined" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

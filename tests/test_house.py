@@ -83,6 +83,11 @@ def test_a_module_imports_from_its_own_room_and_those_above(name):
     assert {other for other in imported(name) if other and room(other) > room(name)} == set()
 
 
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("learn", "study"))])
+def test_nothing_that_computes_or_stores_draws(name):
+    assert not any(other.startswith("draw") for other in imported(name))
+
+
 def test_no_module_needs_itself():
     order = TopologicalSorter({name: imported(name) - {name, ""} for name in MODULES if name})
     assert sorted(order.static_order())  # or it says which modules go round

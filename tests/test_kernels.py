@@ -334,7 +334,7 @@ def test_what_learners_play_is_what_plain_python_plays(learner, slip):
 
 
 def events_of(task: hk.Task, before: dict[str, str], cells: dict[str, int]) -> list[str]:
-    """List what happens when agents arrive in cells: what everyone who knows it takes for possible."""
+    """List what happens when agents arrive in cells: what all agents that know it propose."""
     labels = {name: local_label(task, name, cells[name], before[name]) for name in before}
     return [
         event

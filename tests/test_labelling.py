@@ -22,7 +22,7 @@ from hocket.task.labelling import (
     synchronize,
     team_label,
 )
-from hocket.task.tables import compile_task, synchronized
+from hocket.task.tables import synchronized
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
 LINE = hk.Grid(
@@ -59,7 +59,7 @@ def test_an_agent_to_which_two_events_happen_at_once_breaks_the_first_condition(
     task = task_of(TWO_WAYS, {"a": at("x or y"), "b": at("y"), "c": at("z")}, {"A1": "abc"})
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 1)
-    assert verdict.witness == "in state u0 agent A1 standing on y could see both a and b"
+    assert verdict.witness == "in state u0, at y, A1 would propose both a and b"
     assert team_label(task, {"A1": 2}, "u0") == ("a", "b")
 
 
@@ -74,7 +74,7 @@ def test_an_agent_that_cannot_tell_which_of_two_events_it_is_breaks_the_second_c
     task = task_of(TWO_WAYS, {"a": at("x", "y"), "b": at("x", "z"), "c": at("z")}, {"A1": "abc", "A2": "abc"})
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 2)
-    assert verdict.witness == "in state u0 agent A1 standing on x could see both a and b"
+    assert verdict.witness == "in state u0, at x, A1 would propose both a and b"
 
 
 def test_an_agent_that_takes_two_states_for_one_breaks_the_second_condition():
@@ -83,14 +83,14 @@ def test_an_agent_that_takes_two_states_for_one_breaks_the_second_condition():
     task = task_of(moves, {"a": at("x"), "b": at("x"), "c": at("-", "z")}, {"A1": "ab", "A2": "abc"}, final=())
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 2)
-    assert verdict.witness == "in state {u0,u1} agent A1 standing on x could see both a and b"
+    assert verdict.witness == "in state {u0,u1}, at x, A1 would propose both a and b"
 
 
 def test_an_agent_that_merely_hears_of_two_events_breaks_the_second_condition():
     task = task_of(TWO_WAYS, {"a": at("x"), "b": at("y"), "c": at("z")}, {"A1": "abc", "A2": "abc"})
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 2)
-    assert verdict.witness == "in state u0 agent A2 standing on w could see both a and b"
+    assert verdict.witness == "in state u0, at w, A2 would propose both a and b"
 
 
 CHAIN = {("u0", "a"): "u1", ("u1", "b"): "done"}
@@ -100,22 +100,22 @@ def test_an_agent_that_does_not_know_what_it_controls_breaks_the_third_condition
     task = task_of(CHAIN, {"a": at("x"), "b": at("x", "y")}, {"A1": "a", "A2": "ab"})
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "A1 controls b and does not know it, so nobody can tell where A1 rules it out"
+    assert verdict.witness == "A1 controls b, which is not in its local event set"
 
 
 def test_an_event_that_comes_too_early_for_all_who_know_it_breaks_the_third_condition():
     task = task_of(CHAIN, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "b"})
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "after nothing, no agent can rule out b: the task does not split"
+    assert verdict.witness == "after the empty trace, no agent rules out b: the task is not decomposable"
 
 
-def test_a_completion_that_all_believe_in_breaks_the_third_condition():
+def test_a_premature_completion_breaks_the_third_condition():
     moves = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "b"): "done", ("u2", "a"): "stuck"}
     task = task_of(moves, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "b"})
     verdict = check_labelling(task)
     assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "after b, a, no agent can rule out completion: the task does not split"
+    assert verdict.witness == "after b, a, no agent rules out completion: the task is not decomposable"
 
 
 def test_a_sound_labelling_has_no_witness():
@@ -132,7 +132,7 @@ def test_an_ambiguous_task_is_not_compiled(condition):
     task = task_of(TWO_WAYS, events, {"A1": "abc", "A2": "abc" if condition == 2 else ""})
     assert check_labelling(task).condition == condition
     with pytest.raises(
-        hk.errors.TaskError, match="could see both a and b; an agent's own state must tell it"
+        hk.errors.TaskError, match="would propose both a and b; an agent must propose at most one event"
     ) as caught:
         compile_task(task)
     assert caught.value.key == "labelling"
@@ -452,7 +452,7 @@ def test_a_labelling_that_depends_on_the_other_agent_breaks_the_second_condition
 
     verdict = localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
     assert (verdict.ok, verdict.condition) == (False, 2)
-    assert verdict.witness == "in state u0 agent A1 at 1 could see both a and b"
+    assert verdict.witness == "in state u0, at 1, A1 would propose both a and b"
 
 
 def test_a_labelling_that_asks_for_the_same_place_breaks_the_third_condition():
@@ -463,7 +463,7 @@ def test_a_labelling_that_asks_for_the_same_place_breaks_the_third_condition():
 
     verdict = localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
     assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "in state u0 at (0, 1), everyone who knows a takes it for possible; it is not"
+    assert verdict.witness == "in state u0 at (0, 1), every agent that knows a proposes it, and it does not happen"
 
 
 def test_a_labelling_that_each_agent_can_tell_its_part_of_is_sound():

@@ -451,7 +451,7 @@ def small_rendezvous() -> hk.Task:
     return replace(hk.rendezvous(2, rows=2, columns=3), slip=0.0)
 
 
-# A task that does not split.
+# A task that is not decomposable.
 
 
 def in_order() -> hk.Task:
@@ -467,7 +467,7 @@ def in_order() -> hk.Task:
 
 
 @pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "optimal"])
-def test_a_task_that_does_not_split_is_refused_or_done_as_its_machine_says(learner):
+def test_a_task_that_is_not_decomposable_is_refused_or_done_as_its_machine_says(learner):
     task = in_order()
     assert not task.decomposition.ok and fewest_steps(task) == 3
     try:

@@ -146,7 +146,7 @@ def test_an_example_completes_its_task(name, capsys, monkeypatch):
     own = [line.split(": ")[1].split(";")[0] for line in lines if line.startswith("individual, ")]
     assert own == individual
     if individual:
-        assert lines[-1].endswith("has done its part: True, reward: 1.0")
+        assert lines[-1].endswith("has completed its sub-task: True, reward: 1.0")
 
 
 @pytest.mark.parametrize(

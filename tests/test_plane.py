@@ -272,14 +272,14 @@ def test_an_episode_to_watch_has_everyones_path_and_what_happened():
     plane = hk.deep.plane_of(task)
     policies = {agent: partial(walk, plane, agent) for agent in task.agents}
     watched = hk.gym.play_episode(hk.deep.team_in_plane(task, plane), policies, seed=3).replay
-    assert watched.success and len(watched.states) == len(watched.places)
-    np.testing.assert_allclose(watched.places[0], [plane.starts[agent] for agent in task.agents], atol=1e-6)
-    assert (np.hypot(*np.diff(watched.places, axis=0).transpose(2, 0, 1)) < plane.speed + 6 * plane.noise).all()
+    assert watched.success and len(watched.states) == len(watched.points)
+    np.testing.assert_allclose(watched.points[0], [plane.starts[agent] for agent in task.agents], atol=1e-6)
+    assert (np.hypot(*np.diff(watched.points, axis=0).transpose(2, 0, 1)) < plane.speed + 6 * plane.noise).all()
     happened = {event: step for step, event in watched.events}
-    assert {"r1", "r2", "r", "g1", "g2"} <= happened.keys() and max(happened.values()) == len(watched.places) - 1
+    assert {"r1", "r2", "r", "g1", "g2"} <= happened.keys() and max(happened.values()) == len(watched.points) - 1
     for place, agent in enumerate(task.agents):
         assert watched.states[happened["r"]][place] == "2"
-        assert plane.is_at(plane.seen(*watched.places[happened[f"g{agent[1:]}"], place]), f"goal {agent[1:]}")
+        assert plane.is_at(plane.seen(*watched.points[happened[f"g{agent[1:]}"], place]), f"goal {agent[1:]}")
 
 
 def test_functions_can_be_evaluated_as_a_team_in_the_plane():
@@ -300,7 +300,9 @@ def test_the_scene_of_a_plane_has_its_discs_and_the_machines_of_the_task():
     assert (scene.task, scene.width, scene.height, scene.has_cells) == ("rendezvous-2-plane", 10, 10, False)
     assert scene.agents == ("A1", "A2") and scene.machines == dict(task.machines)
     area = next(own for own in scene.areas if own.name == "meeting place")
-    assert area[:4] == (4, 3, 1, 1) and area.is_disc and area.tag == "M"
+    assert area.shapes == ((4, 3, 1, 1, True),) and area.tag == "M" and scene.starts == plane.starts
+    (middle,) = {tuple(color) for color in plane.picture({})[112:113, 144]}  # at 4.5 and 3.5 of 10
+    assert "#{:02x}{:02x}{:02x}".format(*middle) == area.color
     assert scene.digest != hk.deep.scene_in_plane(task, hk.deep.plane_of(task, radius=0.6)).digest
 
 
@@ -323,7 +325,7 @@ def test_buttons_can_be_pressed_in_the_plane():
     watched = hk.gym.play_episode(hk.deep.team_in_plane(BUTTONS, plane), policies, seed=0).replay
     order = [event for _, event in watched.events]
     assert watched.success and order.index("Y") < order.index("G") < order.index("R") < order.index("Goal")
-    assert 40 <= len(watched.places) <= 100
+    assert 40 <= len(watched.points) <= 100
 
 
 def test_a_gate_in_the_plane_lets_nobody_in_before_its_event():

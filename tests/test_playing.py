@@ -11,7 +11,7 @@ from pettingzoo import ParallelEnv
 
 import hocket as hk
 from hocket.adapters.policies import NOWHERE, Actor
-from hocket.draw.scene import scene_of
+from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.episodes import recording
@@ -210,8 +210,8 @@ def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
     assert (review.episodes, review.successes, review.own_successes, review.policy) == (3, 3, (3, 3), "greedy")
     assert review.visits.tolist() == [[0, 3, 3, 3, 0, 0], [0, 0, 0, 6, 3, 0]]
     [replay] = review.replays.values()
-    assert replay.places[:, :, 0].tolist() == [[0.5, 5.5], [1.5, 4.5], [2.5, 3.5], [3.5, 3.5]]
-    assert (replay.places[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
+    assert replay.points[:, :, 0].tolist() == [[0.5, 5.5], [1.5, 4.5], [2.5, 3.5], [3.5, 3.5]]
+    assert (replay.points[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
     assert hk.gym.review_team(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
     tests = hk.gym.Trials(np.array([10]), np.array([3]), np.array([True]))
     record = hk.gym.Record(task.name, task.digest, "by hand", 0, 10, {}, {"greedy": tests}, review=review)

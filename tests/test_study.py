@@ -155,7 +155,7 @@ def test_the_paper_is_a_study():
         ("tasks = 3", "tasks"),
         ('tasks = "bottons"', "no built-in task of this name .*buttons"),
         ('tasks = "buttons"\nlerners = "iql"', "lerners"),
-        ('tasks = "buttons"\nseeds = "ten"', "seeds must be at least one whole number"),
+        ('tasks = "buttons"\nseeds = "ten"', "seeds must be at least one integer"),
         ('tasks = "buttons"\nsteps = 1.5', "steps must be at least 1"),
         ('tasks = "buttons"\nsettings = 3', "settings"),
         ('tasks = "buttons"\n[settings]\ndiscount = "high"', "discount must be a finite number"),

@@ -633,7 +633,7 @@ BAD_FILES = {
     "two starts": ([("...#...#..\n...#yyy", "1..#...#..\n...#yyy")], "agents.A1.start", "got the 2 cells of '1'"),
     "start in a wall": ([('start = "3"', "start = [0, 3]")], "agents.A3.start", "must not be a wall, got (0, 3)"),
     "start off the map": ([('start = "3"', "start = [10, 3]")], "agents.A3.start", "must lie on the map of 10 rows"),
-    "event without condition": ([('Goal = "A1 at goal"', "")], "events.Goal", "nothing says when it happens"),
+    "event without condition": ([('Goal = "A1 at goal"', "")], "events.Goal", "no condition says when it happens"),
     "condition without event": ([('Goal = "A1 at', 'Gaol = "A1 at goal"\nGoal = "A1 at')], "events.Gaol", "'Goal'?"),
     "unknown agent": ([('"A1 at goal"', '"A4 at goal"')], "events.Goal", "agent 'A4' does not exist (did you mean"),
     "unknown key": ([("slip = 0.02", "slpi = 0.02")], "slpi", "unknown key (did you mean 'slip'?)"),
@@ -660,12 +660,12 @@ BAD_GATES = {
     "an event that the agent does not know": (
         [('{ A3 = "G" }', '{ A3 = "Y" }')],
         "gates.green region.A3",
-        "A3 does not know Y, so it cannot tell when the gate opens",
+        "Y, which opens the gate, must be in the local event set of A3",
     ),
     "an event that the state does not tell": (
         [('{ A3 = "G" }', '{ A3 = "A3on" }')],
         "gates.green region.A3",
-        "cannot tell whether A3on has happened: G and G, A3on, A3off both lead to {u2,u3}",
+        "must tell whether A3on has happened, but G and G, A3on, A3off both lead to {u2,u3}",
     ),
 }  # fmt: skip
 

@@ -130,7 +130,7 @@ def test_agents_see_their_own_machine_and_are_paid_when_the_team_is_done():
         env.step({})
 
 
-def test_a_teams_label_is_noticed_by_all_that_know_the_event():
+def test_a_teams_label_is_proposed_by_all_that_know_the_event():
     env = talk(label=lambda step: ["fetch", "meet", "leave"][step.time - 1])
     env.reset()
     happened = [say(env)[-1] for _ in range(3)]
@@ -288,7 +288,7 @@ def test_an_event_that_a_dead_agent_knows_cannot_happen_any_more():
     assert infos["A1"]["event"] is None and env.team_state == "ready"
 
 
-def test_an_agent_can_notice_something_in_its_last_step():
+def test_an_agent_can_propose_an_event_in_its_last_step():
     env = talk(lives={"A1": 2})
     env.reset()
     say(env, A1="fetch")
@@ -328,9 +328,9 @@ BRANCHES = hk.RewardMachine(
     initial="0", transitions={("0", "left"): "1", ("0", "right"): "1", ("1", "stop"): "2"}, final={"2"}
 )
 PROBLEMS = {
-    "two events noticed by one": (lambda step: {"A1": ("right", "left")}, "A1 has the events left and right at once"),
+    "two events proposed by one": (lambda step: {"A1": ("right", "left")}, "A1 has the events left and right at once"),
     "two events that happen to one": (lambda step: ("left", "right"), "A1 has the events left and right at once"),
-    "collaborators who disagree": (lambda step: {"A1": "left"}, "A1 noticed left and A2 did not"),
+    "collaborators who disagree": (lambda step: {"A1": "left"}, "A1 proposed left and A2 did not"),
 }
 
 
@@ -380,7 +380,7 @@ def test_waiting_for_others_is_no_problem_where_it_is_expected():
     assert env.team_state == "met"
 
 
-def test_noticing_what_a_teammates_machine_rules_out_is_no_disagreement():
+def test_proposing_what_a_teammates_machine_rules_out_is_no_disagreement():
     env = talk()
     env.reset()
     say(env, A2="meet")
@@ -394,7 +394,7 @@ def test_two_events_of_which_the_machine_allows_one_are_no_problem():
     assert infos["A1"]["event"] == "fetch"
 
 
-def test_being_told_while_noticing_something_else_is_too_much():
+def test_being_told_while_proposing_something_else_is_too_much():
     chain = hk.RewardMachine(
         initial="0", transitions={("0", "a"): "1", ("1", "b"): "3", ("0", "b"): "2", ("2", "a"): "3"}, final={"3"}
     )
@@ -426,8 +426,10 @@ def test_an_answer_that_means_nothing_is_an_error_whatever_the_setting(answer, s
 # What cannot be wrapped.
 
 
-def test_a_mend_that_takes_several_agents_is_told_in_one_sentence():
-    with pytest.raises(hk.errors.AssignmentError, match=r"It would split if A1 knew a, b and A2 knew b\.$"):
+def test_a_repair_that_takes_several_agents_is_told_in_one_sentence():
+    with pytest.raises(
+        hk.errors.AssignmentError, match=r"add a, b to the local event set of A1 and b to the local event set of A2\.$"
+    ):
         talk(
             hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"}),
             {"A1": (), "A2": ()},
@@ -435,12 +437,12 @@ def test_a_mend_that_takes_several_agents_is_told_in_one_sentence():
         )
 
 
-def test_a_machine_that_does_not_split_is_refused_with_the_reason_and_the_mend():
+def test_a_machine_that_is_not_decomposable_is_refused_with_the_reason_and_the_repair():
     with pytest.raises(hk.errors.AssignmentError) as refused:
         talk(knows={"A1": {"fetch", "meet"}, "A2": {"leave"}})
     said = str(refused.value)
-    assert "Not decomposable." in said and "A2 cannot tell" in said
-    assert said.endswith("It would split if A2 knew meet.")
+    assert "Not decomposable." in said and "The projection of A2 merges" in said
+    assert said.endswith("Minimum-cost repair: add meet to the local event set of A2.")
 
 
 @pytest.mark.parametrize(
@@ -621,8 +623,8 @@ class Number(gymnasium.Env):
 def level(step):
     """Notice going up past the machine's own number, going down below 0, and calling from anywhere above."""
     now = float(np.ravel(step.observation)[0])
-    noticed = {"0": ("up",) if now > 0 else (), "1": ("up",) if now > 1 else ("down",) if now < 0 else ()}
-    return noticed.get(step.state, ("call",) if now > 0 else ())
+    proposed = {"0": ("up",) if now > 0 else (), "1": ("up",) if now > 1 else ("down",) if now < 0 else ()}
+    return proposed.get(step.state, ("call",) if now > 0 else ())
 
 
 def test_counterfactuals_are_what_the_same_step_means_in_every_other_state():

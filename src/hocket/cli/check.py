@@ -12,7 +12,7 @@ from hocket.cli.repair import assignment_as_json, print_knows, print_repair
 from hocket.cli.show import print_machine
 from hocket.cli.subject import OnSubject, Subject, print_size, print_task
 from hocket.cli.terminal import SHOWN_AGENTS, Flag, make_console, print_columns, print_json, print_rest
-from hocket.errors import FormatError, TaskError
+from hocket.errors import FormatError, HocketError
 from hocket.machine.assignment import Assignment, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
@@ -22,12 +22,12 @@ from hocket.task.labelling import Verdict
 from hocket.task.task import Task
 
 SHOWN_PARTS = 8  # of a sentence
-LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a fix by itself
+LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a repair by itself
 
 
 @dataclass(frozen=True)
 class Check(OnSubject):
-    """Is it well formed, and does it split among its agents? If not, how does the team go wrong, and what mends it?"""
+    """Is it well formed and decomposable? If not: a shortest counterexample and a minimum-cost repair."""
 
     json: Flag = False
     """Print one JSON object."""
@@ -53,7 +53,7 @@ class Check(OnSubject):
             print_reading(console, subject.machine)
         print_decomposition(console, found, [said for said in problems if said not in found.problems])
         if inspection is not None and inspection.ok:
-            console.print("Labels, gates and ways: every agent can tell its events apart and can do its part.")
+            console.print("Labelling, gates, reachability: OK")
         if fix is not None:
             console.print()
             print_repair(console, fix)
@@ -62,14 +62,14 @@ class Check(OnSubject):
         return 0 if ok else 1
 
     def inspect(self, task: Task) -> Inspection:
-        """Inspect a task; what is wrong with its gates is an error, and names the file."""
+        """Inspect a task; a machine or gates that cannot be checked are an error, which names the file."""
         try:
             return check_task(task)
-        except TaskError as error:
+        except HocketError as error:
             raise FormatError(str(error), path=self.name) from None
 
     def suggest(self, subject: Subject) -> Assignment | None:
-        """Look for the cheapest fix, where that does not take long."""
+        """Look for the cheapest repair, where that does not take long."""
         if subject.is_independent:
             return repair(subject.machine, subject.knows, subject.needs)
         if subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
@@ -77,10 +77,10 @@ class Check(OnSubject):
         return repair(subject.enumerated(), subject.knows, subject.needs)
 
     def report_machine(self, subject: Subject) -> int:
-        """Report on a machine of which nobody has said who knows what."""
+        """Report on a machine without local event sets."""
         machine = subject.enumerated()
         notes = () if machine.meaning is None else machine.meaning.notes
-        problems = [f"No trace leads to {state}." for state in machine.unreachable]
+        problems = [f"No trace reaches {state}." for state in machine.unreachable]
         if self.json:
             print_json({"decomposable": None, "agents": {}, "counterexample": None, "problems": problems})
             return 0
@@ -90,7 +90,7 @@ class Check(OnSubject):
             print_reading(console, machine)
         for problem in (*problems, *notes):
             console.print(f"  {problem}")
-        console.print("Well formed. To check whether it splits, say who knows what: --knows AGENT=EVENT,...")
+        console.print("Well formed. To check decomposability, give the local event sets: --knows AGENT=EVENT,...")
         return 0
 
 
@@ -129,8 +129,8 @@ def _decomposition_as_json(
                 {
                     "agent": confusion.agent,
                     "state": confusion.state,
-                    "mistaken_for": confusion.mistaken_for,
-                    "unnoticed": list(confusion.unnoticed),
+                    "merged_with": confusion.merged_with,
+                    "missing": list(confusion.missing),
                 }
                 for confusion in example.confusions
             ],
@@ -157,9 +157,9 @@ def print_decomposition(console: Console, decomposition: Decomposition, more_pro
     for line in more_problems:
         console.print(Text(line, "bold red"))
     console.print()
-    rows = [[Text(title, "dim") for title in ("agent", "states", "transitions", "knows")]]
+    rows = [[Text(title, "dim") for title in ("agent", "states", "transitions", "local event set")]]
     for agent, machine in list(decomposition.machines.items())[:SHOWN_AGENTS]:
-        known = ", ".join(decomposition.knows[agent]) or "nothing"
+        known = ", ".join(decomposition.knows[agent]) or "empty"
         cells = (Text(agent, "bold"), f"{len(machine.states):,}", f"{len(machine.graph.target):,}", known)
         rows.append([cell if isinstance(cell, Text) else Text(cell) for cell in cells])
     print_columns(console, rows)

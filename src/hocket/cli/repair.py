@@ -24,12 +24,12 @@ from hocket.task.files import save_task
 
 @dataclass(frozen=True)
 class Repair(OnSubject):
-    """Find the cheapest events to share so that the task splits among its agents."""
+    """Find the cheapest events to add to local event sets so that the task is decomposable."""
 
     cost: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT=COST")] = ()
-    """What it costs that an agent learns of an event; 1 if not given."""
+    """The cost of adding an event to an agent's local event set; 1 if not given."""
     forbid: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT")] = ()
-    """Events that an agent must not learn of."""
+    """Events that must not be added to an agent's local event set."""
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
     """Write the repaired task or machine to this file (.toml, .json)."""
     json: Flag = False
@@ -38,7 +38,7 @@ class Repair(OnSubject):
     def run(self) -> int:
         subject = self.subject()
         if not subject.knows:
-            raise AssignmentError("there is nothing to repair until agents know something: --knows AGENT=EVENT,...")
+            raise AssignmentError("there are no local event sets to repair: --knows AGENT=EVENT,...")
         costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
         forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
         try:
@@ -83,20 +83,20 @@ def _number(text: str) -> float:
 
 
 def print_repair(console: Console, repaired: Assignment) -> None:
-    """Say which events to add, and how sure it is that nothing cheaper does."""
+    """Say which events to add, and whether their cost is proved minimal."""
     if not repaired:
         console.print(Text("Nothing needs to be added.", "bold green"))
         return
-    sure = (
-        "cheapest" if repaired.exact else f"good, but perhaps not the cheapest, which costs at least {repaired.bound:g}"
-    )
-    console.print(Text(f"Fix (cost {repaired.cost:g}, {sure}):", "bold"))
+    sure = "proved minimal" if repaired.exact else f"not proved minimal, lower bound {repaired.bound:g}"
+    console.print(Text(f"Repair (cost {repaired.cost:g}, {sure}):", "bold"))
     for agent, events in repaired.items():
-        console.print(Text.assemble("  let ", (agent, "bold"), " know ", (", ".join(events), "green")))
+        console.print(
+            Text.assemble("  add ", (", ".join(events), "green"), " to the local event set of ", (agent, "bold"))
+        )
 
 
 def print_knows(console: Console, knows: Mapping[str, Iterable[str]]) -> None:
-    """List what each agent knows, as options that can be pasted."""
+    """List the local event sets, as options that can be pasted."""
     words = [shlex.quote(f"{agent}={','.join(events)}") for agent, events in knows.items()]
     console.print(Text(" ".join(["--knows", *words])))
 

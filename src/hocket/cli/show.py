@@ -13,7 +13,8 @@ from tyro.conf import arg
 
 from hocket.cli.subject import OnSubject, print_task
 from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, print_columns, print_line, print_rest
-from hocket.draw.text import CELL, TaskMap, clip, start_view
+from hocket.draw.task_scene import scene_of
+from hocket.draw.text import CELL, TextMap, clip
 from hocket.machine.decomposition import decompose
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
@@ -23,7 +24,7 @@ SHOWN_STATES = 40  # rows of a machine's table
 
 @dataclass(frozen=True)
 class Show(OnSubject):
-    """Draw the map and the team machine beside its agents' machines, to a file or in the"""
+    """Draw the map, the team machine and the local reward machines, to a file or in the terminal."""
 
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
     """Draw to this file (.svg, .png, .pdf)."""
@@ -62,10 +63,11 @@ class Show(OnSubject):
 
 def print_map(console: Console, task: Task) -> None:
     """Print a task's map before anything has happened, as much of it as the console is wide, and its legend."""
-    board, view = TaskMap(task), start_view(task)
-    window = clip(task.grid, next(iter(view.cells.values())), task.grid.rows, console.width // CELL)
-    lines = [*board.draw(view, window), Text(), *board.legend(view, min(console.width, PIPE_WIDTH)), Text()]
-    if not window.is_whole(task.grid):
+    scene = scene_of(task)
+    board, moment = TextMap(scene), scene.opening
+    window = clip(scene, next(iter(moment.cells.values())), scene.rows, console.width // CELL)
+    lines = [*board.draw(moment, window), Text(), *board.legend(moment, min(console.width, PIPE_WIDTH)), Text()]
+    if not window.is_whole(scene):
         lines.insert(0, Text(str(window), "dim"))
     for line in lines:
         print_line(console, line)

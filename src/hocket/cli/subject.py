@@ -22,7 +22,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
 from hocket.task.task import Task
 
-LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumerated to be shown or mended
+LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumerated to be shown or repaired
 
 
 class Subject(NamedTuple):
@@ -60,9 +60,9 @@ class OnSubject:
     target: Annotated[Positional[str], arg(metavar="[TASK|MACHINE]")] = ""
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
     knows: Annotated[UseAppendAction[Words], arg(metavar="AGENT=EVENT,...")] = ()
-    """What an agent knows, in place of what the file says."""
+    """An agent's local event set, in place of the file's."""
     control: Annotated[UseAppendAction[Words], arg(metavar="EVENT=AGENT,...")] = ()
-    """Who makes an event happen, in place of what the file says (for a machine; a task's conditions say it)."""
+    """The agents that control an event, in place of the file's (of a machine; in a task, its conditions say it)."""
 
     formula: Annotated[str | None, arg(metavar="TEXT")] = None
     """A formula of LTLf in place of a task or machine: "F key & (!door U key)"."""
@@ -91,7 +91,7 @@ class OnSubject:
         return design_from(given | ({"events": list(_names(self.events))} if self.events else {}))
 
     def subject(self) -> Subject:
-        """Load it; of agents whose knowledge nobody gave, assume that they know what they control."""
+        """Load it; without local event sets, assume that agents know what they control."""
         given = {agent: _names(text) for agent, text in items(self.knows, "--knows")}
         found = self.load()
         if isinstance(found, Task):

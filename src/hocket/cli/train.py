@@ -67,4 +67,4 @@ def _value(name: str, text: str, kind: type) -> Value:
     try:
         return int(text.replace("_", "")) if kind is int else float(text)
     except ValueError:
-        raise SettingsError(f"{name} must be a {'whole ' if kind is int else ''}number, got {text!r}") from None
+        raise SettingsError(f"{name} must be {'an integer' if kind is int else 'a number'}, got {text!r}") from None

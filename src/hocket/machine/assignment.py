@@ -1,6 +1,6 @@
-"""The cheapest events to share so that a task splits: mending an assignment, or finding one from control alone.
+"""Minimum-cost local event sets under which a task is decomposable: repairing some, or finding them from control alone.
 
-Knowing more never hurts: decomposability is preserved when an event is added to an agent's set. So a failure under some
+Decomposability is monotone: adding an event to a local event set preserves it. So a counterexample under some
 assignment is a clause: of certain pairs (agent, event) at least one must be added. The cheapest set that hits all
 clauses found so far is a lower bound; when it passes the check it is the answer, and until then it yields another one.
 """
@@ -30,7 +30,9 @@ from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.shares import independent_parts, shares
 
-Costs = Mapping[tuple[str, str], float]  # (agent, event) -> what it costs that the agent learns of the event
+Costs = Mapping[
+    tuple[str, str], float
+]  # (agent, event) -> what it costs to have the event in the agent's local event set
 
 DEFAULT_COST = 1.0
 BURDEN, ODD_BURDEN = 1_000, 1_001  # between equally dear answers: few pairs, and of those few odd ones
@@ -41,7 +43,7 @@ CACHED_STATES = 50_000_000  # states over all projections that are kept
 
 
 class Assignment(dict[str, Names]):
-    """Events per agent, with what they cost and whether nothing cheaper is possible."""
+    """Events per agent, with what they cost and whether that is proved minimal."""
 
     cost: float
     exact: bool  # proved to be cheapest
@@ -59,10 +61,10 @@ def repair(
     cost: Costs | None = None,
     forbidden: Iterable[tuple[str, str]] = (),
 ) -> Assignment:
-    """Find the cheapest events to add to what the agents know so that the task splits.
+    """Find the cheapest events to add to local event sets so that the task is decomposable.
 
     A pair (agent, event) costs 1 unless `cost` says otherwise; a forbidden pair is never added. Empty where nothing is
-    needed. Agents come to know the events that they control. Of equally cheap answers, one in which agents learn what
+    needed. Agents get the events that they control. Of equally cheap answers, one in which agents get the events that
     they wait for: an event after which something of their own can happen where nothing could before.
 
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
@@ -91,10 +93,10 @@ def cheapest(
     cost: Costs | None = None,
     forbidden: Iterable[tuple[str, str]] = (),
 ) -> Assignment:
-    """Find the cheapest assignment of events to agents under which the task splits, from who controls what alone.
+    """Find the cheapest local event sets under which the task is decomposable, from who controls which event alone.
 
-    Every agent knows the events that it controls. Costs and forbidden pairs are as for `repair`, and so is the choice
-    between equally cheap answers; a lower cost for the pairs that you prefer overrules it.
+    Every local event set has the events that its agent controls. Costs and forbidden pairs are as for `repair`, and so
+    is the choice between equally cheap answers; a lower cost for the pairs that you prefer overrules it.
     """
     everyone = [check_name(agent, "an agent") for agent in ([agents] if isinstance(agents, str) else agents)]
     nobody = {agent: Names() for agent in everyone}
@@ -265,11 +267,13 @@ class _Search:
         allowed = frozenset(pair for pair in pairs if not math.isinf(self.cost[pair]))
         if not allowed:
             needed = ", ".join(f"{self.agents[agent]}: {self.events[event]}" for agent, event in sorted(pairs))
-            raise InfeasibleError(f"no assignment is valid unless one of these pairs is allowed: {needed}")
+            raise InfeasibleError(
+                f"the task is not decomposable unless one of these pairs (agent: event) is allowed: {needed}"
+            )
         return allowed
 
     def pairs_against(self, projections: Sequence[Projection], state: int, event: int) -> set[Pair]:
-        """Name all that could prevent a failure: someone sees what tells states apart, or has a say in the event."""
+        """List the pairs that could prevent a failure: they separate merged states, or make one more agent propose."""
         pairs: set[Pair] = set()
         for agent, projection in enumerate(projections):
             if event < 0 or projection.visible[event]:
