@@ -49,3 +49,9 @@ def join_shares(agent: str, machines: Sequence[RewardMachine]) -> RewardMachine:
         rule = f"together at most {LARGEST_SHARE:,} states, so that its machine can be made"
         raise AssignmentError(f"the parts that {agent} knows of must have {rule}, got {len(machines):,} with {size}")
     return compose(*machines)
+
+
+def notes_of(machine: RewardMachine | Composition) -> Names:
+    """Collect what is worth knowing about the formulas that a team machine or its parts come from."""
+    machines = machine.parts.values() if isinstance(machine, Composition) else (machine,)
+    return Names(note for own in machines if own.meaning is not None for note in own.meaning.notes)
