@@ -22,7 +22,7 @@ from hocket.task.labelling import (
     synchronize,
     team_label,
 )
-from hocket.task.tables import synchronized
+from hocket.task.tables import compile_task, synchronized
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
 LINE = hk.Grid(
