@@ -154,6 +154,11 @@ def test_an_event_that_is_not_declared_is_an_error_that_offers_another():
         hk.from_ltlf("F dor", ["door", "key"])
 
 
+def test_events_may_come_from_any_iterable_once():
+    for make, text in ((hk.from_ltlf, "F b"), (hk.from_regex, ". * b"), (hk.from_declare, ["existence(b)"])):
+        assert make(text, iter(["a", "b"])) == make(text, ["a", "b"])
+
+
 def test_a_task_that_could_be_broken_again_says_by_which_events():
     machine = hk.from_ltlf("F door & G !alarm", ["door", "alarm", "bell"])
     assert machine.meaning.notes == (

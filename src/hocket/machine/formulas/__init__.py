@@ -149,18 +149,18 @@ def _made(reading: Reading, parts: bool, limits: Limits) -> RewardMachine | Comp
 
 def read_ltlf(text: str, events: Iterable[str] | None, limits: Limits) -> Reading:
     """Read a formula and sort its conjuncts."""
-    formulas = _with_events(events)
+    formulas, declared = _with_events(events)
     formula = parse_ltlf(text, formulas)
-    names = _all_events(formulas.events, events)
+    names = _all_events(formulas, declared)
     conjuncts = conjuncts_of(formulas, formula, len(names), limits)
     return read_conjuncts(conjuncts, names, limits, _notes(formulas, formula))
 
 
 def read_regex(text: str, events: Iterable[str] | None, limits: Limits) -> Reading:
     """Read a regular expression and sort the factors of its intersection."""
-    known = _with_events(events).events
-    regex = Regex(text, known)
-    names = _all_events(known, events)
+    formulas, declared = _with_events(events)
+    regex = Regex(text, formulas)
+    names = _all_events(formulas, declared)
     return read_conjuncts(regex.conjuncts(len(names), limits), names, limits)
 
 
@@ -168,7 +168,7 @@ def read_declare(constraints: Iterable[str], events: Iterable[str] | None, limit
     """Read constraints and sort them."""
     if isinstance(constraints, str) or not isinstance(constraints, Iterable):
         raise FormulaError(f"constraints must come as a list, such as ['response(a, b)'], got {constraints!r:.60}")
-    formulas = _with_events(events)
+    formulas, declared = _with_events(events)
     read: list[tuple[str, int]] = []
     for number, text in enumerate(constraints, start=1):
         try:
@@ -177,27 +177,25 @@ def read_declare(constraints: Iterable[str], events: Iterable[str] | None, limit
             raise FormulaError(f"constraint {number}: {error}") from None
     if not read:
         raise FormulaError("a task needs at least one constraint, got none")
-    names = _all_events(formulas.events, events)
+    names = _all_events(formulas, declared)
     translator = Translator(formulas, len(names), limits)
     return read_conjuncts([translator.conjunct(formula, text.strip()) for text, formula in read], names, limits)
 
 
-def _with_events(events: Iterable[str] | None) -> Formulas:
-    """Begin a store of formulas that knows the declared events, in their order."""
+def _with_events(events: Iterable[str] | None) -> tuple[Formulas, int | None]:
+    """Begin a store of formulas that knows the declared events, in their order; also count them, if there are any."""
     formulas = Formulas()
     for event in () if events is None else in_order(events, "an event"):
         formulas.name(event)
-    return formulas
+    return formulas, None if events is None else len(formulas.events)
 
 
-def _all_events(known: dict[str, int], declared: Iterable[str] | None) -> Sequence[str]:
+def _all_events(formulas: Formulas, declared: int | None) -> Sequence[str]:
     """List the events; where some are declared, there must be no others."""
-    names = list(known)
-    if declared is not None:
-        allowed = set(in_order(declared, "an event"))
-        for name in names:
-            if name not in allowed:
-                raise FormulaError(f"event {name!r} is not among the events declared ({known_names(name, allowed)})")
+    names = list(formulas.events)
+    for name in () if declared is None else names[declared:]:
+        hint = known_names(name, names[:declared])
+        raise FormulaError(f"event {name!r} is not among the events declared ({hint})")
     if not names:
         raise FormulaError("a task needs at least one event, got none; name one in the formula, or give events")
     return names

@@ -16,7 +16,7 @@ from hocket.errors import FormulaError
 from hocket.machine.formulas.automaton import Automaton, from_rows, product
 from hocket.machine.formulas.language import RULES, Conjunct
 from hocket.machine.formulas.limits import Limits
-from hocket.machine.formulas.syntax import Op
+from hocket.machine.formulas.syntax import Formulas, Op
 from hocket.machine.formulas.tokens import Token, error_at, tokens_of, unquoted
 
 TOKEN = re.compile(
@@ -57,8 +57,8 @@ class _Frame:
 class Regex:
     """A regular expression; `root` and all that is in it are numbers of `nodes`, smaller ones first."""
 
-    def __init__(self, text: str, events: dict[str, int]) -> None:
-        self.text, self.events = text, events
+    def __init__(self, text: str, formulas: Formulas) -> None:
+        self.text, self.formulas, self.events = text, formulas, formulas.events
         self.nodes: list[Node] = []
         self.spans: dict[int, str] = {}  # factor of an intersection -> its text
         self._frames = [_Frame(0)]
@@ -77,7 +77,7 @@ class Regex:
         if token.kind in OPERANDS:
             event = -1
             if token.kind != "any":
-                event = self.events.setdefault(unquoted(token.text), len(self.events))
+                event = self.formulas.event[self.formulas.name(unquoted(token.text))]
                 if not unquoted(token.text).strip() or not token.text.isprintable():
                     raise error_at(
                         self.text, token.place, "the name of an event must be text that can be read", got=None
