@@ -14,7 +14,7 @@ import numpy as np
 
 from hocket.errors import AssignmentError, InfeasibleError
 from hocket.hitting_set import Clause, Pair, Price, hit_cheaply
-from hocket.machine.algebra import Projection
+from hocket.machine.algebra import Projection, reachable_part
 from hocket.machine.decomposition import (
     Control,
     Knows,
@@ -112,7 +112,7 @@ class _Search:
         cost: Costs | None,
         forbidden: Iterable[tuple[str, str]],
     ) -> None:
-        self.machine = machine
+        self.machine = machine = reachable_part(machine)
         self.agents, self.events = tuple(known), tuple(machine.events)
         self.place = Names(self.agents)
         self.cost = self.check_costs(cost, forbidden)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hocket.errors import AssignmentError, MachineError, known_names
 from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, labels_to, prove_congruence
-from hocket.machine.algebra import Projection, flag_events
+from hocket.machine.algebra import Projection, flag_events, reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
@@ -53,7 +53,7 @@ class Decomposition:
     machine: RewardMachine | Composition
     knows: Mapping[str, Names]
     control: Mapping[str, Names]
-    machines: Mapping[str, RewardMachine]  # of each agent: the projection onto what it knows
+    machines: Mapping[str, RewardMachine]  # of each agent: the reachable part's projection onto what it knows
     counterexample: Counterexample | None
     unaware: tuple[tuple[str, str], ...]  # (agent, event): agents that make an event happen without knowing it
     unknown: Names  # events that can happen and that nobody knows
@@ -118,6 +118,9 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     accept and the team machine would not, and for a completion that all believe in and that is not one. A composition
     needs no check if each agent knows the events of its own part: it is decomposable into its parts.
 
+    States that no trace leads to are left out first: they confuse nobody. Whoever controls an event must know it all the
+    same, even one that cannot happen, as its conditions are stated whatever the machine makes of them.
+
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
     >>> decompose(team, {"A1": {"a"}, "A2": {"a", "b"}}).ok
     True
@@ -135,17 +138,18 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
         if known == {agent: part.events for agent, part in machine.parts.items()}:
             return _into_parts(machine, known, controllers, unaware)
         machine = enumerate_states(machine)
-    projections = _projections_of(machine, known)
-    failure = find_failure(machine, list(projections.values()))
+    team = reachable_part(machine)
+    projections = _projections_of(team, known)
+    failure = find_failure(team, list(projections.values()))
     return Decomposition(
         machine=machine,
         knows=MappingProxyType(known),
         control=MappingProxyType(controllers),
         machines=MappingProxyType(_machines_of(projections)),
-        counterexample=None if failure is None else _tell(machine, projections, *failure),
+        counterexample=None if failure is None else _tell(team, projections, *failure),
         unaware=unaware,
-        unknown=Names(tuple(machine.events)[event] for event in unknown_events(machine, list(projections.values()))),
-        early=MappingProxyType(_early_finishers(machine, projections)),
+        unknown=Names(tuple(team.events)[event] for event in unknown_events(team, list(projections.values()))),
+        early=MappingProxyType(_early_finishers(team, projections)),
         idle=Names(
             agent for agent, projection in projections.items() if np.array_equal(projection.source, projection.target)
         ),
@@ -228,19 +232,18 @@ def _machines_of(projections: Mapping[str, Projection]) -> dict[str, RewardMachi
 
 
 def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) -> list[int]:
-    """List the events that can happen and that nobody knows."""
+    """List the events that can happen and that nobody knows; all states are reachable."""
     unseen = ~np.logical_or.reduce([projection.visible for projection in projections])
-    reached = np.zeros(len(machine.states), np.bool_)
-    reached[machine.reach.order] = True
     used = np.zeros(len(unseen), np.bool_)
-    used[machine.graph.label[reached[machine.graph.source]]] = True
+    used[machine.graph.label] = True
     return np.flatnonzero(used & unseen).tolist()
 
 
 def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the start in which the parts allow what the team machine does not.
 
-    Returns the state and the phantom event, or -1 for a premature completion; None if the parts make the whole.
+    Returns the state and the phantom event, or -1 for a premature completion; None if the parts make the whole. All
+    states are reachable.
     """
     order = machine.reach.order
     believed = np.logical_and.reduce([projection.is_final[projection.classes[order]] for projection in projections])
@@ -257,17 +260,15 @@ def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> t
 def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the start and an event that all who know it accept there and the team machine doesn't."""
     order = machine.reach.order
-    rank = np.full(len(machine.states), len(order), np.int32)  # position in the order; past its end if unreachable
+    rank = np.empty(len(order), np.int32)  # position in the order
     rank[order] = np.arange(len(order), dtype=np.int32)
     by_event = np.argsort(machine.graph.label, kind="stable")
     begins = np.searchsorted(machine.graph.label[by_event], np.arange(len(machine.events) + 1))
     nearest, culprit = len(order), -1
     for event in range(len(machine.events)):
         allowed = np.sort(rank[machine.graph.source[by_event[begins[event] : begins[event + 1]]]])
-        if len(allowed) == 0 or (
-            allowed[0] == len(order) and not any(projection.visible[event] for projection in projections)
-        ):
-            continue  # nobody would accept it, or it never happens and is nobody's business
+        if len(allowed) == 0:
+            continue  # it cannot happen, and nobody would accept it
         accepted = _accepted(projections, event, nearest)
         wrong = accepted[~_is_among(accepted, allowed)]
         if len(wrong):
