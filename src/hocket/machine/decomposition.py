@@ -118,8 +118,8 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     accept and the team machine would not, and for a completion that all believe in and that is not one. A composition
     needs no check if each agent knows the events of its own part: it is decomposable into its parts.
 
-    States that no trace leads to are left out first: they confuse nobody. Whoever controls an event must know it all the
-    same, even one that cannot happen, as its conditions are stated whatever the machine makes of them.
+    States that no trace leads to are left out first: they confuse nobody. Whoever controls an event must know it even
+    where it cannot happen.
 
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
     >>> decompose(team, {"A1": {"a"}, "A2": {"a", "b"}}).ok
