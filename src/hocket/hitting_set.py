@@ -1,103 +1,197 @@
-"""The cheapest set that has something in common with each of some sets (minimum-cost hitting set)."""
+"""The cheapest set that passes a test which larger sets pass as well, found with implicit hitting sets.
+
+A set that fails is a clause: of the elements outside it every passing set has at least one, and the larger the failing
+set, the stronger the clause. A passing set is thus one that hits all clauses; few of them have to be known to find a
+cheapest one and to prove that nothing cheaper passes. Sets are the bits of integers, and prices are whole numbers, so
+that sums and comparisons are exact.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
-Pair = tuple[int, int]
-Clause = frozenset[Pair]
+Passes = Callable[[int], bool]
+
+NODE, CLAUSE = 500, 10  # what a node of the search tree costs, and a clause that is looked at in it
 
 
-class Price(NamedTuple):
-    """What a choice costs; of equally dear choices the one with less burden is better."""
+class Effort:
+    """How much work may still be done: counted, not timed, so that an answer is the same on every machine."""
 
-    cost: float
-    burden: int
+    def __init__(self, left: int) -> None:
+        self.left = left
 
+    def spend(self, amount: int) -> None:
+        self.left -= amount
 
-FREE = Price(0.0, 0)
-
-
-class HittingSet(NamedTuple):
-    """A set that hits every clause, and whether it was proved that no better one exists."""
-
-    chosen: frozenset[Pair]
-    proved: bool
+    @property
+    def is_spent(self) -> bool:
+        return self.left <= 0
 
 
-def hit_cheaply(clauses: Iterable[Clause], price: Mapping[Pair, Price], branchings: int) -> HittingSet:
-    """Find a cheapest set that hits every clause, by branch and bound with at most `branchings` branchings.
+class Cheapest(NamedTuple):
+    """A set that passes, and what every set that passes costs at least: what this one costs, if that was proved."""
 
-    No clause may be empty.
+    chosen: int
+    bound: int
+
+
+def find_cheapest(passes: Passes, prices: Mapping[int, int], effort: Effort) -> Cheapest:
+    """Find a cheapest set of priced elements that passes a test, by branch and bound; all of them together must pass.
+
+    The test must hold for every set that contains one for which it holds. When the effort is spent the best set so far
+    is returned, with the bound proved so far. No element can be left out of it, unless there was no effort to try.
     """
-    search = _Search(_without_supersets(clauses), price, branchings)
-    search.branch(search.clauses, frozenset(), FREE, frozenset())
-    return HittingSet(search.best, search.branchings > 0)
+    return _Search(passes, prices, effort).run()
 
 
-def _without_supersets(clauses: Iterable[Clause]) -> list[Clause]:
-    """Drop the clauses that are hit whenever a smaller one is."""
-    kept: list[Clause] = []
-    for clause in sorted(set(clauses), key=lambda clause: (len(clause), sorted(clause))):
-        if not any(smaller <= clause for smaller in kept):
-            kept.append(clause)
-    return kept
+def elements_of(chosen: int) -> list[int]:
+    """List the elements of a set in ascending order."""
+    return [element for element, digit in enumerate(reversed(f"{chosen:b}")) if digit == "1"]
 
 
-def total(prices: Iterable[Price]) -> Price:
-    """Add up prices."""
-    cost, burden = FREE
-    for price in prices:
-        cost, burden = cost + price.cost, burden + price.burden
-    return Price(cost, burden)
+def as_set(elements: Iterable[int]) -> int:
+    """Put elements into a set."""
+    listed = list(elements)
+    digits = bytearray(b"0") * (max(listed, default=0) + 1)
+    for element in listed:
+        digits[-1 - element] = ord("1")
+    return int(digits, 2)
+
+
+def take_what_fits(items: Sequence[int], fits: Passes, taken: int, effort: Effort) -> int:
+    """Add items one after the other, each if the set with it still fits; whole runs at once where they do.
+
+    Parts of a set that fits must fit. Stops early when the effort is spent.
+    """
+    if not items or effort.is_spent:
+        return taken
+    if fits(whole := taken | as_set(items)):
+        return whole
+    if len(items) == 1:
+        return taken
+    half = len(items) // 2
+    taken = take_what_fits(items[:half], fits, taken, effort)
+    return take_what_fits(items[half:], fits, taken, effort)
+
+
+class _Node(NamedTuple):
+    """The sets that contain `inside` and nothing of `outside`."""
+
+    bound: int  # no passing one costs less
+    depth: int
+    inside: int
+    outside: int
+    element: int  # to branch on
+
+
+class _Ascent:
+    """A lower bound by dual ascent: each clause takes from the prices of its elements what it costs to hit it.
+
+    What is left of the prices never gets negative, so no set that hits all clauses costs less than the clauses took.
+    """
+
+    def __init__(self, prices: Mapping[int, int], inside: int, outside: int) -> None:
+        self.left = dict(prices)
+        self.outside = outside
+        self.free = inside
+        self.bound = sum(prices[element] for element in elements_of(inside))
+        self.taken: list[tuple[int, int]] = []  # (clause, amount)
+
+    def take(self, clause: int) -> bool:
+        """Raise the bound by a clause; say whether one of its elements may be chosen at all."""
+        if clause & self.free:
+            return True
+        if not (possible := clause & ~self.outside):
+            return False
+        elements = elements_of(possible)
+        amount = min(self.left[element] for element in elements)
+        self.bound += amount
+        self.taken.append((possible, amount))
+        for element in elements:
+            self.left[element] -= amount
+            if self.left[element] == 0:
+                self.free |= 1 << element
+        return True
 
 
 class _Search:
-    def __init__(self, clauses: list[Clause], price: Mapping[Pair, Price], branchings: int) -> None:
-        self.clauses = clauses
-        self.price = price
-        self.branchings = branchings
-        self.best = self.greedily()
-        self.best_price = total(price[pair] for pair in sorted(self.best))
+    def __init__(self, passes: Passes, prices: Mapping[int, int], effort: Effort) -> None:
+        self.passes, self.prices, self.effort = passes, prices, effort
+        self.elements = sorted(prices)
+        self.everything = as_set(self.elements)
+        self.clauses: list[int] = []
+        self.best = self.everything
+        self.best_price = self.price(self.everything)
+        self.nodes = 0
 
-    def greedily(self) -> frozenset[Pair]:
-        """Take the pair that hits most per cost until all is hit."""
-        left, chosen = list(self.clauses), set[Pair]()
-        while left:
-            hits: dict[Pair, int] = {}
-            for clause in left:
-                for pair in clause:
-                    hits[pair] = hits.get(pair, 0) + 1
-            best = min(hits, key=lambda pair: (self.price[pair].cost / hits[pair], self.price[pair].burden, pair))
-            chosen.add(best)
-            left = [clause for clause in left if best not in clause]
-        return frozenset(chosen)
+    def price(self, chosen: int) -> int:
+        return sum(self.prices[element] for element in elements_of(chosen))
 
-    def branch(self, left: Sequence[Clause], chosen: frozenset[Pair], spent: Price, barred: frozenset[Pair]) -> None:
-        """Extend `chosen`, never by a pair in `barred`, so as to hit what is left."""
-        if not left:
-            if spent < self.best_price:
-                self.best, self.best_price = chosen, spent
-            return
-        if self.branchings <= 0:
-            return
-        self.branchings -= 1
-        options: list[Clause] = [clause - barred for clause in left]
-        if not all(options) or total((spent, self.bound(options))) >= self.best_price:
-            return
-        shortest = min(options, key=len)
-        for pair in sorted(shortest, key=lambda pair: (self.price[pair], pair)):
-            rest = [clause for clause in left if pair not in clause]
-            self.branch(rest, chosen | {pair}, total((spent, self.price[pair])), barred)
-            barred = barred | {pair}
+    def run(self) -> Cheapest:
+        """Open the most promising node until no node promises more than what has been found."""
+        waiting: list[_Node] = []
+        self.examine(waiting, 0, 0, 0)
+        while waiting and waiting[0].bound < self.best_price:
+            if self.effort.is_spent:
+                return Cheapest(self.best, waiting[0].bound)
+            node = heappop(waiting)
+            branch = 1 << node.element
+            self.examine(waiting, node.depth - 1, node.inside, node.outside | branch)
+            self.examine(waiting, node.depth - 1, node.inside | branch, node.outside)
+        return Cheapest(self.best, self.best_price)
 
-    def bound(self, clauses: Sequence[Clause]) -> Price:
-        """Add up the cheapest members of clauses that have nothing in common: no hitting set costs less."""
-        touched: set[Pair] = set()
-        least: list[Price] = []
-        for clause in sorted(clauses, key=len):
-            if touched.isdisjoint(clause):
-                least.append(min(self.price[pair] for pair in clause))
-                touched |= clause
-        return total(least)
+    def examine(self, waiting: list[_Node], depth: int, inside: int, outside: int) -> None:
+        """Bound what a node can promise, look for a good set in it, and keep it if it may hold a better one."""
+        self.nodes += 1
+        ascent = _Ascent(self.prices, inside, outside)
+        if not self.climb(ascent):
+            return
+        found = self.reduce(ascent.free)
+        if ascent.bound >= self.best_price:
+            return
+        room = self.best_price - ascent.bound
+        outside |= as_set([e for e, left in ascent.left.items() if left >= room and not inside >> e & 1])
+        heappush(waiting, _Node(ascent.bound, depth, inside, outside, self.choose(ascent, found, inside)))
+
+    def climb(self, ascent: _Ascent) -> bool:
+        """Raise the bound until what it has made free passes; say whether the node may hold a better set."""
+        known = sorted(self.clauses, key=lambda clause: (clause & ~ascent.outside).bit_count())
+        self.effort.spend(NODE + CLAUSE * len(known))
+        for clause in known:
+            if not ascent.take(clause):
+                return False
+        while ascent.bound < self.best_price and not self.passes(ascent.free):
+            clause = self.refute(ascent)
+            self.clauses.append(clause)
+            if not ascent.take(clause):
+                return False
+        return ascent.bound < self.best_price
+
+    def refute(self, ascent: _Ascent) -> int:
+        """Make a clause of a failing set, as strong as possible where elements may still be chosen."""
+        rest = [element for element in self.elements if not ascent.free >> element & 1]
+        rest.sort(key=lambda element: (ascent.outside >> element & 1, ascent.left[element]))
+        grown = take_what_fits(rest, lambda larger: not self.passes(larger), ascent.free, self.effort)
+        return self.everything & ~grown
+
+    def reduce(self, chosen: int) -> int:
+        """Leave out elements without which a set still passes, dear ones first; remember it if it is the best."""
+        dear = sorted(elements_of(chosen), key=lambda element: (-self.prices[element], -element))
+        spare = take_what_fits(dear, lambda less: self.passes(chosen & ~less), 0, self.effort)
+        found = chosen & ~spare
+        if (price := self.price(found)) < self.best_price:
+            self.best, self.best_price = found, price
+        return found
+
+    def choose(self, ascent: _Ascent, found: int, inside: int) -> int:
+        """Choose an element to branch on, of a clause that is hit more than once: there the bound is too low."""
+        waste: dict[int, int] = {}
+        for clause, amount in ascent.taken:
+            hits = clause & found
+            if (often := hits.bit_count()) > 1:
+                for element in elements_of(hits):
+                    waste[element] = waste.get(element, 0) + amount * (often - 1)
+        return max(waste, key=lambda element: (waste[element], -element))
