@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-Passes = Callable[[int], bool]
-
-NODE, CLAUSE = 500, 10  # what a node of the search tree costs, and a clause that is looked at in it
+NODE, CLAUSE = 500, 10  # effort for a node of the search tree, and for a clause that is looked at in it
 
 
 class Effort:
@@ -38,13 +36,16 @@ class Cheapest(NamedTuple):
     bound: int
 
 
-def find_cheapest(passes: Passes, prices: Mapping[int, int], effort: Effort) -> Cheapest:
-    """Find a cheapest set of priced elements that passes a test, by branch and bound; all of them together must pass.
+def find_cheapest(
+    passes: Callable[[int], bool], explain: Callable[[int], int], prices: Mapping[int, int], effort: Effort
+) -> Cheapest:
+    """Find a cheapest set of priced elements that passes a test, by branch and bound.
 
-    The test must hold for every set that contains one for which it holds. When the effort is spent the best set so far
-    is returned, with the bound proved so far. No element can be left out of it, unless there was no effort to try.
+    All elements together must pass, and so must every set that contains one that passes. `explain` gives for a set that
+    fails some elements of which every larger one that passes has at least one. When the effort is spent the best set so
+    far is returned, with the bound proved so far. In any case, no element can be left out of the set.
     """
-    return _Search(passes, prices, effort).run()
+    return _Search(passes, explain, prices, effort).run()
 
 
 def elements_of(chosen: int) -> list[int]:
@@ -61,12 +62,12 @@ def as_set(elements: Iterable[int]) -> int:
     return int(digits, 2)
 
 
-def take_what_fits(items: Sequence[int], fits: Passes, taken: int, effort: Effort) -> int:
+def take_what_fits(items: Sequence[int], fits: Callable[[int], bool], taken: int, effort: Effort | None = None) -> int:
     """Add items one after the other, each if the set with it still fits; whole runs at once where they do.
 
-    Parts of a set that fits must fit. Stops early when the effort is spent.
+    Parts of a set that fits must fit. Stops early when the effort, if one is given, is spent.
     """
-    if not items or effort.is_spent:
+    if not items or (effort is not None and effort.is_spent):
         return taken
     if fits(whole := taken | as_set(items)):
         return whole
@@ -81,7 +82,7 @@ class _Node(NamedTuple):
     """The sets that contain `inside` and nothing of `outside`."""
 
     bound: int  # no passing one costs less
-    depth: int
+    depth: int  # negative, so that of equally promising nodes the deepest comes first
     inside: int
     outside: int
     element: int  # to branch on
@@ -90,13 +91,13 @@ class _Node(NamedTuple):
 class _Ascent:
     """A lower bound by dual ascent: each clause takes from the prices of its elements what it costs to hit it.
 
-    What is left of the prices never gets negative, so no set that hits all clauses costs less than the clauses took.
+    What is left of a price is never negative, so a set that hits all clauses costs no less than they took together.
     """
 
     def __init__(self, prices: Mapping[int, int], inside: int, outside: int) -> None:
+        self.inside, self.outside = inside, outside
+        self.free = inside  # elements of which nothing is left to pay
         self.left = dict(prices)
-        self.outside = outside
-        self.free = inside
         self.bound = sum(prices[element] for element in elements_of(inside))
         self.taken: list[tuple[int, int]] = []  # (clause, amount)
 
@@ -118,80 +119,99 @@ class _Ascent:
 
 
 class _Search:
-    def __init__(self, passes: Passes, prices: Mapping[int, int], effort: Effort) -> None:
-        self.passes, self.prices, self.effort = passes, prices, effort
-        self.elements = sorted(prices)
-        self.everything = as_set(self.elements)
+    def __init__(
+        self,
+        passes: Callable[[int], bool],
+        explain: Callable[[int], int],
+        prices: Mapping[int, int],
+        effort: Effort,
+    ) -> None:
+        self.passes, self.explain, self.prices, self.effort = passes, explain, prices, effort
+        self.everything = as_set(prices)
         self.clauses: list[int] = []
-        self.best = self.everything
-        self.best_price = self.price(self.everything)
-        self.nodes = 0
-
-    def price(self, chosen: int) -> int:
-        return sum(self.prices[element] for element in elements_of(chosen))
+        self.is_thorough = False  # whether clauses are made as strong as possible
+        self.best, self.best_price = self.everything, sum(prices.values())
 
     def run(self) -> Cheapest:
-        """Open the most promising node until no node promises more than what has been found."""
+        """Try with clauses as they come, which is often enough; then with strong ones, branching where it is needed."""
         waiting: list[_Node] = []
-        self.examine(waiting, 0, 0, 0)
+        self.examine(waiting, _Node(0, 0, 0, 0, 0))
+        if waiting and not self.effort.is_spent:
+            self.is_thorough = True
+            self.clauses.clear()
+            self.examine(waiting, heappop(waiting))
         while waiting and waiting[0].bound < self.best_price:
             if self.effort.is_spent:
                 return Cheapest(self.best, waiting[0].bound)
             node = heappop(waiting)
             branch = 1 << node.element
-            self.examine(waiting, node.depth - 1, node.inside, node.outside | branch)
-            self.examine(waiting, node.depth - 1, node.inside | branch, node.outside)
+            self.examine(waiting, node._replace(depth=node.depth - 1, outside=node.outside | branch))
+            self.examine(waiting, node._replace(depth=node.depth - 1, inside=node.inside | branch))
         return Cheapest(self.best, self.best_price)
 
-    def examine(self, waiting: list[_Node], depth: int, inside: int, outside: int) -> None:
-        """Bound what a node can promise, look for a good set in it, and keep it if it may hold a better one."""
-        self.nodes += 1
-        ascent = _Ascent(self.prices, inside, outside)
+    def examine(self, waiting: list[_Node], node: _Node) -> None:
+        """Bound what a node can promise, look for a good set in it, and let it wait if it may hold a better one."""
+        ascent = _Ascent(self.prices, node.inside, node.outside)
         if not self.climb(ascent):
             return
-        found = self.reduce(ascent.free)
-        if ascent.bound >= self.best_price:
-            return
+        found = self.complete(ascent)
         room = self.best_price - ascent.bound
-        outside |= as_set([e for e, left in ascent.left.items() if left >= room and not inside >> e & 1])
-        heappush(waiting, _Node(ascent.bound, depth, inside, outside, self.choose(ascent, found, inside)))
+        if room > 0:
+            too_dear = as_set(element for element, left in ascent.left.items() if left >= room) & ~node.inside
+            bound, element = max(node.bound, ascent.bound), self.choose(ascent, found)
+            heappush(waiting, _Node(bound, node.depth, node.inside, node.outside | too_dear, element))
 
     def climb(self, ascent: _Ascent) -> bool:
         """Raise the bound until what it has made free passes; say whether the node may hold a better set."""
         known = sorted(self.clauses, key=lambda clause: (clause & ~ascent.outside).bit_count())
-        self.effort.spend(NODE + CLAUSE * len(known))
+        self.effort.spend(NODE + len(self.prices) + CLAUSE * len(known))
         for clause in known:
             if not ascent.take(clause):
                 return False
-        while ascent.bound < self.best_price and not self.passes(ascent.free):
-            clause = self.refute(ascent)
-            self.clauses.append(clause)
-            if not ascent.take(clause):
+        while ascent.bound < self.best_price and not self.effort.is_spent and not self.passes(ascent.free):
+            if not ascent.take(self.refute(ascent.free, ascent)):
                 return False
         return ascent.bound < self.best_price
 
-    def refute(self, ascent: _Ascent) -> int:
-        """Make a clause of a failing set, as strong as possible where elements may still be chosen."""
-        rest = [element for element in self.elements if not ascent.free >> element & 1]
-        rest.sort(key=lambda element: (ascent.outside >> element & 1, ascent.left[element]))
-        grown = take_what_fits(rest, lambda larger: not self.passes(larger), ascent.free, self.effort)
-        return self.everything & ~grown
-
-    def reduce(self, chosen: int) -> int:
-        """Leave out elements without which a set still passes, dear ones first; remember it if it is the best."""
+    def complete(self, ascent: _Ascent) -> int:
+        """Hit all clauses cheaply and what else turns up, then leave out what is not needed; keep the best so found."""
+        chosen = ascent.inside
+        for clause in self.clauses:
+            chosen |= self.hit(clause, chosen, ascent)
+        while not self.passes(chosen):
+            chosen |= self.hit(self.refute(chosen, ascent), chosen, ascent)
         dear = sorted(elements_of(chosen), key=lambda element: (-self.prices[element], -element))
-        spare = take_what_fits(dear, lambda less: self.passes(chosen & ~less), 0, self.effort)
-        found = chosen & ~spare
-        if (price := self.price(found)) < self.best_price:
-            self.best, self.best_price = found, price
-        return found
+        chosen &= ~take_what_fits(dear, lambda spare: self.passes(chosen & ~spare), 0)  # whatever the effort
+        price = sum(self.prices[element] for element in elements_of(chosen))
+        if price < self.best_price:
+            self.best, self.best_price = chosen, price
+        return chosen
 
-    def choose(self, ascent: _Ascent, found: int, inside: int) -> int:
-        """Choose an element to branch on, of a clause that is hit more than once: there the bound is too low."""
-        waste: dict[int, int] = {}
+    def hit(self, clause: int, chosen: int, ascent: _Ascent) -> int:
+        """Choose the cheapest element of a clause, a free one if there is one, unless it is hit already."""
+        if clause & chosen:
+            return 0
+        elements = elements_of(clause & ascent.free or clause & ~ascent.outside or clause)
+        return 1 << min(elements, key=lambda element: (self.prices[element], element))
+
+    def refute(self, failing: int, ascent: _Ascent) -> int:
+        """Make a clause of a failing set, where there is time one as strong as possible, and remember it."""
+        clause = self.explain(failing) & self.everything
+        if self.is_thorough:
+            order = sorted(elements_of(clause), key=lambda e: (ascent.outside >> e & 1, ascent.left[e]))
+            rest = self.everything & ~clause
+            clause &= ~take_what_fits(order, lambda more: not self.passes(rest | more), 0, self.effort)
+        self.clauses.append(clause)
+        return clause
+
+    def choose(self, ascent: _Ascent, found: int) -> int:
+        """Choose the element of a set to which most of the gap between its price and the bound is due.
+
+        There is one unless the effort is spent: all elements of the set are free, so some clause is hit twice.
+        """
+        gap = dict.fromkeys(elements_of(found & ~ascent.inside), 0)
         for clause, amount in ascent.taken:
-            hits = clause & found
-            if (often := hits.bit_count()) > 1:
-                for element in elements_of(hits):
-                    waste[element] = waste.get(element, 0) + amount * (often - 1)
-        return max(waste, key=lambda element: (waste[element], -element))
+            hits = elements_of(clause & found)
+            for element in hits:
+                gap[element] += amount * (len(hits) - 1)
+        return max(gap, key=lambda element: (gap[element], -element))

@@ -179,7 +179,12 @@ class _Search:
         }
         if not failures.are_prevented(base | as_set(useful)):
             raise self.impossible(failures, base | as_set(useful))
-        found = find_cheapest(lambda added: failures.are_prevented(base | added), useful, counter)
+        found = find_cheapest(
+            lambda added: failures.are_prevented(base | added),
+            lambda added: failures.explain(base | added),
+            useful,
+            counter,
+        )
         added = forced | {failures.agent_and_event(number) for number in elements_of(found.chosen)}
         for agent, event in sorted(added):
             events.setdefault(self.agents[agent], []).append(self.events[event])
@@ -198,7 +203,7 @@ class _Search:
     def impossible(self, failures: Failures, known: int) -> InfeasibleError:
         """Name few forbidden pairs of which one would have to be allowed."""
         forbidden = [failures.pair(*pair) for pair, own in self.cost.items() if math.isinf(own)]
-        useless = take_what_fits(forbidden, lambda more: not failures.are_prevented(known | more), 0, failures.effort)
+        useless = take_what_fits(forbidden, lambda more: not failures.are_prevented(known | more), 0)
         missing = [failures.agent_and_event(number) for number in forbidden if not (known | useless) >> number & 1]
         needed = ", ".join(f"{self.agents[agent]}: {self.events[event]}" for agent, event in sorted(missing))
         return InfeasibleError(f"no assignment is valid unless one of these pairs is allowed: {needed}")

@@ -312,7 +312,7 @@ def _tell(machine: RewardMachine, projections: Mapping[str, Projection], state: 
     confusions = []
     for agent, projection in projections.items():
         if event < 0 or projection.visible[event]:
-            other, unnoticed = confuse(projection, state, event)
+            other, unnoticed = confuse(machine, projection.visible, projection.classes, state, event)
             unnoticed_names = tuple(events[hidden] for hidden in unnoticed)
             confusions.append(Confusion(agent, names[state], names[other], unnoticed_names))
     return Counterexample(
@@ -365,27 +365,26 @@ def _listing(names: Iterable[str]) -> str:
     return " or ".join((", ".join(listed[:-1]), listed[-1])) if len(listed) > 1 else "".join(listed)
 
 
-def confuse(projection: Projection, state: int, event: int) -> tuple[int, list[int]]:
-    """Find a state that the projection merges with `state` and in which `event` can happen (-1: which is final).
+def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, event: int) -> tuple[int, list[int]]:
+    """Find a state that an agent takes for `state` and in which `event` can happen (-1: which is final).
 
-    Returns it with the hidden events on which the merging rests: as long as all of them stay hidden, the two states
-    stay merged, whatever else the agent learns. Prefers a state that hidden events alone lead to, over few steps.
+    `classes` are those of the projection onto the `visible` events. Returns the state with the hidden events on which
+    the confusion rests: as long as all of them stay hidden, the two states stay merged, whatever else the agent learns.
+    Prefers a state that hidden events alone lead to, over few steps.
     """
-    team = projection.team
-    goals = _states_with(projection, event) & (projection.classes == projection.classes[state])
-    direct = hidden_path(team.graph, team.backward, ~projection.visible, state, goals)
+    goals = _states_with(team, event) & (classes == classes[state])
+    direct = hidden_path(team.graph, team.backward, ~visible, state, goals)
     if direct is not None:
         other, labels = direct
         return other, list(dict.fromkeys(labels))
-    proof = prove_congruence(team.graph, ~projection.visible[team.graph.label])
+    proof = prove_congruence(team.graph, ~visible[team.graph.label])
     other = int(np.flatnonzero(goals)[0])
     return other, hidden_reasons(team.graph, proof, state, other)
 
 
-def _states_with(projection: Projection, event: int) -> Flags:
+def _states_with(team: RewardMachine, event: int) -> Flags:
     if event < 0:
-        return projection.team.is_final
-    graph = projection.team.graph
-    flags = np.zeros(len(projection.team.states), np.bool_)
-    flags[graph.source[graph.label == event]] = True
+        return team.is_final
+    flags = np.zeros(len(team.states), np.bool_)
+    flags[team.graph.source[team.graph.label == event]] = True
     return flags

@@ -8,17 +8,27 @@ that a whole assignment is tested with one operation for each agent.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from hocket.graphs import Flags
+from hocket.graphs import SMALL, Flags, Ints
 from hocket.hitting_set import Effort
 from hocket.machine.algebra import Projection
+from hocket.machine.decomposition import confuse
 from hocket.machine.reward_machine import RewardMachine
 
 MOST_KEPT = 250_000_000  # bytes for the failures that were once worked out
 
 # Effort, in units of some 50 ns.
-CHECK, PROJECTION, PER_TRANSITION = 40, 2_000, 4
+CHECK, PROJECTION, PER_TRANSITION = 40, 2_000, 6  # the last in small graphs, where numpy does not help
+
+
+class _View(NamedTuple):
+    """What an agent makes of the events that it knows."""
+
+    classes: Ints  # [states] of its projection
+    left: int  # the failures that it does not prevent
 
 
 class Failures:
@@ -34,8 +44,9 @@ class Failures:
         self._possible = self._possible_failures()
         self._happens = np.zeros(len(machine.events), np.bool_)
         self._happens[machine.graph.label] = True
-        self._kept: dict[bytes, int] = {}
-        self._size = (self._possible.size + self.width) // 8  # bytes of a set of failures
+        self._unknown = (self._possible.size + 7) // 8  # bytes before the failures that are events nobody knows
+        self._kept: dict[bytes, _View] = {}
+        self._size = self._unknown + self.row_bytes + 4 * len(machine.states)  # bytes of a view
 
     def pair(self, agent: int, event: int) -> int:
         """Number a pair (agent, event)."""
@@ -46,21 +57,54 @@ class Failures:
 
     def are_prevented(self, known: int) -> bool:
         """Say whether a set of pairs (agent, event) prevents all failures, that is, whether the task splits so."""
-        rows = known.to_bytes(self.agents * self.row_bytes, "little")
-        left = -1
-        for start in range(0, len(rows), self.row_bytes):
-            left &= self.left_by(rows[start : start + self.row_bytes])
         self.effort.spend(CHECK + self.agents * (2 + self._size // 256))
-        return left == 0
+        return self._left_by(self._rows(known)) == 0
 
-    def left_by(self, row: bytes) -> int:
-        """Collect the failures that an agent does not prevent, given its row of a set of pairs."""
-        if (left := self._kept.get(row)) is None:
+    def explain(self, known: int) -> int:
+        """Name pairs on the lack of which a failure rests: every larger set that prevents it has one of them."""
+        rows = self._rows(known)
+        left = self._left_by(rows)
+        states = len(self.machine.states)
+        if unknown := left >> 8 * self._unknown:
+            event, state = _lowest(unknown), -1
+        else:
+            event, state = divmod(_lowest(left), states)
+        pairs = 0
+        for agent, row in enumerate(rows):
+            visible = self._visible(row)
+            if state >= 0 and (event == len(visible) or visible[event]):
+                asked = -1 if event == len(visible) else event
+                self.effort.spend(PROJECTION + len(self.machine.graph.target))
+                hidden = confuse(self.machine, visible, self._known_to(row).classes, state, asked)[1]
+            else:
+                hidden = [event]
+            for own in hidden:
+                pairs |= 1 << self.pair(agent, own)
+        return pairs
+
+    def _rows(self, known: int) -> list[bytes]:
+        rows = known.to_bytes(self.agents * self.row_bytes, "little")
+        return [rows[start : start + self.row_bytes] for start in range(0, len(rows), self.row_bytes)]
+
+    def _left_by(self, rows: list[bytes]) -> int:
+        left = -1
+        for row in rows:
+            left &= self._known_to(row).left
+        return left
+
+    def _known_to(self, row: bytes) -> _View:
+        """Work out what an agent makes of its events, once."""
+        if (view := self._kept.get(row)) is None:
+            transitions = len(self.machine.graph.target)
             if len(self._kept) * self._size > MOST_KEPT:
                 self._kept.clear()
-            self.effort.spend(PROJECTION + PER_TRANSITION * len(self.machine.graph.target) + self._size)
-            left = self._kept[row] = self._work_out(row)
-        return left
+            self.effort.spend(PROJECTION + PER_TRANSITION * min(transitions, SMALL) + transitions + self._size // 4)
+            view = self._kept[row] = self._work_out(row)
+        return view
+
+    def _visible(self, row: bytes) -> Flags:
+        events = len(self.machine.events)
+        return np.unpackbits(np.frombuffer(row, np.uint8), count=events, bitorder="little").view(np.bool_)
 
     def _possible_failures(self) -> Flags:
         """Flag what must not happen: [events + 1, states]; the last row is for completion."""
@@ -71,14 +115,18 @@ class Failures:
         possible[-1] = ~self.machine.is_final
         return possible
 
-    def _work_out(self, row: bytes) -> int:
-        events = len(self.machine.events)
-        visible = np.unpackbits(np.frombuffer(row, np.uint8), count=events, bitorder="little").view(np.bool_)
+    def _work_out(self, row: bytes) -> _View:
+        visible = self._visible(row)
         projection = Projection(self.machine, visible)
-        accepts = np.zeros((events + 1, len(projection.is_final)), np.bool_)  # [events + 1, classes]
+        accepts = np.zeros((len(visible) + 1, len(projection.is_final)), np.bool_)  # [events + 1, classes]
         accepts[:-1][~visible] = True
         accepts[projection.label, projection.source] = True
         accepts[-1] = projection.is_final
-        left = accepts[:, projection.classes] & self._possible
-        parts = (np.packbits(flags, bitorder="little") for flags in (left, self._happens & ~visible))
-        return int.from_bytes(b"".join(part.tobytes() for part in parts), "little")
+        accepted = accepts[:, projection.classes] & self._possible
+        parts = (np.packbits(flags, bitorder="little") for flags in (accepted, self._happens & ~visible))
+        left = int.from_bytes(b"".join(part.tobytes() for part in parts), "little")
+        return _View(projection.classes, left)
+
+
+def _lowest(flags: int) -> int:
+    return (flags & -flags).bit_length() - 1
