@@ -15,7 +15,7 @@ from hocket.adapters.events import Answer, Problems, RawStep, StepEvents, Synchr
 from hocket.adapters.observations import Observation, Sight
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.errors import AssignmentError, known_names
-from hocket.machine.assignment import repair
+from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
 from hocket.machine.names import Names
@@ -233,7 +233,8 @@ def _why_not(decomposition: Decomposition) -> str:
     """Say why a machine does not split, and what would mend it."""
     said = ["the machine must split among the agents:", *decomposition.explain().splitlines()]
     if isinstance(decomposition.machine, RewardMachine):
-        added = repair(decomposition.machine, decomposition.knows, decomposition.control)
+        team, knows, control = decomposition.machine, decomposition.knows, decomposition.control
+        added = repair(team, knows, control, effort=EFFORT_FOR_A_HINT)
         needed = " and ".join(f"{agent} knew {', '.join(events)}" for agent, events in added.items())
         said.append(f"It would split if {needed}.")
     return "\n".join(said)

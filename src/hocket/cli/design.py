@@ -14,7 +14,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 from hocket.cli import terminal
 from hocket.cli.map import print_map
 from hocket.errors import AssignmentError, FormatError, InfeasibleError, TaskError
-from hocket.machine.assignment import Assignment, repair
+from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose, enumerate_states
 from hocket.machine.formats import save_design
@@ -123,7 +123,7 @@ class Check(OnSubject):
         is_large = isinstance(subject.machine, Composition) and subject.machine.most_states > LARGEST_COMPOSITION
         if is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
             return None
-        return repair(subject.enumerated(), subject.knows, subject.needs)
+        return repair(subject.enumerated(), subject.knows, subject.needs, effort=EFFORT_FOR_A_HINT)
 
     def report_machine(self, subject: Subject) -> int:
         """Report on a machine of which nobody has said who knows what."""

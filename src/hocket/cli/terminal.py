@@ -80,7 +80,7 @@ def print_repair(console: Console, repaired: Assignment) -> None:
         console.print(Text("Nothing needs to be added.", "bold green"))
         return
     sure = (
-        "cheapest" if repaired.exact else f"good, but perhaps not the cheapest, which costs at least {repaired.bound:g}"
+        "cheapest" if repaired.exact else f"the best when the search stopped; no fix costs less than {repaired.bound:g}"
     )
     console.print(Text(f"Fix (cost {repaired.cost:g}, {sure}):", "bold"))
     for agent, events in repaired.items():

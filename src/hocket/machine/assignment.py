@@ -27,8 +27,8 @@ Pair = tuple[int, int]  # the same by their positions
 DEFAULT_COST = 1.0
 DEAREST = 1e300  # so that no sum of costs overflows
 BURDEN, ODD_BURDEN = 1_000, 1_001  # between equally dear answers: few pairs, and of those few odd ones
-EFFORT = 100_000_000  # some five seconds. Past it the answer may not be cheapest
-EFFORT_FOR_A_HINT = 15_000_000  # some three quarters of a second, for a fix that nobody has asked for
+EFFORT = 100_000_000  # five to eight seconds. Past it the answer may not be cheapest
+EFFORT_FOR_A_HINT = 12_000_000  # less than a second, for a fix that nobody has asked for
 
 
 class Assignment(dict[str, Names]):
@@ -57,8 +57,8 @@ def repair(
     needed. Agents come to know the events that they control. Of equally cheap answers, one in which agents learn what
     they wait for: an event after which something of their own can happen where nothing could before.
 
-    The search counts its work and stops when it has spent its `effort`, some twenty million a second. It then returns
-    the best answer that it has, `exact` is False, and no answer costs less than `bound`.
+    The search counts its work, some fifteen million units a second, and stops when it has spent its `effort`. Then
+    `exact` is False, and `bound` is what every answer costs at least. No event can be left out of what is returned.
 
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
     >>> repair(team, {"A1": {"a"}, "A2": {"b"}})
@@ -168,14 +168,13 @@ class _Search:
         """Add the cheapest pairs to what is known already, and put their names into `events`."""
         forced = self.control - already
         self.refuse_forbidden(forced)
-        counter = Effort(effort)
-        failures = Failures(self.machine, len(self.agents), counter)
+        failures = Failures(self.machine, len(self.agents), Effort(effort))
         base = as_set(failures.pair(*pair) for pair in already | forced)
         can_happen = set(self.machine.graph.label.tolist())
         useful = {
-            number: price
+            failures.pair(*pair): price
             for pair, price in self.prices.of.items()
-            if pair[1] in can_happen and not base >> (number := failures.pair(*pair)) & 1
+            if pair[1] in can_happen and pair not in already and pair not in forced
         }
         if not failures.are_prevented(base | as_set(useful)):
             raise self.impossible(failures, base | as_set(useful))
@@ -183,7 +182,7 @@ class _Search:
             lambda added: failures.are_prevented(base | added),
             lambda added: failures.explain(base | added),
             useful,
-            counter,
+            failures.effort,
         )
         added = forced | {failures.agent_and_event(number) for number in elements_of(found.chosen)}
         for agent, event in sorted(added):
@@ -204,6 +203,6 @@ class _Search:
         """Name few forbidden pairs of which one would have to be allowed."""
         forbidden = [failures.pair(*pair) for pair, own in self.cost.items() if math.isinf(own)]
         useless = take_what_fits(forbidden, lambda more: not failures.are_prevented(known | more), 0)
-        missing = [failures.agent_and_event(number) for number in forbidden if not (known | useless) >> number & 1]
-        needed = ", ".join(f"{self.agents[agent]}: {self.events[event]}" for agent, event in sorted(missing))
+        missing = map(failures.agent_and_event, elements_of(as_set(forbidden) & ~(known | useless)))
+        needed = ", ".join(f"{self.agents[agent]}: {self.events[event]}" for agent, event in missing)
         return InfeasibleError(f"no assignment is valid unless one of these pairs is allowed: {needed}")

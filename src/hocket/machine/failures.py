@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.graphs import SMALL, Flags, Ints
-from hocket.hitting_set import Effort
+from hocket.hitting_set import Effort, as_set
 from hocket.machine.algebra import Projection
 from hocket.machine.decomposition import confuse
 from hocket.machine.reward_machine import RewardMachine
@@ -39,11 +39,11 @@ class Failures:
 
     def __init__(self, machine: RewardMachine, agents: int, effort: Effort) -> None:
         self.machine, self.agents, self.effort = machine, agents, effort
-        self.row_bytes = (len(machine.events) + 7) // 8
+        self.row_bytes = max(1, (len(machine.events) + 7) // 8)
         self.width = 8 * self.row_bytes
-        self._possible = self._possible_failures()
         self._happens = np.zeros(len(machine.events), np.bool_)
         self._happens[machine.graph.label] = True
+        self._possible = self._possible_failures()
         self._unknown = (self._possible.size + 7) // 8  # bytes before the failures that are events nobody knows
         self._kept: dict[bytes, _View] = {}
         self._size = self._unknown + self.row_bytes + 4 * len(machine.states)  # bytes of a view
@@ -63,24 +63,10 @@ class Failures:
     def explain(self, known: int) -> int:
         """Name pairs on the lack of which a failure rests: every larger set that prevents it has one of them."""
         rows = self._rows(known)
-        left = self._left_by(rows)
-        states = len(self.machine.states)
-        if unknown := left >> 8 * self._unknown:
-            event, state = _lowest(unknown), -1
-        else:
-            event, state = divmod(_lowest(left), states)
-        pairs = 0
-        for agent, row in enumerate(rows):
-            visible = self._visible(row)
-            if state >= 0 and (event == len(visible) or visible[event]):
-                asked = -1 if event == len(visible) else event
-                self.effort.spend(PROJECTION + len(self.machine.graph.target))
-                hidden = confuse(self.machine, visible, self._known_to(row).classes, state, asked)[1]
-            else:
-                hidden = [event]
-            for own in hidden:
-                pairs |= 1 << self.pair(agent, own)
-        return pairs
+        state, event = self._locate(self._left_by(rows))
+        return as_set(
+            self.pair(agent, hidden) for agent, row in enumerate(rows) for hidden in self._why(row, state, event)
+        )
 
     def _rows(self, known: int) -> list[bytes]:
         rows = known.to_bytes(self.agents * self.row_bytes, "little")
@@ -102,6 +88,21 @@ class Failures:
             view = self._kept[row] = self._work_out(row)
         return view
 
+    def _locate(self, failures: int) -> tuple[int, int]:
+        """Choose a failure: its state (-1 if nobody knows its event) and its event (-1 if it is a completion)."""
+        if unknown := failures >> 8 * self._unknown:
+            return -1, _lowest(unknown)
+        event, state = divmod(_lowest(failures), len(self.machine.states))
+        return state, event if event < len(self.machine.events) else -1
+
+    def _why(self, row: bytes, state: int, event: int) -> list[int]:
+        """List events such that an agent does not prevent a failure as long as it knows none of them."""
+        visible = self._visible(row)
+        if state < 0 or (event >= 0 and not visible[event]):
+            return [event]
+        self.effort.spend(PROJECTION + len(self.machine.graph.target))
+        return confuse(self.machine, visible, self._known_to(row).classes, state, event)[1]
+
     def _visible(self, row: bytes) -> Flags:
         events = len(self.machine.events)
         return np.unpackbits(np.frombuffer(row, np.uint8), count=events, bitorder="little").view(np.bool_)
@@ -110,7 +111,7 @@ class Failures:
         """Flag what must not happen: [events + 1, states]; the last row is for completion."""
         graph = self.machine.graph
         possible = np.zeros((len(self.machine.events) + 1, len(self.machine.states)), np.bool_)
-        possible[graph.label] = True  # events that happen nowhere can't happen where they should not
+        possible[:-1][self._happens] = True  # whoever knows an event that happens nowhere never accepts it
         possible[graph.label, graph.source] = False
         possible[-1] = ~self.machine.is_final
         return possible
