@@ -9,7 +9,6 @@ import hocket as hk
 from hocket.draw.scene import Area, Scene, scene_of
 from hocket.study.records import Record, Replay, Review, Trials
 from hocket.study.store import keep_record, keep_scene, keep_task, open_store, sum_up
-from hocket.task.files import digest
 
 MOVES = {"u": (0, -1), "d": (0, 1), "l": (-1, 0), "r": (1, 0), ".": (0, 0)}
 SETTINGS = {"episode_steps": 1000, "temperature": 0.02}
@@ -125,13 +124,13 @@ def small_study(folder: Path) -> Path:
     scene = scene_of(meeting)
     values = {"dqprm": [900, 400, 120, 44, 30, 25], "iql": [1000] * 6, "optimal": [20] * 6}
     records = [
-        record("rendezvous-2", digest(meeting), learner, seed, [own + seed * (own < 1000) for own in line],
+        record("rendezvous-2", meeting.digest, learner, seed, [own + seed * (own < 1000) for own in line],
                meeting_review(scene, wait=seed, success=learner != "iql"))
         for learner, line in values.items()
         for seed in range(3)
     ]  # fmt: skip
     records += [
-        record("buttons", digest(buttons), learner, seed, [1000, 500 + seed, last + seed])
+        record("buttons", buttons.digest, learner, seed, [1000, 500 + seed, last + seed])
         for learner, last in (("hil", 60), ("dqprm", 30))
         for seed in range(2)
     ]

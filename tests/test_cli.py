@@ -448,6 +448,11 @@ def test_help_is_all_well(hocket, args):
     assert "usage: hocket" in out
 
 
+def test_the_help_of_train_names_every_learner(hocket):
+    _, out, _ = hocket("train", "--help")
+    assert [name for name in hk.LEARNERS if re.search(rf"\b{name}\b", out) is None] == []
+
+
 # Names are printed as they are.
 
 

@@ -7,7 +7,6 @@ import pytest
 
 import hocket as hk
 from hocket.evaluation import exact
-from hocket.task.files import digest
 from hocket.task.tables import compile_task
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -31,7 +30,7 @@ def corridor(slip: float = 0.0, cells: int = 4, agents: int = 1) -> hk.Task:
 def policy_of(task: hk.Task, q: np.ndarray, temperature: float = 0.02) -> hk.Policy:
     """Make a policy of given values."""
     settings = {"temperature": temperature, "episode_steps": 1000}
-    return hk.Policy(task.name, digest(task), "dqprm", 0, settings, {"q": q.astype(np.float32)})
+    return hk.Policy(task.name, task.digest, "dqprm", 0, settings, {"q": q.astype(np.float32)})
 
 
 def always(task: hk.Task, action: int) -> np.ndarray:
@@ -149,7 +148,7 @@ def test_a_run_folder_holds_what_was_run_and_can_be_evaluated_again(tmp_path, tr
 def test_arrays_that_do_not_fit_the_task_are_refused(trained):
     task, runs = trained
     wrong = hk.Policy(
-        task.name, digest(task), "dqprm", 0, runs[0].policy.settings, {"q": np.zeros((1, 1, 1, 1), np.float32)}
+        task.name, task.digest, "dqprm", 0, runs[0].policy.settings, {"q": np.zeros((1, 1, 1, 1), np.float32)}
     )
     with pytest.raises(hk.HocketError, match="other names or shapes"):
         hk.evaluate(task, wrong, 3)

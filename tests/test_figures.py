@@ -27,7 +27,6 @@ from hocket.report.figures import canvas, curves, maps, panels
 from hocket.report.summary import Section, summarize
 from hocket.study import records
 from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
-from hocket.task.files import digest
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, STAY, STEPS
 from test_drawing import NASTY, SIGHT, linear
@@ -51,13 +50,13 @@ def record(learner: str, seed: int, values: np.ndarray, task: hk.Task | None = N
         for agent in range(len(task.agents)):
             visits[agent, : agent + 2] = [100 ** min(cell, 3) for cell in range(agent + 2)]
         review = hk.Review(10, 5, (5,) * len(task.agents), visits, {})
-    name, mark = ("elsewhere", "f" * 64) if task is None else (task.name, digest(task))
+    name, mark = ("elsewhere", "f" * 64) if task is None else (task.name, task.digest)
     kinds = {"softmax": tests, "greedy": tests._replace(test_steps=np.full(len(values), 500))}
     return hk.Record(name, mark, learner, seed, 40_000, {**SETTINGS, **settings}, kinds, review=review)
 
 
 def section_of(*own: hk.Record, task: hk.Task | None = None) -> Section:
-    scenes = {} if task is None else {digest(task): hk.scene_of(task)}
+    scenes = {} if task is None else {task.digest: hk.scene_of(task)}
     (section,) = summarize(Results(Path("study"), {}, own, scenes, {}, ())).sections
     return section
 
@@ -88,7 +87,7 @@ def policy_of(task: hk.Task, learner: str = "dqprm", q: np.ndarray | None = None
         sizes = [len(own.states) for own in task.machines.values()]
         memories = [1 << len(own.memory) for own in task.agents.values()]
         q = np.zeros((len(sizes), task.grid.cells, len(ACTIONS), max(memories if learner == "iql" else sizes)))
-    return hk.Policy(task.name, digest(task), learner, 0, SETTINGS, {"q": q.astype(np.float32)})
+    return hk.Policy(task.name, task.digest, learner, 0, SETTINGS, {"q": q.astype(np.float32)})
 
 
 def wavy(task: hk.Task, learner: str = "dqprm") -> hk.Policy:
@@ -570,7 +569,7 @@ def test_of_many_agents_the_first_are_shown_and_it_is_said():
 def test_a_group_is_chosen_by_its_label():
     task = gatehouse()
     records = [record("hil", 0, curve(0)), *(record(name, 0, curve(0), task) for name in ("dqprm", "optimal"))]
-    section = section_of(*(replace(own, digest=digest(task)) for own in records), task=task)
+    section = section_of(*(replace(own, digest=task.digest) for own in records), task=task)
     assert "visits, dqprm" in told(make(maps.visits_figure, section))  # the first that has any
     assert "visits, optimal" in told(make(maps.visits_figure, section, group="optimal"))
     with pytest.raises(hk.HocketError, match="hil has none"):

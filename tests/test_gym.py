@@ -17,8 +17,7 @@ from hypothesis import given
 
 import hocket as hk
 import hocket.adapters
-from hocket.adapters.alone import Alone, advance, isolate, potentials
-from hocket.adapters.individual import IndividualEnv
+from hocket.adapters.individual import IndividualEnv, IndividualModel, advance, individual_model, potentials
 from hocket.adapters.observations import KINDS, Counterfactuals, Sight, stack
 from hocket.draw.palette import AGENT_COLORS, INK
 from hocket.errors import SettingsError, TaskError
@@ -297,16 +296,16 @@ def test_a_state_is_worth_what_its_machine_can_still_earn():
     assert potentials(paid, 0.5) == pytest.approx([2.0, 0.0])
 
 
-def solve(world: Alone, discount: float) -> np.ndarray:
+def solve(world: IndividualModel, discount: float) -> np.ndarray:
     """Solve an agent's world by value iteration: the worth of each action, [machine states, cells, actions]."""
-    states, cells = world.event.shape
+    states, cells = world.table.event.shape
     state, cell, action = np.indices((states, cells, len(ACTIONS)))
-    slip, most = world.slip_limit / 2**CHANCE_BITS, 2**CHANCE_BITS - 1
+    slip, most = world.table.slip_limit / 2**CHANCE_BITS, 2**CHANCE_BITS - 1
     cases = []  # (chance, what came of it), for each way to slip and for teammates that are ready or not
-    for chance, drawn in ((1 - slip, most), (slip / 2, world.slip_limit // 2), (slip / 2, 0)):
+    for chance, drawn in ((1 - slip, most), (slip / 2, world.table.slip_limit // 2), (slip / 2, 0)):
         if chance > 0:
             moved = [advance(world, cell, state, action, drawn, sync) for sync in (0, most)]
-            ready = world.sync_limit[state, moved[0].cell] / 2**CHANCE_BITS
+            ready = world.table.sync_limit[state, moved[0].cell] / 2**CHANCE_BITS
             cases += [(chance * ready, moved[0]), (chance * (1 - ready), moved[1])]
     value = np.zeros((states, cells))
     while True:
@@ -314,7 +313,7 @@ def solve(world: Alone, discount: float) -> np.ndarray:
             chance * (moved.reward + discount * np.where(moved.done, 0, value[moved.state, moved.cell]))
             for chance, moved in cases
         )
-        worth[world.is_final] = 0
+        worth[world.table.is_final] = 0
         if np.abs(worth.max(axis=2) - value).max() < 1e-13:
             return worth
         value = worth.max(axis=2)
@@ -325,13 +324,14 @@ def solve(world: Alone, discount: float) -> np.ndarray:
 def test_shaping_takes_the_same_from_all_actions_of_a_state(task):
     """Ng, Harada and Russell 1999: so the best actions stay the best."""
     for name in task.agents:
-        plain, shaped = (isolate(task, name, 0.3, False, discount) for discount in (None, 0.9))
-        taken = np.where(plain.is_final, 0, shaped.potential)[:, None, None]
+        plain, shaped = (individual_model(task, name, 0.3, False, discount) for discount in (None, 0.9))
+        taken = np.where(plain.table.is_final, 0, shaped.potential)[:, None, None]
         np.testing.assert_allclose(solve(shaped, 0.9), solve(plain, 0.9) - taken, atol=1e-9)
 
 
 def test_shaping_leaves_the_best_way_through_a_corridor():
-    plain, shaped = (solve(isolate(corridor(4), "A1", 0.3, False, discount), 0.9)[0] for discount in (None, 0.9))
+    models = (individual_model(corridor(4), "A1", 0.3, False, discount) for discount in (None, 0.9))
+    plain, shaped = (solve(model, 0.9)[0] for model in models)
     assert plain.max(axis=1) == pytest.approx([0.81, 0.9, 1.0, 1.0])
     assert shaped.max(axis=1) == pytest.approx([-0.19, -0.1, 0.0, 0.0])
     assert plain.argmax(axis=1).tolist()[:3] == shaped.argmax(axis=1).tolist()[:3] == [1, 1, 1]
@@ -354,7 +354,7 @@ def test_the_shaped_return_differs_by_the_potentials_of_its_ends(task):
             if over:
                 break
         worth = shaped.world.potential
-        assert difference == pytest.approx(factor * worth[shaped.state] - worth[shaped.world.initial])
+        assert difference == pytest.approx(factor * worth[shaped.state] - worth[shaped.world.table.initial])
 
 
 # Ends and mistakes.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,42 @@ def test_the_search_for_what_must_not_be_finds_it(code):
 
 def test_the_search_for_what_must_not_be_leaves_the_rest_alone():
     assert not list(suspicious(ast.parse("ast.literal_eval(x); re.compile(y); np.load(p, allow_pickle=False)")))
+
+
+# One place for each learner.
+
+
+def named_in(tree: ast.Module, names: set[str]) -> list[str]:
+    """Find texts in code, other than the value of DEFAULT_LEARNER, that are the name of a learner."""
+    defaults = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(getattr(own, "id", "") == "DEFAULT_LEARNER" for own in node.targets)
+    ]
+    return [
+        f"line {node.lineno}: {node.value!r}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in names and node not in defaults
+    ]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_only_a_learners_own_module_knows_its_name(name):
+    own = name.removeprefix("learn.")
+    assert named_in(TREES[name], {*hk.LEARNERS} - {own}) == []
+
+
+def test_the_search_for_names_of_learners_finds_them():
+    code = 'DEFAULT_LEARNER = "dqprm"\nif run.learner in ("iql", other):\n    """Not dqprm."""'
+    assert named_in(ast.parse(code), {*hk.LEARNERS}) == ["line 2: 'iql'"]
+
+
+@pytest.mark.parametrize("name", hk.LEARNERS)
+def test_a_learner_has_a_module_of_its_name_and_says_what_it_is(name):
+    learner = hk.LEARNERS[name]
+    assert learner is import_module(f"hocket.learn.{name}").LEARNER
+    assert learner.name == name
+    assert learner.summary and not learner.summary.endswith(".")
 
 
 # What the checkers say.

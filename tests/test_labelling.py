@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
-from hocket.task.labelling import LocalLabelling, check_labelling, label_table, local_label, synchronize, team_label
+from hocket.task.labelling import (
+    LocalLabelling,
+    as_proposals,
+    check_labelling,
+    label_table,
+    local_label,
+    synchronize,
+    team_label,
+)
+from hocket.task.tables import synchronized
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
 LINE = hk.Grid(
@@ -168,7 +177,7 @@ def test_an_event_happens_iff_all_who_know_it_take_it_for_possible():
     everyone = ("a", "b", None)
     for one, two, three in product(everyone, repeat=3):
         expected = [event for event, agreed in (("a", one == two == "a"), ("b", two == three == "b")) if agreed]
-        assert list(synchronize(task, {"A1": one, "A2": two, "A3": three})) == expected
+        assert list(synchronize(task.knowers, as_proposals({"A1": one, "A2": two, "A3": three}))) == expected
 
 
 @few
@@ -181,7 +190,7 @@ def test_what_agents_agree_on_is_what_happens_to_the_team(task):
     for _ in range(100):
         cells = {name: rng.choice(ground) for name in task.agents}
         labels = {name: local_label(task, name, cells[name], states[name]) for name in task.agents}
-        assert set(synchronize(task, labels)) == set(team_label(task, cells, team))
+        assert set(synchronize(task.knowers, as_proposals(labels))) == set(team_label(task, cells, team))
         possible = [event for event in task.events if task.machine.step(team, event) is not None]
         if not possible:
             return
@@ -190,6 +199,26 @@ def test_what_agents_agree_on_is_what_happens_to_the_team(task):
         for name, machine in task.machines.items():
             if event in task.knows[name]:
                 states[name] = machine.step(states[name], event)
+
+
+@few
+@given(tasks())
+def test_arrays_of_proposals_are_synchronised_as_in_plain_python(task):
+    """Whether agents propose one by one or many cases at once, and whatever they propose of what they know."""
+    rng, names = Random(2), list(task.events)
+    cases = [{agent: rng.choice([None, *own]) for agent, own in task.knows.items()} for _ in range(60)]
+    proposed = np.array([[-1 if label is None else names.index(label) for label in case.values()] for case in cases])
+    knowers = np.array([len(own) for own in task.knowers.values()], np.int32)
+    happens = synchronized(proposed, knowers)
+    for case, row, own in zip(cases, happens, proposed, strict=True):
+        events = synchronize(task.knowers, as_proposals(case))
+        assert row.tolist() == [label in events for label in case.values()]
+        assert synchronized(own, knowers).tolist() == row.tolist()
+    assert synchronized(proposed.reshape(6, 10, -1), knowers).tolist() == happens.reshape(6, 10, -1).tolist()
+
+
+def test_nothing_happens_where_there_is_no_event():
+    assert synchronized(np.array([-1, -1]), np.zeros(0, np.int32)).tolist() == [False, False]
 
 
 # Definition 5.
@@ -402,6 +431,18 @@ def two_ways(**knows: str) -> hk.Decomposition:
     """Split a machine that a or b completes."""
     machine = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u0", "b"): "u1"}, final={"u1"})
     return hk.decompose(machine, {name: set(own) for name, own in knows.items()})
+
+
+def test_local_labels_are_made_for_the_states_that_some_trace_leads_to():
+    transitions = {("u0", "a"): "u1", ("lost", "b"): "u0"}
+    machine = hk.RewardMachine(initial="u0", transitions=transitions, final={"u1"})
+
+    def label(spots, state):
+        return ("a",) if state == "u0" and spots[0] == 1 else ("b",) if state == "lost" else ()
+
+    made = hk.localize(label, BITS, hk.decompose(machine, {"A1": {"a"}, "A2": {"b"}}))
+    assert made.verdict.ok
+    assert made.labels == {"A1": {(1, "u0"): "a"}, "A2": {}}
 
 
 def test_a_labelling_that_gives_an_agent_two_events_breaks_the_first_condition():

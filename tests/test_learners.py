@@ -11,26 +11,22 @@ import numpy as np
 import pytest
 
 import hocket as hk
-from hocket.learn.blocks import DqprmBlock, HilBlock
+from hocket.learn.catalogue import LEARNERS
+from hocket.learn.cqrm import CqrmSettings
+from hocket.learn.dqprm import DqprmBlock, DqprmSettings
+from hocket.learn.hil import HilBlock, HilSettings
+from hocket.learn.iql import IqlSettings
+from hocket.learn.optimal import OptimalSettings
 from hocket.learn.policies import Policy, Run, load_policy
-from hocket.learn.settings import (
-    CqrmSettings,
-    DqprmSettings,
-    HilSettings,
-    IqlSettings,
-    OptimalSettings,
-    ScheduledSettings,
-    Settings,
-)
-from hocket.learn.training import LARGEST_BLOCK, LEARNERS, train
-from hocket.task.files import digest
+from hocket.learn.settings import ScheduledSettings, Settings, SimulatedSettings
+from hocket.learn.training import LARGEST_BLOCK, train
 from hocket.task.grid import ACTIONS
-from hocket.task.tables import sync_chances
+from hocket.task.tables import individual_table
 from worlds import (
     LEFT,
     RIGHT,
     STAY,
-    Alone,
+    Individual,
     action_values,
     at,
     corridor,
@@ -288,7 +284,7 @@ def test_counterfactual_updates_respect_gates():
     np.testing.assert_allclose(q[1, RIGHT, closed], GAMMA * GAMMA**2, atol=1e-6)  # held up: the same as staying
     np.testing.assert_allclose(q[1, STAY, closed], GAMMA * GAMMA**2, atol=1e-6)
     np.testing.assert_allclose(q[3, LEFT, closed], GAMMA, atol=1e-6)  # held up: still a step away
-    true = action_values(Alone(task, "A1", 1.0))
+    true = action_values(Individual(task, "A1", 1.0))
     true[3, RIGHT, closed] = 0  # episodes end on the goal, so nothing is known of having been there too early
     np.testing.assert_allclose(q[:4], true[:4], atol=1e-5)
 
@@ -312,7 +308,7 @@ def test_learning_without_counterfactual_updates_gets_there_too():
 def test_optimal_values_are_those_of_value_iteration(name, literal):
     task = hk.load_task(name)
     for agent, own in enumerate(task.agents):
-        true = action_values(Alone(task, own, literal=literal))
+        true = action_values(Individual(task, own, literal=literal))
         q = values(task, "optimal", agent=agent, sync_literal=literal)
         np.testing.assert_allclose(q[:, :, : true.shape[2]], true, atol=1e-6)
         assert not q[:, :, true.shape[2] :].any()
@@ -322,7 +318,7 @@ def test_optimal_values_are_those_of_value_iteration(name, literal):
 def test_learning_alone_converges_to_the_values_of_value_iteration(agent):
     task = courtyard()
     assert task.decomposition.ok
-    world = Alone(task, agent)
+    world = Individual(task, agent)
     true = action_values(world)
     q = values(task, steps=4_000_000, agent=world.index, **WIDE, learning_rate_decay=3e-4)
     floor = [cell for cell in range(task.grid.cells) if cell not in task.grid.walls]
@@ -341,7 +337,10 @@ def test_read_literally_the_paper_has_every_shared_event_wait():
         slip=0.0,
     )
     tables = hk.compile_task(task)
-    at_the_door = [[sync_chances(tables, P, literal=literal)[agent, 0, 2] for agent in (0, 1)] for literal in (0, 1)]
+    at_the_door = [
+        [individual_table(tables, agent, P, sync_literal=literal).chance[0, 2] for agent in (0, 1)]
+        for literal in (False, True)
+    ]
     assert at_the_door == [[1.0, P], [P, P]]
     np.testing.assert_allclose(values(task, **WIDE)[:2, RIGHT, 0], [GAMMA, 1], rtol=1e-6)
     q = values(task, steps=1_000_000, sync_literal=True, **SLOW)
@@ -354,9 +353,9 @@ def test_on_buttons_only_events_in_which_a_teammate_has_a_part_wait():
     tables = hk.compile_task(task)
     waits = {False: set(), True: set()}
     for literal in waits:
-        chance = sync_chances(tables, P, literal=literal)
-        for agent, state, cell in np.argwhere(chance < 1):
-            waits[literal].add((tuple(task.agents)[agent], tuple(task.events)[tables.event[agent, state, cell]]))
+        for agent, name in enumerate(task.agents):
+            table = individual_table(tables, agent, P, sync_literal=literal)
+            waits[literal] |= {(name, tuple(task.events)[event]) for event in table.event[table.chance < 1]}
     by_teammates = {("A1", "R"), ("A2", "Y"), ("A2", "R"), ("A3", "G"), ("A3", "R")}
     assert waits == {False: by_teammates, True: by_teammates | {("A1", "Y"), ("A2", "G")}}
 
@@ -555,7 +554,7 @@ def test_the_option_that_completes_the_task_earns_its_discounted_reward(bootstra
     np.testing.assert_allclose(block.low[0, 0, 2, RIGHT, END], moved(SURE, 1 + past), rtol=1e-6)
     # After the end it is time to go home, too, and the option has learnt from that one step.
     np.testing.assert_allclose(block.low[0, 0, 2, RIGHT, HOME], moved(SURE, GAMMA * SURE), rtol=1e-6)
-    assert block.teams[0].cell[0] == 3 and block.clocks[0, 0] == -1
+    assert block.learning[0].team.cell[0] == 3 and block.learning[0].clock[0] == -1
 
 
 def test_an_option_is_chosen_again_where_the_last_one_ended():
@@ -573,14 +572,15 @@ def test_an_option_learns_nothing_from_running_out_of_time():
     block.train(0, 2)
     np.testing.assert_array_equal(block.meta, before)
     block.train(2, 1)  # another episode has begun
-    assert block.teams[0].cell[0] == 1 and block.options[0].age[0] == 1
+    assert block.learning[0].team.cell[0] == 1 and block.learning[0].options.age[0] == 1
 
 
 def test_an_option_that_is_not_available_is_never_chosen():
     block = hierarchy(HOME, temperature=1.0)
+    (own,) = block.learning
     for step in range(500):
         block.train(step, 1)
-        assert block.options[0].current[0] != HOME or block.teams[0].memory[0] == 1
+        assert own.options.current[0] != HOME or own.team.memory[0] == 1
     assert block.meta[0, 0, 0, HOME] == SURE
 
 
@@ -697,7 +697,9 @@ def test_settings_may_be_given_and_changed():
     assert run.policy.settings["discount"] == 0.5 and run.policy.settings["temperature"] == 1.0
 
 
-@pytest.mark.parametrize("kind", [Settings, ScheduledSettings, *(own.settings for own in LEARNERS.values())])
+@pytest.mark.parametrize(
+    "kind", [Settings, ScheduledSettings, SimulatedSettings, *(own.settings for own in LEARNERS.values())]
+)
 def test_the_defaults_are_those_of_the_paper(kind):
     settings = kind()
     common = (settings.discount, settings.learning_rate, settings.temperature, settings.episode_steps)
@@ -738,7 +740,7 @@ def test_a_policy_is_read_as_it_was_written(learner, tmp_path):
     task = meeting()
     (run,) = learn(task, learner, 200, [2**40], episode_steps=30)
     run.policy.save(tmp_path / "policy.npz")
-    found = load_policy(tmp_path / "policy.npz", digest(task))
+    found = load_policy(tmp_path / "policy.npz", task.digest)
     assert_equal_policies(found, run.policy)
     assert (found.task, found.learner, found.seed) == ("meeting", learner, 2**40)
     assert found.settings["episode_steps"] == 30
@@ -747,12 +749,12 @@ def test_a_policy_is_read_as_it_was_written(learner, tmp_path):
 def test_the_policy_of_another_task_is_refused(stored):
     for other in (gatehouse(), meeting(slip=0.1), replace(meeting(), grid=line(6, center=2))):
         with pytest.raises(hk.HocketError, match=r"belongs to another task \(meeting, or another version of it\)"):
-            load_policy(stored, digest(other))
+            load_policy(stored, other.digest)
 
 
 def test_a_task_that_is_only_called_something_else_keeps_its_policies(stored, policy):
     renamed = replace(meeting(), name="encounter", description="Two agents meet.")
-    assert_equal_policies(load_policy(stored, digest(renamed)), policy)
+    assert_equal_policies(load_policy(stored, renamed.digest), policy)
 
 
 def test_a_policy_that_is_cut_off_anywhere_is_refused(stored):

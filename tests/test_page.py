@@ -32,7 +32,6 @@ from hocket.report.page.standings import number
 from hocket.report.summary import summarize
 from hocket.study.records import Replay, Review
 from hocket.study.store import load_results
-from hocket.task.files import digest
 from studies import (
     HOSTILE,
     QUOTED,
@@ -208,7 +207,7 @@ def test_what_is_missing_and_what_could_not_be_read_is_named(folder):
 
 def test_runs_without_reviews_have_neither_bounds_nor_episodes(tmp_path):
     task = hk.load_task("buttons")
-    page = page_of(write_study(tmp_path / "bare", [record("buttons", digest(task), "dqprm", 0, [30, 20])], [task]))
+    page = page_of(write_study(tmp_path / "bare", [record("buttons", task.digest, "dqprm", 0, [30, 20])], [task]))
     assert "theorem 3</h3>" not in page and 'class="replay"' not in page and "Watch" not in page
     assert 'class="curves"' in page and "Decomposable" in page
 
@@ -229,7 +228,7 @@ def test_a_verdict_of_no_has_a_cross(tmp_path):
 
 def test_of_many_agents_a_few_machines_are_seen_and_others_folded_away(tmp_path):
     task = hk.load_task("rendezvous-30")
-    own = record(task.name, digest(task), "dqprm", 0, [30])
+    own = record(task.name, task.digest, "dqprm", 0, [30])
     reader = Reader(page_of(write_study(tmp_path / "many", [own], [task])))
     assert "21 more agents; 6 others are not drawn" in reader.words
     assert sum("data-agent" in own for _, own in reader.elements) == 24
@@ -407,7 +406,7 @@ def test_a_study_of_long_episodes_stays_below_five_megabytes(tmp_path):
             events = tuple((step, f"{'rl'[step % 2]}{1 + step % 10}") for step in range(1, 1001))
             own = Replay(False, places, states_after(scene, 1001, events), events)
             review = Review(1, 0, (0,) * 10, np.zeros((10, 0), np.int64), {"softmax": own, "greedy": own})
-            records.append(record(task.name, digest(task), learner, seed, [1000] * 700, review))
+            records.append(record(task.name, task.digest, learner, seed, [1000] * 700, review))
     page = page_of(write_study(tmp_path / "large", records, [task]))
     assert len(page.encode()) < 5_000_000
     assert Reader(page).blocks["episodes-0"]["left_out"] == 0

@@ -23,8 +23,9 @@ from hocket.draw.marks import hatching, parts, rectangles
 from hocket.draw.task_picture import draw_task
 from hocket.machine.composition import Composition
 from hocket.task.catalogue import built_in_tasks, load_task
+from hocket.task.conditions import Condition
 from hocket.task.grid import Grid
-from hocket.task.task import Agent, Condition
+from hocket.task.task import Agent
 from strategies import quick
 from test_drawing import NASTY, SVG, groups, points, texts
 

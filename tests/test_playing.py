@@ -12,9 +12,8 @@ from pettingzoo import ParallelEnv
 import hocket as hk
 from hocket.adapters.policies import NOWHERE, Actor
 from hocket.errors import SettingsError
-from hocket.learn.arrays import recording
-from hocket.learn.players import PLAYERS
-from hocket.task.files import digest
+from hocket.learn.catalogue import LEARNERS
+from hocket.learn.episodes import recording
 from hocket.task.grid import ACTIONS
 from task_strategies import Guide, few, tasks
 from worlds import corridor, meeting
@@ -91,7 +90,7 @@ def test_a_team_of_functions_is_evaluated_as_the_same_actions_are_in_the_compile
     task = hk.load_task("buttons")
     (run,) = hk.train(task, "optimal", seeds=1, steps=1)
     policy = replace(run.policy, settings={**run.policy.settings, "episode_steps": 30})
-    player = PLAYERS["optimal"](hk.compile_task(task), float(policy.settings["temperature"]), 30)
+    player = LEARNERS["optimal"].player(hk.compile_task(task), float(policy.settings["temperature"]), 30)
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
     plan: list[np.ndarray] = []
     for number in range(40):
@@ -213,7 +212,7 @@ def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
     assert (replay.places[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
     assert hk.review_team(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
     tests = hk.Trials(np.array([10]), np.array([3]), np.array([True]))
-    record = hk.Record(task.name, digest(task), "by hand", 0, 10, {}, {"greedy": tests}, review=review)
+    record = hk.Record(task.name, task.digest, "by hand", 0, 10, {}, {"greedy": tests}, review=review)
     [section] = hk.summarize(hk.save_records(tmp_path, [record], [task])).sections
     assert section.scene == hk.scene_of(task) and section.groups[0].replays.keys() == {(0, "greedy")}
     assert "by hand" in hk.write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")

@@ -15,7 +15,6 @@ from hocket.draw.scene import Area, Scene, read_scene, scene_of, write_scene
 from hocket.report.summary import summarize
 from hocket.study.records import Record, Replay, Review, Trials, parse_record, slug, write_record
 from hocket.study.store import curves_csv, differences, keep_record, keep_task, load_results, open_store, sum_up
-from hocket.task.files import digest
 from worlds import corridor, meeting
 
 TASK = meeting()
@@ -37,7 +36,7 @@ def record(seed: int = 0, learner: str = "dqprm", **changes) -> Record:
     """A record made by hand."""
     about = {
         "task": TASK.name,
-        "digest": digest(TASK),
+        "digest": TASK.digest,
         "learner": learner,
         "seed": seed,
         "steps": 30,
@@ -148,8 +147,8 @@ def test_a_folder_is_read_as_it_was_written(folder):
     results = load_results(folder)
     assert [(own.learner, own.seed) for own in results.records] == [("dqprm", 0), ("dqprm", 1), ("iql", 0), ("iql", 1)]
     assert results.problems == ()
-    assert results.tasks[digest(TASK)].machine == TASK.machine
-    assert results.scenes[digest(TASK)] == scene_of(TASK)
+    assert results.tasks[TASK.digest].machine == TASK.machine
+    assert results.scenes[TASK.digest] == scene_of(TASK)
     assert results.policy(results.records[0]) is None
 
 
@@ -194,8 +193,8 @@ def test_policies_of_a_task_are_found_among_those_of_others(tmp_path):
     settings = {"episode_steps": 100, "temperature": 0.02}
     for task in (TASK, corridor(3)):
         store = open_store(tmp_path)
-        policy = hk.Policy(task.name, digest(task), "dqprm", 0, settings, {"q": np.zeros((1, 1), np.float32)})
-        keep_record(store, record(task=task.name, digest=digest(task)), policy.packed())
+        policy = hk.Policy(task.name, task.digest, "dqprm", 0, settings, {"q": np.zeros((1, 1), np.float32)})
+        keep_record(store, record(task=task.name, digest=task.digest), policy.packed())
     assert [policy.task for policy in hk.load_policies(tmp_path, TASK)] == ["meeting"]
     with pytest.raises(hk.FormatError, match=r"its policies belong to other tasks .*corridor, meeting"):
         hk.load_policies(tmp_path, hk.load_task("buttons"))
@@ -224,7 +223,7 @@ def test_lengths_on_different_tasks_set_nothing_apart():
 def test_two_tasks_of_one_name_are_told_apart_in_the_table():
     content = curves_csv([record(), record(digest="f" * 64)])
     assert {row["task"] for row in csv.DictReader(io.StringIO(content))} == {
-        f"meeting {digest(TASK)[:6]}",
+        f"meeting {TASK.digest[:6]}",
         "meeting ffffff",
     }
 

@@ -1,6 +1,5 @@
 """Compiled tasks against the episodes that they are compiled from, number for number."""
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +15,7 @@ from hocket.random import INDIVIDUAL, TEAM, slip_draw, stream_key, sync_draw, th
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome
-from hocket.task.tables import sync_chances
+from hocket.task.tables import IndividualTable, Tables, individual_table
 from task_strategies import Guide, few, random_task, some, tasks
 
 BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-3", "rendezvous-10"]
@@ -28,7 +27,12 @@ def slippery(name: str) -> hk.Task:
     return replace(hk.load_task(name), slip=0.1)
 
 
-# An agent alone.
+def individuals(tables: Tables, probability: float = 0.3, **how: bool) -> list[IndividualTable]:
+    """Make the tables of all agents, each with simulated teammates."""
+    return [individual_table(tables, agent, probability, **how) for agent in range(len(tables.start))]
+
+
+# An individual.
 
 
 class Moment(NamedTuple):
@@ -56,14 +60,14 @@ def walk_episode(episode: hk.IndividualEpisode, guide: Guide, steps: int) -> tup
 def walk_tables(task: hk.Task, index: int, seed: int, number: int, actions: list[int]) -> Iterator[Moment]:
     """Let an agent act by the tables alone."""
     tables = hk.compile_task(task)
-    chances = sync_chances(tables, 0.3)
+    chances = individual_table(tables, index, 0.3).chance
     events, states = list(task.events), list(list(task.machines.values())[index].states)
     key = stream_key(INDIVIDUAL, seed, index, number)
     cell, state = int(tables.start[index]), int(tables.initial[index])
     for step, action in enumerate(actions):
         outcome = slip_outcome(slip_draw(key, step), threshold(tables.slip))
         cell = int(tables.next_cell[index, tables.dynamics[index, state], cell, action, outcome])
-        label, chance = tables.event[index, state, cell], chances[index, state, cell]
+        label, chance = tables.event[index, state, cell], chances[state, cell]
         happens = label >= 0 and sync_draw(key, step) < threshold(chance)
         reward = float(tables.reward[index, state, cell]) if happens else 0.0
         state = int(tables.next_state[index, state, cell]) if happens else state
@@ -213,22 +217,20 @@ def test_chances_of_synchronisation_are_those_of_episodes(task):
     tables = hk.compile_task(task)
     events = list(task.events)
     for probability in (0.3, 0.75):
-        chances = sync_chances(tables, probability)
-        assert chances.shape == tables.event.shape
-        for index, name in enumerate(task.agents):
+        for table, name in zip(individuals(tables, probability), task.agents, strict=True):
             episode = hk.IndividualEpisode(task, name, sync_probability=probability)
-            for label, chance in zip(tables.event[index].ravel(), chances[index].ravel(), strict=True):
+            for label, chance in zip(table.event.ravel(), table.chance.ravel(), strict=True):
                 assert chance == (1.0 if label < 0 else episode._chance(events[label]))
+            assert table.sync_limit.ravel().tolist() == [threshold(chance) for chance in table.chance.ravel()]
 
 
 @some
 @given(task=tasks())
 def test_read_literally_every_shared_event_waits_unless_the_task_says_how_long(task):
     tables = hk.compile_task(task)
-    chances = sync_chances(tables, 0.3, literal=True)
     events = list(task.events)
-    for index, agent in enumerate(task.agents.values()):
-        for label, chance in zip(tables.event[index].ravel(), chances[index].ravel(), strict=True):
+    for table, agent in zip(individuals(tables, sync_literal=True), task.agents.values(), strict=True):
+        for label, chance in zip(table.event.ravel(), table.chance.ravel(), strict=True):
             if label < 0:
                 assert chance == 1.0
                 continue
@@ -251,10 +253,9 @@ def test_the_chances_of_the_buttons_are_those_of_the_paper():
     }
     tables = hk.compile_task(task)
     for literal in (False, True):
-        chances = sync_chances(tables, 0.3, literal=literal)
-        for index, name in enumerate(task.agents):
+        for table, name in zip(individuals(tables, sync_literal=literal), task.agents, strict=True):
             for number, event in enumerate(task.events):
-                found = set(chances[index][tables.event[index] == number].tolist())
+                found = set(table.chance[table.event == number].tolist())
                 assert found <= {waits.get((name, event), (1.0, 1.0))[literal]}
                 assert bool(found) == (event in task.knows[name])
 
@@ -264,10 +265,10 @@ def test_a_task_sets_its_own_chances():
     changed = replace(task, agents={**task.agents, "A1": replace(task.agents["A1"], sync={"Y": 0.25, "R": 1.0})})
     tables = hk.compile_task(changed)
     for literal in (False, True):
-        chances = sync_chances(tables, 0.3, literal=literal)[0]
+        table = individual_table(tables, 0, 0.3, sync_literal=literal)
         for event, chance in (("Y", 0.25), ("R", 1.0), ("Goal", 1.0)):
-            where = tables.event[0] == list(task.events).index(event)
-            assert set(chances[where].tolist()) == {chance}
+            where = table.event == list(task.events).index(event)
+            assert set(table.chance[where].tolist()) == {chance}
     assert hk.IndividualEpisode(changed, "A1")._chance("Y") == 0.25
 
 
@@ -436,11 +437,11 @@ def test_more_events_than_there_are_numbers_for_are_refused():
 def test_a_task_without_events_has_chances_too():
     machine = hk.RewardMachine(initial="u0", transitions={})
     task = hk.Task("nothing", hk.Grid(1, 2), {"A1": hk.Agent(0, ())}, {}, machine)
-    assert sync_chances(hk.compile_task(task), 0.3).tolist() == [[[1.0, 1.0]]]
+    assert individual_table(hk.compile_task(task), 0, 0.3).chance.tolist() == [[1.0, 1.0]]
 
 
 def test_no_chance_is_left_open():
     """A chance that the task does not fix is marked by a number that is none, and no mark is left in the chances."""
     tables = hk.compile_task(hk.load_task("buttons"))
     assert np.isnan(tables.fixed_sync).all()
-    assert not any(math.isnan(chance) for chance in sync_chances(tables, 0.3).ravel())
+    assert not any(np.isnan(table.chance).any() for table in individuals(tables))

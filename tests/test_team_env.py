@@ -15,8 +15,8 @@ from hocket.adapters.observations import KINDS
 from hocket.adapters.team import TeamEnv, parallel_env
 from hocket.draw.palette import AGENT_COLORS
 from hocket.errors import SettingsError, TaskError
-from hocket.learn.arrays import recording
-from hocket.learn.players import PLAYERS
+from hocket.learn.catalogue import LEARNERS
+from hocket.learn.episodes import recording
 from hocket.task.grid import ACTIONS
 from task_strategies import Guide, few, random_task, some, tasks
 from worlds import corridor, gatehouse, meeting
@@ -127,7 +127,7 @@ def test_a_team_does_the_same_as_in_the_compiled_world(name):
     tables = hk.compile_task(task)
     (run,) = hk.train(task, "optimal", seeds=1, steps=1)
     arrays = run.policy.arrays
-    player = PLAYERS["optimal"](tables, 0.05, 400)
+    player = LEARNERS["optimal"].player(tables, 0.05, 400)
     env = hk.team_env(task, episode_steps=400)
     for number in range(3):
         record = recording(400, len(task.agents))

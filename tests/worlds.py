@@ -5,8 +5,7 @@ from itertools import product
 import numpy as np
 
 import hocket as hk
-from hocket.learn.kernels.lanes import WORTHWHILE
-from hocket.learn.training import LEARNERS
+from hocket.learn.catalogue import LEARNERS
 from hocket.learn.warmup import compile_kernels
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slipped_actions
@@ -108,11 +107,11 @@ def turnpike(toll: float) -> hk.Task:
     )
 
 
-# An agent alone.
+# An individual.
 
 
-class Alone:
-    """An agent alone in its world: where actions lead in each state of its machine, and what may happen there."""
+class Individual:
+    """An agent with simulated teammates: where actions lead in each of its machine states, and what may happen."""
 
     def __init__(self, task: hk.Task, name: str, sync_probability: float = 0.3, *, literal: bool = False) -> None:
         self.task, self.name, self.machine = task, name, task.machines[name]
@@ -136,7 +135,7 @@ class Alone:
         return self.sync_probability if waits else 1.0
 
 
-def action_values(world: Alone, discount: float = 0.9) -> np.ndarray:
+def action_values(world: Individual, discount: float = 0.9) -> np.ndarray:
     """Solve an agent's world by value iteration: [cells, actions, machine states]."""
     task, machine = world.task, world.machine
     shape = (task.grid.cells, len(ACTIONS), len(machine.states))
@@ -214,5 +213,6 @@ def own_states(task: hk.Task, state: object) -> tuple[str, ...]:
 
 def warm_kernels() -> None:
     """Compile every kernel, or load it from disk, as studies do: one process at a time."""
-    for learner, seeds in product(LEARNERS, (1, WORTHWHILE)):
-        compile_kernels(learner, seeds)
+    for name, learner in LEARNERS.items():
+        for seeds in {1, learner.side_by_side or 1}:
+            compile_kernels(name, seeds)

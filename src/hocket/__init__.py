@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from hocket.evaluation.bounds import Evaluation
     from hocket.evaluation.evaluate import evaluate
     from hocket.evaluation.exact import solve_team
+    from hocket.learn.catalogue import LEARNERS
     from hocket.learn.policies import Policy, Run, load_policy
-    from hocket.learn.training import LEARNERS, train
+    from hocket.learn.training import train
     from hocket.machine.algebra import distinguish, minimize, project
     from hocket.machine.assignment import Assignment, cheapest, repair
     from hocket.machine.composition import Composition, compose
@@ -63,12 +64,13 @@ if TYPE_CHECKING:
     from hocket.study.study import Study, load_study, run_study, save_runs
     from hocket.task.catalogue import load_task, rendezvous
     from hocket.task.check import Inspection, check_task
+    from hocket.task.conditions import Condition
     from hocket.task.episode import IndividualEpisode, TeamEpisode
     from hocket.task.files import save_task
     from hocket.task.grid import Grid
     from hocket.task.labelling import localize
     from hocket.task.tables import Tables, compile_task
-    from hocket.task.task import Agent, Condition, Option, Task
+    from hocket.task.task import Agent, Option, Task
 
 __version__ = "0.1.0"
 
@@ -215,7 +217,8 @@ _HOME = {
         "task.check": ("Inspection", "check_task"),
         "task.labelling": ("localize",),
         "learn.policies": ("Policy", "Run", "load_policy"),
-        "learn.training": ("LEARNERS", "train"),
+        "learn.catalogue": ("LEARNERS",),
+        "learn.training": ("train",),
         "machine.reward_machine": ("RewardMachine",),
         "draw.task_picture": ("draw_task",),
         "machine.formats": ("load_machine", "save_machine"),
@@ -228,7 +231,8 @@ _HOME = {
         "study.store": ("Results", "load_policies", "load_results", "save_records"),
         "study.study": ("Study", "load_study", "run_study", "save_runs"),
         "task.tables": ("Tables", "compile_task"),
-        "task.task": ("Agent", "Condition", "Option", "Task"),
+        "task.conditions": ("Condition",),
+        "task.task": ("Agent", "Option", "Task"),
         "task.files": ("save_task",),
         "task.grid": ("Grid",),
         "machine.assignment": ("Assignment", "cheapest", "repair"),

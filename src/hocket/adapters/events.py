@@ -16,6 +16,7 @@ from hocket.errors import LabelError, LabelWarning, SettingsError, known_names
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.labelling import synchronize
 
 Noticed = str | Iterable[str] | None  # no event, one, or several
 Answer = Noticed | Mapping[str, Noticed]  # what the team notices, or each agent by itself
@@ -145,9 +146,11 @@ class Synchronisation:
         problems = [too_many(agent, events) for agent, events in ambiguous.items()]
         taken: dict[str, str] = {}
         happened = []
-        for event in self._possible(noticed, states, present):
-            missing = [agent for agent in self.parties[event] if event not in noticed[agent]]
-            if missing:
+        possible = synchronize(self.knowers, self._allowed(noticed, states, present))
+        agreed = synchronize({event: self.parties[event] for event in possible}, noticed)
+        for event in possible:
+            if event not in agreed:
+                missing = [agent for agent in self.parties[event] if event not in noticed[agent]]
                 if len(missing) < len(self.parties[event]) and event not in self.waits:
                     problems.append(self._disagreement(event, missing))
                 continue
@@ -175,14 +178,15 @@ class Synchronisation:
     def _events(self) -> Names:
         return self.decomposition.machine.events
 
-    def _possible(
+    def _allowed(
         self, noticed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
-    ) -> Iterable[str]:
-        """List the noticed events that nobody who knows them rules out, in the machine's order."""
-        machines = self.decomposition.machines
-        for event in sorted({event for own in noticed.values() for event in own}, key=self._events.index):
-            if all(a in present and (states[a], event) in machines[a].transitions for a in self.knowers[event]):
-                yield event
+    ) -> dict[str, list[str]]:
+        """List what each agent does not rule out of all that is noticed: it is there, and its machine allows it."""
+        anything = {event for own in noticed.values() for event in own}
+        return {
+            agent: possible_events(machine, states[agent], anything) if agent in present else []
+            for agent, machine in self.decomposition.machines.items()
+        }
 
     def _disagreement(self, event: str, missing: Sequence[str]) -> str:
         seen = [agent for agent in self.parties[event] if agent not in missing]

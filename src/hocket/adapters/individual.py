@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Env, spaces
@@ -12,21 +12,25 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from hocket.adapters.alone import Alone, Moved, advance, isolate, other_states
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
 from hocket.draw.pixels import MODES, Frames
-from hocket.errors import SettingsError, TaskError
+from hocket.errors import SettingsError, TaskError, known_names
+from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, slip_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
-from hocket.task.grid import ACTIONS
+from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.tables import Bools, IndividualTable, compile_task, individual_table
 from hocket.task.task import Task
 
 EPISODE_STEPS = 1_000  # at most
 ID, ENTRY = "hocket/Individual-v0", "hocket.adapters.individual:individual_env"
 SEEDS = 2**63  # how many there are to draw from where none is given
+SETTLED = 1e-12  # change of a value below which value iteration ends
 
 Info = dict[str, Any]
+Ints = NDArray[np.int64]
+Numbers = NDArray[Any] | int
 
 
 def individual_env(
@@ -41,7 +45,7 @@ def individual_env(
     counterfactuals: bool = True,
     render_mode: str | None = None,
 ) -> IndividualEnv:
-    """Make a Gymnasium environment in which an agent learns its part of a task alone.
+    """Make a Gymnasium environment for an individual agent: it learns its part of a task.
 
     A shared event that needs teammates takes effect with `sync_probability` in each step in which the agent is ready.
     `shaping` is a discount, the learner's own: it adds potential-based rewards for advancing in the machine, which
@@ -49,14 +53,14 @@ def individual_env(
     """
     given = dict(locals())
     loaded = as_task(task)
-    world = isolate(loaded, agent, sync_probability, sync_literal, shaping)
+    world = individual_model(loaded, agent, sync_probability, sync_literal, shaping)
     env = IndividualEnv(loaded, agent, world, observation, episode_steps, counterfactuals, render_mode)
     env.spec = EnvSpec(ID, entry_point=ENTRY, order_enforce=False, disable_env_checker=True, kwargs=given)
     return env
 
 
 class IndividualEnv(Env[Observation, np.int64]):
-    """An agent alone. `reset(seed=s)` begins episode number 0 of a seed, the next reset number 1, and so on.
+    """An individual agent. `reset(seed=s)` begins episode number 0 of a seed, the next reset number 1, and so on.
 
     Each equals `hocket.IndividualEpisode(task, agent, s, number)` under the same actions. What would have happened in
     the other states of its machine comes as `info["counterfactuals"]`.
@@ -68,7 +72,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self,
         task: Task,
         agent: str,
-        world: Alone,
+        world: IndividualModel,
         observation: str,
         episode_steps: int,
         counterfactuals: bool,
@@ -82,7 +86,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.render_mode, self._frames = render_mode, Frames(self.task, render_mode)
         self.episode_seed: int | None = None  # of the episodes since it was given
         self.number = -1  # of the episode among those
-        self.time, self.cell, self.state = 0, self.world.start, self.world.initial
+        self.time, self.cell, self.state = 0, self.world.table.start, self.world.table.initial
         self._events, self._states = tuple(self.task.events), tuple(self.machine.states)
         self._is_over = True
         self._key = 0
@@ -94,8 +98,8 @@ class IndividualEnv(Env[Observation, np.int64]):
             self.episode_seed = int(self.np_random.integers(SEEDS)) if seed is None else seed
             self.number = -1
         self.number += 1
-        self._key = stream_key(INDIVIDUAL, self.episode_seed, self.world.place, self.number)
-        self.time, self.cell, self.state = 0, self.world.start, self.world.initial
+        self._key = stream_key(INDIVIDUAL, self.episode_seed, self.world.table.place, self.number)
+        self.time, self.cell, self.state = 0, self.world.table.start, self.world.table.initial
         self._is_over = False
         return self.sight.show(self.cell, self.state), self._tell(-1, -1)
 
@@ -139,6 +143,100 @@ class IndividualEnv(Env[Observation, np.int64]):
             before[1:].copy(),
             moved.state[1:].copy(),
         )
+
+
+# The world as arrays: one step of any number of copies at once, in any of the machine's states.
+
+
+class IndividualModel(NamedTuple):
+    """An agent's table, and what environments add to it: shaping, and the states to compare a step with."""
+
+    table: IndividualTable
+    potential: NDArray[np.float64]  # [U] for shaping; 0 where nothing is shaped
+    discount: float  # of the potentials
+    going: Ints  # the states that are not final
+    rank: Ints  # [U] the place of a state among those; behind all of them where it is final
+
+
+class Moved(NamedTuple):
+    """What a step has led to, for each copy."""
+
+    cell: Ints
+    label: Ints  # the event that it proposed, or -1
+    event: Ints  # the event that took effect, or -1
+    state: Ints
+    reward: NDArray[np.float64]
+    done: Bools
+
+
+def individual_model(
+    task: Task, agent: str, sync_probability: float, sync_literal: bool, shaping: float | None
+) -> IndividualModel:
+    """Pick what an agent needs of a task that trains with simulated teammates."""
+    if agent not in task.agents:
+        raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})", key="agents")
+    if not 0 < sync_probability <= 1:
+        raise SettingsError(f"sync_probability must lie above 0 and be at most 1, got {sync_probability!r}")
+    if shaping is not None and not 0 < shaping < 1:
+        raise SettingsError(f"shaping takes the learner's discount, between 0 and 1, got {shaping!r}")
+    machine, place = task.machines[agent], list(task.agents).index(agent)
+    return IndividualModel(
+        table=individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal),
+        potential=np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping),
+        discount=1.0 if shaping is None else shaping,
+        going=np.flatnonzero(~machine.is_final),
+        rank=np.where(machine.is_final, len(machine.states), np.cumsum(~machine.is_final) - 1),
+    )
+
+
+def advance(
+    world: IndividualModel, cell: Numbers, state: NDArray[Any], action: Numbers, slip: Numbers, sync: Numbers
+) -> Moved:
+    """Let copies act, given what each of them draws; the shape is that of the states, to which all others fit.
+
+    The same dynamics as `hocket.task.episode.IndividualEpisode`: its own cell, its own machine, simulated teammates.
+    """
+    table = world.table
+    outcome = slip_outcome(np.asarray(slip), table.slip_limit)
+    end = table.next_cell[table.dynamics[state], cell, action, outcome].astype(np.int64)
+    label = table.event[state, end].astype(np.int64)
+    happens = (label >= 0) & (sync < table.sync_limit[state, end])
+    after = np.where(happens, table.next_state[state, end], state).astype(np.int64)
+    shaped = world.discount * world.potential[after] - world.potential[state]
+    reward = np.where(happens, table.reward[state, end], 0.0) + shaped
+    return Moved(end, label, np.where(happens, label, -1), after, reward, table.is_final[after])
+
+
+def other_states(world: IndividualModel, state: Ints) -> Ints:
+    """For each state list the others that are not final, as many for all from which a step can begin: [..., M].
+
+    An agent that is done from the beginning takes its only step from a final state; any other agent takes none there.
+    """
+    places = np.arange(len(world.going) - (not world.table.is_final[world.table.initial]))
+    return world.going[places + (places >= world.rank[state][..., None])]
+
+
+def potentials(machine: RewardMachine, discount: float) -> NDArray[np.float64]:
+    """Compute the worth of each state to one that can choose the next event; final states are worth nothing more.
+
+    Value iteration over the machine alone (Camacho et al. 2019, Toro Icarte et al. 2022): in a machine that rewards
+    completion it is the discount to the power of the events that are still to come after the next one.
+
+    >>> steps = RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"})
+    >>> potentials(steps, 0.9).tolist()
+    [0.9, 1.0, 0.0]
+    """
+    graph, worth = machine.graph, np.zeros(len(machine.states))
+    while True:
+        better = np.zeros(len(worth))  # nobody is made to choose an event
+        np.maximum.at(better, graph.source, machine.reward + discount * worth[graph.target])
+        better[machine.is_final] = 0.0
+        if np.abs(better - worth).max() < SETTLED:
+            return better
+        worth = better
+
+
+# Checks.
 
 
 def check_steps(episode_steps: int) -> int:

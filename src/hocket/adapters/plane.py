@@ -24,8 +24,8 @@ from pettingzoo import ParallelEnv
 from hocket.draw.palette import AGENT_COLORS, FLOOR, choose_colors
 from hocket.errors import SettingsError, TaskError, known_names
 from hocket.machine.names import check_name
+from hocket.task.conditions import Condition
 from hocket.task.grid import Grid
-from hocket.task.task import Condition
 
 Point = NDArray[np.float32]  # [2] of x, to the right, and y, down; the middle is (0, 0), and both lie in -1 to 1
 Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, truncated, info: for one or for each

@@ -14,9 +14,10 @@ from hocket.draw.landmarks import find_places
 from hocket.draw.palette import FLOOR, choose_colors, choose_letters
 from hocket.draw.scene import Area, Scene, scene_of
 from hocket.errors import SettingsError, TaskError, known_names
+from hocket.task.conditions import Condition
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.gates import closed_regions
-from hocket.task.task import Condition, Task
+from hocket.task.task import Task
 
 RADIUS = 0.8  # of a place, in cells
 

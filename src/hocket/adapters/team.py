@@ -19,8 +19,8 @@ from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
 from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
 from hocket.task.catalogue import as_task
-from hocket.task.grid import ACTIONS
-from hocket.task.tables import compile_task
+from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.tables import compile_task, synchronized
 from hocket.task.task import Task
 
 Ints = NDArray[np.int64]
@@ -159,15 +159,13 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         return np.array([check_action(actions[name]) for name in self.agents])
 
     def _move(self, action: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """Move everyone; return the events that they take for possible, and for whom these happen."""
+        """Move everyone; return the events that they propose, and for whom these happen."""
         slip = slip_draw(self._keys, np.full(len(action), self.time, np.uint64))
-        limit = threshold(self.tables.slip)
-        outcome = np.add(slip < limit, slip < limit // 2, dtype=np.int64)
+        outcome = slip_outcome(slip, threshold(self.tables.slip))
         dynamics = self.tables.dynamics[self._everyone, self.own_state]
         self.cell = self.tables.next_cell[self._everyone, dynamics, self.cell, action, outcome].astype(np.int64)
         label = self.tables.event[self._everyone, self.own_state, self.cell].astype(np.int64)
-        tally = np.bincount(label[label >= 0], minlength=len(self._events))
-        return label, np.append(tally == self.tables.knowers, False)[label]  # the last one is for no event
+        return label, synchronized(label, self.tables.knowers)
 
     def _synchronize(self, happens: NDArray[np.bool_]) -> float:
         """Let everyone's machine take what happens; return what the team's machine pays for it."""

@@ -1,4 +1,4 @@
-"""Many copies of an agent alone at once, each step a handful of array operations whatever their number."""
+"""Many copies of an individual agent at once, each step a handful of array operations whatever their number."""
 
 from __future__ import annotations
 
@@ -13,8 +13,16 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from hocket.adapters.alone import Alone, advance, isolate, other_states
-from hocket.adapters.individual import EPISODE_STEPS, SEEDS, Info, check_steps
+from hocket.adapters.individual import (
+    EPISODE_STEPS,
+    SEEDS,
+    IndividualModel,
+    Info,
+    advance,
+    check_steps,
+    individual_model,
+    other_states,
+)
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
 from hocket.errors import SettingsError, TaskError
 from hocket.random import INDIVIDUAL, MASK, slip_draw, stream_key, sync_draw
@@ -38,7 +46,7 @@ def individual_envs(
     episode_steps: int = EPISODE_STEPS,
     counterfactuals: bool = False,
 ) -> IndividualEnvs:
-    """Make a Gymnasium vector environment of so many copies of an agent alone (see `individual_env`).
+    """Make a Gymnasium vector environment of so many copies of an individual agent (see `individual_env`).
 
     Copy i equals `individual_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose
     episode has ended begins the next one in the following step, whatever its action.
@@ -46,12 +54,12 @@ def individual_envs(
     if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
         raise SettingsError(f"num_envs must be at least 1, got {num_envs!r}")
     task = as_task(task)
-    world = isolate(task, agent, sync_probability, sync_literal, shaping)
+    world = individual_model(task, agent, sync_probability, sync_literal, shaping)
     return IndividualEnvs(task, agent, world, num_envs, observation, episode_steps, counterfactuals)
 
 
 class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
-    """Copies of an agent alone, side by side."""
+    """Copies of an individual agent, side by side."""
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
 
@@ -59,7 +67,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self,
         task: Task,
         agent: str,
-        world: Alone,
+        world: IndividualModel,
         num_envs: int,
         observation: str,
         episode_steps: int,
@@ -78,8 +86,8 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self._numbers = np.zeros(num_envs, np.uint64)
         self._keys = np.zeros(num_envs, np.uint64)
         self._time = np.zeros(num_envs, np.uint64)
-        self._cell = np.full(num_envs, world.start, np.int64)
-        self._state = np.full(num_envs, world.initial, np.int64)
+        self._cell = np.full(num_envs, world.table.start, np.int64)
+        self._state = np.full(num_envs, world.table.initial, np.int64)
         self._is_over = np.zeros(num_envs, np.bool_)
 
     def reset(
@@ -134,10 +142,10 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
     def _begin(self, copies: Bools) -> None:
         """Begin an episode of some copies."""
         assert self._seeds is not None
-        place = np.full(int(copies.sum()), self.world.place, np.uint64)
+        place = np.full(int(copies.sum()), self.world.table.place, np.uint64)
         self._keys[copies] = stream_key(INDIVIDUAL, self._seeds[copies], place, self._numbers[copies])
         self._time[copies] = 0
-        self._cell[copies], self._state[copies] = self.world.start, self.world.initial
+        self._cell[copies], self._state[copies] = self.world.table.start, self.world.table.initial
 
     def _check(self, actions: NDArray[Any]) -> NDArray[Any]:
         chosen = np.asarray(actions)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
 from hocket.errors import SettingsError
+from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS
 
 if TYPE_CHECKING:
     from hocket.cli.studies import Destination
@@ -52,11 +53,11 @@ class Train(Where):
 
     target: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK")]
     """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
-    learner: Annotated[str, arg(metavar="NAME,...")] = "dqprm"
+    learner: Annotated[str, arg(metavar="NAME,...")] = DEFAULT_LEARNER
     """dqprm, cqrm, iql, hil or optimal; several, separated by commas."""
     seeds: int = 10
     """How many runs."""
-    steps: int = 250_000
+    steps: int = DEFAULT_STEPS
     """Training steps of each run."""
     set: Annotated[UseAppendAction[Words], arg(metavar="NAME=VALUE,...")] = ()
     """Settings in place of the paper's, such as sync_probability=1; of several values each has its runs."""

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from hocket.cli import terminal
 from hocket.errors import SettingsError, known_names
-from hocket.learn.training import LEARNERS
+from hocket.learn.catalogue import find_learner
 from hocket.report.summary import LAST_TESTS, RunGroup, Section, Summary, summarize
 from hocket.study.engines import make_engine
 from hocket.study.records import slug
@@ -158,9 +158,7 @@ def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value
     """Read NAME=VALUE,... words by the types of the learners' settings."""
     kinds: dict[str, type] = {}
     for learner in learners:
-        if learner not in LEARNERS:
-            raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
-        kinds |= {field.name: type(field.default) for field in fields(LEARNERS[learner].settings)}
+        kinds |= {field.name: type(field.default) for field in fields(find_learner(learner).settings)}
     sweeps: dict[str, tuple[Value, ...]] = {}
     for word in (word for group in words for word in group):
         name, equals, text = word.partition("=")

@@ -12,7 +12,6 @@ import numpy as np
 from hocket.errors import SettingsError
 from hocket.evaluation.bounds import Evaluation, evaluate_episodes
 from hocket.learn.policies import Policy, Run
-from hocket.task.files import digest
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
@@ -42,11 +41,11 @@ def evaluate(
         return [_evaluate_team(task, runs, episodes, greedy, seed)]
     if not isinstance(task, Task):
         raise SettingsError("in an environment every agent needs a policy of its own, as a mapping from their names")
-    tables, mark = compile_task(task), digest(task)
+    tables = compile_task(task)
     given: Sequence[Run | Policy] = [runs] if isinstance(runs, Run | Policy) else list(runs)
     policies = [item.policy if isinstance(item, Run) else item for item in given]
     for policy in policies:
-        if policy.digest != mark:
+        if policy.digest != task.digest:
             raise SettingsError(f"this policy belongs to another task ({policy.task}, or another version of it)")
     return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
 
@@ -54,9 +53,11 @@ def evaluate(
 def _evaluate(
     task: Task, tables: Tables, policy: Policy, episodes: int, greedy: bool, seed: int, threads: int | None
 ) -> Evaluation:
-    from hocket.learn.players import PLAYERS, check_arrays, play_many  # compiled, which others do without
+    from hocket.learn.catalogue import find_learner  # compiled, which others do without
+    from hocket.learn.episodes import recording
 
-    check_arrays(policy.learner, policy.arrays, tables)
+    learner = find_learner(policy.learner)
+    learner.check_arrays(policy.arrays, tables)
     if not {"episode_steps", "temperature"} <= policy.settings.keys():
         raise SettingsError("this policy does not say how it was trained")
     most_steps = int(policy.settings["episode_steps"])
@@ -66,8 +67,8 @@ def _evaluate(
 
     def play(begin: int) -> None:
         part = slice(begin, min(begin + CHUNK, episodes))
-        player = PLAYERS[policy.learner](tables, float(policy.settings["temperature"]), most_steps)
-        play_many(player, arrays, seed, begin, greedy, steps[part], finish[part])
+        player = learner.player(tables, float(policy.settings["temperature"]), most_steps)
+        player.play_many(arrays, seed, begin, greedy, recording(0, len(task.agents)), steps[part], finish[part])
 
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
         list(pool.map(play, range(0, episodes, CHUNK)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,15 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import bicgstab
 
 from hocket.errors import SettingsError
+from hocket.learn.catalogue import find_learner, names_that_look_at
+from hocket.learn.learner import LooksAt
 from hocket.learn.policies import Policy
-from hocket.task.files import digest
-from hocket.task.tables import Tables, compile_task
+from hocket.task.grid import OUTCOMES, outcome_chances
+from hocket.task.tables import Tables, compile_task, synchronized
 from hocket.task.task import Task
 
 MOST_STATES = 300_000  # of the joint chain
+TOGETHER = 4_096  # joint moves that are looked at at once
 TOLERANCE = 1e-12
 
 
@@ -31,11 +35,13 @@ class Exact:
 
 def solve_team(task: Task, policy: Policy, *, greedy: bool = False) -> Exact:
     """Compute V and the expected completion time under a policy that goes by cells and machine states."""
-    if policy.digest != digest(task):
+    if policy.digest != task.digest:
         raise SettingsError(f"this policy belongs to another task ({policy.task}, or another version of it)")
-    if policy.learner not in ("dqprm", "optimal"):
-        raise SettingsError(f"the chain is solved for policies of dqprm and optimal, got {policy.learner}")
+    fitting = names_that_look_at(LooksAt.MACHINE)
+    if policy.learner not in fitting:
+        raise SettingsError(f"the chain is solved for policies of {' and '.join(fitting)}, got {policy.learner}")
     tables = compile_task(task)
+    find_learner(policy.learner).check_arrays(policy.arrays, tables)
     moves = [_moves(tables, agent, policy, greedy) for agent in range(len(tables.start))]
     source, target, weight, count = _explore(tables, moves)
     return _solve(source, target, weight, count)
@@ -52,17 +58,20 @@ def _moves(tables: Tables, agent: int, policy: Policy, greedy: bool) -> Moves:
     else:
         weights = np.exp((q - q.max(axis=1, keepdims=True)) / float(policy.settings["temperature"]))
     chance = weights / weights.sum(axis=1, keepdims=True)
-    slips = (1 - tables.slip, tables.slip / 2, tables.slip / 2)
+    slips = outcome_chances(tables.slip)
     moves: Moves = {}
     for state in range(int(tables.states[agent])):
         table = tables.next_cell[agent, tables.dynamics[agent, state]]
         for cell in range(q.shape[0]):
             ends: dict[int, float] = {}
-            for action, outcome in product(range(q.shape[1]), range(3)):
+            for action, outcome in product(range(q.shape[1]), range(OUTCOMES)):
                 end = int(table[cell, action, outcome])
                 ends[end] = ends.get(end, 0.0) + chance[cell, action, state] * slips[outcome]
             moves[cell, state] = [(end, own) for end, own in ends.items() if own > 0]
     return moves
+
+
+Joint = tuple[tuple[int, int], ...]  # (cell, machine state) of each agent
 
 
 def _explore(tables: Tables, moves: list[Moves]) -> tuple[list[int], list[int], list[float], int]:
@@ -73,14 +82,13 @@ def _explore(tables: Tables, moves: list[Moves]) -> tuple[list[int], list[int], 
     source: list[int] = []
     target: list[int] = []
     weight: list[float] = []
-    if _is_done(tables, start):
+    if tables.is_final[np.arange(len(start)), tables.initial].all():
         return source, target, weight, 0
     for position, joint in enumerate(queue):
-        for choice in product(*(own[place] for own, place in zip(moves, joint, strict=True))):
-            after = _advance(tables, joint, [end for end, _ in choice])
+        for after, chance, done in _following(tables, joint, moves):
             source.append(position)
-            weight.append(float(np.prod([chance for _, chance in choice])))
-            if _is_done(tables, after):
+            weight.append(chance)
+            if done:
                 target.append(-1)
                 continue
             index = number.setdefault(after, len(queue))
@@ -92,24 +100,18 @@ def _explore(tables: Tables, moves: list[Moves]) -> tuple[list[int], list[int], 
     return source, target, weight, len(queue)
 
 
-Joint = tuple[tuple[int, int], ...]  # (cell, machine state) of each agent
-
-
-def _advance(tables: Tables, joint: Joint, ends: list[int]) -> Joint:
-    """Synchronise what agents propose in the cells in which they arrive."""
-    proposed = [
-        int(tables.event[agent, state, end]) for agent, ((_, state), end) in enumerate(zip(joint, ends, strict=True))
-    ]
-    return tuple(
-        (end, int(tables.next_state[agent, state, end]))
-        if proposed[agent] >= 0 and proposed.count(proposed[agent]) == tables.knowers[proposed[agent]]
-        else (end, state)
-        for agent, ((_, state), end) in enumerate(zip(joint, ends, strict=True))
-    )
-
-
-def _is_done(tables: Tables, joint: Joint) -> bool:
-    return all(tables.is_final[agent, state] for agent, (_, state) in enumerate(joint))
+def _following(tables: Tables, joint: Joint, moves: list[Moves]) -> Iterator[tuple[Joint, float, bool]]:
+    """List where the agents' moves lead from a joint state, with chances, and whether the task is then completed."""
+    agents, states = np.arange(len(joint)), np.array([state for _, state in joint])
+    choices = product(*(own[place] for own, place in zip(moves, joint, strict=True)))
+    while part := list(islice(choices, TOGETHER)):
+        ends = np.array([[end for end, _ in choice] for choice in part])  # [choices, N]
+        chance = np.prod([[own for _, own in choice] for choice in part], axis=1)
+        happens = synchronized(tables.event[agents, states, ends], tables.knowers)
+        after = np.where(happens, tables.next_state[agents, states, ends], states)
+        done: NDArray[np.bool_] = np.all(tables.is_final[agents, after], axis=1)
+        pairs = np.stack([ends, after], axis=2).tolist()
+        yield from zip((tuple(map(tuple, row)) for row in pairs), chance.tolist(), done.tolist(), strict=True)
 
 
 def _solve(source: list[int], target: list[int], weight: list[float], count: int) -> Exact:

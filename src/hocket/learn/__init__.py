@@ -1,1 +1,1 @@
-"""Learners: thin drivers over kernels. `LEARNERS` is a plain dict from names to how they are made."""
+"""Learners: a module for each, and what they share; the compiled loops are in `kernels`."""

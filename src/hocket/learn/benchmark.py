@@ -11,14 +11,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hocket.learn.arrays import recording, team_state, team_tables
-from hocket.learn.blocks import DqprmBlock
-from hocket.learn.kernels import team
-from hocket.learn.settings import DqprmSettings
+from hocket.learn.dqprm import LEARNER
+from hocket.learn.episodes import recording
+from hocket.learn.learner import Arrays
+from hocket.learn.settings import Settings
 from hocket.machine.composition import compose
 from hocket.machine.decomposition import decompose
 from hocket.task.catalogue import load_task
-from hocket.task.tables import Tables, compile_task, sync_chances
+from hocket.task.episode import SYNC_PROBABILITY
+from hocket.task.tables import Tables, compile_task, individual_table
 
 LANES = 16  # seeds in lock step
 STEPS = 200_000  # of one lane
@@ -98,51 +99,47 @@ def best_time(work: Callable[[], object]) -> float:
 
 
 def measure_learning(name: str) -> list[Measurement]:
-    """Measure DQPRM's training and its team tests on a task, one thread each."""
+    """Measure training lane by lane and in lock step, and team tests, on a task; one thread each."""
     task = load_task(name)
-    tables = compile_task(task)
+    tables, settings, learner = compile_task(task), LEARNER.settings(), LEARNER.name
     agents = len(task.agents)
     plain = STEPS * agents / best_time(lambda: [_plain(tables, agent, STEPS) for agent in range(agents)])
-    block = DqprmBlock(tables, DqprmSettings(), list(range(LANES)))
+    block = LEARNER.block(tables, settings, list(range(LANES)), 1)
     together = STEPS * agents / best_time(lambda: block.train(0, STEPS // LANES))
-    alone = DqprmBlock(tables, DqprmSettings(), [0])
-    single = STEPS * agents / best_time(lambda: alone.train(0, STEPS))
-    tested = _measure_tests(tables, np.ascontiguousarray(block.q[:, 0]))
+    one = LEARNER.block(tables, settings, [0], 1)
+    single = STEPS * agents / best_time(lambda: one.train(0, STEPS))
+    tested = _measure_tests(tables, block.arrays(0), settings)
     rows = {
         f"{name}: straightforward loop, one lane at a time": plain,
-        f"{name}: dqprm, one lane": single,
-        f"{name}: dqprm, {LANES} lanes in lock step": together,
+        f"{name}: {learner}, one lane": single,
+        f"{name}: {learner}, {LANES} lanes in lock step": together,
         f"{name}: team tests": tested,
     }
     return [Measurement(what, speed, speed / plain) for what, speed in rows.items()]
 
 
 def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
-    states = int(tables.states[agent])
+    table = individual_table(tables, agent, SYNC_PROBABILITY)
     return straightforward(
-        tables.next_cell[agent][tables.dynamics[agent, :states]],
-        tables.next_state[agent, :states],
-        tables.reward[agent, :states].astype(np.float32),
-        sync_chances(tables, 0.3)[agent, :states].astype(np.float32),
-        tables.is_final[agent, :states],
-        int(tables.start[agent]),
-        int(tables.initial[agent]),
-        tables.slip,
+        table.next_cell[table.dynamics],
+        table.next_state,
+        table.reward.astype(np.float32),
+        table.chance.astype(np.float32),
+        table.is_final,
+        table.start,
+        table.initial,
+        table.slip,
         agent,
         steps,
     )
 
 
-def _measure_tests(tables: Tables, q: NDArray[np.float32]) -> float:
+def _measure_tests(tables: Tables, arrays: Arrays, settings: Settings) -> float:
     episodes, agents = 2_000, len(tables.start)
     steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, agents), np.int32)
-    room, world, nothing = team_state(tables), team_tables(tables), recording(0, agents)
-
-    def play() -> None:
-        team.play_episodes(q, world, room, team.BY_MACHINE, np.float32(50), False, 0, 0, 1000, nothing, steps, finish)
-
-    taken = best_time(play)
-    return float(np.where(steps < 0, 1000, steps).sum()) * agents / taken
+    player, nothing = LEARNER.player(tables, settings.temperature, settings.episode_steps), recording(0, agents)
+    taken = best_time(lambda: player.play_many(arrays, 0, 0, False, nothing, steps, finish))
+    return float(np.where(steps < 0, settings.episode_steps, steps).sum()) * agents / taken
 
 
 def measure_algebra(agents: int) -> float:

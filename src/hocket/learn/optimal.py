@@ -2,37 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.task.tables import Tables, sync_chances
+from hocket.learn.episodes import ValuePlayer, machine_shapes
+from hocket.learn.learner import Arrays, Learner, LooksAt
+from hocket.learn.settings import SimulatedSettings
+from hocket.task.grid import outcome_chances
+from hocket.task.tables import IndividualTable, Tables, individual_table
 
 MOST_SWEEPS = 100_000
 
 
-def solve(
-    tables: Tables, agent: int, discount: float, sync_probability: float, literal: bool, tolerance: float
-) -> NDArray[np.float64]:
-    """Compute an agent's optimal action values in training alone: [cells, actions, machine states]."""
-    states = int(tables.states[agent])
-    next_cell = tables.next_cell[agent][tables.dynamics[agent, :states]]  # [U, S, A, K]
-    chance = sync_chances(tables, sync_probability, literal=literal)[agent, :states]
-    is_final = tables.is_final[agent, :states]
-    weights = np.array([1 - tables.slip, tables.slip / 2, tables.slip / 2])
-    value = np.zeros(chance.shape)  # [U, S]
-    rows = np.arange(states)[:, None, None, None]
+@dataclass(frozen=True)
+class OptimalSettings(SimulatedSettings):
+    """Optimal local policies by value iteration; nothing is learnt, so training steps have no effect."""
+
+    tolerance: float = 1e-10  # of the values
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(self.tolerance > 0, "tolerance", "above 0")
+
+
+class OptimalBlock:
+    """Optimal local policies; all seeds share them."""
+
+    def __init__(self, tables: Tables, settings: OptimalSettings, seeds: Sequence[int], threads: int = 1) -> None:
+        self.q = np.zeros(machine_shapes(tables)["q"], np.float32)
+        for agent in range(len(self.q)):
+            table = individual_table(tables, agent, settings.sync_probability, sync_literal=settings.sync_literal)
+            self.q[agent, :, :, : len(table.is_final)] = solve(table, settings.discount, settings.tolerance)
+
+    def train(self, begin: int, steps: int) -> None:
+        pass  # there is nothing to learn
+
+    def arrays(self, index: int) -> Arrays:
+        return {"q": self.q}
+
+
+def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float64]:
+    """Compute an agent's optimal action values with simulated teammates: [cells, actions, machine states]."""
+    next_cell = table.next_cell[table.dynamics]  # [U, S, A, K]
+    weights = np.array(outcome_chances(table.slip))
+    value = np.zeros(table.chance.shape)  # [U, S]
+    rows = np.arange(len(value))[:, None, None, None]
     q = np.zeros(next_cell.shape[:3])
     for _ in range(MOST_SWEEPS):
         # What arriving in a cell is worth in each machine state, before the event there takes effect or not.
-        moved = tables.reward[agent, :states] + discount * np.take_along_axis(
-            value, tables.next_state[agent, :states], 0
-        )
-        arrival = chance * moved + (1 - chance) * discount * value
+        moved = table.reward + discount * np.take_along_axis(value, table.next_state, 0)
+        arrival = table.chance * moved + (1 - table.chance) * discount * value
         q = (arrival[rows, next_cell] * weights).sum(axis=3)
-        q[is_final] = 0
+        q[table.is_final] = 0
         best = q.max(axis=2)
         change = np.abs(best - value).max()
         value = best
         if change <= tolerance * (1 - discount if discount < 1 else 1):
             break
     return np.ascontiguousarray(q.transpose(1, 2, 0))
+
+
+LEARNER = Learner(
+    name="optimal",
+    summary="what each agent could do best alone, computed and not learnt",
+    settings=OptimalSettings,
+    block=OptimalBlock,
+    player=ValuePlayer,
+    shapes=machine_shapes,
+    looks_at=LooksAt.MACHINE,
+    is_reference=True,
+    side_by_side=2,
+)

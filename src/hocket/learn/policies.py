@@ -90,7 +90,7 @@ class Trial(NamedTuple):
     test_steps: int  # at most what the settings allow; that many where it failed
     success: bool
     finish: tuple[int, ...] = ()  # when each agent's own part was first done, in steps; -1: never
-    event_time: tuple[int, ...] = ()  # when each event of the task first happened, likewise; cqrm does not keep it
+    event_time: tuple[int, ...] = ()  # when each event of the task first happened; empty where nobody keeps it
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,17 @@
-"""Settings of the learners, one frozen dataclass each, with the paper's values as defaults."""
+"""What the settings of all learners have in common, with the paper's values as defaults; checked when they are made."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
 
 from hocket.errors import SettingsError
+
+DEFAULT_LEARNER = "dqprm"
+DEFAULT_STEPS = 250_000  # of training
 
 COLDEST = 1e-6  # temperature
 FASTEST = 1e6  # decay
@@ -50,6 +56,15 @@ class Settings:
             raise SettingsError(f"{name} must be {rule}, got {getattr(self, name)!r}")
 
 
+class Schedule(NamedTuple):
+    """How the learning rate falls and the inverse temperature grows over training, as kernels take it."""
+
+    learning_rate: np.float32
+    learning_rate_decay: np.float32  # the rate at step t is learning_rate / (1 + decay * t)
+    beta: np.float32  # inverse temperature
+    beta_growth: np.float32  # at step t it is beta * (1 + growth * t)
+
+
 @dataclass(frozen=True)
 class ScheduledSettings(Settings):
     """Settings of learners whose rates may change over time."""
@@ -64,51 +79,24 @@ class ScheduledSettings(Settings):
         self._require(self.learning_rate_decay <= FASTEST, "learning_rate_decay", f"at most {FASTEST}")
         self._require(self.temperature_decay <= FASTEST, "temperature_decay", f"at most {FASTEST}")
 
+    @property
+    def schedule(self) -> Schedule:
+        """How rates change over time, in single precision."""
+        return Schedule(
+            np.float32(self.learning_rate),
+            np.float32(self.learning_rate_decay),
+            np.float32(1 / self.temperature),
+            np.float32(self.temperature_decay),
+        )
+
 
 @dataclass(frozen=True)
-class DqprmSettings(ScheduledSettings):
-    """Decentralised q-learning with projected reward machines."""
+class SimulatedSettings(Settings):
+    """Settings of learners that train each agent with simulated teammates."""
 
     sync_probability: float = 0.3  # chance per step that simulated teammates are ready
     sync_literal: bool = False  # also for events that the agent alone controls, as the paper's text has it
-    counterfactual: bool = True  # learn for all machine states in every step
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require(0 < self.sync_probability <= 1, "sync_probability", "above 0 and at most 1")
-
-
-@dataclass(frozen=True)
-class CqrmSettings(ScheduledSettings):
-    """Centralised q-learning with the team's reward machine."""
-
-    counterfactual: bool = True  # learn for all machine states in every step
-    most_memory: int = 4_000_000_000  # bytes for the q-function of one seed
-
-
-@dataclass(frozen=True)
-class IqlSettings(ScheduledSettings):
-    """Independent q-learning."""
-
-    bootstrap_past_end: bool = True  # also on the step that completes the task, as published; False: as in textbooks
-
-
-@dataclass(frozen=True)
-class HilSettings(Settings):
-    """Hierarchical independent learning."""
-
-    bootstrap_past_end: bool = True  # as published; False: as in textbooks
-
-
-@dataclass(frozen=True)
-class OptimalSettings(Settings):
-    """Optimal local policies by value iteration; nothing is learnt, so training steps have no effect."""
-
-    sync_probability: float = 0.3  # chance per step that simulated teammates are ready
-    sync_literal: bool = False
-    tolerance: float = 1e-10  # of the values
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(0 < self.sync_probability <= 1, "sync_probability", "above 0 and at most 1")
-        self._require(self.tolerance > 0, "tolerance", "above 0")

@@ -8,44 +8,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from threading import Event
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hocket.errors import SettingsError, known_names
-from hocket.learn.arrays import recording
-from hocket.learn.blocks import Block, CqrmBlock, DqprmBlock, HilBlock, IqlBlock, OptimalBlock
-from hocket.learn.players import PLAYERS, Arrays, Player
+from hocket.learn.catalogue import LEARNERS, find_learner
+from hocket.learn.episodes import recording
+from hocket.learn.learner import Arrays, Player
 from hocket.learn.policies import Policy, Run, Trial
-from hocket.learn.settings import (
-    CqrmSettings,
-    DqprmSettings,
-    HilSettings,
-    IqlSettings,
-    OptimalSettings,
-    Settings,
-)
-from hocket.task.files import digest
+from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, Settings
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
-DEFAULT_STEPS = 250_000
 LARGEST_BLOCK = 16  # seeds that go in lock step
-
-
-class Learner(NamedTuple):
-    """How a learner is made."""
-
-    settings: type[Settings]
-    block: Callable[[Tables, Any, Sequence[int], int], Block]  # tables, settings, seeds, threads to spare
-    side_by_side: bool = False  # seeds take less time together than one by one
-
-
-LEARNERS = {
-    "dqprm": Learner(DqprmSettings, DqprmBlock, side_by_side=True),
-    "cqrm": Learner(CqrmSettings, CqrmBlock),
-    "iql": Learner(IqlSettings, IqlBlock),
-    "hil": Learner(HilSettings, HilBlock),
-    "optimal": Learner(OptimalSettings, OptimalBlock, side_by_side=True),
-}
 
 Progress = Callable[[int], None]  # is told of agent-steps that are done
 Report = Callable[[int, Sequence[Trial]], None]  # is told of agent-steps that are done, and of the tests after them
@@ -64,7 +38,7 @@ class Batch(NamedTuple):
 
 def train(
     task: Task,
-    learner: str = "dqprm",
+    learner: str = DEFAULT_LEARNER,
     seeds: int | Iterable[int] = 10,
     steps: int = DEFAULT_STEPS,
     settings: Settings | None = None,
@@ -79,12 +53,10 @@ def train(
     `seeds` is how many, or which. `changes` are settings by name, in place of the defaults. Results depend on the task,
     the settings and the seed alone. When `stop` is set, training ends early and what was finished is returned.
     """
-    if learner not in LEARNERS:
-        raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
     chosen = make_settings(learner, settings, changes or {})
     numbers = check_seeds(seeds)
     check_work(task, steps)
-    tables, mark = compile_task(task), digest(task)
+    tables = compile_task(task)
     batches = make_batches(task, learner, chosen, numbers, steps, threads)
 
     def report(done: int, _: Sequence[Trial]) -> None:
@@ -92,7 +64,7 @@ def train(
             progress(done)
 
     with ThreadPoolExecutor(count_workers(threads)) as pool:
-        found = pool.map(lambda batch: train_batch(batch, tables, mark, report, stop), batches)
+        found = pool.map(lambda batch: train_batch(batch, tables, report, stop), batches)
         return [run for runs in found for run in runs]
 
 
@@ -130,7 +102,7 @@ def check_seeds(seeds: object) -> list[int]:
 
 def make_settings(learner: str, settings: Settings | None, changes: Mapping[str, float | int | bool]) -> Settings:
     """Complete a learner's settings, refusing those that it does not have."""
-    kind = LEARNERS[learner].settings
+    kind = find_learner(learner).settings
     base = kind() if settings is None else settings
     if not isinstance(base, kind):
         raise SettingsError(f"{learner} takes {kind.__name__}, got {type(base).__name__}")
@@ -141,13 +113,12 @@ def make_settings(learner: str, settings: Settings | None, changes: Mapping[str,
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def train_batch(
-    batch: Batch, tables: Tables, mark: str, report: Report | None = None, stop: Event | None = None
-) -> list[Run]:
-    """Train the seeds of a batch, testing the team every so often; `mark` is the task's digest."""
-    task, learner, settings, seeds, steps, spare = batch
-    block = LEARNERS[learner].block(tables, settings, seeds, spare)
-    player = PLAYERS[learner](tables, settings.temperature, settings.episode_steps)
+def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Event | None = None) -> list[Run]:
+    """Train the seeds of a batch, testing the team every so often."""
+    task, name, settings, seeds, steps, spare = batch
+    learner = find_learner(name)
+    block = learner.block(tables, settings, seeds, spare)
+    player = learner.player(tables, settings.temperature, settings.episode_steps)
     begin_time = time.perf_counter()
     trials: list[list[Trial]] = [[] for _ in seeds]
     done = 0
@@ -167,7 +138,7 @@ def train_batch(
     return [
         Run(
             tuple(trials[index]),
-            Policy(task.name, mark, learner, seed, asdict(settings), _copy(block.arrays(index))),
+            Policy(task.name, task.digest, name, seed, asdict(settings), _copy(block.arrays(index))),
             settings,
             done,
             seconds,

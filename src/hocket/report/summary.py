@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hocket.draw.scene import Scene
 from hocket.evaluation.bounds import Bounds, bound_success
+from hocket.learn.catalogue import is_reference
 from hocket.learn.policies import Run
 from hocket.notebook_hook import shown
 from hocket.statistics import (
@@ -32,7 +33,6 @@ from hocket.study.store import Results, differences, task_titles
 
 LAST_TESTS = 10  # of each run, which say how good it is in the end
 WINDOW = 10  # tests in the trailing mean that the paper smooths its curves with
-REFERENCE = "optimal"  # the learner that is drawn as a line across, for it learns nothing
 
 Numbers = NDArray[np.float64]
 
@@ -74,6 +74,11 @@ class RunGroup:
     replays: Mapping[tuple[int, str], Replay]  # by seed and kind of policy
     visits: NDArray[np.int64] | None  # [N, S] summed over runs
 
+    @property
+    def is_reference(self) -> bool:
+        """Whether nothing was learnt, so that it is there for others to be compared with."""
+        return is_reference(self.learner)
+
 
 @dataclass(frozen=True, repr=False)
 class Section:
@@ -83,7 +88,7 @@ class Section:
     digest: str
     scene: Scene | None
     groups: tuple[RunGroup, ...]  # without the reference
-    reference: RunGroup | None  # optimal policies
+    reference: RunGroup | None  # drawn as a line across, for nothing was learnt
     most_steps: int  # a failed test counts as that many
     comparisons: tuple[tuple[str, str, Comparison], ...]  # the first label's runs against the second's, softmax
 
@@ -93,7 +98,7 @@ class Section:
         return self.groups if self.reference is None else (*self.groups, self.reference)
 
     def level(self, kind: str) -> float | None:
-        """Say how many steps optimal policies take, if they were run."""
+        """Say how many steps the reference takes, if there is one."""
         found = self.reference.finals.get(kind) if self.reference is not None else None
         return None if found is None else found.quartiles[1]
 
@@ -161,7 +166,7 @@ def _section(title: str, mark: str, scene: Scene | None, records: Sequence[Recor
         words = [f"{name}={value:g}" for name, value in apart[record.key].items()]
         parts.setdefault(", ".join([record.learner, *words]), []).append(record)
     groups = [_group(label, own, apart[own[0].key], scene) for label, own in parts.items()]
-    reference = next((group for group in groups if group.learner == REFERENCE), None)
+    reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
     most = max((int(record.settings.get("episode_steps", 0)) for record in records), default=0)
     return Section(title, mark, scene, learners, reference, most or _largest(records), _compare(learners))
@@ -219,7 +224,7 @@ def _by_step(record: Record, kind: str) -> tuple[dict[int, float], dict[int, flo
 
 
 def _final(records: Sequence[Record], kind: str, most: float) -> Final:
-    count = 0 if records[0].learner == REFERENCE else LAST_TESTS  # 0: all, for they are all the same
+    count = 0 if is_reference(records[0].learner) else LAST_TESTS  # 0: all, for they are all the same
     last = [record.tests[kind].test_steps[-count:] for record in records]
     wins = [record.tests[kind].success[-count:] for record in records]
     low, middle, high = np.percentile(np.concatenate(last), (25, 50, 75)).tolist()

@@ -15,7 +15,7 @@ from hocket.learn.training import Batch, Report, count_workers, make_settings, t
 from hocket.learn.warmup import compile_kernels
 from hocket.study.records import Record, parse_record, record_of, write_record
 from hocket.study.review import review
-from hocket.task.files import digest, task_from, task_to
+from hocket.task.files import task_from
 from hocket.task.tables import Tables, compile_task
 
 CONNECTING = 10  # seconds to wait for a scheduler
@@ -42,7 +42,7 @@ class Engine(Protocol):
 def run_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Event | None = None) -> list[Finished]:
     """Train the runs of a batch and review them; none, if it was stopped."""
     compile_kernels(batch.learner, len(batch.seeds))
-    runs = train_batch(batch, tables, digest(batch.task), report, stop)
+    runs = train_batch(batch, tables, report, stop)
     if any(run.steps < batch.steps for run in runs):
         return []
     return [Finished(record_of(run, review(batch.task, tables, run.policy)), run.policy.packed()) for run in runs]
@@ -55,10 +55,10 @@ class ThreadEngine:
         self.workers = count_workers(threads)
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
-        tables = {mark: compile_task(task) for mark, task in {digest(own.task): own.task for own in batches}.items()}
+        tables = {mark: compile_task(task) for mark, task in {own.task.digest: own.task for own in batches}.items()}
 
         def work(batch: Batch) -> list[Finished]:
-            return [] if stop.is_set() else run_batch(batch, tables[digest(batch.task)], reporter(batch), stop)
+            return [] if stop.is_set() else run_batch(batch, tables[batch.task.digest], reporter(batch), stop)
 
         with ThreadPoolExecutor(self.workers) as pool:
             try:
@@ -103,7 +103,7 @@ class DaskEngine:
 
 def portable(batch: Batch) -> tuple[str, str, Mapping[str, float | int | bool], tuple[int, ...], int]:
     """Turn a batch into what can be sent."""
-    task = json.dumps(task_to(batch.task))
+    task = json.dumps(batch.task.document())
     return task, batch.learner, asdict(batch.settings), tuple(batch.seeds), batch.steps
 
 

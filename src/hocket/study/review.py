@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.arrays import recording
-from hocket.learn.players import PLAYERS, JointPlayer, Player
+from hocket.learn.catalogue import find_learner
+from hocket.learn.episodes import recording
+from hocket.learn.learner import Player
 from hocket.learn.policies import Policy
 from hocket.study.records import Replay, Review
-from hocket.task.tables import Tables
+from hocket.task.tables import Tables, synchronized
 from hocket.task.task import Task
 
 EPISODES = 100  # of a run, from which success and visits are counted
@@ -21,7 +22,7 @@ REVIEW_SEED = 2**62  # episodes of a review are none of those that tests have pl
 def review(task: Task, tables: Tables, policy: Policy, episodes: int = EPISODES) -> Review:
     """Play some episodes with a policy (softmax), and one of each kind to be watched."""
     most_steps = int(policy.settings["episode_steps"])
-    player = PLAYERS[policy.learner](tables, float(policy.settings["temperature"]), most_steps)
+    player = find_learner(policy.learner).player(tables, float(policy.settings["temperature"]), most_steps)
     agents, _, cells = tables.event.shape
     counts = agents * cells <= MOST_VISITS
     record = recording(most_steps if counts else 0, agents)
@@ -55,10 +56,7 @@ def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bo
     if length * agents > MOST_WATCHED:
         return None
     cells = np.concatenate([tables.start[None], record.cell[:length]]).astype(np.int64)  # [T + 1, N]
-    states = record.state[:length]
-    if isinstance(player, JointPlayer):  # which records the team's state
-        states = tables.team_class[np.arange(agents), states]
-    states = np.concatenate([tables.initial[None], states])
+    states = np.concatenate([tables.initial[None], record.state[:length]])
     names = [list(machine.states) for machine in task.machines.values()]
     rows, columns = np.divmod(cells, task.grid.columns)
     return Replay(
@@ -72,11 +70,11 @@ def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bo
 def _events(
     task: Task, tables: Tables, cells: NDArray[np.int64], states: NDArray[np.int16]
 ) -> tuple[tuple[int, str], ...]:
-    """Find what happened in each step: the events that all who know them took for possible."""
+    """Find what happened in each step."""
     names, agents = list(task.events), np.arange(cells.shape[1])
     happened = []
     for step in range(1, len(cells)):
         proposed = tables.event[agents, states[step - 1], cells[step]]
-        found, count = np.unique(proposed[proposed >= 0], return_counts=True)
-        happened += [(step, names[event]) for event in found[count == tables.knowers[found]].tolist()]
+        found = np.unique(proposed[synchronized(proposed, tables.knowers)])
+        happened += [(step, names[event]) for event in found.tolist()]
     return tuple(happened)

@@ -24,7 +24,7 @@ from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.learn.policies import Policy, load_policy
 from hocket.machine.formats import toml
 from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record
-from hocket.task.files import digest, read_task, task_to
+from hocket.task.files import read_task
 from hocket.task.task import Task
 
 FORMAT = "hocket study 1"
@@ -71,7 +71,7 @@ def open_store(folder: str | Path) -> Path:
 
 def keep_task(folder: Path, task: Task) -> None:
     """Write a task down."""
-    write_whole(folder / "tasks" / f"{slug(task.name)}-{digest(task)[:8]}.toml", toml.unparse(task_to(task)))
+    write_whole(folder / "tasks" / f"{slug(task.name)}-{task.digest[:8]}.toml", toml.unparse(task.document()))
 
 
 def keep_scene(folder: Path, scene: Scene) -> None:
@@ -182,7 +182,7 @@ def load_results(folder: str | Path) -> Results:
         raise FormatError("is not a folder of runs", path=folder)
     problems: list[str] = []
     records = _read_all(folder, "runs/*.json", read_record, problems)
-    tasks = {digest(task): task for task in _read_all(folder, "tasks/*.toml", read_task, problems)}
+    tasks = {task.digest: task for task in _read_all(folder, "tasks/*.toml", read_task, problems)}
     scenes = {mark: scene_of(task) for mark, task in tasks.items()}
     scenes |= {scene.digest: scene for scene in _read_all(folder, "tasks/*.json", read_scene, problems)}
     about = _read_all(folder, "study.json", _read_about, problems)
@@ -234,7 +234,7 @@ def load_policies(folder: str | Path, task: Task) -> list[Policy]:
     if not paths:
         raise FormatError("has no policies in it", path=folder)
     policies = [load_policy(path) for path in paths]
-    own = [policy for policy in policies if policy.digest == digest(task)]
+    own = [policy for policy in policies if policy.digest == task.digest]
     if not own:
         named = ", ".join(sorted({policy.task for policy in policies}))
         raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)

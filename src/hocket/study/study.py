@@ -19,11 +19,10 @@ from typing import NamedTuple
 
 from hocket.errors import FormatError, HocketError, SettingsError, known_names
 from hocket.files import MEGABYTE, locked, read_text
+from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Run, Trial
-from hocket.learn.settings import Settings
+from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, Settings
 from hocket.learn.training import (
-    DEFAULT_STEPS,
-    LEARNERS,
     Batch,
     Report,
     check_seeds,
@@ -38,7 +37,6 @@ from hocket.study.records import Record, record_of, run_key
 from hocket.study.review import review
 from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
 from hocket.task.catalogue import load_task
-from hocket.task.files import digest
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -60,7 +58,7 @@ class JobGroup(NamedTuple):
 
     def keys(self) -> dict[int, str]:
         """Give each seed the key of its run."""
-        mark, settings = digest(self.task), asdict(self.settings)
+        mark, settings = self.task.digest, asdict(self.settings)
         return {seed: run_key(mark, self.learner, seed, self.steps, settings) for seed in self.seeds}
 
     @property
@@ -84,7 +82,7 @@ class Study:
     """
 
     tasks: Sequence[Task]
-    learners: Sequence[str] = ("dqprm",)
+    learners: Sequence[str] = (DEFAULT_LEARNER,)
     seeds: int | Iterable[int] = 10
     steps: int = DEFAULT_STEPS
     settings: Mapping[str, Value | Sequence[Value]] = field(default_factory=dict)
@@ -99,8 +97,7 @@ class Study:
         if not self.tasks or not self.learners:
             raise SettingsError("a study needs at least one task and one learner")
         for learner in self.learners:
-            if learner not in LEARNERS:
-                raise SettingsError(f"learner {learner!r} does not exist ({known_names(learner, LEARNERS)})")
+            find_learner(learner)
         for task in self.tasks:
             check_work(task, self.steps)
         self._check_sweeps(sweeps)
@@ -108,7 +105,7 @@ class Study:
             raise SettingsError(f"a study has at most {MOST_JOBS:,} runs, got {jobs:,}")
 
     def _check_sweeps(self, sweeps: Mapping[str, tuple[Value, ...]]) -> None:
-        known = dict.fromkeys(own.name for name in self.learners for own in fields(LEARNERS[name].settings))
+        known = dict.fromkeys(own.name for name in self.learners for own in fields(find_learner(name).settings))
         count = 1
         for name, values in sweeps.items():
             if name not in known:
@@ -129,7 +126,7 @@ class Study:
         """List all jobs, those that differ in their seeds alone together."""
         found = []
         for task, learner in product(self.tasks, self.learners):
-            known = {own.name for own in fields(LEARNERS[learner].settings)}
+            known = {own.name for own in fields(find_learner(learner).settings)}
             sweeps = {name: own for name, own in self.settings.items() if name in known and isinstance(own, tuple)}
             for values in product(*sweeps.values()):
                 settings = make_settings(learner, None, dict(zip(sweeps, values, strict=True)))
@@ -172,7 +169,7 @@ def run_study(
             raise FormatError("another study is at work in this folder", path=store)
         known = {record.key: record for record in load_results(store).records}
         groups = study.groups()
-        for task in {digest(group.task): group.task for group in groups}.values():
+        for task in {group.task.digest: group.task for group in groups}.values():
             keep_task(store, task)
         plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
         missing = _missing(groups, known, chosen.workers)

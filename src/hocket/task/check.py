@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from hocket.machine.decomposition import Decomposition
+from hocket.task.conditions import ANYWHERE
 from hocket.task.gates import closed_regions
 from hocket.task.labelling import Verdict, check_labelling
 from hocket.task.tables import Bools, Tables, compile_task
-from hocket.task.task import ANYWHERE, Task
+from hocket.task.task import Task
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
-from hocket.task.labelling import local_label, synchronize, team_label
+from hocket.task.labelling import as_proposals, local_label, synchronize, team_label
 from hocket.task.task import Task
 
 SYNC_PROBABILITY = 0.3  # chance per step that simulated teammates are ready
@@ -26,7 +26,7 @@ class TeamStep(NamedTuple):
     """What happened in a step of the team."""
 
     cells: Mapping[str, int]
-    labels: Mapping[str, str | None]  # what each agent took for possible
+    labels: Mapping[str, str | None]  # what each agent proposed
     events: tuple[str, ...]  # what happened, after synchronisation
     states: Mapping[str, str]  # of the agents' machines
     team_state: object  # of the team machine: a name, or a tuple of names for a composition
@@ -78,7 +78,7 @@ class TeamEpisode:
             slip = slip_draw(key, self.time)
             self.cells[name] = move(self.task, self.cells[name], actions[name], closed, slip)
         labels = {name: local_label(self.task, name, self.cells[name], self.states[name]) for name in self.cells}
-        events = synchronize(self.task, labels)
+        events = synchronize(self.task.knowers, as_proposals(labels))
         if self.strict and set(events) != set(team_label(self.task, self.cells, self.team_state)):
             raise InvariantError(f"step {self.time}: the agents agreed on {events}, which is not the team's label")
         for event in events:
@@ -118,10 +118,10 @@ class TeamEpisode:
 
 
 class IndividualStep(NamedTuple):
-    """What happened in a step of an agent alone."""
+    """What happened in a step of an individual agent."""
 
     cell: int
-    label: str | None  # what it took for possible
+    label: str | None  # what it proposed
     event: str | None  # what took effect
     state: str
     reward: float
@@ -130,7 +130,7 @@ class IndividualStep(NamedTuple):
 
 @dataclass
 class IndividualEpisode:
-    """An agent alone, with simulated teammates: a shared event that needs them takes effect by chance."""
+    """An individual agent, with simulated teammates: a shared event that needs them takes effect by chance."""
 
     task: Task
     agent: str
@@ -171,7 +171,7 @@ class IndividualEpisode:
         agent = self.task.agents[self.agent]
         if event in agent.sync:
             return agent.sync[event]
-        is_shared = sum(event in own for own in self.task.knows.values()) > 1
+        is_shared = len(self.task.knowers[event]) > 1
         has_partner = any(other != self.agent for other in self.task.control[event])
         return self.sync_probability if is_shared and has_partner else 1.0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,11 +19,11 @@ from hocket.machine.formats.schema import (
     as_texts,
     check_keys,
     machine_from,
-    machine_to,
 )
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.grid import FLOOR, WALL, Grid, read_map
-from hocket.task.task import Agent, Condition, Option, Task, parse_conditions, write_conditions
+from hocket.task.conditions import Condition, parse_conditions
+from hocket.task.grid import Grid, read_map
+from hocket.task.task import Agent, Option, Task
 
 LIMIT = 16 * MEGABYTE
 TASK_KEYS = (
@@ -48,30 +47,9 @@ def read_task(path: Path) -> Task:
 def save_task(task: Task, path: str | Path) -> None:
     """Write a task to a .toml or .json file; places stand in it by their coordinates."""
     path = Path(path)
-    document = task_to(task)
+    document = task.document()
     is_json = path.suffix.lower() == ".json"
     write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n" if is_json else toml.unparse(document))
-
-
-def digest(task: Task) -> str:
-    """Fingerprint all that a task says, except how it is described and in which order states and events are listed."""
-    kept = vars(task)  # a task never changes, and with a thousand agents this takes seconds
-    if "_digest" not in kept:
-        kept["_digest"] = _fingerprint(task)
-    return str(kept["_digest"])
-
-
-def _fingerprint(task: Task) -> str:
-    document = {key: value for key, value in task_to(task).items() if key not in ("name", "description", "machine")}
-    machines = task.machine.parts if isinstance(task.machine, Composition) else {"": task.machine}
-    document["machine"] = {name: _canonical(machine) for name, machine in machines.items()}
-    document["order"] = list(task.agents)  # an agent's random numbers depend on its place
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-
-def _canonical(machine: RewardMachine) -> object:
-    moves = sorted([*key, target, machine.rewards[key]] for key, target in machine.transitions.items())
-    return [machine.initial, sorted(machine.states), sorted(machine.events), sorted(machine.final), moves]
 
 
 def task_from(document: object, name: str = "task", folder: Path | None = None) -> Task:
@@ -245,53 +223,3 @@ def _conditions_from(value: object, agents: Mapping[str, object], grid: Grid, ke
         sentence = f"{agent} {as_text(text, f'{key}.{agent}')}"
         conditions |= parse_conditions(sentence, [agent], grid.places, f"{key}.{agent}")
     return conditions
-
-
-def task_to(task: Task) -> Document:
-    """Lay a task out as `task_from` reads it."""
-    grid = task.grid
-
-    def spot(cell: int) -> list[int]:
-        return list(grid.row_column(cell))
-
-    letters = [WALL if cell in grid.walls else FLOOR for cell in range(grid.cells)]
-    lines = ["".join(letters[row * grid.columns : (row + 1) * grid.columns]) for row in range(grid.rows)]
-    document: Document = {"name": task.name, "description": task.description, "slip": float(task.slip)}
-    document["map"] = "\n".join(lines) + "\n"
-    document["places"] = {name: [spot(cell) for cell in sorted(own)] for name, own in grid.places.items()}
-    document["agents"] = {name: _agent_to(agent, spot(agent.start)) for name, agent in task.agents.items()}
-    gates: dict[str, dict[str, str]] = {}
-    for name, agent in task.agents.items():
-        for region, event in agent.gates.items():
-            gates.setdefault(region, {})[name] = event
-    if gates:
-        document["gates"] = gates
-    document["events"] = {event: _conditions_to(task, event) for event in task.events}
-    if isinstance(task.machine, Composition):
-        document["machine"] = {"parts": {agent: machine_to(part) for agent, part in task.machine.parts.items()}}
-    else:
-        document["machine"] = machine_to(task.machine)
-    return document
-
-
-def _conditions_to(task: Task, event: str) -> object:
-    """Write a sentence, or a table of them where names in a sentence would be misread."""
-    conditions = dict(task.events[event])
-    sentence = write_conditions(conditions)
-    try:
-        if parse_conditions(sentence, task.agents, task.grid.places, event) == conditions:
-            return sentence
-    except TaskError:
-        pass
-    return {agent: str(condition) for agent, condition in conditions.items()}
-
-
-def _agent_to(agent: Agent, start: list[int]) -> Document:
-    row: Document = {"start": start, "knows": list(agent.knows)}
-    if agent.memory:
-        row["memory"] = list(agent.memory)
-    if agent.options:
-        row["options"] = [own.target + (f" after {own.after}" if own.after else "") for own in agent.options]
-    if agent.sync:
-        row["sync"] = {event: float(chance) for event, chance in agent.sync.items()}
-    return row

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import TaskError, known_names
 from hocket.machine.names import check_name
+from hocket.random import Bits
 
 Cells = NDArray[np.int16]
 
@@ -115,9 +116,18 @@ def slipped_actions(outcome: int) -> list[int]:
     return [(action + (0, 1, 3)[outcome]) % 4 if action != STAY else STAY for action in range(len(ACTIONS))]
 
 
-def slip_outcome(drawn: int, limit: int) -> int:
-    """Choose an outcome by a number drawn for it and the threshold below which it slips."""
-    return 0 if drawn >= limit else 1 if drawn >= limit // 2 else 2
+def slip_outcome(drawn: Bits, limit: int) -> Bits:
+    """Choose an outcome by a number drawn for it, or many at once, and the threshold below which an agent slips.
+
+    >>> [slip_outcome(drawn, limit=4) for drawn in (0, 1, 2, 3, 4)]
+    [2, 2, 1, 1, 0]
+    """
+    return 0 + (drawn < limit) + (drawn < limit // 2)
+
+
+def outcome_chances(slip: float) -> tuple[float, float, float]:
+    """Say how likely each outcome of a move is, given the chance that it goes astray."""
+    return 1 - slip, slip / 2, slip / 2
 
 
 def read_map(

@@ -8,7 +8,7 @@ event being known by those that control it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
@@ -47,21 +47,34 @@ def team_label(task: Task, cells: Mapping[str, int], state: object) -> tuple[str
 
 
 def local_label(task: Task, agent: str, cell: int, state: str) -> str | None:
-    """Return the event that an agent takes for possible in its cell and machine state."""
+    """Return the event that an agent proposes in its cell and machine state: that it takes for possible there."""
     for event in task.machines[agent].events:
         if task.machines[agent].step(state, event) is not None and task.where(agent, event)[cell]:
             return event
     return None
 
 
-def synchronize(task: Task, labels: Mapping[str, str | None]) -> tuple[str, ...]:
-    """List the events that happen: those that everyone who knows them takes for possible."""
-    proposed = set(labels.values())
+def synchronize(knowers: Mapping[str, Collection[str]], proposals: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """List the events that happen: those that all who know them propose.
+
+    `knowers` has the agents that know each event, `proposals` the events that each agent proposes.
+
+    >>> synchronize({"meet": ("A1", "A2"), "ring": ("A1",)}, {"A1": ("meet",), "A2": ()})
+    ()
+    >>> synchronize({"meet": ("A1", "A2"), "ring": ("A1",)}, {"A1": ("meet",), "A2": ("meet",)})
+    ('meet',)
+    """
+    proposed = {event for own in proposals.values() for event in own}
     return tuple(
         event
-        for event in task.events
-        if event in proposed and all(labels[agent] == event for agent, own in task.knows.items() if event in own)
+        for event, agents in knowers.items()
+        if event in proposed and all(event in proposals[agent] for agent in agents)
     )
+
+
+def as_proposals(labels: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
+    """Let every agent propose what its label says: one event, or none."""
+    return {agent: () if label is None else (label,) for agent, label in labels.items()}
 
 
 def label_table(task: Task, agent: str) -> Labels:
@@ -200,13 +213,13 @@ def _check_silence(
 ) -> Verdict:
     """Check the third condition: what does not happen is ruled out by someone who knows it."""
     knowers = {
-        event: [index for index, agent in enumerate(agents) if event in decomposition.knows[agent]]
+        event: tuple(agent for agent in agents if event in decomposition.knows[agent])
         for event in decomposition.machine.events
     }
     for (spots, state), events in seen.items():
-        guesses = [labels[agent].get((spot, classes[agent][state])) for agent, spot in zip(agents, spots, strict=True)]
-        for event in {guess for guess in guesses if guess is not None} - events:
-            if all(guesses[index] == event for index in knowers[event]):
+        guesses = {a: labels[a].get((spot, classes[a][state])) for a, spot in zip(agents, spots, strict=True)}
+        for event in synchronize(knowers, as_proposals(guesses)):
+            if event not in events:
                 said = f"in state {state} at {spots}, everyone who knows {event} takes it for possible; it is not"
                 return Verdict(False, 3, said)
     return Verdict(True)

@@ -6,7 +6,7 @@ E events, O options, V states of the team machine. What an agent has fewer of is
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hocket.errors import TaskError
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
+from hocket.random import threshold
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, OUTCOMES
 from hocket.task.labelling import check_labelling, label_table
@@ -33,7 +34,7 @@ class Tables(NamedTuple):
 
     next_cell: Shorts  # [N, D, S, A, K] where an action leads
     dynamics: Shorts  # [N, U] which of the D apply
-    event: Shorts  # [N, U, S] the event that the agent takes for possible, or -1
+    event: Shorts  # [N, U, S] the event that the agent proposes, or -1
     next_state: Shorts  # [N, U, S] its machine's state after that event; the same state where there is none
     reward: NDArray[np.float64]  # [N, U, S] what its machine pays for that event
     has_partner: Bools  # [N, E] whether a teammate has a part in making the event happen
@@ -206,16 +207,82 @@ def _is_into_parts(task: Task, team: Composition) -> bool:
     return list(task.machines.items()) == list(team.parts.items())
 
 
-def sync_chances(tables: Tables, probability: float, *, literal: bool = False) -> NDArray[np.float64]:
-    """Tabulate the chance per step that an event takes effect in an agent's training alone: [N, U, S].
+# The team: what happens when agents propose events.
+
+
+def synchronized(proposed: NDArray[Any], knowers: NDArray[np.int32]) -> Bools:
+    """Flag for each agent whether what it proposes happens: all who know the event propose it. [..., N]
+
+    Proposals are events by number, or -1. Whatever stands before the agents' axis are cases that know nothing of each
+    other, such as many joint states at once.
+
+    >>> synchronized(np.array([[0, 0, 1], [0, -1, 2]]), np.array([2, 1, 2])).tolist()
+    [[True, True, True], [False, False, False]]
+    """
+    cases = np.prod(proposed.shape[:-1], dtype=np.int64)
+    own = np.arange(cases).reshape((*proposed.shape[:-1], 1)) * (len(knowers) + 1)  # a tally for each case
+    place = proposed + (own + 1)
+    tally = np.bincount(place.ravel())[place]
+    needed = np.append(knowers, 0)[proposed]  # the last one is for no event: nobody has to know it
+    happens: Bools = tally == needed
+    return happens
+
+
+# One agent with simulated teammates.
+
+
+class IndividualTable(NamedTuple):
+    """What an agent that trains with simulated teammates needs of a task, U being the states of its own machine.
+
+    A final state leads to itself and pays nothing: no machine has a transition there.
+    """
+
+    place: int  # of the agent among all
+    next_cell: Shorts  # [D, S, A, K]
+    dynamics: Shorts  # [U]
+    event: Shorts  # [U, S] the event that the agent proposes, or -1
+    next_state: Shorts  # [U, S] its machine's state after that event; the same state where there is none
+    reward: NDArray[Any]  # [U, S] what its machine pays for that event; kernels take single precision
+    chance: NDArray[np.float64]  # [U, S] that the event takes effect, for teammates are ready; 1 where there is none
+    sync_limit: NDArray[np.int64]  # [U, S] the same as a threshold: it takes effect where the draw lies below
+    is_final: Bools  # [U]
+    start: int  # cell
+    initial: int  # machine state
+    slip: float  # chance that a move goes astray
+    slip_limit: int  # the same as a threshold
+
+
+def individual_table(
+    tables: Tables, agent: int, sync_probability: float, *, sync_literal: bool = False
+) -> IndividualTable:
+    """Pick what an agent needs that trains with simulated teammates."""
+    states = int(tables.states[agent])
+    chance = _sync_chances(tables, agent, sync_probability, sync_literal)[:states]
+    return IndividualTable(
+        place=agent,
+        next_cell=tables.next_cell[agent],
+        dynamics=tables.dynamics[agent, :states],
+        event=tables.event[agent, :states],
+        next_state=tables.next_state[agent, :states],
+        reward=tables.reward[agent, :states],
+        chance=chance,
+        sync_limit=np.round(chance * float(threshold(1.0))).astype(np.int64),
+        is_final=tables.is_final[agent, :states],
+        start=int(tables.start[agent]),
+        initial=int(tables.initial[agent]),
+        slip=tables.slip,
+        slip_limit=threshold(tables.slip),
+    )
+
+
+def _sync_chances(tables: Tables, agent: int, probability: float, literal: bool) -> NDArray[np.float64]:
+    """Tabulate the chance per step that an event takes effect: [U, S].
 
     A shared event waits for simulated teammates: it takes effect with `probability` where a teammate has a part in it,
     and at once where the agent is its only controller. Read literally, the paper has all shared events wait.
     """
-    if tables.is_shared.shape[1] == 0:
-        return np.ones(tables.event.shape)
-    waits = tables.is_shared if literal else tables.is_shared & tables.has_partner
-    chance = np.where(waits, probability, 1.0)
-    chance = np.where(np.isnan(tables.fixed_sync), chance, tables.fixed_sync)
-    agents = np.arange(len(chance))[:, None, None]
-    return np.where(tables.event < 0, 1.0, chance[agents, np.maximum(tables.event, 0)])
+    event, fixed = tables.event[agent], tables.fixed_sync[agent]
+    waits = tables.is_shared[agent] if literal else tables.is_shared[agent] & tables.has_partner[agent]
+    by_event = np.where(np.isnan(fixed), np.where(waits, probability, 1.0), fixed)
+    chance: NDArray[np.float64] = np.append(by_event, 1.0)[event]  # the last one is for no event
+    return chance

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import hashlib
+import json
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,37 +16,14 @@ from numpy.typing import NDArray
 from hocket.errors import TaskError, known_names
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
+from hocket.machine.formats.schema import Document, machine_to
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
 from hocket.notebook_hook import shown
-from hocket.task.grid import Grid
+from hocket.task.conditions import ANYWHERE, Condition, parse_conditions, write_conditions
+from hocket.task.grid import FLOOR, WALL, Grid
 
 MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values
-
-_CONDITION = re.compile(r"(?:not at|not in|at|in)(?:\s+|$)|anywhere(?=\s|,|$)")
-_AND = re.compile(r"(?:\s+and\s+|\s*,\s*)")
-
-
-@dataclass(frozen=True)
-class Condition:
-    """Where an agent has to be for an event: at a place, not at a place, or anywhere."""
-
-    place: str | None = None  # None: anywhere
-    inside: bool = True
-
-    def cells(self, grid: Grid, key: str) -> NDArray[np.bool_]:
-        """Flag the cells in which it holds."""
-        if self.place is None:
-            return grid.floor
-        flags = np.zeros(grid.cells, np.bool_)
-        flags[list(grid.place(self.place, key))] = True
-        return flags if self.inside else grid.floor & ~flags
-
-    def __str__(self) -> str:
-        return "anywhere" if self.place is None else f"{'at' if self.inside else 'not at'} {self.place}"
-
-
-ANYWHERE = Condition()
 
 
 @dataclass(frozen=True)
@@ -195,6 +173,15 @@ class Task:
         return MappingProxyType({name: Names(agent.knows) for name, agent in self.agents.items()})
 
     @cached_property
+    def knowers(self) -> Mapping[str, tuple[str, ...]]:
+        """Who notices each event."""
+        found: dict[str, list[str]] = {event: [] for event in self.events}
+        for name, own in self.knows.items():
+            for event in own:
+                found[event].append(name)
+        return MappingProxyType({event: tuple(names) for event, names in found.items()})
+
+    @cached_property
     def decomposition(self) -> Decomposition:
         """The agents' machines, and whether they make the whole."""
         return decompose(self.machine, self.knows, self.control)
@@ -221,6 +208,50 @@ class Task:
         }
         return replace(self, agents=agents)
 
+    @cached_property
+    def digest(self) -> str:
+        """The fingerprint of all that it says, except how it is described and how states and events are ordered."""
+        document = {key: own for key, own in self.document().items() if key not in ("name", "description", "machine")}
+        machines = self.machine.parts if isinstance(self.machine, Composition) else {"": self.machine}
+        document["machine"] = {name: _canonical(machine) for name, machine in machines.items()}
+        document["order"] = list(self.agents)  # an agent's random numbers depend on its place
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+    def document(self) -> Document:
+        """Lay the task out as nested tables, as a file has it; places stand in it by their coordinates."""
+        grid, machine = self.grid, self.machine
+        letters = [WALL if cell in grid.walls else FLOOR for cell in range(grid.cells)]
+        lines = ["".join(letters[row * grid.columns : (row + 1) * grid.columns]) for row in range(grid.rows)]
+        document: Document = {"name": self.name, "description": self.description, "slip": float(self.slip)}
+        document["map"] = "\n".join(lines) + "\n"
+        document["places"] = {
+            name: [list(grid.row_column(cell)) for cell in sorted(own)] for name, own in grid.places.items()
+        }
+        document["agents"] = {name: _agent_to(agent, grid) for name, agent in self.agents.items()}
+        gates: dict[str, dict[str, str]] = {}
+        for name, agent in self.agents.items():
+            for region, event in agent.gates.items():
+                gates.setdefault(region, {})[name] = event
+        if gates:
+            document["gates"] = gates
+        document["events"] = {event: self._sentence(event) for event in self.events}
+        if isinstance(machine, Composition):
+            document["machine"] = {"parts": {agent: machine_to(part) for agent, part in machine.parts.items()}}
+        else:
+            document["machine"] = machine_to(machine)
+        return document
+
+    def _sentence(self, event: str) -> object:
+        """Say when an event happens: a sentence, or a table of them where names in a sentence would be misread."""
+        conditions = dict(self.events[event])
+        sentence = write_conditions(conditions)
+        try:
+            if parse_conditions(sentence, self.agents, self.grid.places, event) == conditions:
+                return sentence
+        except TaskError:
+            pass
+        return {agent: str(condition) for agent, condition in conditions.items()}
+
     def __deepcopy__(self, memo: object) -> Task:
         return self  # nothing in it changes
 
@@ -241,79 +272,6 @@ class Task:
         return {}
 
 
-def parse_conditions(sentence: str, agents: Iterable[str], places: Iterable[str], key: str) -> dict[str, Condition]:
-    """Read when an event happens: "A2 and A3 at red button and A1 not at home", "all at meeting point".
-
-    Names are matched whole and longest first, so they may contain blanks.
-    """
-    reader = _Reader(sentence.strip(), key)
-    everyone = list(agents)
-    conditions: dict[str, Condition] = {}
-    while True:
-        named = reader.agents(everyone)
-        word = reader.match(_CONDITION, "at, in, not at, not in or anywhere")
-        condition = Condition()
-        if word != "anywhere":
-            condition = Condition(reader.name(places, "place"), inside=not word.startswith("not"))
-        for agent in named:
-            if agent in conditions:
-                raise TaskError(f"agent {agent!r} has two conditions in {sentence!r}", key=key)
-            conditions[agent] = condition
-        if reader.at_end:
-            return conditions
-        reader.match(_AND, "'and'")
-
-
-class _Reader:
-    """Reads a sentence from left to right."""
-
-    def __init__(self, text: str, key: str) -> None:
-        self.text, self.key, self.position = text, key, 0
-
-    @property
-    def at_end(self) -> bool:
-        return self.position == len(self.text)
-
-    @property
-    def rest(self) -> str:
-        return self.text[self.position :]
-
-    def match(self, pattern: re.Pattern[str], expected: str) -> str:
-        found = pattern.match(self.text, self.position)
-        if found is None:
-            raise TaskError(f"expected {expected} before {self.rest!r} in {self.text!r}", key=self.key)
-        self.position = found.end()
-        return found[0].strip()
-
-    def agents(self, everyone: list[str]) -> list[str]:
-        """Read "all", or agents joined by "and" or commas, up to the condition."""
-        if (found := re.match(r"all\s+", self.rest)) and self.known(everyone) is None:
-            self.position += found.end()
-            return everyone
-        named = [self.name(everyone, "agent")]
-        while not re.match(r"\s+(not|at|in|anywhere)\b", self.rest):
-            self.match(_AND, "'and', or where the agent has to be,")
-            named.append(self.name(everyone, "agent"))
-        self.position += len(self.rest) - len(self.rest.lstrip())
-        return named
-
-    def name(self, known: Iterable[str], what: str) -> str:
-        """Read the longest known name that is not part of a longer word."""
-        found = self.known(known)
-        if found is not None:
-            self.position += len(found)
-            return found
-        unknown = re.split(r"\s+(?:and|not|at|in|anywhere)\b|,", self.rest)[0]
-        raise TaskError(f"{what} {unknown!r} does not exist ({known_names(unknown, known)})", key=self.key)
-
-    def known(self, names: Iterable[str]) -> str | None:
-        """Find the longest of some names that comes next."""
-        for name in sorted(names, key=len, reverse=True):
-            if self.rest.startswith(name) and re.match(r"\s|,|$", self.rest[len(name) :]):
-                return name
-        return None
-
-
 def _check_tidy(name: str, key: str) -> None:
     """Require a name that a sentence can carry: without blanks at its ends."""
     check_name(name, "an agent or place")
@@ -321,9 +279,17 @@ def _check_tidy(name: str, key: str) -> None:
         raise TaskError(f"names of agents and places have no blanks at their ends, got {name!r}", key=key)
 
 
-def write_conditions(conditions: Mapping[str, Condition]) -> str:
-    """Say when an event happens, agents with the same condition together."""
-    together: dict[Condition, list[str]] = {}
-    for agent, condition in conditions.items():
-        together.setdefault(condition, []).append(agent)
-    return " and ".join(f"{' and '.join(agents)} {condition}" for condition, agents in together.items())
+def _agent_to(agent: Agent, grid: Grid) -> Document:
+    row: Document = {"start": list(grid.row_column(agent.start)), "knows": list(agent.knows)}
+    if agent.memory:
+        row["memory"] = list(agent.memory)
+    if agent.options:
+        row["options"] = [own.target + (f" after {own.after}" if own.after else "") for own in agent.options]
+    if agent.sync:
+        row["sync"] = {event: float(chance) for event, chance in agent.sync.items()}
+    return row
+
+
+def _canonical(machine: RewardMachine) -> object:
+    moves = sorted([*key, target, machine.rewards[key]] for key, target in machine.transitions.items())
+    return [machine.initial, sorted(machine.states), sorted(machine.events), sorted(machine.final), moves]

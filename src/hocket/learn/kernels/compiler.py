@@ -11,19 +11,25 @@ from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# Two things have no public name in numba: to leave out reference counts, and to tell when a file of its cache is out of
+# date (`cache_file`). So pyproject.toml has an upper bound for numba, and a test says whether a newer one has them.
 LEAN: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}  # no reference counts, no exceptions
 
-# numba compiles anew when the file of a kernel has changed; what kernels are made of stands in other files, too.
-_FOLDER = Path(__file__).parent
-_SOURCES = [*sorted(_FOLDER.glob("*.py")), _FOLDER.parents[1] / "random.py"]
+# numba compiles anew when the file of a kernel has changed; what kernels are made of stands in other files, too: the
+# numbers that they draw, and the structs that they take.
+_ROOT = Path(__file__).parents[2]
+_SOURCES = [
+    *sorted(Path(__file__).parent.glob("*.py")),
+    *(_ROOT / name for name in ("random.py", "learn/settings.py", "task/grid.py", "task/tables.py")),
+]
 STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES if path.exists())).hexdigest()
 
 
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls. It makes no arrays, so that nothing has to count who uses them."""
     compiled = njit(cache=True, nogil=True, **LEAN)(function)
-    stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if stored is not None and hasattr(stored, "_source_stamp"):
+    stored = cache_file(compiled)
+    if stored is not None:
         stored._source_stamp = (stored._source_stamp, STAMP)
     return cast(Function, compiled)
 
@@ -31,3 +37,9 @@ def kernel(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """Compile a function that only kernels call; it becomes part of them."""
     return cast(Function, njit(forceinline=True, **LEAN)(function))
+
+
+def cache_file(compiled: object) -> Any:  # noqa: ANN401 (numba says nothing of its types)
+    """Find where numba notes of which sources a compiled function was made; None where it does not."""
+    stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    return stored if hasattr(stored, "_source_stamp") else None

@@ -1,4 +1,4 @@
-"""What all kernels share: random numbers as in `hocket.random`, and the choice of an action."""
+"""What all kernels share: random numbers as in `hocket.random`, schedules, and the choice of an action."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.kernels.compiler import inlined
+from hocket.learn.settings import Schedule
 
 Floats = NDArray[np.float32]
+Shorts = NDArray[np.int16]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Index = int | np.int64
 
 GOLDEN = np.uint64(random.GOLDEN)
@@ -57,6 +61,18 @@ def first_number(key: np.uint64, step: int) -> np.uint64:
 def second_number(key: np.uint64, step: int) -> np.uint64:
     """Draw the number that decides the chances in a step."""
     return mix(key + (np.uint64(step) * TWO + TWO) * GOLDEN)
+
+
+@inlined
+def rate_at(schedule: Schedule, time: int) -> np.float32:
+    """Compute the learning rate at a step of training."""
+    return schedule.learning_rate / (UNIT + schedule.learning_rate_decay * np.float32(time))
+
+
+@inlined
+def beta_at(schedule: Schedule, time: int) -> np.float32:
+    """Compute the inverse temperature at a step of training."""
+    return schedule.beta * (UNIT + schedule.beta_growth * np.float32(time))
 
 
 @inlined
@@ -109,7 +125,7 @@ def weight_of(value: np.float32, best: np.float32, beta: np.float32, greedy: boo
 
 @inlined
 def slip_outcome(drawn: np.uint64, limit: int) -> int:
-    """Choose the outcome of a move: 0 as intended, 1 or 2 astray."""
+    """Choose the outcome of a move, as `hocket.task.grid.slip_outcome` does: 0 as intended, 1 or 2 astray."""
     slip = np.int64(drawn >> CHANCE_SHIFT)
     return int(slip < limit) + int(slip < limit // 2)
 

@@ -9,7 +9,11 @@ from numpy.typing import NDArray
 
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
+    Bools,
     Floats,
+    Index,
+    Ints,
+    Shorts,
     first_number,
     greedy_action,
     second_number,
@@ -18,12 +22,6 @@ from hocket.learn.kernels.primitives import (
     stream_key,
 )
 from hocket.random import TEAM
-
-Shorts = NDArray[np.int16]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-BY_MACHINE, BY_MEMORY = 0, 1  # what a policy looks at beside the cell
 
 
 class TeamTables(NamedTuple):
@@ -47,7 +45,7 @@ class TeamState(NamedTuple):
     cell: Ints  # [N]
     state: Ints  # [N] of the agents' machines
     memory: Ints  # [N] bits
-    proposal: Ints  # [N] the event that an agent takes for possible, or -1
+    proposal: Ints  # [N] the event that an agent proposes, or -1
     tally: Ints  # [E] how many propose an event; zero between steps
     key: NDArray[np.uint64]  # [N] of the streams of random numbers
     finish: Ints  # [N] when the agent's machine was first final, in steps; -1: never
@@ -60,6 +58,15 @@ class Recording(NamedTuple):
     cell: Shorts  # [steps, N]
     state: Shorts  # [steps, N]
     action: Shorts  # [steps, N]
+
+
+class Play(NamedTuple):
+    """How test episodes are played: by softmax or greedily, with which random numbers, and for how long at most."""
+
+    beta: np.float32  # inverse temperature
+    greedy: bool
+    seed: int
+    most_steps: int
 
 
 @inlined
@@ -80,7 +87,7 @@ def reset_team(team: TeamState, tables: TeamTables) -> bool:
 
 @inlined
 def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> None:
-    """Move an agent and note which event it takes for possible."""
+    """Move an agent and note which event it proposes."""
     state = team.state[agent]
     outcome = slip_outcome(drawn, tables.slip_limit)
     end = np.int64(tables.next_cell[agent, tables.dynamics[agent, state], team.cell[agent], action, outcome])
@@ -92,12 +99,18 @@ def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, table
 
 
 @inlined
+def happens(event: Index, proposers: Index, knowers: NDArray[np.int32]) -> bool:
+    """Say whether an event happens that so many agents propose: all who know it do."""
+    return bool(proposers == knowers[event])
+
+
+@inlined
 def synchronize(time: int, team: TeamState, tables: TeamTables) -> bool:
     """Let happen what all who know it propose; say whether every agent's machine is final."""
     done = True
     for agent in range(len(team.cell)):
         event = team.proposal[agent]
-        if event >= 0 and team.tally[event] == tables.knowers[event]:
+        if event >= 0 and happens(event, team.tally[event], tables.knowers):
             _happen(event, time, team, tables)
             team.tally[event] = -tables.knowers[event]
         if event >= 0 and team.tally[event] < 0:
@@ -133,37 +146,46 @@ def choose(q: Floats, agent: int, cell: int, own: int, beta: np.float32, greedy:
     return softmax_action(q0, q1, q2, q3, q4, beta, drawn)
 
 
+@inlined
+def begin_episode(number: int, play: Play, team: TeamState, tables: TeamTables) -> bool:
+    """Give everyone the random numbers of a test episode, and a start; say whether the task is done already."""
+    for agent in range(len(team.key)):
+        team.key[agent] = stream_key(TEAM, play.seed, agent, number)
+    return reset_team(team, tables)
+
+
+@inlined
+def record_step(time: int, team: TeamState, recording: Recording) -> None:
+    """Note where everyone is after a step, if anybody asked."""
+    if time < len(recording.cell):
+        for agent in range(len(team.cell)):
+            recording.cell[time, agent] = team.cell[agent]
+            recording.state[time, agent] = team.state[agent]
+
+
 @kernel
 def play_episode(
-    q: Floats,  # [N, S, A, U or M]
+    q: Floats,  # [N, S, A, U], or [N, S, A, M] by memory
+    by_memory: bool,
     tables: TeamTables,
     team: TeamState,
-    looks_at: int,
-    beta: np.float32,
-    greedy: bool,
-    seed: int,
+    play: Play,
     number: int,
-    most_steps: int,
     recording: Recording,
 ) -> int:
-    """Play a test episode; return its steps, or -1 if the task was not done in `most_steps`."""
-    for agent in range(len(team.key)):
-        team.key[agent] = stream_key(TEAM, seed, agent, number)
-    if reset_team(team, tables):
+    """Play a test episode; return its steps, or -1 if the task was not done in time."""
+    if begin_episode(number, play, team, tables):
         return 0
-    for time in range(most_steps):
+    for time in range(play.most_steps):
         for agent in range(len(team.cell)):
-            own = team.state[agent] if looks_at == BY_MACHINE else team.memory[agent]
+            own = team.memory[agent] if by_memory else team.state[agent]
             key = team.key[agent]
-            action = choose(q, agent, team.cell[agent], own, beta, greedy, first_number(key, time))
+            action = choose(q, agent, team.cell[agent], own, play.beta, play.greedy, first_number(key, time))
             if time < len(recording.action):
                 recording.action[time, agent] = action
             move_agent(agent, action, second_number(key, time), team, tables)
         done = synchronize(time + 1, team, tables)
-        if time < len(recording.cell):
-            for agent in range(len(team.cell)):
-                recording.cell[time, agent] = team.cell[agent]
-                recording.state[time, agent] = team.state[agent]
+        record_step(time, team, recording)
         if done:
             return time + 1
     return -1
@@ -172,22 +194,17 @@ def play_episode(
 @kernel
 def play_episodes(
     q: Floats,
+    by_memory: bool,
     tables: TeamTables,
     team: TeamState,
-    looks_at: int,
-    beta: np.float32,
-    greedy: bool,
-    seed: int,
+    play: Play,
     first: int,
-    most_steps: int,
     recording: Recording,
     steps: Ints,  # [episodes] out: steps, or -1
     finish: NDArray[np.int32],  # [episodes, N] out: when each agent was first done, or -1
 ) -> None:
     """Play test episodes number first, first + 1, ..."""
     for index in range(len(steps)):
-        steps[index] = play_episode(
-            q, tables, team, looks_at, beta, greedy, seed, first + index, most_steps, recording
-        )  # fmt: skip
+        steps[index] = play_episode(q, by_memory, tables, team, play, first + index, recording)
         for agent in range(finish.shape[1]):
             finish[index, agent] = team.finish[agent]

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from hocket.draw.graphviz import FORMATS
 from hocket.errors import FormatError
+from hocket.learn.catalogue import names_that_look_at
+from hocket.learn.learner import LooksAt
 from hocket.report.figures.curves import draw_curves, draw_reaching, has_tests
-from hocket.report.figures.maps import BY_MACHINE, MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
+from hocket.report.figures.maps import MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
 from hocket.report.summary import Section, Summary, summarize
 from hocket.study.records import KINDS, slug
 from hocket.study.store import Results
@@ -74,7 +76,8 @@ def _of_policies(results: Results, section: Section) -> Iterator[tuple[str, Draw
     task = results.tasks.get(section.digest)
     if task is None:
         return
-    learners = PICTURED if len(task.agents) <= FEW_AGENTS else BY_MACHINE
+    looks = PICTURED if len(task.agents) <= FEW_AGENTS else (LooksAt.MACHINE,)
+    learners = names_that_look_at(*looks)
     for group in section.all_groups:
         own = (section.digest, group.learner, group.seeds[0], group.steps, group.settings)
         first = next(

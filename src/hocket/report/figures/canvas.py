@@ -19,6 +19,7 @@ from matplotlib.ft2font import FT2Font
 from hocket.draw.graphviz import FORMATS, PALETTE
 from hocket.errors import FormatError, printable
 from hocket.files import write_whole
+from hocket.learn.catalogue import LEARNERS
 from hocket.report.summary import RunGroup
 
 FONT = "DejaVu Sans"  # which comes with matplotlib
@@ -67,8 +68,7 @@ METADATA: dict[str, dict[str, str | None]] = {
     ".pdf": {"CreationDate": None},
 }
 
-# One colour for a learner in all figures of all studies; what is not known, or there several times, takes what is left.
-LEARNERS = ("dqprm", "hil", "iql", "cqrm")
+# The n-th of our learners has the n-th colour in all figures; what is not ours, or there several times, what is left.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("solid", (0, (4, 1.5)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 
@@ -110,7 +110,8 @@ def render(make: Callable[[], Figure], form: str = ".svg") -> bytes:
 def strokes(groups: Sequence[RunGroup]) -> list[Stroke]:
     """Choose how each group looks."""
     learners = [group.learner for group in groups]
-    known = {own: LEARNERS.index(own) for own in {*learners} & {*LEARNERS} if learners.count(own) == 1}
+    ours = [own.name for own in LEARNERS.values() if not own.is_reference]
+    known = {own: ours.index(own) for own in {*learners} & {*ours} if learners.count(own) == 1}
     taken = {*known.values()}
     free = (place for place in range(len(taken) + len(groups)) if place not in taken)
     return [_stroke(known[own] if own in known else next(free)) for own in learners]

@@ -35,7 +35,7 @@ from hocket.report.figures.canvas import (
     wrap,
     write_figure,
 )
-from hocket.report.summary import REFERENCE, WINDOW, Curve, RunGroup, Section, Summary
+from hocket.report.summary import WINDOW, Curve, RunGroup, Section, Summary
 from hocket.study.records import KINDS
 
 FAR_APART = 10  # times: learners whose reaching times differ by more are drawn over a logarithmic axis
@@ -60,7 +60,7 @@ def draw_curves(
     log_x: bool | None = None,
     log_y: bool = False,
 ) -> None:
-    """Draw the median test steps over training with the quartiles as bands, and optimal policies as a line across.
+    """Draw the median test steps over training with the quartiles as bands, and a reference as a line across.
 
     The file's suffix says its format: .svg, .png or .pdf. Without `log_x`, training steps are on a logarithmic axis
     where one learner takes more than ten times as long as another to come near its final level.
@@ -84,7 +84,8 @@ def curves_figure(
     log_x = spans(_reaching(groups, policy), FAR_APART) if log_x is None else log_x
     level = section.level(policy)
     names = [wrap(literal(group.label), TEXT, WIDTH - HANDLE) for group in groups]
-    names += [] if level is None else [[f"{REFERENCE} ({level:g})"]]
+    if section.reference is not None and level is not None:
+        names.append([f"{literal(section.reference.learner)} ({level:g})"])
     columns, rows = _legend_shape(names)
     smoothing = f"; each run is the mean of its last {WINDOW} tests" if smooth else ""
     spread = "" if all(len(group.seeds) == 1 for group in groups) else ": median and quartiles"

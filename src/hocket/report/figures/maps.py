@@ -16,6 +16,8 @@ from matplotlib.patches import Circle, Rectangle
 from hocket.draw.marks import rectangles
 from hocket.draw.scene import scene_of
 from hocket.errors import FormatError, HocketError, SettingsError, known_names
+from hocket.learn.catalogue import find_learner, names_that_look_at
+from hocket.learn.learner import LooksAt
 from hocket.learn.policies import Policy
 from hocket.report.figures.canvas import INK, WHITE, literal, tell_runs, write_figure
 from hocket.report.figures.panels import (
@@ -31,13 +33,11 @@ from hocket.report.figures.panels import (
     wide_scale_for,
 )
 from hocket.report.summary import RunGroup, Section
-from hocket.task.files import digest
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, STAY, STEPS
 from hocket.task.task import Task
 
-BY_MACHINE, BY_MEMORY = ("dqprm", "optimal"), ("iql",)  # learners, by what their action values depend on
-PICTURED = (*BY_MACHINE, *BY_MEMORY)
+PICTURED = (LooksAt.MACHINE, LooksAt.MEMORY)  # what policies may look at to be drawn
 MOST_AGENTS = 12  # who are drawn
 LONGEST = 60  # characters of a task's or agent's name in a title
 MOST_VIEWS = 16  # states of a machine, or values of memory, that are drawn
@@ -63,7 +63,7 @@ class View(NamedTuple):
 def draw_policy(task: Task, policy: Policy, path: str | Path, *, agent: str) -> None:
     """Draw what an agent does, a map for each state of its machine: best actions as arrows, their values as colours.
 
-    Of independent learners (iql), there is a map for each value of their memory. The file's suffix says its format:
+    Of a policy that looks at memory, there is a map for each of its values. The file's suffix says its format:
     .svg, .png or .pdf.
     """
     write_figure(path, lambda: policy_figure(task, policy, agent=agent))
@@ -115,13 +115,14 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
 
 def views_of(task: Task, policy: Policy, agent: str) -> list[View]:
     """List the maps of an agent's policy, after checking that it fits the task."""
-    if policy.learner not in PICTURED:
-        raise HocketError(f"pictures of policies exist for {', '.join(PICTURED)} only, got one of {policy.learner}")
+    fitting = names_that_look_at(*PICTURED)
+    if policy.learner not in fitting:
+        raise HocketError(f"pictures of policies exist for {', '.join(fitting)} only, got one of {policy.learner}")
     if agent not in task.agents:
         raise SettingsError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})")
-    if policy.digest != digest(task):
+    if policy.digest != task.digest:
         raise FormatError(f"the policy belongs to another task ({policy.task}, or another version of it)")
-    is_by_machine = policy.learner in BY_MACHINE
+    is_by_machine = find_learner(policy.learner).looks_at is LooksAt.MACHINE
     sizes = [len(own.states) for own in task.machines.values()]
     memories = [1 << len(own.memory) for own in task.agents.values()]
     shape = len(sizes), task.grid.cells, len(ACTIONS), max(sizes if is_by_machine else memories)

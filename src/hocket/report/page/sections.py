@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hocket.learn.catalogue import LEARNERS
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.overview import overview
 from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
 from hocket.report.summary import Section, Summary
-
-LEARNERS = {
-    "dqprm": "each agent learns alone, with its own machine (Q-learning with projected reward machines)",
-    "cqrm": "one learner for the whole team, with the team's machine (centralised)",
-    "iql": "every agent learns for itself in the team's world (independent Q-learning)",
-    "hil": "agents choose among ready-made aims (hierarchical independent learners)",
-    "optimal": "what each agent could do best alone, computed and not learnt",
-}
-
 
 # The study.
 
@@ -35,7 +27,7 @@ def opening(summary: Summary) -> Html:
         f"{ranged(counts, 'seed')} for each, and {steps} in a run. "
         "Agents learn, and the team is tested all the while; fewer steps in a test are better."
     )
-    known = [(name, LEARNERS.get(name, "")) for name in learners]
+    known = [(name, LEARNERS[name].summary if name in LEARNERS else "") for name in learners]
     items = [tag("li", tag("b", name), f": {meaning}" if meaning else "") for name, meaning in known]
     return join([tag("p", words, class_="lede"), tag("ul", *items, class_="learners")])
 

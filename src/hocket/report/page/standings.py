@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hocket.evaluation.bounds import Bounds
 from hocket.report.page.markup import Html, join, tag
-from hocket.report.summary import LAST_TESTS, REFERENCE, Final, RunGroup, Section
+from hocket.report.summary import LAST_TESTS, Final, RunGroup, Section
 from hocket.statistics import Comparison, Interval, Share
 from hocket.study.records import KINDS
 
@@ -77,8 +77,8 @@ def _scrolling(table: Html, label: str) -> Html:
 
 def _row(group: RunGroup, kind: str, final: Final, colors: Mapping[str, int]) -> Html:
     low, middle, high = final.quartiles
-    reaching = None if group.learner == REFERENCE else final.reaching  # which had nothing to learn
-    never = "–" if group.learner == REFERENCE else "never"
+    reaching = None if group.is_reference else final.reaching  # which had nothing to learn
+    never = "–" if group.is_reference else "never"
     seconds = f"{group.seconds:,.1f}"
     return tag(
         "tr",

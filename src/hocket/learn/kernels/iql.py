@@ -7,21 +7,35 @@ from typing import NamedTuple
 import numpy as np
 
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import Floats, first_number, second_number
-from hocket.learn.kernels.team import Ints, TeamState, TeamTables, choose, move_agent, reset_team, synchronize
+from hocket.learn.kernels.primitives import (
+    NOTHING,
+    UNIT,
+    Floats,
+    Ints,
+    beta_at,
+    first_number,
+    rate_at,
+    second_number,
+)
+from hocket.learn.kernels.team import TeamState, TeamTables, choose, move_agent, reset_team, synchronize
+from hocket.learn.settings import Schedule
 
-NOTHING, UNIT = np.float32(0), np.float32(1)
+
+class Learning(NamedTuple):
+    """A team that learns; all that is needed to go on."""
+
+    q: Floats  # [N, S, A, M]
+    team: TeamState  # with the keys of the training streams
+    before: Ints  # [N, 3] room for each agent's cell, memory and action
+    clock: Ints  # [1] steps of the current episode; -1: not begun
 
 
-class IndependentRates(NamedTuple):
-    """Settings of the learning rule; decay and growth as for lanes."""
+class Rule(NamedTuple):
+    """Settings of the learning rule."""
 
-    learning_rate: np.float32
-    learning_rate_decay: np.float32
+    schedule: Schedule
     discount: np.float32
-    beta: np.float32
-    beta_growth: np.float32
-    episode_steps: int
+    episode_steps: int  # at most
     bootstrap_past_end: bool  # also on the step that completes the task
 
 
@@ -34,23 +48,14 @@ def best_value(q: Floats, agent: int, cell: int, own: int) -> np.float32:
 
 
 @kernel
-def train_independently(
-    q: Floats,  # [N, S, A, M]
-    tables: TeamTables,
-    team: TeamState,  # with the keys of the training streams
-    before: Ints,  # [N, 3] room for each agent's cell, memory and action
-    clock: Ints,  # [1] steps of the current episode; -1: not begun
-    rates: IndependentRates,
-    begin: int,
-    steps: int,
-) -> None:
+def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> None:
     """Train a team of independent learners from step `begin` on."""
+    q, team, before, clock = learning
     for time in range(begin, begin + steps):
         if clock[0] < 0:
             reset_team(team, tables)
             clock[0] = 0
-        alpha = rates.learning_rate / (UNIT + rates.learning_rate_decay * np.float32(time))
-        beta = rates.beta * (UNIT + rates.beta_growth * np.float32(time))
+        alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
         for agent in range(len(team.cell)):
             cell, memory, key = team.cell[agent], team.memory[agent], team.key[agent]
             action = choose(q, agent, cell, memory, beta, False, first_number(key, time))
@@ -60,10 +65,10 @@ def train_independently(
         reward = UNIT if done else NOTHING
         for agent in range(len(team.cell)):
             target = reward
-            if not done or rates.bootstrap_past_end:
-                target += rates.discount * best_value(q, agent, team.cell[agent], team.memory[agent])
+            if not done or rule.bootstrap_past_end:
+                target += rule.discount * best_value(q, agent, team.cell[agent], team.memory[agent])
             cell, memory, action = before[agent, 0], before[agent, 1], before[agent, 2]
             q[agent, cell, action, memory] += alpha * (target - q[agent, cell, action, memory])
         clock[0] += 1
-        if done or clock[0] >= rates.episode_steps:
+        if done or clock[0] >= rule.episode_steps:
             clock[0] = -1

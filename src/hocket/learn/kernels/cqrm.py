@@ -11,18 +11,25 @@ from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     ACTION_SHIFT,
     ACTION_UNIT,
+    NOTHING,
+    UNIT,
+    Bools,
     Floats,
     Index,
+    Ints,
+    Shorts,
+    beta_at,
     first_number,
+    rate_at,
     second_number,
     slip_outcome,
     stream_key,
     weight_of,
 )
-from hocket.learn.kernels.team import Bools, Ints, Recording, Shorts
+from hocket.learn.kernels.team import Play, Recording, happens
+from hocket.learn.settings import Schedule
 from hocket.random import TEAM
 
-NOTHING, UNIT = np.float32(0), np.float32(1)
 ACTIONS = 5
 
 
@@ -31,26 +38,33 @@ class JointTables(NamedTuple):
 
     next_cell: Shorts  # [2, D, S, A, K]
     dynamics: Shorts  # [2, V] by team state
-    event: Shorts  # [2, V, S] by team state: what the agent takes for possible
+    event: Shorts  # [2, V, S] by team state: what the agent proposes
     knowers: NDArray[np.int32]  # [E]
     team_next: NDArray[np.int32]  # [V, E]
     is_final: Bools  # [V]
-    is_own_final: Bools  # [2, V] whether a team state is final for an agent's own machine
+    own_state: Shorts  # [2, V] the state of an agent's own machine that contains a team state
+    is_own_final: Bools  # [2, V] whether that is final
     start: Shorts  # [2]
     initial: int  # team state
     slip_limit: int
 
 
-class JointRates(NamedTuple):
+class Learning(NamedTuple):
+    """Two agents that learn as one; all that is needed to go on."""
+
+    q: Floats  # [S * S, A * A, V]
+    best: Floats  # [S * S, V] the best joint action's value
+    place: Ints  # [4] the agents' cells, the team state, the steps of the current episode
+    key: np.uint64  # of the stream of random numbers
+
+
+class Rule(NamedTuple):
     """Settings of the learning rule."""
 
-    learning_rate: np.float32
-    learning_rate_decay: np.float32
+    schedule: Schedule
     discount: np.float32
-    beta: np.float32
-    beta_growth: np.float32
-    episode_steps: int
-    counterfactual: bool
+    episode_steps: int  # at most
+    counterfactual: bool  # learn for all team states in every step
 
 
 @inlined
@@ -76,31 +90,23 @@ def joint_action(q: Floats, cells: Index, state: Index, beta: np.float32, greedy
 def advance(state: Index, one: Index, other: Index, tables: JointTables) -> np.int64:
     """Return the team state after the events that happen when the two agents arrive in their cells."""
     first, second = np.int64(tables.event[0, state, one]), np.int64(tables.event[1, state, other])
+    together = np.int64(first == second)
     target = np.int64(state)
-    if first >= 0 and (tables.knowers[first] == 1 or first == second):
+    if first >= 0 and happens(first, 1 + together, tables.knowers):
         target = np.int64(tables.team_next[target, first])
-    if second >= 0 and second != first and tables.knowers[second] == 1:
+    if second >= 0 and not together and happens(second, 1, tables.knowers):
         target = np.int64(tables.team_next[target, second])
     return target
 
 
 @kernel
-def train_jointly(
-    q: Floats,  # [S * S, A * A, V]
-    best: Floats,  # [S * S, V]
-    place: Ints,  # [4] the agents' cells, the team state, the steps of the current episode
-    tables: JointTables,
-    rates: JointRates,
-    key: np.uint64,
-    begin: int,
-    steps: int,
-) -> None:
-    """Train from step `begin` on."""
+def train_jointly(learning: Learning, tables: JointTables, rule: Rule, begin: int, steps: int) -> None:
+    """Train from step `begin` on; the halves of one random number decide who slips."""
+    q, best, place, key = learning
     width = np.int64(tables.next_cell.shape[2])
     one, other, state, clock = place[0], place[1], place[2], place[3]
     for time in range(begin, begin + steps):
-        alpha = rates.learning_rate / (UNIT + rates.learning_rate_decay * np.float32(time))
-        beta = rates.beta * (UNIT + rates.beta_growth * np.float32(time))
+        alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
         cells = one * width + other
         action = joint_action(q, cells, state, beta, False, first_number(key, time))
         slips = second_number(key, time)
@@ -114,9 +120,9 @@ def train_jointly(
             reward = UNIT if tables.is_final[target] and not tables.is_final[own] else NOTHING
             if own == state:
                 next_one, next_other, next_state = end_1, end_2, target
-            if rates.counterfactual or own == state:
+            if rule.counterfactual or own == state:
                 old = q[cells, action, own]
-                goal = reward + rates.discount * best[end_1 * width + end_2, target]
+                goal = reward + rule.discount * best[end_1 * width + end_2, target]
                 q[cells, action, own] = old + alpha * (goal - old)
         for own in range(len(tables.is_final)):
             highest = q[cells, 0, own]
@@ -125,13 +131,9 @@ def train_jointly(
             best[cells, own] = highest
         clock += 1
         one, other, state = next_one, next_other, next_state
-        if tables.is_final[state] or clock >= rates.episode_steps:
-            one, other, state, clock = (
-                np.int64(tables.start[0]),
-                np.int64(tables.start[1]),
-                np.int64(tables.initial),
-                np.int64(0),
-            )
+        if tables.is_final[state] or clock >= rule.episode_steps:
+            one, other = np.int64(tables.start[0]), np.int64(tables.start[1])
+            state, clock = np.int64(tables.initial), np.int64(0)
     place[0], place[1], place[2], place[3] = one, other, state, clock
 
 
@@ -139,27 +141,24 @@ def train_jointly(
 def play_jointly(
     q: Floats,
     tables: JointTables,
-    beta: np.float32,
-    greedy: bool,
-    seed: int,
-    number: int,
-    most_steps: int,
-    recording: Recording,
     finish: Ints,  # [2] out: when each agent's own machine was first final, in steps; -1: never
+    play: Play,
+    number: int,
+    recording: Recording,
 ) -> int:
-    """Play a test episode; return its steps, or -1 if the task was not done in `most_steps`.
+    """Play a test episode; return its steps, or -1 if the task was not done in time.
 
     The actions are drawn from the first agent's stream, the slips from each agent's own.
     """
     width = np.int64(tables.next_cell.shape[2])
-    key_1, key_2 = stream_key(TEAM, seed, 0, number), stream_key(TEAM, seed, 1, number)
+    key_1, key_2 = stream_key(TEAM, play.seed, 0, number), stream_key(TEAM, play.seed, 1, number)
     one, other, state = np.int64(tables.start[0]), np.int64(tables.start[1]), np.int64(tables.initial)
     for agent in range(2):
         finish[agent] = 0 if tables.is_own_final[agent, state] else -1
-    for time in range(most_steps):
+    for time in range(play.most_steps):
         if tables.is_final[state]:
             return time
-        action = joint_action(q, one * width + other, state, beta, greedy, first_number(key_1, time))
+        action = joint_action(q, one * width + other, state, play.beta, play.greedy, first_number(key_1, time))
         outcome_1 = slip_outcome(second_number(key_1, time), tables.slip_limit)
         outcome_2 = slip_outcome(second_number(key_2, time), tables.slip_limit)
         one = np.int64(tables.next_cell[0, tables.dynamics[0, state], one, action // ACTIONS, outcome_1])
@@ -171,5 +170,6 @@ def play_jointly(
         if time < len(recording.cell):
             recording.cell[time, 0], recording.cell[time, 1] = one, other
             recording.action[time, 0], recording.action[time, 1] = action // ACTIONS, action % ACTIONS
-            recording.state[time, 0], recording.state[time, 1] = state, state
-    return most_steps if tables.is_final[state] else -1
+            for agent in range(2):
+                recording.state[time, agent] = tables.own_state[agent, state]
+    return play.most_steps if tables.is_final[state] else -1

@@ -8,22 +8,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import Floats, first_number, second_number, stream_key, sync_draw, weight_of
-from hocket.learn.kernels.team import (
+from hocket.learn.kernels.primitives import (
+    NOTHING,
+    UNIT,
     Bools,
+    Floats,
     Ints,
-    Recording,
     Shorts,
+    first_number,
+    second_number,
+    sync_draw,
+    weight_of,
+)
+from hocket.learn.kernels.team import (
+    Play,
+    Recording,
     TeamState,
     TeamTables,
+    begin_episode,
     choose,
     move_agent,
+    record_step,
     reset_team,
     synchronize,
 )
-from hocket.random import CHANCE_BITS, TEAM
+from hocket.random import CHANCE_BITS
+from hocket.task.grid import STAY
 
-NOTHING, UNIT = np.float32(0), np.float32(1)
 CHANCE_UNIT = np.float32(2.0**-CHANCE_BITS)
 
 
@@ -38,13 +49,24 @@ class Options(NamedTuple):
     age: Ints  # [N] steps since then
 
 
-class HierarchicalRates(NamedTuple):
+class Learning(NamedTuple):
+    """A team that learns; all that is needed to go on."""
+
+    meta: Floats  # [N, M, O]
+    low: Floats  # [N, S, A, O]
+    team: TeamState  # with the keys of the training streams
+    options: Options
+    before: Ints  # [N, 2] room for each agent's cell and action
+    clock: Ints  # [1] steps of the current episode; -1: not begun
+
+
+class Rule(NamedTuple):
     """Settings of the learning rule."""
 
     learning_rate: np.float32
     discount: np.float32
-    beta: np.float32
-    episode_steps: int
+    beta: np.float32  # inverse temperature
+    episode_steps: int  # at most
     bootstrap_past_end: bool  # options bootstrap at their targets, the meta-policy on completion
 
 
@@ -59,15 +81,15 @@ def is_available(options: Options, agent: int, option: int, memory: int) -> bool
 def choose_option(
     meta: Floats, options: Options, agent: int, memory: int, beta: np.float32, greedy: bool, drawn: np.uint64
 ) -> int:
-    """Choose among the available options by their values; -1 if there is none."""
-    best, ties = np.float32(-1e30), 0
+    """Choose among the available options by their values; -1 if there is none.
+
+    Of the number that decides the chances in a step, the upper half decides whether the agent slips. The lower half is
+    for simulated teammates (`sync_draw`); in the team world they are real, so that it is free to choose the option.
+    """
+    best = np.float32(-1e30)
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory):
-            value = meta[agent, memory, option]
-            if value > best:
-                best, ties = value, 0
-            if value == best:
-                ties += 1
+            best = max(best, meta[agent, memory, option])
     total = NOTHING
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory):
@@ -100,31 +122,29 @@ def begin_options(meta: Floats, options: Options, team: TeamState, beta: np.floa
 def act(low: Floats, options: Options, agent: int, cell: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
     """Choose an action by the current option's policy; stay where there is no option."""
     if options.current[agent] < 0:
-        return 4
+        return STAY
     return choose(low, agent, cell, options.current[agent], beta, greedy, drawn)
 
 
 @inlined
 def learn_options(
-    low: Floats, options: Options, agent: int, cell: int, action: int, end: int, memory: int, rates: HierarchicalRates
+    low: Floats, options: Options, agent: int, cell: int, action: int, end: int, memory: int, rule: Rule
 ) -> None:
     """Update the policies of all options that are available now."""
     for option in range(low.shape[3]):
         if is_available(options, agent, option, memory):
             at_target = options.target[agent, option, end]
             value = UNIT if at_target else NOTHING
-            if not at_target or rates.bootstrap_past_end:
+            if not at_target or rule.bootstrap_past_end:
                 best = low[agent, end, 0, option]
                 for other in range(1, 5):
                     best = max(best, low[agent, end, other, option])
-                value += rates.discount * best
-            low[agent, cell, action, option] += rates.learning_rate * (value - low[agent, cell, action, option])
+                value += rule.discount * best
+            low[agent, cell, action, option] += rule.learning_rate * (value - low[agent, cell, action, option])
 
 
 @inlined
-def learn_meta(
-    meta: Floats, options: Options, agent: int, memory: int, bootstrap: bool, rates: HierarchicalRates
-) -> None:
+def learn_meta(meta: Floats, options: Options, agent: int, memory: int, bootstrap: bool, rule: Rule) -> None:
     """Update the value of an option that has ended."""
     best = NOTHING
     found = False
@@ -133,50 +153,40 @@ def learn_meta(
             best, found = meta[agent, memory, option], True
     value = np.float32(options.earned[agent])
     if bootstrap:
-        value += np.float32(np.float64(rates.discount) ** options.age[agent]) * best
+        value += np.float32(np.float64(rule.discount) ** options.age[agent]) * best
     chosen_in, option = options.chosen_in[agent], options.current[agent]
-    meta[agent, chosen_in, option] += rates.learning_rate * (value - meta[agent, chosen_in, option])
+    meta[agent, chosen_in, option] += rule.learning_rate * (value - meta[agent, chosen_in, option])
 
 
 @kernel
-def train_hierarchically(
-    meta: Floats,  # [N, M, O]
-    low: Floats,  # [N, S, A, O]
-    tables: TeamTables,
-    team: TeamState,  # with the keys of the training streams
-    options: Options,
-    before: Ints,  # [N, 2] room for each agent's cell and action
-    clock: Ints,  # [1] steps of the current episode; -1: not begun
-    rates: HierarchicalRates,
-    begin: int,
-    steps: int,
-) -> None:
+def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> None:
     """Train a team of hierarchical learners from step `begin` on."""
+    meta, low, team, options, before, clock = learning
     for time in range(begin, begin + steps):
         if clock[0] < 0:
             reset_team(team, tables)
             clock[0] = 0
             for agent in range(len(team.cell)):
                 options.current[agent] = -1
-        begin_options(meta, options, team, rates.beta, False, time)
+        begin_options(meta, options, team, rule.beta, False, time)
         for agent in range(len(team.cell)):
             key, cell = team.key[agent], team.cell[agent]
-            action = act(low, options, agent, cell, rates.beta, False, first_number(key, time))
+            action = act(low, options, agent, cell, rule.beta, False, first_number(key, time))
             before[agent, 0], before[agent, 1] = cell, action
             move_agent(agent, action, second_number(key, time), team, tables)
         done = synchronize(clock[0] + 1, team, tables)
         for agent in range(len(team.cell)):
             memory, end = team.memory[agent], team.cell[agent]
-            learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, rates)
+            learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, rule)
             if options.current[agent] >= 0:
                 options.age[agent] += 1
                 if done:
-                    options.earned[agent] += np.float64(rates.discount) ** options.age[agent]
+                    options.earned[agent] += np.float64(rule.discount) ** options.age[agent]
                 if done or options.target[agent, options.current[agent], end]:
-                    learn_meta(meta, options, agent, memory, not done or rates.bootstrap_past_end, rates)
+                    learn_meta(meta, options, agent, memory, not done or rule.bootstrap_past_end, rule)
                     options.current[agent] = -1
         clock[0] += 1
-        if done or clock[0] >= rates.episode_steps:
+        if done or clock[0] >= rule.episode_steps:
             clock[0] = -1
 
 
@@ -184,27 +194,23 @@ def train_hierarchically(
 def play_hierarchically(
     meta: Floats,
     low: Floats,
+    options: Options,
     tables: TeamTables,
     team: TeamState,
-    options: Options,
-    beta: np.float32,
-    greedy: bool,
-    seed: int,
+    play: Play,
     number: int,
-    most_steps: int,
     recording: Recording,
 ) -> int:
-    """Play a test episode; return its steps, or -1 if the task was not done in `most_steps`."""
+    """Play a test episode; return its steps, or -1 if the task was not done in time."""
     for agent in range(len(team.key)):
-        team.key[agent] = stream_key(TEAM, seed, agent, number)
         options.current[agent] = -1
-    if reset_team(team, tables):
+    if begin_episode(number, play, team, tables):
         return 0
-    for time in range(most_steps):
-        begin_options(meta, options, team, beta, greedy, time)
+    for time in range(play.most_steps):
+        begin_options(meta, options, team, play.beta, play.greedy, time)
         for agent in range(len(team.cell)):
             key = team.key[agent]
-            action = act(low, options, agent, team.cell[agent], beta, greedy, first_number(key, time))
+            action = act(low, options, agent, team.cell[agent], play.beta, play.greedy, first_number(key, time))
             if time < len(recording.action):
                 recording.action[time, agent] = action
             move_agent(agent, action, second_number(key, time), team, tables)
@@ -212,9 +218,7 @@ def play_hierarchically(
         for agent in range(len(team.cell)):
             if options.current[agent] >= 0 and options.target[agent, options.current[agent], team.cell[agent]]:
                 options.current[agent] = -1
-            if time < len(recording.cell):
-                recording.cell[time, agent] = team.cell[agent]
-                recording.state[time, agent] = team.state[agent]
+        record_step(time, team, recording)
         if done:
             return time + 1
     return -1

@@ -1,0 +1,27 @@
+"""All learners by name."""
+
+from __future__ import annotations
+
+from hocket.errors import SettingsError, known_names
+from hocket.learn import cqrm, dqprm, hil, iql, optimal
+from hocket.learn.learner import Learner, LooksAt
+
+# In the order in which figures give out their colours; a new one comes last.
+LEARNERS = {own.name: own for own in (dqprm.LEARNER, hil.LEARNER, iql.LEARNER, cqrm.LEARNER, optimal.LEARNER)}
+
+
+def find_learner(name: str) -> Learner:
+    """Find a learner by its name."""
+    if name not in LEARNERS:
+        raise SettingsError(f"learner {name!r} does not exist ({known_names(name, LEARNERS)})")
+    return LEARNERS[name]
+
+
+def is_reference(name: str) -> bool:
+    """Say whether a learner is a line to compare others with; one from elsewhere never is."""
+    return name in LEARNERS and LEARNERS[name].is_reference
+
+
+def names_that_look_at(*what: LooksAt) -> list[str]:
+    """List the learners whose policies go by one of some things."""
+    return [name for name, own in LEARNERS.items() if own.looks_at in what]

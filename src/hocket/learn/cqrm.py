@@ -1,0 +1,115 @@
+"""CQRM: centralised q-learning of two agents as one, by the team's reward machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hocket.errors import SettingsError
+from hocket.learn.kernels import cqrm as kernels
+from hocket.learn.kernels.team import Play, Recording
+from hocket.learn.learner import Arrays, Learner, LooksAt, Player, Shapes
+from hocket.learn.settings import ScheduledSettings
+from hocket.random import TRAINING, stream_key, threshold
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import Tables
+
+
+@dataclass(frozen=True)
+class CqrmSettings(ScheduledSettings):
+    """Centralised q-learning with the team's reward machine."""
+
+    counterfactual: bool = True  # learn for all machine states in every step
+    most_memory: int = 4_000_000_000  # bytes for the q-function of one seed
+
+
+class CqrmBlock:
+    """Two agents as one, with the team's machine."""
+
+    def __init__(self, tables: Tables, settings: CqrmSettings, seeds: Sequence[int], threads: int = 1) -> None:
+        _check_size(tables, settings.most_memory)
+        shape = _shapes(tables)["q"]
+        self.q = [np.zeros(shape, np.float32) for _ in seeds]
+        self.tables = _joint_tables(tables)
+        self.rule = kernels.Rule(
+            settings.schedule, np.float32(settings.discount), settings.episode_steps, settings.counterfactual
+        )
+        start = [*tables.start.tolist(), tables.team_initial, 0]
+        self.learning = [
+            kernels.Learning(
+                q,
+                np.zeros((shape[0], shape[2]), np.float32),
+                np.array(start, np.int64),
+                np.uint64(stream_key(TRAINING, seed, 0)),
+            )
+            for q, seed in zip(self.q, seeds, strict=True)
+        ]
+
+    def train(self, begin: int, steps: int) -> None:
+        for own in self.learning:
+            kernels.train_jointly(own, self.tables, self.rule, begin, steps)
+
+    def arrays(self, index: int) -> Arrays:
+        return {"q": self.q[index]}
+
+
+class CqrmPlayer(Player):
+    """Plays a q-function over the cells of two agents and the team machine's state."""
+
+    def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
+        self.world = _joint_tables(tables)
+        self.beta, self.episode_steps = np.float32(1 / temperature), episode_steps
+        self.finish, self.event_time = np.zeros(2, np.int64), np.zeros(0, np.int64)
+
+    def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
+        how = Play(self.beta, greedy, seed, self.episode_steps)
+        return kernels.play_jointly(arrays["q"], self.world, self.finish, how, number, record)
+
+
+def _check_size(tables: Tables, most_memory: int) -> None:
+    """Require two agents, and a team machine with all its states that leaves room for a q-function."""
+    agents, _, cells = tables.event.shape
+    states = len(tables.team_final)
+    needed = cells**agents * len(ACTIONS) ** agents * max(states, 1) * 4
+    if agents != 2:
+        raise SettingsError(f"cqrm trains two agents as one, got {agents}, which would need {needed:,} bytes a seed")
+    if states == 0:
+        raise SettingsError("cqrm needs the team machine with all its states, and this one is too large")
+    if needed > most_memory:
+        raise SettingsError(f"cqrm would need {needed:,} bytes a seed; the limit is {most_memory:,}")
+
+
+def _joint_tables(tables: Tables) -> kernels.JointTables:
+    """Pick what two agents as one need."""
+    agents = np.arange(len(tables.start))[:, None]
+    return kernels.JointTables(
+        tables.next_cell,
+        np.ascontiguousarray(tables.dynamics[agents, tables.team_class]),
+        np.ascontiguousarray(tables.event[agents, tables.team_class]),
+        tables.knowers,
+        tables.team_next,
+        tables.team_final,
+        np.ascontiguousarray(tables.team_class),
+        np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
+        tables.start,
+        tables.team_initial,
+        threshold(tables.slip),
+    )
+
+
+def _shapes(tables: Tables) -> Shapes:
+    cells = tables.event.shape[2]
+    return {"q": (cells**2, len(ACTIONS) ** 2, len(tables.team_final))}
+
+
+LEARNER = Learner(
+    name="cqrm",
+    summary="one learner for the whole team, with the team's machine (centralised)",
+    settings=CqrmSettings,
+    block=CqrmBlock,
+    player=CqrmPlayer,
+    shapes=_shapes,
+    looks_at=LooksAt.TEAM,
+)

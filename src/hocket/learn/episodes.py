@@ -1,0 +1,99 @@
+"""Test episodes in the team world: its tables, room for a team and its recording, and the player of q-functions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.learn.kernels import team
+from hocket.learn.kernels.team import Play, Recording, TeamState, TeamTables
+from hocket.learn.learner import Arrays, LooksAt, Player, Shapes
+from hocket.random import TRAINING, stream_key, threshold
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import Tables
+
+
+def team_tables(tables: Tables) -> TeamTables:
+    """Pick what the team world needs."""
+    return TeamTables(
+        tables.next_cell,
+        tables.dynamics,
+        tables.event,
+        tables.next_state,
+        tables.is_final,
+        tables.knowers,
+        tables.memory_bit,
+        tables.start,
+        tables.initial,
+        threshold(tables.slip),
+    )
+
+
+def team_state(tables: Tables, seed: int = 0) -> TeamState:
+    """Make room for a team, with the keys of its training streams."""
+    agents, events = len(tables.start), len(tables.knowers)
+
+    def room(size: int) -> NDArray[np.int64]:
+        return np.zeros(size, np.int64)
+
+    keys = np.array([stream_key(TRAINING, seed, agent) for agent in range(agents)], np.uint64)
+    return TeamState(
+        room(agents), room(agents), room(agents), room(agents), room(events), keys, room(agents), room(events)
+    )
+
+
+def recording(steps: int, agents: int) -> Recording:
+    """Make room for what happens in an episode; of no steps, to record nothing."""
+    return Recording(
+        np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16)
+    )
+
+
+class TeamPlayer(Player):
+    """Plays in the team world."""
+
+    def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
+        self.world, self.room = team_tables(tables), team_state(tables)
+        self.beta, self.episode_steps = np.float32(1 / temperature), episode_steps
+        self.finish, self.event_time = self.room.finish, self.room.event_time
+
+    def how(self, seed: int, greedy: bool) -> Play:
+        """Say how episodes are played, as kernels take it."""
+        return Play(self.beta, greedy, seed, self.episode_steps)
+
+
+class ValuePlayer(TeamPlayer):
+    """Plays a q-function for each agent, over its cell and what it looks at: [N, S, A, U or M]."""
+
+    looks_at = LooksAt.MACHINE
+
+    def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
+        by_memory = self.looks_at is LooksAt.MEMORY
+        how = self.how(seed, greedy)
+        return team.play_episode(arrays["q"], by_memory, self.world, self.room, how, number, record)
+
+    def play_many(
+        self,
+        arrays: Arrays,
+        seed: int,
+        first: int,
+        greedy: bool,
+        record: Recording,
+        steps: NDArray[np.int64],
+        finish: NDArray[np.int32],
+    ) -> None:
+        by_memory = self.looks_at is LooksAt.MEMORY
+        how = self.how(seed, greedy)  # and not back to Python after each episode
+        team.play_episodes(arrays["q"], by_memory, self.world, self.room, how, first, record, steps, finish)
+
+
+class MemoryPlayer(ValuePlayer):
+    """Plays q-functions over the cell and memory."""
+
+    looks_at = LooksAt.MEMORY
+
+
+def machine_shapes(tables: Tables) -> Shapes:
+    """Say which arrays make up q-functions over the cell and the machine state."""
+    agents, states, cells = tables.event.shape
+    return {"q": (agents, cells, len(ACTIONS), states)}

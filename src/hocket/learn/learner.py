@@ -1,0 +1,87 @@
+"""What a learner is: how it trains, how its policies play, and what others have to know of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import SettingsError
+from hocket.learn.kernels.team import Recording
+from hocket.learn.settings import Settings
+from hocket.task.tables import Tables
+
+Arrays = Mapping[str, NDArray[np.float32]]
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class LooksAt(Enum):
+    """What a policy goes by beside where agents are. N agents, S cells, A actions, U machine states, M memories."""
+
+    MACHINE = "the state of the agent's machine"  # one array, q [N, S, A, U]
+    MEMORY = "the agent's memory"  # one array, q [N, S, A, M]
+    TEAM = "the state of the team's machine"
+    OPTION = "the agent's current option"
+
+
+class Block(Protocol):
+    """Several seeds of one learner, side by side."""
+
+    def train(self, begin: int, steps: int) -> None:
+        """Train all seeds from step `begin` on."""
+
+    def arrays(self, index: int) -> Arrays:
+        """Show what the seed at `index` has learnt so far."""
+
+
+class Player(ABC):
+    """Plays test episodes with a learner's policies; each thread needs its own."""
+
+    finish: NDArray[np.int64]  # [N] when each agent was first done in the last episode, in steps; -1: never
+    event_time: NDArray[np.int64]  # [E] when each event first happened in it, likewise; empty where nobody keeps it
+
+    @abstractmethod
+    def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
+        """Play episode `number` of a seed; return its steps, or -1 where the task was not done."""
+
+    def play_many(
+        self,
+        arrays: Arrays,
+        seed: int,
+        first: int,
+        greedy: bool,
+        record: Recording,
+        steps: NDArray[np.int64],  # [episodes] out: the steps of each
+        finish: NDArray[np.int32],  # [episodes, N] out: when each agent was first done
+    ) -> None:
+        """Play episodes first, first + 1, ..."""
+        for index in range(len(steps)):
+            steps[index] = self.play(arrays, seed, first + index, greedy, record)
+            finish[index] = self.finish
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A way to train a team; all that training, tests, files, figures and reports need to know of it."""
+
+    name: str
+    summary: str  # a sentence without its full stop
+    settings: type[Settings]
+    block: Callable[[Tables, Any, Sequence[int], int], Block]  # tables, settings, seeds, threads to spare
+    player: Callable[[Tables, float, int], Player]  # tables, temperature, the most steps of an episode
+    shapes: Callable[[Tables], Shapes]  # of the arrays that make up a policy, by name
+    looks_at: LooksAt
+    is_reference: bool = False  # nothing is learnt, and figures draw it as a line across
+    side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do
+
+    def check_arrays(self, arrays: Arrays, tables: Tables) -> None:
+        """Require arrays of the names and shapes that policies of this learner have on a task."""
+        if {name: array.shape for name, array in arrays.items()} != dict(self.shapes(tables)):
+            raise SettingsError(
+                f"this is not what {self.name} learns on this task: its arrays have other names or shapes"
+            )
