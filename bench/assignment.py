@@ -88,10 +88,11 @@ def parts_of(rng: Random, size: Size) -> list[hk.RewardMachine]:
     for event in size.labels:
         for agent in rng.sample(size.team, rng.choice((1, 1, 2, 2, 3))):
             own[agent].append(event)
+    largest = max(2, round((20 * size.states) ** (1 / size.agents)))  # most joint states are out of reach
     parts = []
     for events in own.values():
         known = events or [rng.choice(size.labels)]
-        names = [str(i) for i in range(rng.choice((2, 3, 4)))]
+        names = [str(i) for i in range(rng.randint(2, largest))]
         transitions = {(name, rng.choice(known)): after for name, after in pairwise(names)}
         for name in names[:-1]:
             for event in known:
@@ -128,7 +129,7 @@ MACHINES: dict[str, Callable[[Random, Size], hk.RewardMachine]] = {
     "chain, 1.1 transitions a state": lambda rng, size: scattered(rng, size, 0.1),
     "sparse, 2 transitions a state": lambda rng, size: scattered(rng, size, 1),
     "medium, 4 transitions a state": lambda rng, size: scattered(rng, size, 3),
-    "dense, 10 transitions a state": lambda rng, size: scattered(rng, size, 0.8 * size.events),
+    "dense, 4 of 5 transitions": lambda rng, size: scattered(rng, size, 0.8 * size.events),
     "ring": ring,
     "grid": grid,
 }

@@ -26,7 +26,9 @@ SIX = tuple(f"A{i}" for i in range(1, 7))
 element_sets = st.sets(st.integers(0, 200)).map(sorted)
 
 
-def solve(clauses: Sequence[int], prices: dict[int, int], effort: int = PLENTY) -> Cheapest:
+def solve(
+    clauses: Sequence[int], prices: dict[int, int], effort: int = PLENTY, guesses: Sequence[int] = ()
+) -> Cheapest:
     """Search for the cheapest set that hits all clauses, of which the search sees one at a time."""
     counter = Effort(effort)
 
@@ -34,7 +36,7 @@ def solve(clauses: Sequence[int], prices: dict[int, int], effort: int = PLENTY) 
         counter.spend(10)
         return next((clause for clause in clauses if not clause & chosen), 0)
 
-    return find_cheapest(lambda chosen: not missed(chosen), missed, prices, counter)
+    return find_cheapest(lambda chosen: not missed(chosen), missed, prices, counter, guesses)
 
 
 def price_of(chosen: int, prices: dict[int, int]) -> int:
@@ -91,10 +93,10 @@ def test_taking_runs_of_items_is_taking_them_one_by_one(items, forbidden):
 
 
 @thorough
-@given(hitting_problems(elements=12, clauses=25))
-def test_the_cheapest_hitting_set_is_that_of_integer_programming(problem):
+@given(hitting_problems(elements=12, clauses=25), st.lists(st.integers(0, 2**12 - 1), max_size=3))
+def test_the_cheapest_hitting_set_is_that_of_integer_programming_whatever_is_guessed(problem, guesses):
     clauses, prices = problem
-    found = solve(clauses, prices)
+    found = solve(clauses, prices, guesses=guesses)
     assert all(clause & found.chosen for clause in clauses)
     assert price_of(found.chosen, prices) == found.bound == optimum(clauses, prices)
 

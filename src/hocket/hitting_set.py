@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 NODE, CLAUSE = 500, 10  # effort for a node of the search tree, and for a clause that is looked at in it
+STUBBORN = 5  # nodes after which guesses are tried out
 
 
 class Effort:
@@ -37,15 +38,20 @@ class Cheapest(NamedTuple):
 
 
 def find_cheapest(
-    passes: Callable[[int], bool], explain: Callable[[int], int], prices: Mapping[int, int], effort: Effort
+    passes: Callable[[int], bool],
+    explain: Callable[[int], int],
+    prices: Mapping[int, int],
+    effort: Effort,
+    guesses: Iterable[int] = (),
 ) -> Cheapest:
     """Find a cheapest set of priced elements that passes a test, by branch and bound.
 
     All elements together must pass, and so must every set that contains one that passes. `explain` gives for a set that
-    fails some elements of which every larger one that passes has at least one. When the effort is spent the best set so
-    far is returned, with the bound proved so far. In any case, no element can be left out of the set.
+    fails some elements of which every larger one that passes has at least one. `guesses` are sets in which a cheap one
+    may be found, if they pass. When the effort is spent the best set so far is returned, with the bound proved so far.
+    In any case, no element can be left out of the set.
     """
-    return _Search(passes, explain, prices, effort).run()
+    return _Search(passes, explain, prices, effort).run(guesses)
 
 
 def elements_of(chosen: int) -> list[int]:
@@ -132,7 +138,7 @@ class _Search:
         self.is_thorough = False  # whether clauses are made as strong as possible
         self.best, self.best_price = self.everything, sum(prices.values())
 
-    def run(self) -> Cheapest:
+    def run(self, guesses: Iterable[int]) -> Cheapest:
         """Try with clauses as they come, which is often enough; then with strong ones, branching where it is needed."""
         waiting: list[_Node] = []
         self.examine(waiting, _Node(0, 0, 0, 0, 0))
@@ -140,14 +146,23 @@ class _Search:
             self.is_thorough = True
             self.clauses.clear()
             self.examine(waiting, heappop(waiting))
+        opened = 0
         while waiting and waiting[0].bound < self.best_price:
             if self.effort.is_spent:
                 return Cheapest(self.best, waiting[0].bound)
             node = heappop(waiting)
+            opened += 1
+            if opened == STUBBORN:
+                self.try_out(guesses)
             branch = 1 << node.element
             self.examine(waiting, node._replace(depth=node.depth - 1, outside=node.outside | branch))
             self.examine(waiting, node._replace(depth=node.depth - 1, inside=node.inside | branch))
         return Cheapest(self.best, self.best_price)
+
+    def try_out(self, guesses: Iterable[int]) -> None:
+        for guess in guesses:
+            if not self.effort.is_spent and self.passes(guess):
+                self.reduce(guess)
 
     def examine(self, waiting: list[_Node], node: _Node) -> None:
         """Bound what a node can promise, look for a good set in it, and let it wait if it may hold a better one."""
@@ -174,14 +189,18 @@ class _Search:
         return ascent.bound < self.best_price
 
     def complete(self, ascent: _Ascent) -> int:
-        """Hit all clauses cheaply and what else turns up, then leave out what is not needed; keep the best so found."""
+        """Hit all clauses cheaply, and what else turns up."""
         chosen = ascent.inside
         for clause in self.clauses:
             chosen |= self.hit(clause, chosen, ascent)
         while not self.passes(chosen):
             chosen |= self.hit(self.refute(chosen, ascent), chosen, ascent)
+        return self.reduce(chosen)
+
+    def reduce(self, chosen: int) -> int:
+        """Leave out of a set what it passes without, dear elements first; remember the best that was so found."""
         dear = sorted(elements_of(chosen), key=lambda element: (-self.prices[element], -element))
-        chosen &= ~take_what_fits(dear, lambda spare: self.passes(chosen & ~spare), 0)  # whatever the effort
+        chosen &= ~take_what_fits(dear, lambda spare: self.passes(chosen & ~spare), 0)
         price = sum(self.prices[element] for element in elements_of(chosen))
         if price < self.best_price:
             self.best, self.best_price = chosen, price

@@ -183,6 +183,7 @@ class _Search:
             lambda added: failures.explain(base | added),
             useful,
             failures.effort,
+            guesses=failures.split(as_set(useful)),  # often it is best that one agent learns of nearly everything
         )
         added = forced | {failures.agent_and_event(number) for number in elements_of(found.chosen)}
         for agent, event in sorted(added):

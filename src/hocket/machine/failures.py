@@ -55,6 +55,10 @@ class Failures:
     def agent_and_event(self, pair: int) -> tuple[int, int]:
         return divmod(pair, self.width)
 
+    def split(self, pairs: int) -> list[int]:
+        """Split a set of pairs into those of each agent."""
+        return [int.from_bytes(row, "little") << agent * self.width for agent, row in enumerate(self._rows(pairs))]
+
     def are_prevented(self, known: int) -> bool:
         """Say whether a set of pairs (agent, event) prevents all failures, that is, whether the task splits so."""
         self.effort.spend(CHECK + self.agents * (2 + self._size // 256))
