@@ -31,7 +31,7 @@ def per_second(step: Callable[[], object], count: int) -> float:
 
 def alone(observation: str, *, counterfactuals: bool) -> float:
     """Step one agent alone."""
-    env = hk.individual_env(TASK, AGENT, observation=observation, counterfactuals=counterfactuals)
+    env = hk.gym.individual_env(TASK, AGENT, observation=observation, counterfactuals=counterfactuals)
     actions = iter(lambda: int(rng.integers(5)), None)
     rng = np.random.default_rng(0)
     env.reset(seed=0)
@@ -53,7 +53,7 @@ def copies(envs: object, count: int) -> float:
 
 def team(name: str) -> float:
     """Step a team; a step of all its agents counts as one."""
-    env = hk.team_env(name, observation="index")
+    env = hk.gym.team_env(name, observation="index")
     rng = np.random.default_rng(0)
     env.reset(seed=0)
 
@@ -73,9 +73,9 @@ def measure() -> dict[str, float]:
         found[f"individual_env, {kind}"] = alone(kind, counterfactuals=False)
         for count in COPIES:
             found[f"individual_envs, {kind}, {count:,}"] = copies(
-                hk.individual_envs(TASK, AGENT, count, observation=kind), count
+                hk.gym.individual_envs(TASK, AGENT, count, observation=kind), count
             )
-    single = [lambda: hk.individual_env(TASK, AGENT, observation="index", counterfactuals=False)] * 100
+    single = [lambda: hk.gym.individual_env(TASK, AGENT, observation="index", counterfactuals=False)] * 100
     found["SyncVectorEnv, index, 100"] = copies(SyncVectorEnv(single), 100)
     for name in (TASK, "rendezvous-10", "rendezvous-1000"):
         found[f"team_env, index, {name}"] = team(name)

@@ -1,4 +1,4 @@
-"""Tasks in the plane, learnt with Stable-Baselines3: every agent alone, and the team put together for tests.
+"""Tasks in the plane, learnt with Stable-Baselines3: each agent by itself, and the team put together for tests.
 
 In a rendezvous agents move freely in a square, meet at a disc, and then each goes to a disc of its own. Each of them
 trains a DQN in its individual environment, where teammates are only simulated, once with counterfactual experience and
@@ -83,14 +83,15 @@ class Options:
     width: int = 64
     """Of the network's two layers."""
 
-    def world(self, name: str) -> tuple[hk.Task, hk.Plane]:
+    def world(self, name: str) -> tuple[hk.Task, hk.deep.Plane]:
         """Load a task, and lay it out in the plane."""
         task, rules = hk.load_task(name), {"speed": self.speed, "noise": self.noise, "directions": self.directions}
         rules["most_steps"] = self.episode_steps
-        return task, hk.buttons_plane(**rules) if name == "buttons" else hk.plane_of(task, self.radius, **rules)
+        plane = hk.deep.buttons_plane(**rules) if name == "buttons" else hk.deep.plane_of(task, self.radius, **rules)
+        return task, plane
 
     def school(self, name: str) -> str:
-        """Say where agents practise for a task: for a rendezvous in the largest, as it is the same to each of them."""
+        """Say on which task agents train: for all rendezvous on the largest, as it is the same to each of them."""
         family = [own for own in self.tasks if own.startswith("rendezvous-")]
         return max(family, key=lambda own: int(own.rpartition("-")[2])) if name in family else name
 
@@ -110,7 +111,7 @@ class Job(NamedTuple):
     seed: int
 
 
-class Practice(NamedTuple):
+class Trained(NamedTuple):
     """What an agent knew after each so many steps of training."""
 
     weights: Sequence[Weights]
@@ -126,18 +127,18 @@ class Snapshots(BaseCallback):
 
     def _on_step(self) -> bool:
         if self.n_calls % self.every == 0:
-            self.taken.append(hk.weights_of(self.model))
+            self.taken.append(hk.deep.weights_of(self.model))
         return True
 
 
 def learner(job: Job) -> DQN:
     """Make an agent's environment, and a model that has learnt nothing yet."""
     options, (task, plane) = job.options, job.options.world(job.task)
-    env = hk.individual_in_plane(task, plane, job.agent, anywhere=options.anywhere)
+    env = hk.deep.individual_in_plane(task, plane, job.agent, anywhere=options.anywhere)
     return DQN(
         "MlpPolicy",
         env,
-        replay_buffer_class=hk.CounterfactualReplayBuffer if job.counterfactuals else None,
+        replay_buffer_class=hk.deep.CounterfactualReplayBuffer if job.counterfactuals else None,
         buffer_size=len(env.machine.states) * options.steps,  # enough for all that happens
         learning_starts=options.random_steps,
         learning_rate=options.learning_rate,
@@ -154,62 +155,62 @@ def learner(job: Job) -> DQN:
     )
 
 
-def practise(job: Job) -> Practice:
-    """Train an agent alone."""
+def train(job: Job) -> Trained:
+    """Train an individual agent."""
     torch.set_num_threads(1)
     start, snapshots = time.process_time(), Snapshots(job.options.test_every)
     learner(job).learn(job.options.steps, callback=snapshots)
-    return Practice(snapshots.taken, time.process_time() - start)
+    return Trained(snapshots.taken, time.process_time() - start)
 
 
-def practise_all(jobs: Sequence[Job], processes: int) -> Iterator[Practice]:
+def train_all(jobs: Sequence[Job], processes: int) -> Iterator[Trained]:
     """Train agents side by side."""
     if processes == 1:
-        yield from map(practise, jobs)
+        yield from map(train, jobs)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(practise, jobs)
+        yield from pool.map(train, jobs)
 
 
-def examine(options: Options, name: str, practices: Mapping[Job, Practice]) -> hk.Record:
+def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.gym.Record:
     """Put a team together as it was after each so many steps, and let it play."""
     task, plane = options.world(name)
-    team, scene = hk.team_in_plane(task, plane), hk.scene_in_plane(task, plane)
-    models = {job.agent: learner(job) for job in practices}
+    team, scene = hk.deep.team_in_plane(task, plane), hk.deep.scene_in_plane(task, plane)
+    models = {job.agent: learner(job) for job in trained}
     rows = []
     for number in range(options.steps // options.test_every):
-        for job, own in practices.items():
-            hk.set_weights(models[job.agent], own.weights[number])
+        for job, own in trained.items():
+            hk.deep.set_weights(models[job.agent], own.weights[number])
         played = play_episode(team, models, TEST_SEED + number, greedy=True)
         needed = played.steps if played.success else options.episode_steps
         rows.append(((number + 1) * options.test_every, needed, played.success))
     steps, taken, success = (np.array(column) for column in zip(*rows, strict=True))
-    _, _, _, counterfactuals, seed = next(iter(practices))
-    record = hk.Record(
+    _, _, _, counterfactuals, seed = next(iter(trained))
+    record = hk.gym.Record(
         scene.task,
         scene.digest,
         LEARNERS[counterfactuals],
         seed,
         options.steps,
         options.settings() | {"counterfactuals": counterfactuals},
-        {"greedy": hk.Trials(steps, taken, success)},
-        sum(own.seconds for own in practices.values()),
-        hk.review_team(team, models, options.episodes, seed=2 * TEST_SEED),
+        {"greedy": hk.gym.Trials(steps, taken, success)},
+        sum(own.seconds for own in trained.values()),
+        hk.gym.review_team(team, models, options.episodes, seed=2 * TEST_SEED),
     )
     if options.out is not None:
-        keep(options.out, record, scene, practices)
+        keep(options.out, record, scene, trained)
     return record
 
 
-def keep(folder: Path, record: hk.Record, scene: hk.Scene, practices: Mapping[Job, Practice]) -> None:
+def keep(folder: Path, record: hk.gym.Record, scene: hk.gym.Scene, trained: Mapping[Job, Trained]) -> None:
     """Write a team's tests, what its agents have learnt, and what there is to see into a folder."""
-    arrays = hk.join_weights({job.agent: own.weights[-1] for job, own in practices.items()})
+    arrays = hk.deep.join_weights({job.agent: own.weights[-1] for job, own in trained.items()})
     policy = hk.Policy(record.task, record.digest, record.learner, record.seed, record.settings, arrays)
     policy.save(policy_path(open_store(folder), record))
-    hk.save_records(folder, [record], [scene])
+    hk.gym.save_records(folder, [record], [scene])
 
 
-def line(record: hk.Record) -> str:
+def line(record: hk.gym.Record) -> str:
     """Say in a line how good a team is."""
     review, tests = record.review, record.tests["greedy"]
     assert review is not None
@@ -221,7 +222,7 @@ def line(record: hk.Record) -> str:
     return f"{record.task:20}  {name:20}  {seed:4}  {share:7.2f}  {taken:5.0f}  {since:>12}  {minutes:7.1f}"
 
 
-def run(options: Options) -> list[hk.Record]:
+def run(options: Options) -> list[hk.gym.Record]:
     """Train all agents, with and without counterfactual experience, and test all teams."""
     teams = {
         (name, seed, counterfactuals): [
@@ -230,12 +231,12 @@ def run(options: Options) -> list[hk.Record]:
         for name, seed, counterfactuals in product(options.tasks, range(options.seeds), (True, False))
     }
     jobs = list(dict.fromkeys(job for own in teams.values() for job in own))
-    practices = {}
-    for job, practice in zip(jobs, practise_all(jobs, options.processes), strict=True):
-        practices[job] = practice
+    trained = {}
+    for job, result in zip(jobs, train_all(jobs, options.processes), strict=True):
+        trained[job] = result
         if sys.stderr.isatty():
-            print(f"{len(practices)} of {len(jobs)}: {job.agent}, {practice.seconds:.0f} s", file=sys.stderr)
-    return [examine(options, name, {job: practices[job] for job in own}) for (name, *_), own in teams.items()]
+            print(f"{len(trained)} of {len(jobs)}: {job.agent}, {result.seconds:.0f} s", file=sys.stderr)
+    return [examine(options, name, {job: trained[job] for job in own}) for (name, *_), own in teams.items()]
 
 
 def main() -> None:

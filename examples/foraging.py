@@ -1,7 +1,7 @@
 """Two agents of level-based foraging (lbforaging) find food, eat it together, and each go home to a corner.
 
 Agent 0 scouts and calls agent 1, which does not see by itself that food was found. The food is too heavy for one.
-lbforaging is a Gymnasium environment with tuples for agents, and `hk.wrap` takes it as it is.
+lbforaging is a Gymnasium environment with tuples for agents, and `hk.gym.wrap` takes it as it is.
 Run: python examples/foraging.py
 """
 
@@ -9,7 +9,7 @@ import gymnasium
 from lbforaging.foraging import ForagingEnv
 
 import hocket as hk
-from players import next_cell, play_alone, play_team
+from players import next_cell, play_individual, play_team
 
 SIZE, FOODS = 8, 2
 MOVES = {(0, 0): 0, (-1, 0): 1, (1, 0): 2, (0, -1): 3, (0, 1): 4}
@@ -41,24 +41,24 @@ def beside(row, column):
     return {(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)}
 
 
-def notice(agent, observation, eats):
-    """List what an agent notices: food beside it (the scout), that it eats, and being home."""
+def propose(agent, observation, eats):
+    """List what an agent proposes: food beside it (the scout), that it eats, and being home."""
     food, own, _ = read(observation)
     is_near = any(own in beside(*cell) for cell in food)
-    noticed = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": own == HOME[agent]}
-    return [event for event, holds in noticed.items() if holds]
+    holds = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": own == HOME[agent]}
+    return [event for event, is_so in holds.items() if is_so]
 
 
 def label(step):
-    """Let each agent notice by itself; both are rewarded by their world in the step in which they eat together."""
-    return {agent: notice(agent, seen, step.rewards[agent] > 0) for agent, seen in step.observations.items()}
+    """Let each agent propose by itself; both are rewarded by their world in the step in which they eat together."""
+    return {agent: propose(agent, seen, step.rewards[agent] > 0) for agent, seen in step.observations.items()}
 
 
-def alone(step):
-    """Let agent 1 notice the same alone, where it eats as soon as it tries and simulated teammates are ready."""
+def ready(step):
+    """Let agent 1 propose the same by itself, where it eats as soon as it tries and synchronisation is simulated."""
     food, own, _ = read(step.observation)
     tries = step.action == LOAD and any(own in beside(*cell) for cell in food)
-    return notice("agent_1", step.observation, tries)
+    return propose("agent_1", step.observation, tries)
 
 
 def forage(agent, seen):
@@ -78,12 +78,12 @@ def forage(agent, seen):
 
 def main():
     world = gymnasium.make(f"Foraging-{SIZE}x{SIZE}-2p-{FOODS}f-coop-v3", disable_env_checker=True)
-    env = hk.wrap(world, machine=MACHINE, knows=KNOWS, control=CONTROL, label=label)
+    env = hk.gym.wrap(world, machine=MACHINE, knows=KNOWS, control=CONTROL, label=label)
     play_team(env, forage, seed=0)
 
     field = {"field_size": (SIZE, SIZE), "max_num_food": FOODS, "sight": SIZE, "max_episode_steps": 100}
     small = ForagingEnv(1, 1, 1, 2, 2, **field, force_coop=False)  # one agent of level 1, and food of level 2
-    play_alone(env.individual("agent_1", small, alone), forage, "agent_1", seed=0)
+    play_individual(env.individual("agent_1", small, ready), forage, "agent_1", seed=0)
 
 
 if __name__ == "__main__":

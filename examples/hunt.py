@@ -24,8 +24,8 @@ KNOWS = {
 }
 
 
-def notice(agent, reward, observation):
-    """List what a pursuer notices: by its own reward that it caught something, by walls that it is in the corner."""
+def propose(agent, reward, observation):
+    """List what a pursuer proposes: by its own reward that it caught something, by walls that it is in the corner."""
     walls, middle = observation[:, :, 0], observation.shape[0] // 2
     in_corner = walls[middle, middle - 1] and walls[middle - 1, middle]
     caught = [event for event in ("first", "second") if event in KNOWS[agent] and reward > CATCH]
@@ -33,8 +33,8 @@ def notice(agent, reward, observation):
 
 
 def label(step):
-    """Let each pursuer notice by itself; the machine of pursuer 1 knows which of its two catches is next."""
-    return {agent: notice(agent, step.rewards[agent], seen) for agent, seen in step.observations.items()}
+    """Let each pursuer propose by itself; the machine of pursuer 1 knows which of its two catches is next."""
+    return {agent: propose(agent, step.rewards[agent], seen) for agent, seen in step.observations.items()}
 
 
 def target(agent, env, pursuit):
@@ -61,7 +61,7 @@ def chase(agent, env):
 def main():
     settings = {"n_catch": 2, "surround": False, "shared_reward": False, "x_size": 12, "y_size": 12}
     pursuit = make("parallel", "sisl/pursuit-v5", n_pursuers=3, n_evaders=5, **settings)
-    env = hk.wrap(pursuit, machine=MACHINE, knows=KNOWS, label=label, waits=("first", "second", "gather"))
+    env = hk.gym.wrap(pursuit, machine=MACHINE, knows=KNOWS, label=label, waits=("first", "second", "gather"))
     play_team(env, lambda agent, _: chase(agent, env), seed=1)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from mpe2 import simple_spread_v3
 
 import hocket as hk
-from players import play_alone, play_team
+from players import play_individual, play_team
 
 AT, TOGETHER = 0.1, 0.4  # distances
 
@@ -30,17 +30,17 @@ def landmark(agent, observation):
     return observation[place : place + 2]
 
 
-def notice(agent, observation, teammate_is_near):
-    """List what an agent notices; its machine ignores what is not possible yet, and a second visit."""
+def propose(agent, observation, teammate_is_near):
+    """List what an agent proposes; its machine ignores what is undefined in its state, and a second visit."""
     is_there = np.linalg.norm(landmark(agent, observation)) < AT
-    noticed = {f"visit_{agent[-1]}": is_there, "meet": teammate_is_near}
-    return [event for event, holds in noticed.items() if holds]
+    holds = {f"visit_{agent[-1]}": is_there, "meet": teammate_is_near}
+    return [event for event, is_so in holds.items() if is_so]
 
 
 def label(step):
-    """Let each agent notice by itself when it is at its landmark, and when the other is near."""
+    """Let each agent propose by itself when it is at its landmark, and when the other is near."""
     seen = step.observations
-    return {agent: notice(agent, seen[agent], np.linalg.norm(seen[agent][8:10]) < TOGETHER) for agent in seen}
+    return {agent: propose(agent, seen[agent], np.linalg.norm(seen[agent][8:10]) < TOGETHER) for agent in seen}
 
 
 def walk(agent, seen):
@@ -54,12 +54,12 @@ def walk(agent, seen):
 def main():
     settings = {"max_cycles": 200, "continuous_actions": True}
     world = simple_spread_v3.parallel_env(N=2, **settings)
-    env = hk.wrap(world, machine=MACHINE, knows=KNOWS, label=label)
+    env = hk.gym.wrap(world, machine=MACHINE, knows=KNOWS, label=label)
     play_team(env, walk, seed=0)
 
     small = simple_spread_v3.parallel_env(N=1, **settings)
-    practice = env.individual("agent_0", small, lambda step: notice("agent_0", step.observation, True))
-    play_alone(practice, walk, "agent_0", seed=0)
+    individual = env.individual("agent_0", small, lambda step: propose("agent_0", step.observation, True))
+    play_individual(individual, walk, "agent_0", seed=0)
 
 
 if __name__ == "__main__":

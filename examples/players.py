@@ -34,13 +34,13 @@ def play_team(env, act, seed):
     print(f"completed: {env.completed}, rewards: {rewards}")
 
 
-def play_alone(env, act, agent, seed):
-    """Play an episode of an agent that practises alone; say what happens."""
+def play_individual(env, act, agent, seed):
+    """Play an episode of an individual agent; say what happens."""
     seen, _ = env.reset(seed=seed)
     is_over = False
     while not is_over:
         seen, reward, terminated, truncated, info = env.step(act(agent, seen))
         if info["event"]:
-            print(f"alone, step {env.time}: {info['event']}; {agent} is in {info['machine_state']}")
+            print(f"individual, step {env.time}: {info['event']}; {agent} is in {info['machine_state']}")
         is_over = terminated or truncated
-    print(f"{agent} has done its part: {env.state in env.machine.final}, reward: {reward}")
+    print(f"{agent} has completed its sub-task: {env.state in env.machine.final}, reward: {reward}")

@@ -35,14 +35,14 @@ KNOWS = {agent: part.events for agent, part in MACHINE.parts.items()}
 CONTROL = {f"{what}_{robot}": [f"agent_{robot}"] for what in ("fetch", "deliver") for robot in (0, 1)}
 
 
-def notice(robot, seen, reward):
-    """List what a robot notices: that it carries what was asked for, and by its reward that it has delivered it."""
-    noticed = {f"fetch_{robot}": seen[CARRIES] and seen[IS_WANTED], f"deliver_{robot}": reward > 0}
-    return [event for event, holds in noticed.items() if holds]
+def propose(robot, seen, reward):
+    """List what a robot proposes: that it carries what was asked for, and by its reward that it has delivered it."""
+    holds = {f"fetch_{robot}": seen[CARRIES] and seen[IS_WANTED], f"deliver_{robot}": reward > 0}
+    return [event for event, is_so in holds.items() if is_so]
 
 
 def label(step):
-    return {agent: notice(agent[-1], seen, step.rewards[agent]) for agent, seen in step.observations.items()}
+    return {agent: propose(agent[-1], seen, step.rewards[agent]) for agent, seen in step.observations.items()}
 
 
 def target(number, state, world):
@@ -75,7 +75,7 @@ def drive(agent, env):
 
 def main():
     world = gymnasium.make("rware-tiny-2ag-v2", disable_env_checker=True)
-    env = hk.wrap(world, machine=MACHINE, knows=KNOWS, control=CONTROL, label=label)
+    env = hk.gym.wrap(world, machine=MACHINE, knows=KNOWS, control=CONTROL, label=label)
     play_team(env, lambda agent, _: drive(agent, env), seed=0)
 
 

@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 
 import hocket as hk
-from hocket.draw.scene import Area, Scene, scene_of
+from hocket.draw.geometry import Shape
+from hocket.draw.scene import Area, Scene
+from hocket.draw.task_scene import scene_of
+from hocket.study.engines import ThreadEngine
 from hocket.study.records import Record, Replay, Review, Trials
-from hocket.study.store import keep_record, keep_scene, keep_task, open_store, sum_up
+from hocket.study.store import keep_record, keep_task, keep_world, open_store, sum_up
 
 MOVES = {"u": (0, -1), "d": (0, 1), "l": (-1, 0), "r": (1, 0), ".": (0, 0)}
 SETTINGS = {"episode_steps": 1000, "temperature": 0.02}
@@ -84,12 +87,12 @@ def drift_scene(name: str = "drift") -> Scene:
         {"Ann": ("buoy",), "Bo": ("buoy",)},
         machine,
         (
-            Area(2.5, 0.4, 1.2, 1.2, "#ecbc0a", "island", "I", is_disc=True),
-            Area(5.1, 2.1, 0.5, 0.5, "#df6823", "buoy", "B", "closed to Bo until buoy", is_disc=True),
+            Area.disc((3.1, 1.0), 0.6, "#ecbc0a", "island", "I"),
+            Area.disc((5.35, 2.35), 0.25, "#df6823", "buoy", "B", [("Bo", "buoy")]),
         ),
-        (Area(0, 2.8, 2, 0.2, "#555555"),),
+        (Shape(0, 2.8, 2, 0.2),),
         description="Two boats drift around an island.",
-        verdict="Decomposable: the 2 agents' machines side by side are the team machine.",
+        verdict="Decomposable: the team machine is bisimilar to the composition of the local reward machines.",
         splits=True,
     )
 
@@ -111,7 +114,7 @@ def write_study(folder: Path, records: Sequence[Record], tasks: Sequence[hk.Task
     for task in tasks:
         keep_task(folder, task)
     for scene in scenes:
-        keep_scene(folder, scene)
+        keep_world(folder, scene)
     for own in records:
         keep_record(folder, own)
     sum_up(folder, records, missing=0, wall_seconds=1.5)
@@ -147,8 +150,8 @@ def hostile_study(folder: Path, name: str) -> Path:
     agents = (f"{name}A", f"{name}B")
     scene = Scene(
         name, 3.0, 3.0, agents, dict.fromkeys(agents, machine), dict.fromkeys(agents, events), machine,
-        (Area(0, 0, 1, 1, "#df6823", f"{name}place", f"{name}x", f"{name}note"),), (), True, f"{name}d", f"{name}v",
-        (f"{name}n",),
+        (Area.rectangle((0, 0, 1, 1), "#df6823", f"{name}place", f"{name}x", [(agents[0], events[0])]),), (),
+        has_cells=True, description=f"{name}d", verdict=f"{name}v", notes=(f"{name}n",),
     )  # fmt: skip
     happened = ((1, events[0]),)
     places = np.full((3, 2, 2), 0.5)
@@ -156,3 +159,11 @@ def hostile_study(folder: Path, name: str) -> Path:
     review = Review(1, 1, (1, 1), np.zeros((2, 0), np.int64), {"softmax": watched})
     records = [record(name, scene.digest, f"{name}l", seed, [9, 8], review, depth=seed % 2) for seed in range(4)]
     return write_study(folder, records, (), [scene])
+
+
+class OneByOne(ThreadEngine):
+    """Begins a batch when the study has been told of all batches before it."""
+
+    def run(self, batches, reporter, stop):
+        for batch in batches:
+            yield from super().run([batch], reporter, stop)

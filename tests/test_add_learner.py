@@ -16,6 +16,7 @@ import hocket as hk
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.learner import Arrays, Learner, LooksAt
+from hocket.learn.policies import Run, load_policy
 from hocket.learn.settings import SimulatedSettings
 from hocket.random import TRAINING, action_draw, slip_draw, stream_key, sync_draw
 from hocket.task.grid import slip_outcome
@@ -102,7 +103,7 @@ def _added(monkeypatch):
     monkeypatch.setitem(LEARNERS, LEARNER.name, LEARNER)
 
 
-def finals(run: hk.Run, kind: str = "greedy") -> list[int]:
+def finals(run: Run, kind: str = "greedy") -> list[int]:
     """List the steps of a run's last tests."""
     return run.curve(kind)[1][-3:].tolist()
 
@@ -147,7 +148,7 @@ def test_its_policies_are_files_that_are_evaluated_solved_and_checked(tmp_path):
     task = meeting()
     (run,) = hk.train(task, "blind", seeds=1, steps=STEPS)
     run.policy.save(tmp_path / "policy.npz")
-    policy = hk.load_policy(tmp_path / "policy.npz", task.digest)
+    policy = load_policy(tmp_path / "policy.npz", task.digest)
     (estimate,) = hk.evaluate(task, policy, 2_000)
     exact = hk.solve_team(task, policy)
     assert exact.success == pytest.approx(1)

@@ -75,7 +75,7 @@ def page(open_page):
 
 def replay(page, place: int):
     """Find the player of a task that has one."""
-    return page.locator(f'.replay[data-place="{place}"]')
+    return page.locator(f'.replay[data-section="{place}"]')
 
 
 def step_of(player) -> int:
@@ -94,7 +94,7 @@ def agent_at(player, agent: int) -> tuple[float, float]:
 
 
 def chart(page, place: int):
-    return page.locator(f'.curves[data-place="{place}"]')
+    return page.locator(f'.curves[data-section="{place}"]')
 
 
 def test_every_learner_has_a_line_and_optimal_a_level(page):
@@ -305,16 +305,26 @@ def test_agents_are_where_the_record_says(page, folder):
     player.focus()
     for step in range(7):
         for agent in range(2):
-            assert agent_at(player, agent) == pytest.approx(own.places[step, agent], abs=0.01)
+            assert agent_at(player, agent) == pytest.approx(own.points[step, agent], abs=0.01)
         page.keyboard.press("ArrowRight")
 
 
-def test_places_that_are_no_cells_are_found_again(page, folder):
+def test_an_area_is_hatched_until_its_gate_opens(page):
+    player = replay(page, DRIFT)  # the buoy is closed to Bo until the last step
+    hatching = player.locator(".map .closed")
+    slider = player.locator("input[type=range]")
+    for step, is_closed in ((0, True), (23, True), (24, False), (5, True)):
+        slider.fill(str(step))
+        assert hatching.is_visible() == is_closed
+    assert page.locator(".map-figure .closed").last.is_visible()  # before the first step all is closed
+
+
+def test_points_that_are_no_cells_are_found_again(page, folder):
     own = summarize(load_results(folder)).sections[DRIFT].groups[0].replays[7, "softmax"]
     player = replay(page, DRIFT)
     player.focus()
     for step in range(24):
-        assert agent_at(player, 0) == pytest.approx(own.places[step, 0], abs=0.02)
+        assert agent_at(player, 0) == pytest.approx(own.points[step, 0], abs=0.02)
         page.keyboard.press("ArrowRight")
 
 

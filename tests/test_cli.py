@@ -58,22 +58,26 @@ def test_check_says_yes_to_the_buttons(hocket, design, target):
     code, out, err = hocket("check", design if target == "file" else target)
     assert (code, err) == (0, "")
     assert SUMMARY in out
-    assert "Decomposable: the 3 agents' machines side by side are the team machine." in out
+    assert (
+        "Decomposable: the team machine is bisimilar to the parallel composition of the 3 local reward machines." in out
+    )
     assert re.search(r"^A1 +4 +3 +Y, R, Goal$", out, re.MULTILINE)
     assert "Fix" not in out
 
 
 @pytest.mark.parametrize("target", ["buttons", "file"])
-def test_check_says_no_and_tells_the_story_and_the_fix(hocket, design, target):
+def test_check_says_no_with_a_counterexample_and_a_repair(hocket, design, target):
     code, out, err = hocket("check", design if target == "file" else target, "--knows", "A1=Y,Goal")
     assert (code, err) == (1, "")
     assert "Not decomposable." in out
     assert (
-        "After Y, everyone who knows Goal would accept it, but the team machine is in u1, where it cannot happen."
-        in out
+        "Counterexample (phantom event): after the trace Y, A1 proposes Goal, but Goal is undefined in state u1." in out
     )
-    assert "A1 cannot tell u1 from u6, where Goal can happen: it does not notice " in out
-    assert "Fix (cost 1, cheapest):\n  let A1 know R\n" in out
+    merged = (
+        "The projection of A1 merges u1 and u6, where Goal is defined; to separate them, its local event set needs "
+    )
+    assert merged in out
+    assert "Repair (cost 1, proved minimal):\n  add R to the local event set of A1\n" in out
 
 
 def test_check_takes_knowledge_in_one_option_in_several_or_in_several_words(hocket, tmp_path):
@@ -125,7 +129,7 @@ def test_check_as_json_has_the_counterexample_where_the_answer_is_no(hocket, des
     assert found["decomposable"] is False
     example = found["counterexample"]
     assert (example["trace"], example["kind"], example["event"]) == (["Y"], "phantom event", "Goal")
-    assert any("everyone who knows Goal would accept it" in problem for problem in found["problems"])
+    assert any("A1 proposes Goal" in problem for problem in found["problems"])
     assert found["repair"]["add"] == {"A1": ["R"]}
 
 
@@ -146,14 +150,14 @@ def test_check_of_a_machine_of_which_nobody_said_who_knows_what(hocket, tmp_path
     code, out, err = hocket("check", path)
     assert (code, err) == (0, "")
     assert "3 states, 1 event, 2 transitions, 1 final state" in out
-    assert "No trace leads to lost." in out
+    assert "No trace reaches lost." in out
     assert "--knows" in out
     found = json.loads(hocket("check", path, "--json")[1])
     assert found == {
         "decomposable": None,
         "agents": {},
         "counterexample": None,
-        "problems": ["No trace leads to lost."],
+        "problems": ["No trace reaches lost."],
     }
 
 
@@ -171,8 +175,8 @@ def test_check_reports_who_controls_what_they_do_not_know(hocket, tmp_path):
     path = save(tmp_path, chain())
     code, out, _ = hocket("check", path, "--knows", "A1=a,b", "A2=a,b", "A3=a", "--control", "b=A3")
     assert code == 1
-    assert "A3 controls b but does not know it." in out
-    assert "let A3 know b" in out
+    assert "A3 controls b, which is not in its local event set." in out
+    assert "add b to the local event set of A3" in out
 
 
 @pytest.mark.parametrize("suffix", ["json", "txt", "dot", "gv"])
@@ -205,7 +209,7 @@ def test_check_of_a_rendezvous_whose_agents_miss_the_meeting(hocket):
 def test_repair_prints_what_to_add_and_options_to_paste(hocket, design):
     code, out, err = hocket("repair", design, "--knows", "A1=Y,Goal")
     assert (code, err) == (0, "")
-    assert "Fix (cost 1, cheapest):\n  let A1 know R\n" in out
+    assert "Repair (cost 1, proved minimal):\n  add R to the local event set of A1\n" in out
     pasted = shlex.split(out.splitlines()[-1])
     assert hocket("check", design, *pasted)[0] == 0
 
@@ -407,7 +411,7 @@ def test_a_general_machine_cannot_be_decomposed(hocket, tmp_path):
     for command in ("check", "repair"):
         code, _, err = hocket(command, path, "--knows", "A1=a", "A2=a")
         assert code == 2
-        assert is_one_line(err) and "only a machine that rewards nothing but completing its task" in err
+        assert is_one_line(err) and "only a task-completion reward machine can be decomposed" in err
 
 
 def test_repair_needs_somebody_who_knows_something(hocket, tmp_path):

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 import hocket as hk
-from hocket.cli import studies
+from hocket.cli import progress
 from hocket.study.study import Update, run_study
+from studies import OneByOne
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -79,11 +80,11 @@ def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(hocket
             if update.jobs == 1 and not rest["stop"].is_set():
                 signal.raise_signal(signal.SIGINT)
 
-        return run_study(study, folder, watch=tell, **rest)
+        return run_study(study, folder, watch=tell, **{**rest, "engine": OneByOne(1)})
 
-    command = ("train", task, *SMALL, "--learner", "iql", "--threads", "1", "--out", tmp_path / "runs")
+    command = ("train", task, *SMALL, "--learner", "iql", "--out", tmp_path / "runs")
     with monkeypatch.context() as patch:
-        patch.setattr(studies, "run_study", interrupted)
+        patch.setattr("hocket.study.study.run_study", interrupted)
         code, out, _ = hocket(*command)
     kept = len(list((tmp_path / "runs").glob("runs/*.json")))
     assert code == 130 and 1 <= kept < 3
@@ -107,11 +108,11 @@ def test_a_study_is_run_from_a_file(hocket, task, tmp_path):
         (("--set", "sync_probabilty=1"), "has no setting 'sync_probabilty' (did you mean 'sync_probability'?"),
         (("--set", "sync_probability=often"), "sync_probability must be a number, got 'often'"),
         (("--set", "sync_probability=1,"), "sync_probability must be a number, got ''"),
-        (("--set", "test_every=1.5"), "test_every must be a whole number, got '1.5'"),
+        (("--set", "test_every=1.5"), "test_every must be an integer, got '1.5'"),
         (("--set", "counterfactual=maybe"), "counterfactual must be true or false, got 'maybe'"),
         (("--set", "discount=2"), "discount must be between 0 and 1, got 2.0"),
         (("--learner", "dqrpm"), "learner 'dqrpm' does not exist"),
-        (("--seeds", "0"), "seeds must be at least one whole number"),
+        (("--seeds", "0"), "seeds must be at least one integer"),
         (("--steps", "0"), "steps must be at least 1"),
         (("--engine", "cloud"), "engine 'cloud' does not exist"),
         (("--engine", "dask"), "go together"),
@@ -198,8 +199,8 @@ def test_the_paper_is_repeated_with_its_report_and_figures(hocket, tmp_path):
 
 
 def test_progress_tells_runs_speed_time_left_and_medians(monkeypatch):
-    display = studies._Display()
-    monkeypatch.setattr(studies.time, "perf_counter", lambda: display.begin + 10)
+    display = progress.Progress()
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: display.begin + 10)
     assert "compiling" in drawn(display)
     display.show(Update(3, 12, 40_000_000, 160_000_000, {"buttons dqprm": 25.0, "buttons iql": 1000.0}))
     shown = drawn(display)

@@ -46,7 +46,7 @@ def test_a_graph_says_what_its_machine_does():
 
 
 def chain(**attributes) -> nx.DiGraph:
-    """Draw 0 to 1 to 2 as others might, with whole numbers and labels."""
+    """Draw 0 to 1 to 2 as others might, with integers and labels."""
     graph = nx.DiGraph(**attributes)
     graph.add_edge(0, 1, label="a")
     graph.add_edge(1, 2, label=["b", "c"])
@@ -104,11 +104,11 @@ def with_edge(*edge, **attributes) -> nx.MultiDiGraph:
         (chain(initial=0, events="ab"), "the graph's attribute 'events' must be a list, got 'ab'"),
         (chain(initial=0, events=["a"]), "event 'b' does not exist in this machine (known: a)"),
         (with_edge(0, 2), "an edge must have the attribute 'event' or 'label', got none from '0' to '2'"),
-        (with_edge(0, 2, event=1.5), "the name of an event must be text or a whole number, got 1.5"),
+        (with_edge(0, 2, event=1.5), "the name of an event must be text or an integer, got 1.5"),
         (with_edge(0, 2, event="a"), "state '0' must have one transition on 'a', got two: to '1' and to '2'"),
         (with_edge(2, 0, event="a"), "final state '2' must have no outgoing transition, got one on 'a'"),
         (with_edge("0", 0, event="x"), "the names of two states must differ, got 0 and '0'"),
-        (with_edge((0, 1), 0, event="x"), "the name of a state must be text or a whole number, got (0, 1)"),
+        (with_edge((0, 1), 0, event="x"), "the name of a state must be text or an integer, got (0, 1)"),
         (with_edge(0, 2, event="x", reward="1"), "the reward of ('0', 'x') must be a finite number, got '1'"),
     ],
 )
@@ -121,14 +121,14 @@ def test_a_graph_that_is_no_machine_is_refused(graph, said):
 def test_two_initial_states_are_refused():
     graph = chain(initial=0)
     graph.nodes[1]["initial"] = True
-    with pytest.raises(hk.MachineError, match="got 2"):
+    with pytest.raises(hk.errors.MachineError, match="got 2"):
         hk.from_networkx(graph)
 
 
 def test_an_attribute_that_is_neither_true_nor_false_is_refused():
     graph = chain(initial=0)
     graph.nodes[1]["final"] = "perhaps"
-    with pytest.raises(hk.MachineError, match="the attribute 'final' must be True or False, got 'perhaps'"):
+    with pytest.raises(hk.errors.MachineError, match="the attribute 'final' must be True or False, got 'perhaps'"):
         hk.from_networkx(graph)
 
 
@@ -219,7 +219,7 @@ class Kitchen(aalpy.SUL):
 COOKING = ("chop", "boil", "cook", "serve")
 
 
-def test_a_task_learnt_by_asking_is_a_machine_that_splits():
+def test_a_task_learnt_by_asking_is_a_decomposable_machine():
     kept = Kitchen()
     searcher = aalpy.WMethodEqOracle(list(COOKING), kept, max_number_of_states=7)
     learnt = aalpy.run_Lstar(list(COOKING), kept, searcher, automaton_type="dfa", print_level=0)
@@ -293,7 +293,7 @@ def stray() -> aalpy.Dfa:
         (stray(), "state 't' must be among the states of its automaton"),
         (aalpy.Dfa(aalpy.DfaState("s"), [aalpy.DfaState("s")] * 2), "states of an automaton must have different ids"),
         (dfa({0: (False, {}), "0": (True, {})}), "the names of two states must differ, got 0 and '0'"),
-        (dfa({"s": (False, {1.5: "s"})}), "the name of an event must be text or a whole number, got 1.5"),
+        (dfa({"s": (False, {1.5: "s"})}), "the name of an event must be text or an integer, got 1.5"),
         (dfa({"s": (False, {"a": "t"}), "t": (True, {"a": "s"})}), "final state 't' must have no outgoing transition"),
         (dfa({"s": (False, {"a": "s"})}), "the initial state must not be a sink, of which nothing would be left"),
         (
@@ -309,9 +309,9 @@ def test_an_automaton_that_is_no_machine_is_refused(automaton, said):
 
 
 def test_a_way_to_treat_what_is_undefined_must_be_a_known_one():
-    with pytest.raises(hk.MachineError, match="undefined must be 'sink' or 'stay', got 'blocking'"):
+    with pytest.raises(hk.errors.MachineError, match="undefined must be 'sink' or 'stay', got 'blocking'"):
         hk.to_aalpy(buttons(), undefined="blocking")
-    with pytest.raises(hk.MachineError, match="undefined must be 'sink', 'stay' or None, got 'x'"):
+    with pytest.raises(hk.errors.MachineError, match="undefined must be 'sink', 'stay' or None, got 'x'"):
         hk.from_aalpy(hk.to_aalpy(buttons()), undefined="x")
 
 

@@ -115,6 +115,41 @@ def test_a_counterexample_shows_itself_when_it_is_run(team):
         assert all(result.machines[agent].step(local[agent], event) is not None for agent in knowers)
 
 
+def merges(machine: hk.RewardMachine, events: frozenset[str], one: str, other: str) -> bool:
+    """Say whether a projection merges two states."""
+    return any({one, other} <= {*members} for members in hk.project(machine, events).members.values())
+
+
+@thorough
+@given(teams())
+def test_merged_states_stay_merged_without_the_missing_events_and_only_without_them(team):
+    found = hk.decompose(*team).counterexample
+    for confusion in () if found is None else found.confusions:
+        states = (confusion.state, confusion.merged_with)
+        assert confusion.missing and not {*confusion.missing} & {*team.knows[confusion.agent]}
+        assert merges(team.machine, team.knows[confusion.agent], *states)
+        assert merges(team.machine, {*team.machine.events} - {*confusion.missing}, *states)
+        assert not merges(team.machine, {*team.machine.events}, *states)
+
+
+@quick
+@given(teams())
+def test_the_explanation_names_trace_kind_event_agents_merged_states_and_missing_events(team):
+    result = hk.decompose(*team)
+    found = result.counterexample
+    if found is None:
+        return
+    verdict, *lines = result.explain().splitlines()
+    assert verdict == "Not decomposable."
+    (said,) = [line for line in lines if line.startswith(f"Counterexample ({found.kind}): after ")]
+    assert (f"the trace {', '.join(found.trace)}" if found.trace else "the empty trace") in said
+    assert f" {found.state}" in said and (found.event is None or f" {found.event}" in said)
+    for confusion in found.confusions:
+        start = f"The projection of {confusion.agent} merges {confusion.state} and {confusion.merged_with}, "
+        (said,) = [line for line in lines if line.startswith(start)]
+        assert all(event in said.rpartition(" needs ")[2] for event in confusion.missing)
+
+
 @quick
 @given(teams())
 def test_the_machines_of_a_decomposition_are_the_projections_of_the_reachable_part(team):

@@ -15,6 +15,7 @@ from stable_baselines3 import DQN, SAC
 
 import hocket as hk
 from hocket.adapters.policies import play_episode
+from hocket.learn.policies import load_policy
 from worlds import gatehouse
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
@@ -29,7 +30,7 @@ def dqn(env, seed=0, **options):
     return DQN(
         "MlpPolicy",
         env,
-        replay_buffer_class=hk.CounterfactualReplayBuffer,
+        replay_buffer_class=hk.deep.CounterfactualReplayBuffer,
         buffer_size=20_000,
         batch_size=64,
         gamma=0.9,
@@ -57,17 +58,17 @@ def _one_thread():
 def gatekeepers():
     """Train both agents of the gatehouse, each alone."""
     task = gatehouse()
-    return {agent: dqn(hk.individual_env(task, agent, episode_steps=30)).learn(1_600) for agent in task.agents}
+    return {agent: dqn(hk.gym.individual_env(task, agent, episode_steps=30)).learn(1_600) for agent in task.agents}
 
 
 def test_agents_that_train_alone_with_dqn_need_the_fewest_steps_together(gatekeepers):
-    played = play_episode(hk.team_env(gatehouse()), gatekeepers, seed=0, greedy=True)
+    played = play_episode(hk.gym.team_env(gatehouse()), gatekeepers, seed=0, greedy=True)
     assert played.success and played.steps == 7
 
 
 def test_what_dqn_takes_a_state_for_worth_is_what_it_is_worth(gatekeepers):
     model = gatekeepers["A2"]  # which presses a button four steps away
-    seen = hk.individual_env(gatehouse(), "A2").reset(seed=0)[0]
+    seen = hk.gym.individual_env(gatehouse(), "A2").reset(seed=0)[0]
     with torch.no_grad():
         worth = model.q_net(torch.as_tensor(seen)[None]).max().item()
     assert worth == pytest.approx(0.9**3, abs=0.03)
@@ -78,8 +79,8 @@ def test_what_dqn_takes_a_state_for_worth_is_what_it_is_worth(gatekeepers):
 
 def in_plane(learner=DQN, **options):
     task = hk.rendezvous(2)
-    plane = hk.plane_of(task, directions=8 if learner is DQN else None)
-    env = hk.individual_in_plane(task, plane, "A1")
+    plane = hk.deep.plane_of(task, directions=8 if learner is DQN else None)
+    env = hk.deep.individual_in_plane(task, plane, "A1")
     return learner("MlpPolicy", env, buffer_size=10, device="cpu", **options)
 
 
@@ -92,25 +93,25 @@ def test_a_network_that_is_kept_and_put_back_acts_the_same(tmp_path, learner):
         return [np.asarray(model.predict(own, deterministic=True)[0]).tolist() for own in seen]
 
     assert acts(first) != acts(second)
-    arrays = hk.join_weights({"A1": hk.weights_of(first), "A11": hk.weights_of(second)})
+    arrays = hk.deep.join_weights({"A1": hk.deep.weights_of(first), "A11": hk.deep.weights_of(second)})
     hk.Policy("plane", "digest", "dqn", 0, {}, arrays).save(tmp_path / "policy.npz")
-    loaded = hk.load_policy(tmp_path / "policy.npz", "digest")
-    hk.set_weights(second, hk.split_weights(loaded.arrays, "A1"))
+    loaded = load_policy(tmp_path / "policy.npz", "digest")
+    hk.deep.set_weights(second, hk.deep.split_weights(loaded.arrays, "A1"))
     assert acts(first) == acts(second)
 
 
 def test_kept_weights_do_not_change_while_the_model_goes_on_learning():
     model = in_plane(policy_kwargs={"net_arch": [8]}, learning_starts=5, train_freq=1)
-    kept = hk.weights_of(model)
+    kept = hk.deep.weights_of(model)
     before = {name: value.copy() for name, value in kept.items()}
     model.learn(20)
     assert all(np.array_equal(kept[name], before[name]) for name in before)
-    assert not all(np.array_equal(kept[name], value) for name, value in hk.weights_of(model).items())
+    assert not all(np.array_equal(kept[name], value) for name, value in hk.deep.weights_of(model).items())
 
 
 def test_weights_that_do_not_fit_a_model_are_refused_and_leave_it_as_it_was():
     model = in_plane(policy_kwargs={"net_arch": [8]})
-    own = hk.weights_of(model)
+    own = hk.deep.weights_of(model)
     name = next(iter(own))
     wrong = [
         ({**own, "q_nut": own[name]}, "parameter 'q_nut' does not exist in this model"),
@@ -118,11 +119,11 @@ def test_weights_that_do_not_fit_a_model_are_refused_and_leave_it_as_it_was():
         ({**own, name: own[name][:1]}, r"must have the shape \(8, 6\) in this model, got \(1, 6\)"),
     ]
     for weights, message in wrong:
-        with pytest.raises(hk.FormatError, match=message):
-            hk.set_weights(model, {key: value + 1 for key, value in weights.items()})
-    with pytest.raises(hk.FormatError, match="has no parameters of 'A3'"):
-        hk.split_weights(hk.join_weights({"A1": own}), "A3")
-    assert all(np.array_equal(own[key], value) for key, value in hk.weights_of(model).items())
+        with pytest.raises(hk.errors.FormatError, match=message):
+            hk.deep.set_weights(model, {key: value + 1 for key, value in weights.items()})
+    with pytest.raises(hk.errors.FormatError, match="has no parameters of 'A3'"):
+        hk.deep.split_weights(hk.deep.join_weights({"A1": own}), "A3")
+    assert all(np.array_equal(own[key], value) for key, value in hk.deep.weights_of(model).items())
 
 
 # The script.
@@ -136,7 +137,7 @@ def test_an_agents_environment_is_the_same_in_teams_of_two_and_of_three():
     runs = []
     for agents in (2, 3):
         task = hk.rendezvous(agents)
-        env = hk.individual_in_plane(task, hk.plane_of(task), "A2")
+        env = hk.deep.individual_in_plane(task, hk.deep.plane_of(task), "A2")
         random = np.random.default_rng(0)
         seen, _ = env.reset(seed=5)
         runs.append([seen.tolist()])
@@ -171,12 +172,12 @@ def test_the_script_keeps_curves_and_episodes_that_a_report_can_show(finished):
     assert [section.title for section in summary.sections] == ["rendezvous-2-plane", "rendezvous-3-plane"]
     for section, size in zip(summary.sections, (2, 3), strict=True):
         assert section.scene is not None and len(section.scene.areas) == size + 1
-        assert all(area.is_disc for area in section.scene.areas)
+        assert all(shape.is_disc for area in section.scene.areas for shape in area.shapes)
         assert [group.label for group in section.groups] == ["dqn+counterfactuals", "dqn"]
         for group in section.groups:
             assert group.curves["greedy"].step.tolist() == [20, 40, 60]
-            assert group.replays[0, "greedy"].places.shape[1:] == (size, 2)
-            assert np.abs(group.replays[0, "greedy"].places - 5).max() <= 5
+            assert group.replays[0, "greedy"].points.shape[1:] == (size, 2)
+            assert np.abs(group.replays[0, "greedy"].points - 5).max() <= 5
 
 
 def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
@@ -186,14 +187,14 @@ def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
     models = {}
     for agent in task.agents:
         models[agent] = deep_rendezvous.learner(deep_rendezvous.Job(options, "rendezvous-2", agent, True, 7))
-        hk.set_weights(models[agent], hk.split_weights(policy.arrays, agent))
-    team = hk.team_in_plane(task, plane)
-    played = hk.play_episode(team, models, 2 * deep_rendezvous.TEST_SEED, greedy=True)
-    np.testing.assert_allclose(played.places, records[0].review.replays["greedy"].places)
+        hk.deep.set_weights(models[agent], hk.deep.split_weights(policy.arrays, agent))
+    team = hk.deep.team_in_plane(task, plane)
+    played = hk.gym.play_episode(team, models, 2 * deep_rendezvous.TEST_SEED, greedy=True)
+    np.testing.assert_allclose(played.points, records[0].review.replays["greedy"].points)
 
 
 def test_the_same_seed_learns_the_same_and_counterfactuals_make_a_difference():
     jobs = [deep_rendezvous.Job(TINY, "buttons", "A2", own, 0) for own in (True, True, False)]
-    one, two, plain = (deep_rendezvous.practise(job).weights[-1] for job in jobs)
+    one, two, plain = (deep_rendezvous.train(job).weights[-1] for job in jobs)
     assert all(np.array_equal(one[name], two[name]) for name in one)
     assert not all(np.array_equal(one[name], plain[name]) for name in one)

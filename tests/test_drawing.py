@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import hocket as hk
 from hocket.draw import graphviz as drawing
 from hocket.draw.graphviz import draw_machines, machine_svg
+from hocket.draw.palette import AGENT_COLORS
 from strategies import BUTTONS_KNOWS, buttons, quick, rendezvous, rendezvous_parts
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -194,7 +195,7 @@ def test_an_event_has_one_colour_in_all_panels_and_on_its_own_edges():
 
 
 def test_events_beyond_the_palette_differ_by_their_lines():
-    events = [f"e{number}" for number in range(3 * len(drawing.PALETTE))]
+    events = [f"e{number}" for number in range(3 * len(AGENT_COLORS))]
     root = parse({"team": make("\n".join(f"s{event} {event} t{event}" for event in events))})
     lines = [edge.find(f".//{SVG}path") for key, edge in groups(root, "edge").items() if key != "m0initial"]
     assert len({(line.get("stroke"), line.get("stroke-dasharray")) for line in lines}) == len(events)
@@ -205,7 +206,7 @@ def linear(color: str) -> np.ndarray:
     return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
 
 
-@pytest.mark.parametrize("color", [*drawing.PALETTE, drawing.INK])
+@pytest.mark.parametrize("color", [*AGENT_COLORS, drawing.INK])
 def test_text_can_be_read_on_white(color):
     luminance = linear(color) @ [0.2126, 0.7152, 0.0722]
     assert 1.05 / (luminance + 0.05) >= 4.5
@@ -232,7 +233,7 @@ TO_OKLAB = [
 
 @pytest.mark.parametrize("sight", SIGHT)
 def test_colours_can_be_told_apart_with_any_sight(sight):
-    seen = np.clip([np.array(SIGHT[sight]) @ linear(color) for color in drawing.PALETTE], 0, 1)
+    seen = np.clip([np.array(SIGHT[sight]) @ linear(color) for color in AGENT_COLORS], 0, 1)
     places = np.cbrt(seen @ np.transpose(TO_CONES)) @ np.transpose(TO_OKLAB)
     assert min(np.linalg.norm(one - other) for one, other in combinations(places, 2)) >= 0.08
 

@@ -27,6 +27,7 @@ from hocket.random import (
     threshold,
 )
 from hocket.task.catalogue import built_in_tasks
+from hocket.task.check import Inspection
 from hocket.task.episode import InvariantError, TeamStep
 from hocket.task.gates import closed_cells
 from hocket.task.labelling import local_label
@@ -233,7 +234,7 @@ def test_events_that_exclude_each_other_and_happen_at_once_break_the_invariant()
         follow(task, {"A1": ["right"], "A2": ["right"]})
 
 
-def test_a_completion_that_all_believe_in_is_believed_in():
+def test_a_premature_completion_is_followed():
     """Both agents have done their part, in the order that does not complete the task: all are done, the team is not."""
     moves = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "b"): "done", ("u2", "a"): "stuck"}
     machine = hk.RewardMachine(initial="u0", transitions=moves, final={"done"})
@@ -286,9 +287,9 @@ def test_agents_of_a_team_draw_apart():
 
 def test_actions_and_agents_that_do_not_exist_are_refused():
     task = hk.load_task("rendezvous-2")
-    with pytest.raises(hk.TaskError, match=r"action: action 'rihgt' does not exist \(did you mean 'right'"):
+    with pytest.raises(hk.errors.TaskError, match=r"action: action 'rihgt' does not exist \(did you mean 'right'"):
         hk.TeamEpisode(task).step({"A1": "rihgt", "A2": "stay"})
-    with pytest.raises(hk.TaskError, match="agents: agent 'A3' does not exist"):
+    with pytest.raises(hk.errors.TaskError, match="agents: agent 'A3' does not exist"):
         hk.IndividualEpisode(task, "A3")
 
 
@@ -334,10 +335,12 @@ def map_task(
     return hk.Task("map", grid, agents, conditions, hk.RewardMachine(initial="u0", transitions=moves, final={"done"}))
 
 
-CANNOT = re.compile(r"(?P<agent>\w+) cannot be .* for (?P<event>\w+) in state (?P<state>[^:]+): no way leads there.*\.")
+CANNOT = re.compile(
+    r"(?P<agent>\w+) never proposes (?P<event>\w+) in state (?P<state>[^:]+): no cell .* is reachable.*\."
+)
 
 
-def impossible(inspection: hk.Inspection) -> set[tuple[str, str, str]]:
+def impossible(inspection: Inspection) -> set[tuple[str, str, str]]:
     """List what is reported as out of reach: agent, event, state of the agent's machine."""
     matches = [CANNOT.fullmatch(said) for said in inspection.unreachable]
     return {(found["agent"], found["event"], found["state"]) for found in matches if found is not None}
@@ -347,7 +350,7 @@ def test_a_place_behind_a_wall_is_reported():
     task = map_task(TWO_ROOMS, {"a": {"A1": "x"}}, {("u0", "a"): "done"})
     inspection = hk.check_task(task)
     assert inspection.labelling.ok and inspection.decomposition.ok and not inspection.ok
-    assert inspection.unreachable == ("A1 cannot be at x for a in state u0: no way leads there.",)
+    assert inspection.unreachable == ("A1 never proposes a in state u0: no cell at x is reachable.",)
     assert inspection.problems == inspection.unreachable
     assert hk.check_task(map_task(TWO_ROOMS.replace("#", "."), {"a": {"A1": "x"}}, {("u0", "a"): "done"})).ok
 
@@ -431,7 +434,7 @@ def test_an_agent_that_can_never_finish_is_reported():
         initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u0"}, final={"end"}, states=("u0", "u1", "end")
     )
     task = line_task(machine, {"a": {"A1": "x"}, "b": {"A1": "y"}}, {"A1": "ab"})
-    assert hk.check_task(task).unreachable == ("A1 can never finish its part.",)
+    assert hk.check_task(task).unreachable == ("The local reward machine of A1 can never reach a final state.",)
 
 
 def test_a_task_without_events_can_be_checked():

@@ -7,6 +7,7 @@ import pytest
 
 import hocket as hk
 from hocket.evaluation import exact
+from hocket.learn.policies import Run
 from hocket.task.tables import compile_task
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -43,7 +44,7 @@ def always(task: hk.Task, action: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def trained() -> tuple[hk.Task, list[hk.Run]]:
+def trained() -> tuple[hk.Task, list[Run]]:
     task = hk.load_task("rendezvous-2")
     return task, hk.train(task, "dqprm", seeds=1, steps=20_000)
 

@@ -21,9 +21,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 import hocket as hk
-from hocket.draw import graphviz as drawing
+from hocket.draw import geometry
+from hocket.draw.palette import AGENT_COLORS
 from hocket.report import figures
-from hocket.report.figures import canvas, curves, maps, panels
+from hocket.report.figures import canvas, curves, maps
 from hocket.report.summary import Section, summarize
 from hocket.study import records
 from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
@@ -41,7 +42,9 @@ def curve(reaches: int, level: int = 30) -> np.ndarray:
     return np.where(reaches <= STEPS_OF_TESTS, level, 1000)
 
 
-def record(learner: str, seed: int, values: np.ndarray, task: hk.Task | None = None, **settings: float) -> hk.Record:
+def record(
+    learner: str, seed: int, values: np.ndarray, task: hk.Task | None = None, **settings: float
+) -> hk.gym.Record:
     """Make a record by hand, of a task or of something else."""
     tests = records.Trials(STEPS_OF_TESTS, values + seed * (values < 1000), values < 1000)
     review = None
@@ -49,15 +52,15 @@ def record(learner: str, seed: int, values: np.ndarray, task: hk.Task | None = N
         visits = np.zeros((len(task.agents), task.grid.cells), np.int64)
         for agent in range(len(task.agents)):
             visits[agent, : agent + 2] = [100 ** min(cell, 3) for cell in range(agent + 2)]
-        review = hk.Review(10, 5, (5,) * len(task.agents), visits, {})
+        review = hk.gym.Review(10, 5, (5,) * len(task.agents), visits, {})
     name, mark = ("elsewhere", "f" * 64) if task is None else (task.name, task.digest)
     kinds = {"softmax": tests, "greedy": tests._replace(test_steps=np.full(len(values), 500))}
-    return hk.Record(name, mark, learner, seed, 40_000, {**SETTINGS, **settings}, kinds, review=review)
+    return hk.gym.Record(name, mark, learner, seed, 40_000, {**SETTINGS, **settings}, kinds, review=review)
 
 
-def section_of(*own: hk.Record, task: hk.Task | None = None) -> Section:
-    scenes = {} if task is None else {task.digest: hk.scene_of(task)}
-    (section,) = summarize(Results(Path("study"), {}, own, scenes, {}, ())).sections
+def section_of(*own: hk.gym.Record, task: hk.Task | None = None) -> Section:
+    tasks = {} if task is None else {task.digest: task}
+    (section,) = summarize(Results(Path("study"), {}, own, tasks, (), ())).sections
     return section
 
 
@@ -157,13 +160,13 @@ def test_a_figure_for_a_column_is_as_wide_as_one(ordinary):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_suffix_is_refused_by_naming_those_there_are(tmp_path, ordinary, kind):
-    with pytest.raises(hk.FormatError, match=r"figure.jpg: .* one of .svg, .png, .pdf, got '.jpg'"):
+    with pytest.raises(hk.errors.FormatError, match=r"figure.jpg: .* one of .svg, .png, .pdf, got '.jpg'"):
         KINDS[kind](ordinary, gatehouse())(tmp_path / "figure.jpg")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path, ordinary):
-    with pytest.raises(hk.FormatError, match="cannot be written"):
+    with pytest.raises(hk.errors.FormatError, match="cannot be written"):
         curves.draw_curves(ordinary, tmp_path / "nowhere" / "figure.svg")
 
 
@@ -175,7 +178,11 @@ def keep_study(folder: Path, *tasks: hk.Task, learners: Sequence[str], kinds: Se
         for learner, seed in product(learners, range(2)):
             own = record(learner, seed, curve(3_000 * (seed + 1)), task)
             own = replace(own, tests={kind: own.tests[kind] for kind in kinds})
-            policy = replace(wavy(task, learner), seed=seed).packed() if learner in maps.PICTURED else None
+            policy = (
+                replace(wavy(task, learner), seed=seed).packed()
+                if hk.LEARNERS[learner].looks_at in maps.PICTURED
+                else None
+            )
             keep_record(store, own, policy)
     sum_up(store, load_results(store).records)
     return store
@@ -246,7 +253,7 @@ def test_names_that_a_file_system_takes_for_one_are_told_apart(tmp_path):
 
 def test_an_unknown_format_is_refused_before_anything_is_drawn(tmp_path):
     summary = summarize(Results(Path("study"), {}, (record("dqprm", 0, curve(0)),), {}, {}, ()))
-    with pytest.raises(hk.FormatError, match="must be one of svg, png, pdf, got 'gif'"):
+    with pytest.raises(hk.errors.FormatError, match="must be one of svg, png, pdf, got 'gif'"):
         figures.draw_figures(summary, tmp_path / "figures", formats=("svg", "gif"))
     assert not (tmp_path / "figures").exists()
 
@@ -331,7 +338,7 @@ def test_lines_are_medians_bands_are_quartiles_and_the_reference_is_dashed(ordin
     axes = make(curves.curves_figure, ordinary, smooth=False).axes[0]
     group = ordinary.groups[0].curves["softmax"]
     line = next(
-        own for own in axes.lines if len(own.get_xdata()) == len(group.step) and own.get_color() == drawing.PALETTE[0]
+        own for own in axes.lines if len(own.get_xdata()) == len(group.step) and own.get_color() == AGENT_COLORS[0]
     )
     assert line.get_xdata().tolist() == group.step.tolist()
     assert line.get_ydata().tolist() == group.plain.median.tolist()
@@ -393,7 +400,7 @@ def test_a_kind_without_tests_and_one_that_does_not_exist_are_refused(ordinary):
 def test_groups_are_told_apart_with_and_without_colours(sweep):
     looks = canvas.strokes(sweep.groups * 5)
     assert len({*looks}) == len(looks) == 30
-    assert {own.color for own in looks} == {*drawing.PALETTE}  # which are told apart with any sight: see test_drawing
+    assert {own.color for own in looks} == {*AGENT_COLORS}  # which are told apart with any sight: see test_drawing
     assert len({own.marker for own in looks[:8]}) == 8
 
 
@@ -534,7 +541,7 @@ def test_what_cannot_be_drawn_is_refused():
     policy = policy_of(task)
     nan = policy_of(task, q=np.full(policy.arrays["q"].shape, np.nan))
     for wrong, agent, words in (
-        (replace(policy, learner="hil"), "A1", "exist for dqprm, optimal, iql only, got one of hil"),
+        (replace(policy, learner="hil"), "A1", "exist for dqprm, iql, optimal only, got one of hil"),
         (policy, "A3", r"agent 'A3' does not exist \(did you mean"),
         (replace(policy, digest="other"), "A1", "belongs to another task"),
         (replace(policy, arrays={}), "A1", "not what dqprm learns on this task"),
@@ -608,18 +615,14 @@ def test_walls_and_outlines_are_where_they_are_in_the_world():
 
 def test_an_outline_goes_round_cells_that_hang_together_only():
     cells = np.array([[True, False], [True, True]])
-    assert {*panels.outline(cells)} == {
+    assert {*geometry.outline(cells)} == {
         ((0, 0), (0, 2)), ((1, 0), (1, 1)), ((2, 1), (2, 2)), ((0, 0), (1, 0)), ((1, 1), (2, 1)), ((0, 2), (2, 2))
     }  # fmt: skip
 
 
 def test_a_disc_covers_the_cells_whose_middles_are_in_it():
-    scene = hk.scene_of(hk.Task("t", hk.Grid(3, 3, places={"p": {0}}), {"A1": hk.Agent(0, ("e",))},
-                                {"e": {"A1": hk.Condition("p")}},
-                                hk.RewardMachine(initial="u", transitions={("u", "e"): "v"}, final={"v"})))  # fmt: skip
-    disc = hk.Area(0, 0, 3, 3, "#000000", is_disc=True)
-    assert panels.cells_of([disc], scene).tolist() == [[True] * 3] * 3
-    assert panels.cells_of([disc._replace(width=2.8, height=2.8, left=0.1, top=0.1)], scene).sum() == 5
+    assert geometry.covered([geometry.Shape(0, 0, 3, 3, is_disc=True)], 3, 3).tolist() == [[True] * 3] * 3
+    assert geometry.covered([geometry.Shape(0.1, 0.1, 2.8, 2.8, is_disc=True)], 3, 3).sum() == 5
 
 
 @pytest.mark.parametrize("sight", SIGHT)

@@ -81,7 +81,7 @@ def test_a_world_that_is_no_vector_is_told_what_to_use():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", [None, "ansi", "rgb_array"])
 def test_gymnasium_has_nothing_to_say_of_an_agent_alone(kind, mode):
-    check_env(hk.individual_env("buttons", "A2", observation=kind, render_mode=mode))
+    check_env(hk.gym.individual_env("buttons", "A2", observation=kind, render_mode=mode))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,9 +106,8 @@ def test_a_task_may_be_a_value_a_name_or_a_file(tmp_path):
 
 
 def test_an_agent_alone_is_made_without_compiling_anything():
-    code = (
-        "import hocket as hk, sys; hk.individual_env('buttons', 'A1'); env = hk.team_env('buttons', episode_steps=3);"
-    )
+    code = "import hocket as hk, sys; hk.gym.individual_env('buttons', 'A1');"
+    code += "env = hk.gym.team_env('buttons', episode_steps=3);"
     code += "hk.evaluate(env, dict.fromkeys(env.possible_agents, lambda seen: 4), 1);"
     done = subprocess.run(
         [sys.executable, "-c", code + "print('numba' in sys.modules)"], capture_output=True, text=True, check=True
@@ -118,9 +117,9 @@ def test_an_agent_alone_is_made_without_compiling_anything():
 
 @pytest.mark.parametrize(("missing", "name"), [("gymnasium", "individual_env"), ("pettingzoo", "team_env")])
 def test_without_the_extra_one_is_told_of_it(missing, name):
-    code = f"import sys; sys.modules[{missing!r}] = None; import hocket as hk, hocket.adapters; hk.{name}"
+    code = f"import sys; sys.modules[{missing!r}] = None; import hocket as hk, hocket.adapters; hk.gym.{name}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"ModuleNotFoundError: hocket.{name} needs {missing}, which comes with hocket[gym]" in done.stderr
+    assert f"ModuleNotFoundError: hocket.gym.{name} needs {missing}, which comes with hocket[gym]" in done.stderr
 
 
 # Equality with episodes in plain Python.
@@ -152,7 +151,7 @@ def compare_episodes(task: hk.Task, steps: int, seed: int) -> int:
     """Compare the first episodes of a seed with those in plain Python, for all agents; count the events."""
     guide, events = Guide(task, Random(seed)), 0
     for name in task.agents:
-        env = hk.individual_env(task, name, observation="index", episode_steps=steps)
+        env = hk.gym.individual_env(task, name, observation="index", episode_steps=steps)
         for number in range(3):
             env.reset(seed=seed if number == 0 else None)
             episode = hk.IndividualEpisode(task, name, seed, number)
@@ -171,8 +170,8 @@ def test_much_happens_in_the_episodes_that_are_compared():
 
 
 def test_an_agent_waits_for_teammates_as_it_is_told():
-    literal = hk.individual_env("buttons", "A1", observation="index", sync_probability=1e-9, sync_literal=True)
-    alone = hk.individual_env("buttons", "A1", observation="index", sync_probability=1e-9)
+    literal = hk.gym.individual_env("buttons", "A1", observation="index", sync_probability=1e-9, sync_literal=True)
+    alone = hk.gym.individual_env("buttons", "A1", observation="index", sync_probability=1e-9)
     for env, state in ((literal, "u0"), (alone, "{u1,…,u5}")):  # A1 presses yellow by itself
         env.reset(seed=0)
         for _ in range(20):
@@ -194,7 +193,7 @@ def record(env: gymnasium.Env, seed: int | None, actions: list[int]) -> list[obj
 
 
 def test_the_same_seed_and_actions_give_the_same_whole_episodes():
-    one, other = (hk.individual_env("buttons", "A2", sync_probability=0.5) for _ in range(2))
+    one, other = (hk.gym.individual_env("buttons", "A2", sync_probability=0.5) for _ in range(2))
     actions = [Random(1).randrange(5) for _ in range(300)]
     first = [record(one, seed, actions) for seed in (7, None, None)]
     again = [record(other, seed, actions) for seed in (7, None, None)]
@@ -204,9 +203,9 @@ def test_the_same_seed_and_actions_give_the_same_whole_episodes():
 
 
 def test_an_episode_without_a_seed_is_one_of_a_seed_that_was_drawn():
-    env = hk.individual_env("buttons", "A2", observation="index")
+    env = hk.gym.individual_env("buttons", "A2", observation="index")
     env.reset()
-    again = hk.individual_env("buttons", "A2", observation="index")
+    again = hk.gym.individual_env("buttons", "A2", observation="index")
     actions = [Random(2).randrange(5) for _ in range(200)]
     env.reset()
     kept = [env.step(action)[0] for action in actions]
@@ -222,7 +221,7 @@ def compare_counterfactuals(task: hk.Task, steps: int, seed: int) -> int:
     """Put an episode in plain Python into every other state and let it act; count those that end in another cell."""
     guide, elsewhere = Guide(task, Random(seed)), 0
     for name in task.agents:
-        env = hk.individual_env(task, name, observation="index")
+        env = hk.gym.individual_env(task, name, observation="index")
         env.reset(seed=seed)
         episode = hk.IndividualEpisode(task, name, seed)
         states = tuple(env.machine.states)
@@ -253,7 +252,7 @@ def test_counterfactuals_may_end_in_another_cell_because_of_gates():
 
 def test_a_gate_that_is_closed_now_would_be_open_in_later_states():
     task = gatehouse()
-    env = hk.individual_env(task, "A1", observation="dict")
+    env = hk.gym.individual_env(task, "A1", observation="dict")
     env.reset(seed=0)
     env.step(1)
     observation, _, _, _, info = env.step(1)  # against the door
@@ -265,7 +264,7 @@ def test_a_gate_that_is_closed_now_would_be_open_in_later_states():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_counterfactuals_are_seen_as_everything_else_is(kind):
-    env = hk.individual_env("buttons", "A3", observation=kind)
+    env = hk.gym.individual_env("buttons", "A3", observation=kind)
     env.reset(seed=0)
     others: Counterfactuals = env.step(1)[4]["counterfactuals"]
     rows = [env.sight.show(cell, state) for cell, state in zip([8] * len(others.state), others.state, strict=True)]
@@ -274,7 +273,7 @@ def test_counterfactuals_are_seen_as_everything_else_is(kind):
 
 
 def test_counterfactuals_can_be_left_out():
-    env = hk.individual_env("buttons", "A3", counterfactuals=False)
+    env = hk.gym.individual_env("buttons", "A3", counterfactuals=False)
     env.reset(seed=0)
     assert "counterfactuals" not in env.step(1)[4]
 
@@ -342,7 +341,9 @@ def test_shaping_leaves_the_best_way_through_a_corridor():
 def test_the_shaped_return_differs_by_the_potentials_of_its_ends(task):
     guide, discount = Guide(task, Random(0)), 0.9
     for name in task.agents:
-        plain, shaped = (hk.individual_env(task, name, observation="index", shaping=own) for own in (None, discount))
+        plain, shaped = (
+            hk.gym.individual_env(task, name, observation="index", shaping=own) for own in (None, discount)
+        )
         for env in (plain, shaped):
             env.reset(seed=4)
         difference, factor = 0.0, 1.0
@@ -361,7 +362,7 @@ def test_the_shaped_return_differs_by_the_potentials_of_its_ends(task):
 
 
 def test_an_episode_is_truncated_after_its_steps_and_then_needs_a_reset():
-    env = hk.individual_env("buttons", "A2", episode_steps=3)
+    env = hk.gym.individual_env("buttons", "A2", episode_steps=3)
     with pytest.raises(ResetNeeded):
         env.step(4)
     env.reset(seed=0)
@@ -371,7 +372,7 @@ def test_an_episode_is_truncated_after_its_steps_and_then_needs_a_reset():
 
 
 def test_an_episode_that_ends_in_its_last_step_is_terminated_as_well():
-    env = hk.individual_env(corridor(4), "A1", episode_steps=3)
+    env = hk.gym.individual_env(corridor(4), "A1", episode_steps=3)
     env.reset(seed=0)
     assert [env.step(1)[1:4] for _ in range(3)] == [(0, False, False), (0, False, False), (1, True, True)]
 
@@ -379,7 +380,7 @@ def test_an_episode_that_ends_in_its_last_step_is_terminated_as_well():
 def test_an_agent_that_is_done_from_the_beginning_is_done_after_a_step():
     machine = hk.RewardMachine(initial="there", transitions={("away", "arrive"): "there"}, final={"there"})
     task = hk.Task("done", corridor(3).grid, corridor(3).agents, corridor(3).events, machine)
-    env = hk.individual_env(task, "A1")
+    env = hk.gym.individual_env(task, "A1")
     env.reset(seed=0)
     _, reward, terminated, _, info = env.step(1)
     assert (reward, terminated) == (0, True)
@@ -388,7 +389,7 @@ def test_an_agent_that_is_done_from_the_beginning_is_done_after_a_step():
 
 @pytest.mark.parametrize("action", [-1, 5, 1.0, "up", None, np.array([1, 2])])
 def test_an_action_is_one_of_five_numbers(action):
-    env = hk.individual_env("buttons", "A2")
+    env = hk.gym.individual_env("buttons", "A2")
     env.reset(seed=0)
     with pytest.raises(TaskError, match="action: must be one of 0 up, 1 right, 2 down, 3 left, 4 stay, got"):
         env.step(action)
@@ -406,27 +407,27 @@ def test_an_action_is_one_of_five_numbers(action):
 )
 def test_a_setting_that_makes_no_sense_is_refused(settings, said):
     with pytest.raises(SettingsError, match=said):
-        hk.individual_env("buttons", "A2", **settings)
+        hk.gym.individual_env("buttons", "A2", **settings)
 
 
 def test_an_agent_that_does_not_exist_is_told_the_nearest():
     with pytest.raises(TaskError, match=r"agent 'a1' does not exist .did you mean 'A1'"):
-        hk.individual_env("buttons", "a1")
+        hk.gym.individual_env("buttons", "a1")
 
 
 # Pictures.
 
 
 def test_a_text_shows_where_the_agent_is_and_which_gates_are_closed_to_it():
-    env = hk.individual_env("buttons", "A2", render_mode="ansi")
+    env = hk.gym.individual_env("buttons", "A2", render_mode="ansi")
     env.reset(seed=0)
     lines = env.render().split("\n")
-    assert lines[:3] == ["A₁· Y ##· @2· ##S₃·", "· · · ##· · · ##· ·", "· · · ##y×y×y×##g g"]
+    assert lines[:3] == ["·₁· Y ##· @2· ##·₃·", "· · · ##· · · ##· ·", "· · · ##y×y×y×##g g"]
     assert lines[-2] == "step 0: A2 in u0"
 
 
 def test_a_picture_has_a_disc_where_the_agent_is_and_hatches_what_is_closed_to_it():
-    env = hk.individual_env("buttons", "A2", render_mode="rgb_array")
+    env = hk.gym.individual_env("buttons", "A2", render_mode="rgb_array")
     env.reset(seed=0)
     image = env.render()
     cells = image.reshape(10, 32, 10, 32, 3).swapaxes(1, 2)  # [row, column, y, x, color]
@@ -440,7 +441,7 @@ def test_a_picture_has_a_disc_where_the_agent_is_and_hatches_what_is_closed_to_i
 
 
 def test_without_a_mode_nothing_is_drawn():
-    env = hk.individual_env("buttons", "A2")
+    env = hk.gym.individual_env("buttons", "A2")
     env.reset(seed=0)
     assert env.render() is None
 

@@ -306,7 +306,7 @@ def test_steps_may_be_counted_where_something_happens_at_each():
     )
 
 
-def test_a_formula_becomes_a_task_that_splits():
+def test_a_formula_becomes_a_decomposable_task():
     both = """\
     HOA: v1 name: "(!cook U chop) & (!cook U boil) & Fcook" States: 5 Start: 0 AP: 3 "chop" "boil" "cook"
     Acceptance: 1 Inf(0)
@@ -346,7 +346,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         ("HOA: v1 Alias: a t", "line 1: expected the name of an alias, like @a, got 'a'"),
         ("HOA: v1 Start: 0\nStart: 1", "line 2: must have one initial state, got two: it is not deterministic"),
         ("HOA: v1 Start: 0&1", "line 1: must lead to one state at a time: alternation cannot be read"),
-        ("HOA: v1 Start: x", "line 1: expected the initial state, a whole number below 2,147,483,648, got 'x'"),
+        ("HOA: v1 Start: x", "line 1: expected the initial state, an integer below 2,147,483,648, got 'x'"),
         (
             "HOA: v1\nAlphabet: 3",
             "line 2: an item in capitals changes what the automaton means, and this one is unknown, got 'Alphabet:'",
@@ -354,7 +354,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         ('HOA: v1 AP: 2 "a"\n"a"', "line 1: propositions must have different names"),
         ('HOA: v1 AP: 2 "a"', "line 1: expected the names of 2 propositions in quotes, got the end of the file"),
         ("HOA: v1 AP: 1001", "line 1: must have at most 1,000 propositions, got 1,001"),
-        ("HOA: v1 AP: 99999999999", "line 1: expected the number of propositions, a whole number below"),
+        ("HOA: v1 AP: 99999999999", "line 1: expected the number of propositions, an integer below"),
         *(
             (f"HOA: v1\nAcceptance: {given}\n--BODY--", "line 2: acceptance must be that of Büchi, like: Acceptance: 1")
             for given in ("1 Fin(0)", "2 Inf(0)&Inf(1)", "2 Inf(0) | Fin(1)", "1 Inf(1)", "1 Inf(!0)", "1")
@@ -372,7 +372,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         (HEAD + "State: 0 [@c] 0", "line 3: expected a label: t, f, the number of a proposition or an alias given"),
         (HEAD + "State: 0 [0", "line 3: expected ']', got the end of the file"),
         (HEAD + "State: 0 [(0] 0", "line 3: expected ')', got ']'"),
-        (HEAD + "State: 0 {x}", "line 3: expected an acceptance set, a whole number below 2,147,483,648, got 'x'"),
+        (HEAD + "State: 0 {x}", "line 3: expected an acceptance set, an integer below 2,147,483,648, got 'x'"),
         (HEAD + "State: 0 [t] 0\n0 --END--", "line 4: labels must be on a state, on all of its edges or on none"),
         (HEAD + "State: [t] 0 [t] 0 --END--", "line 3: labels must be on a state, on all of its edges or on none"),
         (HEAD + "State: 0 0 0\n[t] 0 --END--", "line 4: labels must be on a state, on all of its edges or on none"),
@@ -403,7 +403,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         ),
         (
             HEAD + "State: 0 [t] 1 State: 1 [!0] 1 [0] 2 State: 2 {0} [t] 2 --END--",
-            "line 3: state '0' goes on to '1' when nothing happens; a machine takes no notice of steps without",
+            "line 3: state '0' goes on to '1' when nothing happens; a reward machine moves on events alone",
         ),
         (
             HEAD + "State: 0 [!0|!1] 0 [0&1] 1 State: 1 {0} [t] 1 --END--",
@@ -432,16 +432,16 @@ def test_a_file_is_told_by_its_suffix_and_named_where_it_is_refused(tmp_path):
     path.write_text(BY_STATES)
     assert hk.load_machine(path) == AFTER_RINGING
     path.write_text(BY_STATES.replace("v1", "v9"))
-    with pytest.raises(hk.FormatError, match=r"m\.hoa: line 1: must be in version"):
+    with pytest.raises(hk.errors.FormatError, match=r"m\.hoa: line 1: must be in version"):
         hk.load_machine(path)
 
 
-def test_a_command_checks_whether_a_formula_splits(tmp_path, capsys):
+def test_a_command_checks_whether_a_formula_is_decomposable(tmp_path, capsys):
     path = tmp_path / "m.hoa"
     path.write_text(BY_STATES)
     assert cli.run(["check", str(path), "--knows", "A1=ring", "A2=ring,meet"]) == 0
     assert cli.run(["check", str(path), "--knows", "A1=ring", "A2=meet"]) == 1
-    assert "A2 cannot tell 0 from 1, where meet can happen: it does not notice ring." in capsys.readouterr().out
+    assert "The projection of A2 merges 0 and 1, where meet is defined" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_a_command_checks_whether_a_formula_splits(tmp_path, capsys):
     ],
 )
 def test_a_machine_for_which_the_format_has_no_room_is_refused(tmp_path: Path, machine, said):
-    with pytest.raises(hk.FormatError) as caught:
+    with pytest.raises(hk.errors.FormatError) as caught:
         hk.save_machine(machine, tmp_path / "m.hoa")
     assert str(caught.value) == f"{tmp_path / 'm.hoa'}: {said}"
 
@@ -611,7 +611,7 @@ def is_done(drawn: Drawn, trace: tuple[str, ...]) -> bool:
 def test_a_machine_is_done_when_the_automaton_accepts_and_what_cannot_be_a_machine_is_refused(drawn):
     try:
         machine = read(drawn.text)
-    except hk.FormatError:
+    except hk.errors.FormatError:
         assert not should_be_read(drawn)
         return
     assert should_be_read(drawn)
@@ -624,7 +624,7 @@ def test_a_machine_is_done_when_the_automaton_accepts_and_what_cannot_be_a_machi
 def test_marks_on_the_edges_to_accepting_states_mean_the_same(drawn):
     try:
         machine = read(drawn.text)
-    except hk.FormatError:
+    except hk.errors.FormatError:
         return
     final = [int(name) for name in machine.final]
     entered = {target for (_, letter), target in drawn.moves.items() if len(letter) == 1}
@@ -649,7 +649,7 @@ def test_alive_until_the_end_means_the_same_as_marks_on_states(drawn):
     assume(drawn.accepting)
     try:
         machine = read(drawn.text)
-    except hk.FormatError:
+    except hk.errors.FormatError:
         refusal(with_alive(drawn))
     else:
         assert read(with_alive(drawn)) == machine

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import hocket as hk
+from hocket.cli.main import Command
+from hocket.lazy import read_stub
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "hocket"
@@ -19,7 +22,8 @@ PACKAGE = ROOT / "src" / "hocket"
 # The rows of the table in docs/design.md, in its order: folders, and in the first row the modules outside of folders.
 TABLE = re.findall(r"^\| `(.+?)` \|", (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
 ROOMS = [tuple(name.strip("/") for name in row.split("`, `")) for row in TABLE]
-TOP = ("", "__main__", "deep", "gym")  # the package, what runs it, and public names: they belong to no room
+PUBLIC = ("", "deep", "gym")  # modules of public names; like what runs the package, they belong to no room
+TOP = (*PUBLIC, "__main__")
 LEAVES = ("graphs", "hitting_set", "statistics")  # may import nothing of hocket but its errors
 FORBIDDEN_CALLS = ("eval", "exec", "compile", "__import__")
 FORBIDDEN_MODULES = ("pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib")
@@ -37,11 +41,8 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 
 def imported(name: str) -> set[str]:
     """List the modules of hocket that a module imports, anywhere in it."""
-    tree = TREES[name]
-    if name == "":  # what it imports for type checkers alone does not count
-        tree = ast.Module([node for node in tree.body if not is_for_type_checkers(node)], [])
     found = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(TREES[name]):
         if isinstance(node, ast.Import):
             dotted = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -51,10 +52,6 @@ def imported(name: str) -> set[str]:
             continue
         found.update(nearest_module(path) for path in dotted if path.split(".")[0] == "hocket")
     return found
-
-
-def is_for_type_checkers(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def nearest_module(dotted: str) -> str:
@@ -86,6 +83,11 @@ def test_a_module_imports_from_its_own_room_and_those_above(name):
     assert {other for other in imported(name) if other and room(other) > room(name)} == set()
 
 
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("learn", "study"))])
+def test_nothing_that_computes_or_stores_draws(name):
+    assert not any(other.startswith("draw") for other in imported(name))
+
+
 def test_no_module_needs_itself():
     order = TopologicalSorter({name: imported(name) - {name, ""} for name in MODULES if name})
     assert sorted(order.static_order())  # or it says which modules go round
@@ -113,8 +115,9 @@ def loaded_by(code: str) -> set[str]:
     return {name for name in done.stdout.split() if name not in sys.stdlib_module_names}
 
 
-def test_importing_hocket_loads_nothing_else():
-    assert loaded_by("import hocket") == {"hocket"}
+@pytest.mark.parametrize("code", ["import hocket", "import hocket.gym", "import hocket as hk; hk.gym, hk.deep"])
+def test_importing_hocket_loads_nothing_else(code):
+    assert loaded_by(code) == {"hocket"}
 
 
 @pytest.mark.parametrize(
@@ -130,35 +133,85 @@ def test_values_algebra_and_statistics_load_nothing_of_others_but_numpy(code):
     assert loaded_by(code) == {"hocket", "numpy"}
 
 
+def test_a_check_and_the_help_load_neither_the_compiler_nor_what_draws():
+    check = "from hocket.cli.main import run; run(['check', 'rendezvous-2']); run(['train', '--help'])"
+    heavy = {"numba", "matplotlib", "scipy", "pygraphviz", "gymnasium", "torch"}
+    assert loaded_by(f"import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): {check}") & heavy == set()
+
+
+def test_a_command_is_in_the_module_of_its_name():
+    for annotated in get_args(Command):
+        command, about = get_args(annotated)
+        assert command.__module__ == f"hocket.cli.{about.name}"
+
+
 def test_an_error_loads_nothing_else():
     assert loaded_by("import hocket as hk; hk.HocketError") == {"hocket"}
 
 
 # The public names.
 
+STUBS = {name: read_stub(f"{MODULES[name]}i") for name in PUBLIC}
+CONTRACT = """RewardMachine project compose minimize distinguish decompose repair cheapest load_machine save_machine
+load_task rendezvous train evaluate HocketError"""  # what people and scripts rely on
+SHADOWS = """
+import pkgutil
+from importlib import import_module
+import hocket
+from hocket.lazy import read_stub
+for found in pkgutil.walk_packages(hocket.__path__, "hocket."):
+    if found.name != "hocket.__main__":
+        import_module(found.name)
+for module in (hocket, hocket.deep, hocket.gym):
+    for name, home in read_stub(f"{module.__file__}i").items():
+        meant = import_module(f"hocket.{name}") if home == "hocket" else getattr(import_module(home), name)
+        if getattr(module, name) is not meant:
+            print(name)
+"""
 
-def test_every_public_name_is_found_where_it_is_said_to_be():
-    assert sorted(hk.__all__) == sorted(hk._HOME)
-    for name in hk.__all__:
-        value = getattr(hk, name)
-        assert getattr(sys.modules[f"hocket.{hk._HOME[name]}"], name) is value
-        assert name in dir(hk)
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_the_one_that_type_checkers_are_told_of(name):
+    module = import_module(f"hocket.{name}" if name else "hocket")
+    assert module.__all__ == sorted(STUBS[name])
+    assert {*module.__all__} <= {*dir(module)}
+    for public, home in STUBS[name].items():
+        value = import_module(f"hocket.{public}") if home == "hocket" else getattr(import_module(home), public)
+        assert getattr(module, public) is value
 
 
-def test_type_checkers_are_told_the_same_public_names():
-    (block,) = [node for node in TREES[""].body if is_for_type_checkers(node)]
-    told = {
-        alias.asname or alias.name: node.module
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert told == {name: f"hocket.{module}" for name, module in hk._HOME.items()}
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_stub_says_nothing_but_where_public_names_live(name):
+    tree = ast.parse(MODULES[name].with_suffix(".pyi").read_text(encoding="utf-8"))
+    said = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert {alias.name for alias in said} == {alias.asname for alias in said} == {*STUBS[name]}
+    rest = [ast.unparse(node) for node in tree.body if not isinstance(node, ast.ImportFrom)]
+    assert rest == ([] if name else ["__version__: str"])
 
 
-def test_a_name_that_is_not_public_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'hocket' has no attribute 'nonsense'"):
-        hk.nonsense  # noqa: B018
+def test_no_public_name_has_two_homes():
+    everything = [public for stub in STUBS.values() for public in stub]
+    assert len(everything) == len({*everything})
+
+
+def test_what_people_rely_on_is_public():
+    assert {*CONTRACT.split()} <= {*hk.__all__}
+
+
+def test_no_module_is_named_like_something_public():
+    modules = {name for name in MODULES if "." not in name}
+    assert {public for public, home in STUBS[""].items() if public in modules and home != "hocket"} == set()
+
+
+def test_no_import_of_a_module_hides_a_public_name():
+    command = [sys.executable, "-W", "ignore", "-c", SHADOWS]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
+
+
+@pytest.mark.parametrize("name", ["hocket", "hocket.deep", "hocket.gym"])
+def test_a_name_that_is_not_public_is_an_attribute_error(name):
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nonsense'"):
+        import_module(name).nonsense  # noqa: B018
 
 
 # What the source must not do.

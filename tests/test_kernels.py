@@ -34,6 +34,7 @@ from hocket.machine.composition import SEPARATOR
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.labelling import local_label
+from hocket.task.tables import compile_task
 from strategies import project_trace
 from task_strategies import random_task
 from worlds import Individual, courtyard, gatehouse, is_done, meeting, own_states, turnpike, warm_kernels
@@ -215,7 +216,7 @@ def rollout(
     task: hk.Task, q: np.ndarray, by_memory: bool, seed: int, number: int, steps: int, *, greedy: bool = False
 ) -> tuple[int, Recording, TeamState]:
     """Play a compiled episode and record it."""
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     team, record = team_state(tables), recording(steps, len(task.agents))
     play = Play(f32(20), greedy, seed, steps)
     taken = play_episode(q, by_memory, team_tables(tables), team, play, number, record)
@@ -224,13 +225,13 @@ def rollout(
 
 def way(task: hk.Task, noise: float, seed: int = 0) -> np.ndarray:
     """Make action values that lead on: those of the optimal local policies, disturbed."""
-    block = OptimalBlock(hk.compile_task(task), OptimalSettings(tolerance=1e-4), [0])
+    block = OptimalBlock(compile_task(task), OptimalSettings(tolerance=1e-4), [0])
     return block.q + np.random.default_rng(seed).uniform(0, noise, block.q.shape).astype(f32)
 
 
 def whim(task: hk.Task, seed: int) -> np.ndarray:
     """Make action values by cell and memory that lead anywhere."""
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     shape = (len(task.agents), task.grid.cells, len(ACTIONS), int(tables.memories.max()))
     return np.random.default_rng(seed).uniform(0, 0.1, shape).astype(f32)
 
@@ -318,7 +319,7 @@ def test_what_learners_play_is_what_plain_python_plays(learner, slip):
     task, most = meeting(slip), 25
     names, lengths = list(task.agents), set()
     (run,) = train(task, learner, [1], 60, threads=1, changes={"temperature": 0.2})
-    player = LEARNERS[learner].player(hk.compile_task(task), 0.2, most)
+    player = LEARNERS[learner].player(compile_task(task), 0.2, most)
     for number, greedy in product(range(20), (False, True)):
         record = recording(most, 2)
         taken = player.play(run.policy.arrays, 6, number, greedy, record)
@@ -333,7 +334,7 @@ def test_what_learners_play_is_what_plain_python_plays(learner, slip):
 
 
 def events_of(task: hk.Task, before: dict[str, str], cells: dict[str, int]) -> list[str]:
-    """List what happens when agents arrive in cells: what everyone who knows it takes for possible."""
+    """List what happens when agents arrive in cells: what all agents that know it propose."""
     labels = {name: local_label(task, name, cells[name], before[name]) for name in before}
     return [
         event
@@ -428,7 +429,7 @@ def assert_learns_alike(task: hk.Task, name: str, settings: DqprmSettings, steps
     """Train lanes one by one and in lock step, in two pieces, and require what Algorithm 1 gives."""
     world = Individual(task, name, settings.sync_probability, literal=settings.sync_literal)
     q, cell, state = learn_alone(world, settings, seed, steps)
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     for others in range(WORTHWHILE + 1):
         block = DqprmBlock(tables, settings, [*range(seed + 1, seed + 1 + others), seed])
         block.train(0, steps // 3)
@@ -477,7 +478,7 @@ def test_compiled_learning_follows_algorithm_1_on_random_tasks():
 
 @pytest.mark.parametrize("count", [WORTHWHILE, VECTOR - 1, VECTOR, VECTOR + 1, 2 * VECTOR + 3])
 def test_lanes_in_lock_step_learn_what_each_learns_by_itself(count):
-    tables, settings = hk.compile_task(hk.load_task("buttons")), DqprmSettings()
+    tables, settings = compile_task(hk.load_task("buttons")), DqprmSettings()
     together = DqprmBlock(tables, settings, range(count))
     together.train(0, 3_000)
     for seed in range(count):
@@ -537,7 +538,7 @@ def learn_as_one(task: hk.Task, settings: CqrmSettings, seed: int, steps: int) -
 )
 def test_compiled_learning_of_two_agents_as_one_is_that_of_plain_python(task, counterfactual):
     settings = CqrmSettings(episode_steps=50, temperature=0.1, counterfactual=counterfactual)
-    block = CqrmBlock(hk.compile_task(task), settings, [2, 9])
+    block = CqrmBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 1_400)
     q = learn_as_one(task, settings, 9, 1_500)
@@ -589,7 +590,7 @@ def learn_at_once(task: hk.Task, settings: IqlSettings, seed: int, steps: int) -
 def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_past_end):
     settings = IqlSettings(bootstrap_past_end=bootstrap_past_end, episode_steps=50, temperature=0.1)
     task = world()
-    block = IqlBlock(hk.compile_task(task), settings, [2, 9])
+    block = IqlBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 700)
     q = learn_at_once(task, settings, 9, 800)

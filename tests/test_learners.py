@@ -21,7 +21,7 @@ from hocket.learn.policies import Policy, Run, load_policy
 from hocket.learn.settings import ScheduledSettings, Settings, SimulatedSettings
 from hocket.learn.training import LARGEST_BLOCK, train
 from hocket.task.grid import ACTIONS
-from hocket.task.tables import individual_table
+from hocket.task.tables import compile_task, individual_table
 from worlds import (
     LEFT,
     RIGHT,
@@ -336,7 +336,7 @@ def test_read_literally_the_paper_has_every_shared_event_wait():
         hk.RewardMachine(initial="shut", transitions={("shut", "open"): "ajar"}, final={"ajar"}),
         slip=0.0,
     )
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     at_the_door = [
         [individual_table(tables, agent, P, sync_literal=literal).chance[0, 2] for agent in (0, 1)]
         for literal in (False, True)
@@ -350,7 +350,7 @@ def test_read_literally_the_paper_has_every_shared_event_wait():
 
 def test_on_buttons_only_events_in_which_a_teammate_has_a_part_wait():
     task = hk.load_task("buttons")
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     waits = {False: set(), True: set()}
     for literal in waits:
         for agent, name in enumerate(task.agents):
@@ -439,7 +439,7 @@ def test_cqrm_learns_what_the_fewest_steps_are_worth(world, steps, counterfactua
     settings = {"temperature": 10.0, "episode_steps": 60, "counterfactual": counterfactual}
     (run,) = learn(task, "cqrm", steps, test_every=steps, test_episodes=5, **settings)
     one, other = (agent.start for agent in task.agents.values())
-    start = hk.compile_task(task).team_initial
+    start = compile_task(task).team_initial
     np.testing.assert_allclose(
         run.policy.arrays["q"][one * task.grid.cells + other, :, start].max(), GAMMA ** (fewest - 1), atol=1e-3
     )
@@ -451,7 +451,7 @@ def small_rendezvous() -> hk.Task:
     return replace(hk.rendezvous(2, rows=2, columns=3), slip=0.0)
 
 
-# A task that does not split.
+# A task that is not decomposable.
 
 
 def in_order() -> hk.Task:
@@ -467,7 +467,7 @@ def in_order() -> hk.Task:
 
 
 @pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "optimal"])
-def test_a_task_that_does_not_split_is_refused_or_done_as_its_machine_says(learner):
+def test_a_task_that_is_not_decomposable_is_refused_or_done_as_its_machine_says(learner):
     task = in_order()
     assert not task.decomposition.ok and fewest_steps(task) == 3
     try:
@@ -499,7 +499,7 @@ SURE = 5.0  # so much better than nothing that softmax takes it
 
 def hierarchy(option: int, **changes) -> HilBlock:
     """Make an agent that goes right under every option and prefers one of them."""
-    block = HilBlock(hk.compile_task(two_options()), HilSettings(**changes), [0])
+    block = HilBlock(compile_task(two_options()), HilSettings(**changes), [0])
     block.low[0, 0, :, RIGHT, :] = SURE
     block.meta[0, 0, 0, option] = SURE
     block.meta[0, 0, 1] = [1, 2, 3]  # of the options after the end
@@ -884,7 +884,7 @@ def test_optimal_local_policies_make_the_team_as_fast_as_can_be(name, fewest):
 
 def test_what_is_learnt_comes_close_to_the_optimal_values():
     task = hk.load_task("rendezvous-2")
-    block = DqprmBlock(hk.compile_task(task), DqprmSettings(learning_rate_decay=1e-4), [0])
+    block = DqprmBlock(compile_task(task), DqprmSettings(learning_rate_decay=1e-4), [0])
     block.train(0, 400_000)
     start, initial = task.agents["A1"].start, 0
     true = values(task, "optimal")[start, :, initial].max()

@@ -106,7 +106,7 @@ def shuffled(machine: hk.RewardMachine, seed: int) -> hk.RewardMachine:
     ],
 )
 def test_a_machine_that_breaks_a_rule_is_refused_with_the_rule(changes, message):
-    with pytest.raises(hk.MachineError, match=message):
+    with pytest.raises(hk.errors.MachineError, match=message):
         make(**changes)
 
 
@@ -123,7 +123,7 @@ def test_a_machine_that_breaks_a_rule_is_refused_with_the_rule(changes, message)
     ],
 )
 def test_a_name_that_cannot_even_be_hashed_is_refused_as_a_name(changes):
-    with pytest.raises(hk.MachineError, match=r"'u0'|'u2'|'a'"):
+    with pytest.raises(hk.errors.MachineError, match=r"'u0'|'u2'|'a'"):
         make(**changes)
 
 
@@ -389,7 +389,7 @@ def test_a_step_leads_to_the_target_or_nowhere():
     assert make().step("u0", "a") == "u1"
     assert make().step("u0", "b") is None
     assert make().step("u0", "no such event") is None
-    with pytest.raises(hk.MachineError, match=r"state 'u9' does not exist in this machine \(did you mean"):
+    with pytest.raises(hk.errors.MachineError, match=r"state 'u9' does not exist in this machine \(did you mean"):
         make().step("u9", "a")
 
 
@@ -426,7 +426,7 @@ def test_a_run_adds_up_rewards_and_completion_is_where_it_ends(trace, undefined,
 
 
 def test_a_run_says_how_it_must_be_asked():
-    with pytest.raises(hk.MachineError, match="undefined must be 'blocking' or 'stay', got 'skip'"):
+    with pytest.raises(hk.errors.MachineError, match="undefined must be 'blocking' or 'stay', got 'skip'"):
         make().run(("a",), undefined="skip")
-    with pytest.raises(hk.MachineError, match="a trace must be a sequence of event names, got the string 'ab'"):
+    with pytest.raises(hk.errors.MachineError, match="a trace must be a sequence of event names, got the string 'ab'"):
         make().run("ab", undefined="stay")

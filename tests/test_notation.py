@@ -84,9 +84,9 @@ def write(folder: Path, suffix: str, content: str | bytes) -> Path:
 
 def message(path: Path) -> str:
     """Load a file that cannot be; return what the error says after the file's name."""
-    with pytest.raises(hk.FormatError) as caught:
+    with pytest.raises(hk.errors.FormatError) as caught:
         hk.load_machine(path)
-    assert type(caught.value) is hk.FormatError
+    assert type(caught.value) is hk.errors.FormatError
     name, said = str(path), str(caught.value)
     assert said.startswith(f"{name}: ")
     return said.removeprefix(f"{name}: ")
@@ -139,7 +139,7 @@ def test_a_machine_survives_the_text_format_or_is_refused_for_want_of_room(folde
     path = folder / "round.txt"
     try:
         hk.save_machine(machine, path)
-    except hk.FormatError:
+    except hk.errors.FormatError:
         assert not has_room_in_text(machine) or (not machine.final and pays_for_a_dead_end(machine))
     else:
         assert hk.load_machine(path) == machine
@@ -156,7 +156,7 @@ def test_a_machine_survives_hoa_or_is_refused_for_want_of_room(folder, machine):
     path = folder / "round.hoa"
     try:
         hk.save_machine(machine, path)
-    except hk.FormatError:
+    except hk.errors.FormatError:
         assert not has_room_in_hoa(machine)
     else:
         assert hk.load_machine(path) == machine
@@ -175,7 +175,7 @@ def test_a_machine_that_pays_for_a_dead_end_that_is_not_final_is_not_changed_on_
     path = tmp_path / f"m{suffix}"
     try:
         hk.save_machine(machine, path)
-    except hk.FormatError:
+    except hk.errors.FormatError:
         assert suffix in (".txt", ".hoa") and not path.exists()
     else:
         assert hk.load_machine(path) == machine
@@ -545,9 +545,9 @@ def test_a_folder_in_the_place_of_a_file_is_an_error(tmp_path, suffix):
 @pytest.mark.parametrize("name", ["no\0where", "x" * 300])
 def test_a_name_that_no_file_can_have_is_an_error(tmp_path, suffix, name):
     path = tmp_path / f"{name}{suffix}"
-    with pytest.raises(hk.FormatError):
+    with pytest.raises(hk.errors.FormatError):
         hk.load_machine(path)
-    with pytest.raises(hk.FormatError):
+    with pytest.raises(hk.errors.FormatError):
         hk.save_machine(buttons(), path)
 
 
@@ -564,7 +564,7 @@ def test_an_unknown_suffix_is_an_error_in_reading_and_in_writing(tmp_path, name,
     path.write_text("as it was")
     expected = f"the format of a machine file is told by its suffix, {said}"
     assert message(path) == expected
-    with pytest.raises(hk.FormatError) as caught:
+    with pytest.raises(hk.errors.FormatError) as caught:
         hk.save_machine(buttons(), path)
     assert str(caught.value) == f"{path}: {expected}"
     assert path.read_text() == "as it was"
@@ -784,7 +784,7 @@ def test_forty_kilobytes_of_dots_in_toml_are_refused_within_bounded_memory(tmp_p
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_writing_to_a_folder_that_does_not_exist_leaves_nothing_behind(tmp_path, suffix):
     path = tmp_path / "no" / "such" / f"m{suffix}"
-    with pytest.raises(hk.FormatError) as caught:
+    with pytest.raises(hk.errors.FormatError) as caught:
         hk.save_machine(buttons(), path)
     assert str(caught.value) == f"{path}: cannot be written: No such file or directory"
     assert list(tmp_path.iterdir()) == []
@@ -792,14 +792,14 @@ def test_writing_to_a_folder_that_does_not_exist_leaves_nothing_behind(tmp_path,
 
 def test_writing_below_a_file_is_an_error(tmp_path):
     (tmp_path / "file").write_text("as it was")
-    with pytest.raises(hk.FormatError, match="cannot be written: Not a directory"):
+    with pytest.raises(hk.errors.FormatError, match="cannot be written: Not a directory"):
         hk.save_machine(buttons(), tmp_path / "file" / "m.toml")
     assert (tmp_path / "file").read_text() == "as it was"
 
 
 def test_writing_over_a_folder_is_an_error_and_leaves_nothing_behind(tmp_path):
     (tmp_path / "m.toml").mkdir()
-    with pytest.raises(hk.FormatError, match="cannot be written: Is a directory"):
+    with pytest.raises(hk.errors.FormatError, match="cannot be written: Is a directory"):
         hk.save_machine(buttons(), tmp_path / "m.toml")
     assert [path.name for path in tmp_path.iterdir()] == ["m.toml"]
 
@@ -815,7 +815,7 @@ def test_an_existing_file_stays_intact_if_writing_fails(tmp_path, monkeypatch, o
     path.write_text("as it was")
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, refuse)
-        with pytest.raises(hk.FormatError) as caught:
+        with pytest.raises(hk.errors.FormatError) as caught:
             hk.save_machine(buttons(), path)
     assert str(caught.value) == f"{path}: cannot be written: No space left on device"
     assert path.read_text() == "as it was"
@@ -841,7 +841,7 @@ def test_an_existing_file_stays_intact_if_writing_fails(tmp_path, monkeypatch, o
 def test_an_existing_file_stays_intact_if_the_format_has_no_room_for_the_machine(tmp_path, machine, said):
     path = tmp_path / "m.txt"
     path.write_text("as it was")
-    with pytest.raises(hk.FormatError) as caught:
+    with pytest.raises(hk.errors.FormatError) as caught:
         hk.save_machine(machine, path)
     assert str(caught.value) == f"{path}: {said}"
     assert path.read_text() == "as it was"

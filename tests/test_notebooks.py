@@ -36,14 +36,14 @@ def test_a_task_shows_its_map_and_machines():
 
 def test_a_decomposition_shows_its_verdict_and_machines():
     fine = hk.load_task("buttons").decomposition._repr_html_()
-    assert "Decomposable: the 3 agents" in fine and "<svg" in fine and "<?xml" not in fine
+    assert "composition of the 3 local reward machines." in fine and "<svg" in fine and "<?xml" not in fine
     broken = hk.load_task("buttons").with_knows({"A1": {"Y", "Goal"}}).decomposition._repr_html_()
-    assert "Not decomposable." in broken and "A1 cannot tell u1 from u6" in broken
+    assert "Not decomposable." in broken and "The projection of A1 merges u1 and u6" in broken
 
 
 def test_a_decomposition_into_many_parts_shows_its_verdict_alone():
     shown = hk.rendezvous(50).decomposition._repr_html_()
-    assert "Decomposable: the 50 agents" in shown and "<svg" not in shown
+    assert "composition of the 50 local reward machines." in shown and "<svg" not in shown
 
 
 def test_hostile_names_stay_names():
@@ -54,7 +54,7 @@ def test_hostile_names_stay_names():
 
 
 def test_curves_show_themselves(tmp_path):
-    summary = hk.summarize(hk.save_records(tmp_path, [record(seed) for seed in range(3)]))
+    summary = hk.summarize(hk.gym.save_records(tmp_path, [record(seed) for seed in range(3)]))
     [section] = summary.sections
     ET.fromstring(section._repr_svg_())
     shown = summary._repr_html_()

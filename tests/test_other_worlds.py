@@ -44,7 +44,7 @@ def make_registered(name, world, **settings):
 
     example = load(name)
     given = {setting: example[setting.upper()] for setting in ("machine", "knows", "control")}
-    return hk.wrap(gymnasium.make(world, disable_env_checker=True), **given, label=example["label"], **settings)
+    return hk.gym.wrap(gymnasium.make(world, disable_env_checker=True), **given, label=example["label"], **settings)
 
 
 make_foraging = partial(make_registered, "foraging", "Foraging-8x8-2p-2f-coop-v3")
@@ -56,7 +56,7 @@ def make_meeting(continuous=True, **settings):
 
     example = load("meeting")
     world = simple_spread_v3.parallel_env(N=2, max_cycles=100, continuous_actions=continuous)
-    return hk.wrap(world, machine=example["MACHINE"], knows=example["KNOWS"], label=example["label"], **settings)
+    return hk.gym.wrap(world, machine=example["MACHINE"], knows=example["KNOWS"], label=example["label"], **settings)
 
 
 def make_hunt(**settings):
@@ -66,7 +66,7 @@ def make_hunt(**settings):
     world = make("parallel", "sisl/pursuit-v5", n_pursuers=3, n_evaders=5, n_catch=2, surround=False, max_cycles=60)
     waits = example["MACHINE"].events
     given = {"machine": example["MACHINE"], "knows": example["KNOWS"], "label": example["label"], "waits": waits}
-    return hk.wrap(world, **given, **settings)
+    return hk.gym.wrap(world, **given, **settings)
 
 
 def make_battle(**settings):
@@ -81,7 +81,7 @@ def make_battle(**settings):
         return [event for agent, event in events.items() if step.rewards.get(agent, 0) > 0]
 
     knows = {"archer_0": {"shot"}, "knight_0": {"shot", "struck"}}
-    return hk.wrap(world, machine=machine, knows=knows, label=label, **settings)
+    return hk.gym.wrap(world, machine=machine, knows=knows, label=label, **settings)
 
 
 WORLDS = {
@@ -128,7 +128,7 @@ def played(name, capsys, monkeypatch):
     return capsys.readouterr().out.splitlines()
 
 
-STORIES = {  # what happens in an example, and to its agent that practises alone
+STORIES = {  # what happens in an example, and to its individual agent
     "foraging": (["found", "eaten", "home_0", "home_1"], ["found", "eaten", "home_1"]),
     "meeting": (["visit_0", "visit_1", "meet"], ["visit_0", "meet"]),
     "hunt": (["first", "second", "gather"], []),
@@ -138,15 +138,15 @@ STORIES = {  # what happens in an example, and to its agent that practises alone
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ELSEWHERE))
 def test_an_example_completes_its_task(name, capsys, monkeypatch):
-    events, alone = STORIES[name]
+    events, individual = STORIES[name]
     lines = played(name, capsys, monkeypatch)
     team = [line for line in lines if line.startswith("step ")]
     assert [line.split(": ")[1].split(" for ")[0] for line in team] == events
     assert sum("completed: True" in line and "1.0" in line for line in lines) == 1
-    own = [line.split(": ")[1].split(";")[0] for line in lines if line.startswith("alone, ")]
-    assert own == alone
-    if alone:
-        assert lines[-1].endswith("has done its part: True, reward: 1.0")
+    own = [line.split(": ")[1].split(";")[0] for line in lines if line.startswith("individual, ")]
+    assert own == individual
+    if individual:
+        assert lines[-1].endswith("has completed its sub-task: True, reward: 1.0")
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_gymnasiums_test_passes_on_a_particle_alone(kind):
     from mpe2 import simple_spread_v3
 
     small = simple_spread_v3.parallel_env(N=1, continuous_actions=True)
-    practice = make_meeting(observation=kind).individual("agent_0", small, lambda step: ("visit_0", "meet"))
-    check_env(practice, skip_render_check=True)
+    individual = make_meeting(observation=kind).individual("agent_0", small, lambda step: ("visit_0", "meet"))
+    check_env(individual, skip_render_check=True)
 
 
 def test_a_wrapped_world_shows_its_state_and_its_picture():
@@ -188,7 +188,7 @@ def test_a_wrapped_world_shows_its_state_and_its_picture():
 
     world = simple_spread_v3.parallel_env(N=2, render_mode="rgb_array")
     example = load("meeting")
-    env = hk.wrap(world, machine=example["MACHINE"], knows=example["KNOWS"], label=example["label"])
+    env = hk.gym.wrap(world, machine=example["MACHINE"], knows=example["KNOWS"], label=example["label"])
     env.reset(seed=0)
     assert env.state_space.contains(env.state()) and env.state().tolist() == world.state().tolist()
     assert env.render_mode == "rgb_array" and env.render().shape == (700, 700, 3)
@@ -211,7 +211,9 @@ def test_a_world_whose_agents_act_in_turns_is_converted():
 
     machine = hk.RewardMachine(initial="0", transitions={("0", "meet"): "1"}, final={"1"})
     world = simple_spread_v3.env(N=2, max_cycles=5)
-    env = hk.wrap(world, machine=machine, knows={"agent_0": "meet"}, label=lambda step: "meet" * (step.time == 3) or ())
+    env = hk.gym.wrap(
+        world, machine=machine, knows={"agent_0": "meet"}, label=lambda step: "meet" * (step.time == 3) or ()
+    )
     rewards = [step[1]["agent_0"] for step in record(env, seed=0)[1:]]
     assert rewards == [0.0, 0.0, 1.0] and env.completed
 
@@ -222,4 +224,4 @@ def test_a_world_in_which_agents_cannot_act_at_once_is_refused():
     game = simple_spread_v3.env()
     game.unwrapped.metadata = {**game.metadata, "is_parallelizable": False}
     with pytest.raises(hk.HocketError, match="must let its agents act at once"):
-        hk.parallel(game)
+        hk.gym.parallel(game)

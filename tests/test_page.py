@@ -15,7 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.draw.scene import Area, read_scene, scene_of, write_scene
+from hocket.draw.geometry import Shape
+from hocket.draw.scene import Area, Scene
+from hocket.draw.scene_files import read_scene
+from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError
 from hocket.report.page import report_html, write_report
 from hocket.report.page.encoding import (
@@ -26,7 +29,7 @@ from hocket.report.page.encoding import (
     curves_data,
     replay_data,
 )
-from hocket.report.page.maps import map_svg, marks_of
+from hocket.report.page.maps import map_svg, number_of
 from hocket.report.page.markup import data_block, tag
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize
@@ -160,8 +163,11 @@ def test_the_opening_counts_what_was_run(reader):
 
 
 def test_verdicts_machines_and_known_events_need_no_script(page, reader):
-    assert "Decomposable: the 3 agents' machines side by side are the team machine." in reader.words
-    assert "knows Y, R, Goal" in reader.words
+    assert (
+        "Decomposable: the team machine is bisimilar to the parallel composition of the 3 local reward machines."
+        in reader.words
+    )
+    assert "local event set: Y, R, Goal" in reader.words
     assert page.count('class="machine"') == 4 + 3 + 3  # teams of three, two and two, and their own machines
     assert page.count("✓") == 3
 
@@ -242,8 +248,8 @@ def test_a_machine_that_nobody_could_read_is_not_drawn(tmp_path):
 
 
 def test_a_scene_given_in_whole_numbers_has_the_fingerprint_of_what_is_read_back(tmp_path):
-    scene = replace(drift_scene(), width=6, height=3, areas=(Area(0, 1, 2, 1, "#df6823"),))
-    (tmp_path / "scene.json").write_text(write_scene(scene), encoding="utf-8")
+    scene = replace(drift_scene(), width=6, height=3, areas=(Area((Shape(0, 1, 2, 1),), "#df6823"),))
+    (tmp_path / "scene.json").write_text(scene.text, encoding="utf-8")
     assert read_scene(tmp_path / "scene.json").digest == scene.digest
 
 
@@ -260,7 +266,7 @@ def test_no_name_becomes_markup_or_code(tmp_path, name):
         "application/json", "application/json", "module",
     ]  # fmt: skip
     assert page.count("<script") == page.count("</script>") == 3
-    for part in ("place", "note", "d", "v", "n", "A", "e"):
+    for part in ("place", "d", "v", "n", "A", "e"):
         assert f"{name}{part}" in reader.words
     assert f"{name}s" in reader.blocks["episodes-0"]["names"]
     assert {own["label"] for own in reader.blocks["curves"][0]["groups"]} == {f"{name}l, depth=0", f"{name}l, depth=1"}
@@ -279,7 +285,7 @@ def test_an_embedded_text_is_read_back_and_cannot_end_its_element(text):
 
 
 @pytest.mark.parametrize(
-    ("names", "marks"),
+    ("names", "numbers"),
     [
         (["A1", "A2"], ["1", "2"]),
         (["left 10", "right 10"], ["1", "2"]),
@@ -288,8 +294,10 @@ def test_an_embedded_text_is_read_back_and_cannot_end_its_element(text):
         (["x7", "x3"], ["7", "3"]),
     ],
 )
-def test_agents_have_the_numbers_of_their_names_or_those_of_their_places(names, marks):
-    assert marks_of(names) == marks
+def test_agents_have_the_numbers_of_their_names_or_those_of_their_order(names, numbers):
+    machine = hk.RewardMachine(initial="u", transitions={})
+    scene = Scene("t", 1, 1, tuple(names), dict.fromkeys(names, machine), dict.fromkeys(names, ()))
+    assert [number_of(scene, name) for name in names] == numbers
 
 
 # What scripts are given.
@@ -427,7 +435,7 @@ def test_a_real_study_of_trained_teams_has_its_report(tmp_path):
 
 
 def test_the_drifting_world_is_told_in_hundredths(reader):
-    places = drift_review(drift_scene()).replays["softmax"].places
+    places = drift_review(drift_scene()).replays["softmax"].points
     titles = [own["groups"][0]["label"] for own in reader.blocks["curves"]]
     told = reader.blocks[f"episodes-{titles.index('boatswain')}"]["groups"][0]["seeds"]["7"]["softmax"]
     assert np.abs(decoded(told) - places).max() <= 0.5 / FINEST + 1e-9

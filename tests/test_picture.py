@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 import hocket as hk
 from hocket.cli.main import run
 from hocket.draw import graphviz as drawing
-from hocket.draw import landmarks
+from hocket.draw.geometry import parts, rectangles
 from hocket.draw.layout import ASPECT, GAP, arrange
-from hocket.draw.marks import hatching, parts, rectangles
-from hocket.draw.task_picture import draw_task
+from hocket.draw.marks import hatching
+from hocket.draw.task_picture import FEW_AGENTS, draw_task
+from hocket.draw.task_scene import scene_of
 from hocket.machine.composition import Composition
 from hocket.task.catalogue import built_in_tasks, load_task
 from hocket.task.conditions import Condition
@@ -237,11 +238,11 @@ def test_a_picture_of_a_hundred_agents_says_what_it_leaves_out(tmp_path):
     told = texts(root)
     assert "94 more agents’ machines, not drawn" in told and "starts of 94 more agents" in told
     assert "team machine: up to 10^61 states, not drawn" in told
-    assert len(boxes(root, "frame")) == 1 + landmarks.FEW_AGENTS
+    assert len(boxes(root, "frame")) == 1 + FEW_AGENTS
     assert {agent.start for agent in task.agents.values()} == {int(key[5:]) for key in boxes(root, "start")}
     (more,) = [line for line in told if "more places" in line]
-    named = [place for place in landmarks.find_places(task) if place.tag]
-    assert more == f"{len(task.grid.places) - sum(len(place.names) for place in named)} more places"
+    named = [area for area in scene_of(task).areas if area.tag]
+    assert more == f"{len(task.grid.places) - sum(len(area.names) for area in named)} more places"
     assert (tmp_path / "task.svg").stat().st_size < 1_000_000
 
 
@@ -397,9 +398,9 @@ def test_rectangles_cover_each_cell_once_and_no_other(chosen):
     grid = Grid(5, 7)
     covered = [
         grid.cell(row, column)
-        for top, left, rows, columns in rectangles(chosen, grid)
-        for row in range(top, top + rows)
-        for column in range(left, left + columns)
+        for left, top, width, height, _ in rectangles(chosen, grid.columns)
+        for row in range(top, top + height)
+        for column in range(left, left + width)
     ]
     assert sorted(covered) == sorted(chosen)
 
@@ -412,7 +413,7 @@ def test_parts_are_the_cells_between_which_there_is_a_way(chosen):
         near = {cell: {grid.neighbor(cell, action) for action in range(4)} & chosen for cell in chosen}
         label = {cell: min(label[other] for other in (cell, *near[cell])) for cell in chosen}
     expected = {own: {cell for cell in chosen if label[cell] == own} for own in label.values()}
-    assert parts(chosen, grid) == [expected[own] for own in sorted(expected)]
+    assert parts(chosen, grid.columns) == [expected[own] for own in sorted(expected)]
 
 
 @given(st.floats(0, 500), st.floats(0, 500), st.floats(1, 100), st.floats(1, 100))

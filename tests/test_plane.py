@@ -18,15 +18,15 @@ with warnings.catch_warnings():  # it imports a game in a way that it calls depr
     warnings.simplefilter("ignore", DeprecationWarning)
     from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-STILL = hk.Plane(
+STILL = hk.deep.Plane(
     starts={"A1": (2, 3), "A2": (5, 5)},
-    places={"well": hk.Disc(4, 3, 1), "hill": hk.Disc(9, 9, 0.5)},
+    places={"well": hk.deep.Disc(4, 3, 1), "hill": hk.deep.Disc(9, 9, 0.5)},
     speed=0.5,
     noise=0.0,
     most_steps=30,
 )
-WINDY = hk.Plane(STILL.starts, STILL.places, noise=0.1, most_steps=30)
-COMPASS = hk.Plane(STILL.starts, STILL.places, speed=0.5, noise=0.0, directions=4, most_steps=30)
+WINDY = hk.deep.Plane(STILL.starts, STILL.places, noise=0.1, most_steps=30)
+COMPASS = hk.deep.Plane(STILL.starts, STILL.places, speed=0.5, noise=0.0, directions=4, most_steps=30)
 PLANES = {"still": STILL, "windy": WINDY, "compass": COMPASS}
 
 velocities = st.tuples(st.floats(-1, 1), st.floats(-1, 1))
@@ -93,20 +93,20 @@ def test_noise_has_the_standard_deviation_that_the_plane_says():
 
 
 def test_alone_an_agent_moves_as_it_does_in_a_team_of_one():
-    plane = hk.Plane({"A1": (2, 3)}, {}, noise=0.2, most_steps=20)
-    team, alone = plane.team(), plane.individual("A1")
+    plane = hk.deep.Plane({"A1": (2, 3)}, {}, noise=0.2, most_steps=20)
+    team, individual = plane.team(), plane.individual("A1")
     rng = np.random.default_rng(3)
-    np.testing.assert_array_equal(team.reset(seed=7)[0]["A1"], alone.reset(seed=7)[0])
+    np.testing.assert_array_equal(team.reset(seed=7)[0]["A1"], individual.reset(seed=7)[0])
     for _ in range(20):
         action = rng.uniform(-1, 1, 2).astype(np.float32)
         observations, _, _, truncated, _ = team.step({"A1": action})
-        own, _, _, cut, _ = alone.step(action)
+        own, _, _, cut, _ = individual.step(action)
         np.testing.assert_array_equal(observations["A1"], own)
         assert truncated["A1"] == cut
     assert cut and not team.agents
 
 
-def test_practice_may_start_anywhere():
+def test_an_individual_may_start_anywhere():
     env = WINDY.individual("A1", anywhere=True)
     starts = np.array([env.reset(seed=seed)[0] for seed in range(200)])
     assert starts.min() < -0.9 and starts.max() > 0.9 and abs(starts.mean()) < 0.1
@@ -151,8 +151,8 @@ def test_a_picture_shows_places_and_agents_where_they_are():
     [
         ({"starts": {}}, "starts: a plane needs at least one agent"),
         ({"starts": {"A1": (11, 0)}}, r"starts.A1: 'A1' must lie between 0 and 10 in both directions, got 11, 0"),
-        ({"places": {"well": hk.Disc(0, float("nan"), 1)}}, "places.well: 'well' must lie between"),
-        ({"places": {"well": hk.Disc(0, 0, 0)}}, "places.well: the radius must be above 0, got 0"),
+        ({"places": {"well": hk.deep.Disc(0, float("nan"), 1)}}, "places.well: 'well' must lie between"),
+        ({"places": {"well": hk.deep.Disc(0, 0, 0)}}, "places.well: the radius must be above 0, got 0"),
         ({"speed": 0}, "speed: must be above 0 and finite, got 0"),
         ({"side": float("inf")}, "side: must be above 0 and finite, got inf"),
         ({"directions": 0}, "directions: must be above 0"),
@@ -161,22 +161,22 @@ def test_a_picture_shows_places_and_agents_where_they_are():
     ],
 )
 def test_a_plane_that_makes_no_sense_is_refused(change, message):
-    with pytest.raises(hk.TaskError, match=message):
-        hk.Plane(**({"starts": STILL.starts, "places": STILL.places} | change))
+    with pytest.raises(hk.errors.TaskError, match=message):
+        hk.deep.Plane(**({"starts": STILL.starts, "places": STILL.places} | change))
 
 
 @pytest.mark.parametrize("velocity", [(1,), (0, float("nan")), (1, 2, 3)])
 def test_velocities_that_are_none_are_refused(velocity):
-    with pytest.raises(hk.TaskError, match="a velocity must be two finite numbers"):
+    with pytest.raises(hk.errors.TaskError, match="a velocity must be two finite numbers"):
         STILL.velocity(velocity)
 
 
 def test_directions_that_do_not_exist_and_actions_that_are_missing_are_refused():
-    with pytest.raises(hk.TaskError, match="a direction must lie between 0 and 4, got 5"):
+    with pytest.raises(hk.errors.TaskError, match="a direction must lie between 0 and 4, got 5"):
         COMPASS.velocity(5)
     team = STILL.team()
     team.reset(seed=0)
-    with pytest.raises(hk.TaskError, match=r"actions.A2: all agents act in every step"):
+    with pytest.raises(hk.errors.TaskError, match=r"actions.A2: all agents act in every step"):
         team.step({"A1": (0, 0)})
 
 
@@ -187,13 +187,13 @@ def test_a_plane_travels_between_processes():
 
 def test_unknown_settings_are_refused_and_the_nearest_is_named():
     with pytest.raises(SettingsError, match=r"setting 'sped' does not exist \(did you mean 'speed'\?\)"):
-        hk.plane_of(hk.rendezvous(2), sped=1)
+        hk.deep.plane_of(hk.rendezvous(2), sped=1)
 
 
 def test_unknown_agents_places_and_render_modes_are_refused():
-    with pytest.raises(hk.TaskError, match="agent 'A3' does not exist"):
+    with pytest.raises(hk.errors.TaskError, match="agent 'A3' does not exist"):
         STILL.individual("A3")
-    with pytest.raises(hk.TaskError, match=r"place 'wel' does not exist \(did you mean 'well'"):
+    with pytest.raises(hk.errors.TaskError, match=r"place 'wel' does not exist \(did you mean 'well'"):
         STILL.is_at(STILL.start("A1"), "wel")
     with pytest.raises(SettingsError, match="render_mode must be None or 'rgb_array', got 'human'"):
         STILL.team(render_mode="human")
@@ -217,8 +217,8 @@ def walk(plane, agent, seen):
 @pytest.mark.parametrize("agents", [1, 2, 3, 10])
 def test_a_rendezvous_in_the_plane_can_be_done_by_walking_straight(agents):
     task = hk.rendezvous(agents)
-    plane = hk.plane_of(task)
-    team = hk.team_in_plane(task, plane)
+    plane = hk.deep.plane_of(task)
+    team = hk.deep.team_in_plane(task, plane)
     observations, _ = team.reset(seed=0)
     met = None
     while team.agents:
@@ -235,8 +235,8 @@ def test_a_rendezvous_in_the_plane_can_be_done_by_walking_straight(agents):
 
 def test_in_the_plane_nobody_meets_alone():
     task = hk.rendezvous(2)
-    plane = hk.plane_of(task)
-    team = hk.team_in_plane(task, plane)
+    plane = hk.deep.plane_of(task)
+    team = hk.deep.team_in_plane(task, plane)
     observations, _ = team.reset(seed=0)
     while team.agents:
         stay = {agent: np.zeros(2, np.float32) for agent in team.agents}
@@ -246,8 +246,8 @@ def test_in_the_plane_nobody_meets_alone():
 
 def test_alone_an_agent_meets_by_chance_and_sees_what_other_states_would_have():
     task = hk.rendezvous(3)
-    plane = hk.plane_of(task, noise=0.0)
-    env = hk.individual_in_plane(task, plane, "A2", sync_probability=0.3)
+    plane = hk.deep.plane_of(task, noise=0.0)
+    env = hk.deep.individual_in_plane(task, plane, "A2", sync_probability=0.3)
     waits = []
     for seed in range(60):
         seen, _ = env.reset(seed=seed)
@@ -269,39 +269,41 @@ def test_alone_an_agent_meets_by_chance_and_sees_what_other_states_would_have():
 
 def test_an_episode_to_watch_has_everyones_path_and_what_happened():
     task = hk.rendezvous(2)
-    plane = hk.plane_of(task)
+    plane = hk.deep.plane_of(task)
     policies = {agent: partial(walk, plane, agent) for agent in task.agents}
-    watched = hk.play_episode(hk.team_in_plane(task, plane), policies, seed=3).replay
-    assert watched.success and len(watched.states) == len(watched.places)
-    np.testing.assert_allclose(watched.places[0], [plane.starts[agent] for agent in task.agents], atol=1e-6)
-    assert (np.hypot(*np.diff(watched.places, axis=0).transpose(2, 0, 1)) < plane.speed + 6 * plane.noise).all()
+    watched = hk.gym.play_episode(hk.deep.team_in_plane(task, plane), policies, seed=3).replay
+    assert watched.success and len(watched.states) == len(watched.points)
+    np.testing.assert_allclose(watched.points[0], [plane.starts[agent] for agent in task.agents], atol=1e-6)
+    assert (np.hypot(*np.diff(watched.points, axis=0).transpose(2, 0, 1)) < plane.speed + 6 * plane.noise).all()
     happened = {event: step for step, event in watched.events}
-    assert {"r1", "r2", "r", "g1", "g2"} <= happened.keys() and max(happened.values()) == len(watched.places) - 1
+    assert {"r1", "r2", "r", "g1", "g2"} <= happened.keys() and max(happened.values()) == len(watched.points) - 1
     for place, agent in enumerate(task.agents):
         assert watched.states[happened["r"]][place] == "2"
-        assert plane.is_at(plane.seen(*watched.places[happened[f"g{agent[1:]}"], place]), f"goal {agent[1:]}")
+        assert plane.is_at(plane.seen(*watched.points[happened[f"g{agent[1:]}"], place]), f"goal {agent[1:]}")
 
 
 def test_functions_can_be_evaluated_as_a_team_in_the_plane():
     task = hk.rendezvous(3)
-    plane = hk.plane_of(task)
+    plane = hk.deep.plane_of(task)
     policies = {agent: partial(walk, plane, agent) for agent in task.agents}
-    (found,) = hk.evaluate(hk.team_in_plane(task, plane), policies, episodes=5)
+    (found,) = hk.evaluate(hk.deep.team_in_plane(task, plane), policies, episodes=5)
     assert found.success.value == 1.0 and found.holds and 20 <= found.mean_steps <= 60
     idle = policies | {"A3": lambda seen: np.zeros(2)}
-    (found,) = hk.evaluate(hk.team_in_plane(task, plane), idle, episodes=2)
+    (found,) = hk.evaluate(hk.deep.team_in_plane(task, plane), idle, episodes=2)
     assert found.success.value == found.upper == 0.0 and found.quartiles[1] == plane.most_steps
 
 
 def test_the_scene_of_a_plane_has_its_discs_and_the_machines_of_the_task():
     task = hk.rendezvous(2)
-    plane = hk.plane_of(task, radius=0.5)
-    scene = hk.scene_in_plane(task, plane)
+    plane = hk.deep.plane_of(task, radius=0.5)
+    scene = hk.deep.scene_in_plane(task, plane)
     assert (scene.task, scene.width, scene.height, scene.has_cells) == ("rendezvous-2-plane", 10, 10, False)
     assert scene.agents == ("A1", "A2") and scene.machines == dict(task.machines)
     area = next(own for own in scene.areas if own.name == "meeting place")
-    assert area[:4] == (4, 3, 1, 1) and area.is_disc and area.tag == "M"
-    assert scene.digest != hk.scene_in_plane(task, hk.plane_of(task, radius=0.6)).digest
+    assert area.shapes == ((4, 3, 1, 1, True),) and area.tag == "M" and scene.starts == plane.starts
+    (middle,) = {tuple(color) for color in plane.picture({})[112:113, 144]}  # at 4.5 and 3.5 of 10
+    assert "#{:02x}{:02x}{:02x}".format(*middle) == area.color
+    assert scene.digest != hk.deep.scene_in_plane(task, hk.deep.plane_of(task, radius=0.6)).digest
 
 
 BUTTONS = hk.load_task("buttons")
@@ -318,17 +320,17 @@ def press(plane, agent, seen):
 
 
 def test_buttons_can_be_pressed_in_the_plane():
-    plane = hk.buttons_plane()
+    plane = hk.deep.buttons_plane()
     policies = {agent: partial(press, plane, agent) for agent in BUTTONS.agents}
-    watched = hk.play_episode(hk.team_in_plane(BUTTONS, plane), policies, seed=0).replay
+    watched = hk.gym.play_episode(hk.deep.team_in_plane(BUTTONS, plane), policies, seed=0).replay
     order = [event for _, event in watched.events]
     assert watched.success and order.index("Y") < order.index("G") < order.index("R") < order.index("Goal")
-    assert 40 <= len(watched.places) <= 100
+    assert 40 <= len(watched.points) <= 100
 
 
 def test_a_gate_in_the_plane_lets_nobody_in_before_its_event():
-    plane = hk.buttons_plane()
-    team = hk.team_in_plane(BUTTONS, plane)
+    plane = hk.deep.buttons_plane()
+    team = hk.deep.team_in_plane(BUTTONS, plane)
     observations, _ = team.reset(seed=0)
     while team.agents:  # all run for what is closed to them, and nobody presses yellow
         rush = {"A1": "goal", "A2": "green button", "A3": "red button"}
@@ -339,8 +341,8 @@ def test_a_gate_in_the_plane_lets_nobody_in_before_its_event():
 
 
 def test_alone_a_gate_opens_when_a_simulated_teammate_opens_it():
-    plane = hk.buttons_plane(noise=0.0)
-    env = hk.individual_in_plane(BUTTONS, plane, "A2", sync_probability=0.05)
+    plane = hk.deep.buttons_plane(noise=0.0)
+    env = hk.deep.individual_in_plane(BUTTONS, plane, "A2", sync_probability=0.05)
     seen, _ = env.reset(seed=1)
     inside, opened = [], []
     for _ in range(100):
@@ -354,8 +356,8 @@ def test_alone_a_gate_opens_when_a_simulated_teammate_opens_it():
 @given(st.integers(0, 2**32), st.sampled_from(list(BUTTONS.agents)))
 @settings(max_examples=15, deadline=None)
 def test_a_counterfactual_is_told_just_where_gates_would_have_done_the_same(seed, agent):
-    plane = hk.buttons_plane()
-    env = hk.individual_in_plane(BUTTONS, plane, agent, anywhere=True)
+    plane = hk.deep.buttons_plane()
+    env = hk.deep.individual_in_plane(BUTTONS, plane, agent, anywhere=True)
     closed = dict(zip(env.machine.states, closed_regions(BUTTONS, agent), strict=True))
     random, names = np.random.default_rng(seed), list(env.machine.states)
     seen, _ = env.reset(seed=seed)
@@ -375,5 +377,5 @@ def test_a_counterfactual_is_told_just_where_gates_would_have_done_the_same(seed
     [("buttons", "must have neither walls nor gates"), ("warehouse", "map: must")],
 )
 def test_maps_that_a_plane_cannot_show_are_refused(name, message):
-    with pytest.raises(hk.TaskError, match=message):
-        hk.plane_of(hk.load_task(name))
+    with pytest.raises(hk.errors.TaskError, match=message):
+        hk.deep.plane_of(hk.load_task(name))

@@ -11,10 +11,12 @@ from pettingzoo import ParallelEnv
 
 import hocket as hk
 from hocket.adapters.policies import NOWHERE, Actor
+from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.episodes import recording
 from hocket.task.grid import ACTIONS
+from hocket.task.tables import compile_task
 from task_strategies import Guide, few, tasks
 from worlds import corridor, meeting
 
@@ -34,7 +36,7 @@ TOGETHER = {"A1": to_center, "A2": to_center}
 
 
 def test_a_replay_has_all_that_happened():
-    replay = hk.play_episode(hk.team_env(meeting()), TOGETHER, seed=0)
+    replay = hk.gym.play_episode(hk.gym.team_env(meeting()), TOGETHER, seed=0)
     assert replay.agents == ("A1", "A2")
     assert replay.cells.tolist() == [[0, 5], [1, 4], [2, 3], [3, 3]]
     assert replay.states == (("apart",) * 2, ("apart",) * 2, ("apart",) * 2, ("together",) * 2)
@@ -45,7 +47,7 @@ def test_a_replay_has_all_that_happened():
 @few
 @given(task=tasks())
 def test_a_replay_is_an_episode_in_plain_python(task):
-    env = hk.team_env(task, observation="dict", episode_steps=40)
+    env = hk.gym.team_env(task, observation="dict", episode_steps=40)
     guide, plan = Guide(task, Random(3)), []
 
     def actor(name: str) -> Actor:
@@ -58,7 +60,7 @@ def test_a_replay_is_an_episode_in_plain_python(task):
 
         return act
 
-    replay = hk.play_episode(env, {name: actor(name) for name in task.agents}, seed=9)
+    replay = hk.gym.play_episode(env, {name: actor(name) for name in task.agents}, seed=9)
     episode = hk.TeamEpisode(task, 9)
     assert replay.cells[0].tolist() == [*episode.cells.values()]
     finish = [0 if done else -1 for done in episode.finished.values()]
@@ -79,7 +81,7 @@ def test_a_task_that_is_done_from_the_beginning_takes_no_step():
     base = corridor(3)
     machine = hk.RewardMachine(initial="there", transitions={("away", "arrive"): "there"}, final={"there"})
     task = hk.Task("done", base.grid, base.agents, base.events, machine)
-    replay = hk.play_episode(hk.team_env(task), {"A1": lambda seen: STAY}, seed=0)
+    replay = hk.gym.play_episode(hk.gym.team_env(task), {"A1": lambda seen: STAY}, seed=0)
     assert (replay.steps, replay.finish, replay.success) == (0, (0,), True)
 
 
@@ -90,7 +92,7 @@ def test_a_team_of_functions_is_evaluated_as_the_same_actions_are_in_the_compile
     task = hk.load_task("buttons")
     (run,) = hk.train(task, "optimal", seeds=1, steps=1)
     policy = replace(run.policy, settings={**run.policy.settings, "episode_steps": 30})
-    player = LEARNERS["optimal"].player(hk.compile_task(task), float(policy.settings["temperature"]), 30)
+    player = LEARNERS["optimal"].player(compile_task(task), float(policy.settings["temperature"]), 30)
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
     plan: list[np.ndarray] = []
     for number in range(40):
@@ -100,7 +102,7 @@ def test_a_team_of_functions_is_evaluated_as_the_same_actions_are_in_the_compile
     rows = {name: iter([int(row[place]) for row in plan]) for place, name in enumerate(task.agents)}
     actors = {name: lambda seen, own=own: next(own) for name, own in rows.items()}
     (expected,) = hk.evaluate(task, policy, 40, seed=11)
-    (found,) = hk.evaluate(hk.team_env(task, episode_steps=30), actors, 40, seed=11)
+    (found,) = hk.evaluate(hk.gym.team_env(task, episode_steps=30), actors, 40, seed=11)
     assert 0 < expected.success.value < 1
     assert found == replace(expected, policy="sampled")
     assert all(next(own, None) is None for own in rows.values())
@@ -167,7 +169,7 @@ class Relay(ParallelEnv):
 @pytest.mark.parametrize("completes", [False, True])
 def test_any_world_whose_agents_have_machines_will_do(completes):
     env, still = Relay(completes), dict.fromkeys(["first", "second"], lambda seen: 0)
-    replay = hk.play_episode(env, still)
+    replay = hk.gym.play_episode(env, still)
     assert replay.events == ((), ("pass",), (), (), ("arrive",) if completes else ())
     assert replay.states[2:] == (("1", "1"),) * 3 + ((("1", "2" if completes else "1")),)
     assert (replay.finish, replay.success) == ((2, 5 if completes else -1), completes)
@@ -195,7 +197,7 @@ def test_every_agent_needs_a_policy(policies, said):
 
 def test_what_was_learnt_here_is_evaluated_on_a_task():
     with pytest.raises(SettingsError, match="in an environment every agent needs a policy of its own"):
-        hk.evaluate(hk.team_env(meeting()), [], 1)
+        hk.evaluate(hk.gym.team_env(meeting()), [], 1)
 
 
 # Reviews.
@@ -203,29 +205,29 @@ def test_what_was_learnt_here_is_evaluated_on_a_task():
 
 def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
     task = meeting()
-    env = hk.team_env(task, episode_steps=20)
-    review = hk.review_team(env, TOGETHER, episodes=3)
+    env = hk.gym.team_env(task, episode_steps=20)
+    review = hk.gym.review_team(env, TOGETHER, episodes=3)
     assert (review.episodes, review.successes, review.own_successes, review.policy) == (3, 3, (3, 3), "greedy")
     assert review.visits.tolist() == [[0, 3, 3, 3, 0, 0], [0, 0, 0, 6, 3, 0]]
     [replay] = review.replays.values()
-    assert replay.places[:, :, 0].tolist() == [[0.5, 5.5], [1.5, 4.5], [2.5, 3.5], [3.5, 3.5]]
-    assert (replay.places[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
-    assert hk.review_team(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
-    tests = hk.Trials(np.array([10]), np.array([3]), np.array([True]))
-    record = hk.Record(task.name, task.digest, "by hand", 0, 10, {}, {"greedy": tests}, review=review)
-    [section] = hk.summarize(hk.save_records(tmp_path, [record], [task])).sections
-    assert section.scene == hk.scene_of(task) and section.groups[0].replays.keys() == {(0, "greedy")}
+    assert replay.points[:, :, 0].tolist() == [[0.5, 5.5], [1.5, 4.5], [2.5, 3.5], [3.5, 3.5]]
+    assert (replay.points[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
+    assert hk.gym.review_team(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
+    tests = hk.gym.Trials(np.array([10]), np.array([3]), np.array([True]))
+    record = hk.gym.Record(task.name, task.digest, "by hand", 0, 10, {}, {"greedy": tests}, review=review)
+    [section] = hk.summarize(hk.gym.save_records(tmp_path, [record], [task])).sections
+    assert section.scene == scene_of(task) and section.groups[0].replays.keys() == {(0, "greedy")}
     assert "by hand" in hk.write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_world_that_does_not_say_where_agents_are_cannot_be_watched():
-    env = hk.team_env(meeting(), episode_steps=3)
+    env = hk.gym.team_env(meeting(), episode_steps=3)
     blind = dict.fromkeys(env.possible_agents, lambda seen: STAY)
-    assert hk.play_episode(env, blind).replay is not None
+    assert hk.gym.play_episode(env, blind).replay is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(env), "where", None)
-        assert hk.play_episode(env, blind).replay is None
-        assert hk.review_team(env, blind, episodes=1).replays == {}
+        assert hk.gym.play_episode(env, blind).replay is None
+        assert hk.gym.review_team(env, blind, episodes=1).replays == {}
 
 
 def test_without_the_extra_there_is_an_error_that_says_how_to_get_it(monkeypatch):

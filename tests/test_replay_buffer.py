@@ -23,8 +23,8 @@ pytestmark = pytest.mark.deep
 STATES = 3  # of the machine below, and one more that is final
 LENGTH = 7  # steps of an episode at most
 BUFFERS = {  # by whether observations are dictionaries: ours, and a plain one
-    False: (hk.CounterfactualReplayBuffer, ReplayBuffer),
-    True: (hk.CounterfactualDictReplayBuffer, DictReplayBuffer),
+    False: (hk.deep.CounterfactualReplayBuffer, ReplayBuffer),
+    True: (hk.deep.CounterfactualDictReplayBuffer, DictReplayBuffer),
 }
 
 
@@ -164,7 +164,7 @@ def test_a_buffer_holds_every_real_and_every_counterfactual_transition_in_order(
 
 def test_running_out_of_time_ends_neither_the_real_nor_a_counterfactual_experience():
     line = Line(DISCRETE, length=2)
-    buffer = walked([line], hk.CounterfactualReplayBuffer)
+    buffer = walked([line], hk.deep.CounterfactualReplayBuffer)
     cut = [told for told in line.transitions[1::2] if not told[0].terminal]
     assert cut  # episodes that time cut short
     assert kept(buffer) == [step for told in line.transitions for step in told]
@@ -175,7 +175,7 @@ def test_without_time_limits_of_their_own_kind_all_experiences_of_a_last_step_ar
     line = Line(DISCRETE, length=1)
     vectorised = DummyVecEnv([lambda: line])
     options = {"replay_buffer_kwargs": {"handle_timeout_termination": False}, "learning_starts": 10**6}
-    model = learner(DQN, vectorised, replay_buffer_class=hk.CounterfactualReplayBuffer, buffer_size=900, **options)
+    model = learner(DQN, vectorised, replay_buffer_class=hk.deep.CounterfactualReplayBuffer, buffer_size=900, **options)
     model.learn(20)
     assert len(kept(model.replay_buffer)) > 20
     assert all(step.terminal for step in kept(model.replay_buffer))
@@ -183,7 +183,7 @@ def test_without_time_limits_of_their_own_kind_all_experiences_of_a_last_step_ar
 
 def test_a_full_buffer_holds_the_latest_transitions():
     line = Line(DISCRETE)
-    buffer = walked([line], hk.CounterfactualReplayBuffer, buffer_size=25)
+    buffer = walked([line], hk.deep.CounterfactualReplayBuffer, buffer_size=25)
     everything = [step for told in line.transitions for step in told]
     assert buffer.full and buffer.size() == 25 and len(everything) > 25
     place = len(everything) % 25
@@ -224,7 +224,7 @@ def test_off_policy_learners_learn_from_it(algorithm, actions, count, as_dict):
 def test_normalised_environments_store_what_was_seen_and_normalise_what_is_drawn():
     line = Line(PLANE)
     normalized = VecNormalize(DummyVecEnv([lambda: line]), clip_obs=1e9, clip_reward=1e9)
-    options = {"learning_starts": 10**6, "buffer_size": 500, "replay_buffer_class": hk.CounterfactualReplayBuffer}
+    options = {"learning_starts": 10**6, "buffer_size": 500, "replay_buffer_class": hk.deep.CounterfactualReplayBuffer}
     model = learner(SAC, normalized, **options)
     model.learn(40)
     told = [step for each in line.transitions for step in each]
@@ -238,12 +238,14 @@ def test_normalised_environments_store_what_was_seen_and_normalise_what_is_drawn
 
 def test_saving_memory_by_shared_rows_is_refused():
     with pytest.raises(SettingsError, match="optimize_memory_usage must be False"):
-        hk.CounterfactualReplayBuffer(10, PLANE, PLANE, optimize_memory_usage=True, handle_timeout_termination=False)
+        hk.deep.CounterfactualReplayBuffer(
+            10, PLANE, PLANE, optimize_memory_usage=True, handle_timeout_termination=False
+        )
 
 
 def test_an_array_buffer_refuses_dictionaries_and_names_the_one_for_them():
     with pytest.raises(SettingsError, match="use a CounterfactualDictReplayBuffer"):
-        hk.CounterfactualReplayBuffer(10, spaces.Dict({"world": PLANE}), PLANE)
+        hk.deep.CounterfactualReplayBuffer(10, spaces.Dict({"world": PLANE}), PLANE)
 
 
 def test_counterfactuals_that_a_wrapper_has_left_behind_are_refused():
@@ -255,6 +257,6 @@ def test_counterfactuals_that_a_wrapper_has_left_behind_are_refused():
         def observation(self, seen):
             return np.append(seen, np.float32(0))
 
-    model = learner(SAC, Longer(Line(PLANE)), replay_buffer_class=hk.CounterfactualReplayBuffer, buffer_size=100)
+    model = learner(SAC, Longer(Line(PLANE)), replay_buffer_class=hk.deep.CounterfactualReplayBuffer, buffer_size=100)
     with pytest.raises(SettingsError, match=r"shape \(\d, 4\) in this buffer, got \(\d, 3\) \(a wrapper"):
         model.learn(20)

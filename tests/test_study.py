@@ -19,6 +19,7 @@ from hocket.learn.warmup import compile_kernels
 from hocket.study.engines import ThreadEngine
 from hocket.study.store import load_results, open_store
 from hocket.study.study import Study, load_study, run_study, save_runs
+from studies import OneByOne
 from worlds import corridor, meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -154,7 +155,7 @@ def test_the_paper_is_a_study():
         ("tasks = 3", "tasks"),
         ('tasks = "bottons"', "no built-in task of this name .*buttons"),
         ('tasks = "buttons"\nlerners = "iql"', "lerners"),
-        ('tasks = "buttons"\nseeds = "ten"', "seeds must be at least one whole number"),
+        ('tasks = "buttons"\nseeds = "ten"', "seeds must be at least one integer"),
         ('tasks = "buttons"\nsteps = 1.5', "steps must be at least 1"),
         ('tasks = "buttons"\nsettings = 3', "settings"),
         ('tasks = "buttons"\n[settings]\ndiscount = "high"', "discount must be a finite number"),
@@ -166,12 +167,12 @@ def test_the_paper_is_a_study():
 )
 def test_a_file_that_is_no_study_is_an_error_that_names_it(content, message, tmp_path):
     (tmp_path / "study.toml").write_text(content, encoding="utf-8")
-    with pytest.raises(hk.FormatError, match=rf"study.toml: .*{message}"):
+    with pytest.raises(hk.errors.FormatError, match=rf"study.toml: .*{message}"):
         load_study(tmp_path / "study.toml")
 
 
 def test_a_study_that_is_not_there_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(hk.FormatError, match=r"nothing.toml: cannot be read"):
+    with pytest.raises(hk.errors.FormatError, match=r"nothing.toml: cannot be read"):
         load_study(tmp_path / "nothing.toml")
 
 
@@ -268,15 +269,16 @@ def test_updates_tell_of_all_jobs_and_steps(tmp_path):
 
 
 def test_a_study_that_is_stopped_keeps_what_is_finished_and_goes_on_later(finished, tmp_path):
-    stop = threading.Event()
+    stop, counts = threading.Event(), []
 
     def watch(update):
+        counts.append(update.jobs)
         if update.jobs >= 2:
             stop.set()
 
-    results = run_study(tiny(), tmp_path, engine=ThreadEngine(1), watch=watch, stop=stop)
-    assert 2 <= len(results.records) < 6
-    assert results.about["missing"] == 6 - len(results.records)
+    results = run_study(tiny(), tmp_path, engine=OneByOne(1), watch=watch, stop=stop)
+    assert 2 <= counts[-1] < 6
+    assert (len(results.records), results.about["missing"]) == (counts[-1], 6 - counts[-1])
     run_study(tiny(), tmp_path)
     assert same_apart_from_time(finished, tmp_path)
 
@@ -291,7 +293,7 @@ def test_an_error_in_a_job_ends_the_study_and_keeps_what_is_finished(tmp_path):
 
 def test_two_studies_do_not_work_in_one_folder(tmp_path):
     open_store(tmp_path)
-    with locked(tmp_path / ".lock"), pytest.raises(hk.FormatError, match="another study is at work"):
+    with locked(tmp_path / ".lock"), pytest.raises(hk.errors.FormatError, match="another study is at work"):
         run_study(tiny(), tmp_path)
 
 

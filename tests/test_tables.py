@@ -15,7 +15,7 @@ from hocket.random import INDIVIDUAL, TEAM, slip_draw, stream_key, sync_draw, th
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome
-from hocket.task.tables import IndividualTable, Tables, individual_table
+from hocket.task.tables import IndividualTable, Tables, compile_task, individual_table
 from task_strategies import Guide, few, random_task, some, tasks
 
 BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-3", "rendezvous-10"]
@@ -59,7 +59,7 @@ def walk_episode(episode: hk.IndividualEpisode, guide: Guide, steps: int) -> tup
 
 def walk_tables(task: hk.Task, index: int, seed: int, number: int, actions: list[int]) -> Iterator[Moment]:
     """Let an agent act by the tables alone."""
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     chances = individual_table(tables, index, 0.3).chance
     events, states = list(task.events), list(list(task.machines.values())[index].states)
     key = stream_key(INDIVIDUAL, seed, index, number)
@@ -126,7 +126,7 @@ class TeamMoment(NamedTuple):
 
 def play_tables(task: hk.Task, seed: int, number: int, plan: list[list[int]]) -> Iterator[TeamMoment]:
     """Let a team act by the tables alone: an event happens if as many propose it as know it."""
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     agents, names = range(len(task.agents)), list(task.events)
     machines = [list(machine.states) for machine in task.machines.values()]
     team_states = list(listed(task).states) if len(tables.team_next) else []
@@ -214,7 +214,7 @@ def test_much_happens_to_teams_in_random_tasks():
 @some
 @given(task=tasks())
 def test_chances_of_synchronisation_are_those_of_episodes(task):
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     events = list(task.events)
     for probability in (0.3, 0.75):
         for table, name in zip(individuals(tables, probability), task.agents, strict=True):
@@ -227,7 +227,7 @@ def test_chances_of_synchronisation_are_those_of_episodes(task):
 @some
 @given(task=tasks())
 def test_read_literally_every_shared_event_waits_unless_the_task_says_how_long(task):
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     events = list(task.events)
     for table, agent in zip(individuals(tables, sync_literal=True), task.agents.values(), strict=True):
         for label, chance in zip(table.event.ravel(), table.chance.ravel(), strict=True):
@@ -251,7 +251,7 @@ def test_the_chances_of_the_buttons_are_those_of_the_paper():
         ("A1", "Y"): (1.0, 0.3),
         ("A2", "G"): (1.0, 0.3),
     }
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     for literal in (False, True):
         for table, name in zip(individuals(tables, sync_literal=literal), task.agents, strict=True):
             for number, event in enumerate(task.events):
@@ -263,7 +263,7 @@ def test_the_chances_of_the_buttons_are_those_of_the_paper():
 def test_a_task_sets_its_own_chances():
     task = hk.load_task("buttons")
     changed = replace(task, agents={**task.agents, "A1": replace(task.agents["A1"], sync={"Y": 0.25, "R": 1.0})})
-    tables = hk.compile_task(changed)
+    tables = compile_task(changed)
     for literal in (False, True):
         table = individual_table(tables, 0, 0.3, sync_literal=literal)
         for event, chance in (("Y", 0.25), ("R", 1.0), ("Goal", 1.0)):
@@ -278,7 +278,7 @@ def test_a_task_sets_its_own_chances():
 @some
 @given(task=tasks())
 def test_a_team_state_belongs_to_the_class_that_the_tables_give_it(task):
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     states = list(listed(task).states)
     assert tables.team_class.shape == (len(task.agents), len(states))
     for index, machine in enumerate(task.machines.values()):
@@ -295,7 +295,7 @@ def test_a_team_state_belongs_to_the_class_that_the_tables_give_it(task):
 @some
 @given(task=tasks())
 def test_classes_move_with_the_team_where_their_agent_knows_the_event_and_stay_elsewhere(task):
-    tables, team = hk.compile_task(task), listed(task)
+    tables, team = compile_task(task), listed(task)
     names, states = list(task.events), list(team.states)
     assert (tables.team_next >= 0).sum() == len(team.transitions)
     assert {states[number] for number in np.flatnonzero(tables.team_final)} == set(team.final)
@@ -316,13 +316,13 @@ def test_a_team_machine_that_was_minimised_is_followed():
     agents = {"A1": hk.Agent(0, ("a", "b", "c")), "A2": hk.Agent(0, ("c",))}
     task = hk.Task("minimised", grid, agents, at, machine)
     assert task.decomposition.ok
-    assert hk.compile_task(task).team_class.tolist() == [[0, 1, 2], [0, 0, 1]]
+    assert compile_task(task).team_class.tolist() == [[0, 1, 2], [0, 0, 1]]
 
 
 @few
 @given(task=tasks())
 def test_arrays_are_as_large_as_their_letters_say(task):
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     n, s, e, v = len(task.agents), task.grid.cells, len(task.events), len(listed(task).states)
     u = max(len(machine.states) for machine in task.machines.values())
     o = max(len(agent.options) for agent in task.agents.values())
@@ -355,7 +355,7 @@ def test_arrays_are_as_large_as_their_letters_say(task):
 @some
 @given(task=tasks())
 def test_memory_and_options_are_those_of_the_task(task):
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     for index, agent in enumerate(task.agents.values()):
         assert tables.memories[index] == 2 ** len(agent.memory)
         for number, event in enumerate(task.events):
@@ -400,7 +400,7 @@ def test_a_machine_with_rewards_of_its_own_is_compiled_for_an_agent_alone():
     grid = hk.Grid(1, 3, frozenset(), {"x": frozenset({0}), "y": frozenset({2})})
     events = {"a": {"A1": hk.Condition("x")}, "b": {"A1": hk.Condition("y")}}
     task = hk.Task("rewards", grid, {"A1": hk.Agent(1, ("a", "b"))}, events, machine)
-    assert hk.compile_task(task).reward[0].tolist() == [[2.5, 0, 0], [0, 0, -1.0]]
+    assert compile_task(task).reward[0].tolist() == [[2.5, 0, 0], [0, 0, -1.0]]
     assert compare_walks(task, 100, seed=0) > 10
 
 
@@ -414,7 +414,7 @@ def test_a_thousand_agents_are_compiled_without_listing_the_teams_states(monkeyp
     monkeypatch.setattr("hocket.machine.composition._explore", list_states)
     task = hk.rendezvous(1000)
     assert task.machine.most_states == 4**1000
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     assert tables.states.tolist() == [4] * 1000
     assert tables.knowers.tolist() == [1000 if event == "r" else 1 for event in task.events]
     assert len(tables.team_next) == 0
@@ -431,17 +431,17 @@ def test_more_events_than_there_are_numbers_for_are_refused():
     conditions = {event: {"A1": hk.Condition()} for event in events}
     task = hk.Task("many", hk.Grid(1, 2), {"A1": hk.Agent(0, events)}, conditions, machine)
     with pytest.raises(hk.HocketError, match=re.escape("32,769")):
-        hk.compile_task(task)
+        compile_task(task)
 
 
 def test_a_task_without_events_has_chances_too():
     machine = hk.RewardMachine(initial="u0", transitions={})
     task = hk.Task("nothing", hk.Grid(1, 2), {"A1": hk.Agent(0, ())}, {}, machine)
-    assert individual_table(hk.compile_task(task), 0, 0.3).chance.tolist() == [[1.0, 1.0]]
+    assert individual_table(compile_task(task), 0, 0.3).chance.tolist() == [[1.0, 1.0]]
 
 
 def test_no_chance_is_left_open():
     """A chance that the task does not fix is marked by a number that is none, and no mark is left in the chances."""
-    tables = hk.compile_task(hk.load_task("buttons"))
+    tables = compile_task(hk.load_task("buttons"))
     assert np.isnan(tables.fixed_sync).all()
     assert not any(np.isnan(table.chance).any() for table in individuals(tables))

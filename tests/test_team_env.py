@@ -18,6 +18,7 @@ from hocket.errors import SettingsError, TaskError
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.episodes import recording
 from hocket.task.grid import ACTIONS
+from hocket.task.tables import compile_task
 from task_strategies import Guide, few, random_task, some, tasks
 from worlds import corridor, gatehouse, meeting
 
@@ -35,9 +36,9 @@ RIGHT, LEFT, STAY = (ACTIONS.index(name) for name in ("right", "left", "stay"))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["buttons", "rendezvous-3"])
 def test_pettingzoo_has_nothing_to_say_of_a_team(name, kind):
-    parallel_api_test(hk.team_env(name, observation=kind), num_cycles=300)
-    parallel_api_test(hk.team_env(name, observation=kind, episode_steps=20), num_cycles=300)
-    parallel_seed_test(lambda: hk.team_env(name, observation=kind), num_cycles=20)
+    parallel_api_test(hk.gym.team_env(name, observation=kind), num_cycles=300)
+    parallel_api_test(hk.gym.team_env(name, observation=kind, episode_steps=20), num_cycles=300)
+    parallel_seed_test(lambda: hk.gym.team_env(name, observation=kind), num_cycles=20)
 
 
 def test_a_team_is_made_as_by_the_modules_of_pettingzoo():
@@ -49,7 +50,7 @@ def test_a_team_is_made_as_by_the_modules_of_pettingzoo():
 
 def test_a_team_can_take_turns():
     """What PettingZoo makes of it for agents that act one after the other ends with the same rewards."""
-    env = parallel_to_aec(hk.team_env(meeting(), episode_steps=10))
+    env = parallel_to_aec(hk.gym.team_env(meeting(), episode_steps=10))
     env.reset(seed=0)
     earned = dict.fromkeys(("A1", "A2"), 0.0)
     for name in env.agent_iter():
@@ -61,7 +62,7 @@ def test_a_team_can_take_turns():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_team_sees_lies_in_its_spaces(kind):
-    env = hk.team_env("buttons", observation=kind)
+    env = hk.gym.team_env("buttons", observation=kind)
     observations, _ = env.reset(seed=0)
     for _ in range(20):
         assert all(observations[name] in env.observation_space(name) for name in env.agents)
@@ -71,9 +72,9 @@ def test_what_a_team_sees_lies_in_its_spaces(kind):
 
 def test_an_agent_sees_the_same_in_the_team_as_alone():
     for name in ("A1", "A2", "A3"):
-        team, alone = hk.team_env("buttons"), hk.individual_env("buttons", name)
-        assert team.observation_space(name) == alone.observation_space
-        assert team.reset(seed=0)[0][name].tolist() == alone.reset(seed=0)[0].tolist()
+        team, individual = hk.gym.team_env("buttons"), hk.gym.individual_env("buttons", name)
+        assert team.observation_space(name) == individual.observation_space
+        assert team.reset(seed=0)[0][name].tolist() == individual.reset(seed=0)[0].tolist()
 
 
 # Equality with episodes in plain Python.
@@ -81,7 +82,7 @@ def test_an_agent_sees_the_same_in_the_team_as_alone():
 
 def compare(task: hk.Task, steps: int, seed: int) -> int:
     """Compare the first episodes of a seed with those in plain Python; count the events."""
-    env, guide, happened = hk.team_env(task, observation="index", episode_steps=steps), Guide(task, Random(seed)), 0
+    env, guide, happened = hk.gym.team_env(task, observation="index", episode_steps=steps), Guide(task, Random(seed)), 0
     for number in range(2):
         _, infos = env.reset(seed=seed if number == 0 else None)
         episode = hk.TeamEpisode(task, seed, number)
@@ -124,11 +125,11 @@ def test_much_happens_in_the_episodes_that_are_compared():
 @pytest.mark.parametrize("name", ["buttons", "rendezvous-3"])
 def test_a_team_does_the_same_as_in_the_compiled_world(name):
     task = hk.load_task(name)
-    tables = hk.compile_task(task)
+    tables = compile_task(task)
     (run,) = hk.train(task, "optimal", seeds=1, steps=1)
     arrays = run.policy.arrays
     player = LEARNERS["optimal"].player(tables, 0.05, 400)
-    env = hk.team_env(task, episode_steps=400)
+    env = hk.gym.team_env(task, episode_steps=400)
     for number in range(3):
         record = recording(400, len(task.agents))
         taken = player.play(arrays, 5, number, False, record)
@@ -149,7 +150,7 @@ def test_a_lone_agent_is_rewarded_as_its_machine_says():
     )
     base = corridor(3)
     task = hk.Task("paid", base.grid, base.agents, base.events, machine, 0.0)
-    env = hk.team_env(task)
+    env = hk.gym.team_env(task)
     env.reset(seed=0)
     assert [env.step({"A1": RIGHT})[1]["A1"] for _ in range(3)] == [0.0, 5.0, -2.0]
 
@@ -167,7 +168,7 @@ def record_episode(env: TeamEnv, seed: int | None, rng: Random) -> list[object]:
 
 
 def test_the_same_seed_and_actions_give_the_same_whole_episodes():
-    one, other = (hk.team_env("buttons", episode_steps=200) for _ in range(2))
+    one, other = (hk.gym.team_env("buttons", episode_steps=200) for _ in range(2))
     first = [record_episode(one, seed, Random(1)) for seed in (7, None, None)]
     again = [record_episode(other, seed, Random(1)) for seed in (7, None, None)]
     assert len(first[0]) == 401
@@ -177,7 +178,7 @@ def test_the_same_seed_and_actions_give_the_same_whole_episodes():
 
 
 def test_episodes_without_a_seed_are_those_of_a_seed_that_was_drawn():
-    env, again = hk.team_env("buttons", episode_steps=50), hk.team_env("buttons", episode_steps=50)
+    env, again = hk.gym.team_env("buttons", episode_steps=50), hk.gym.team_env("buttons", episode_steps=50)
     kept = [record_episode(env, None, Random(2)) for _ in range(2)]
     repeated = [record_episode(again, seed, Random(2)) for seed in (env.episode_seed, None)]
     assert data_equivalence(kept, repeated, exact=True)
@@ -187,7 +188,7 @@ def test_episodes_without_a_seed_are_those_of_a_seed_that_was_drawn():
 
 
 def test_everyone_ends_together_and_then_needs_a_reset():
-    env = hk.team_env(meeting())
+    env = hk.gym.team_env(meeting())
     with pytest.raises(ResetNeeded):
         env.step({"A1": STAY, "A2": STAY})
     env.reset(seed=0)
@@ -201,7 +202,7 @@ def test_everyone_ends_together_and_then_needs_a_reset():
 
 
 def test_an_agent_that_is_ready_takes_an_event_for_possible_until_the_others_are():
-    env = hk.team_env(meeting())
+    env = hk.gym.team_env(meeting())
     env.reset(seed=0)
     for _ in range(2):
         *_, infos = env.step({"A1": STAY, "A2": LEFT})
@@ -216,7 +217,7 @@ def test_an_agent_that_is_ready_takes_an_event_for_possible_until_the_others_are
     ],
 )
 def test_every_agent_needs_an_action_that_there_is(actions, said):
-    env = hk.team_env(meeting())
+    env = hk.gym.team_env(meeting())
     env.reset(seed=0)
     with pytest.raises(TaskError, match=said):
         env.step(actions)
@@ -225,20 +226,20 @@ def test_every_agent_needs_an_action_that_there_is(actions, said):
 
 def test_a_setting_that_makes_no_sense_is_refused():
     with pytest.raises(SettingsError, match="episode_steps must be at least 1, got 0"):
-        hk.team_env("buttons", episode_steps=0)
+        hk.gym.team_env("buttons", episode_steps=0)
     with pytest.raises(SettingsError, match=r"render_mode 'human' does not exist .known: ansi, rgb_array"):
-        hk.team_env("buttons", render_mode="human")
+        hk.gym.team_env("buttons", render_mode="human")
 
 
 def test_a_text_shows_everyone_and_what_is_closed_to_anyone():
-    env = hk.team_env(gatehouse(), render_mode="ansi")
+    env = hk.gym.team_env(gatehouse(), render_mode="ansi")
     env.reset(seed=0)
     assert env.render().startswith("1 ")
     assert "×" in env.render() and "step 0: A1 in " in env.render()
 
 
 def test_a_picture_shows_everyone_also_where_several_share_a_cell():
-    env = hk.team_env("rendezvous-3", render_mode="rgb_array")
+    env = hk.gym.team_env("rendezvous-3", render_mode="rgb_array")
     env.reset(seed=0)
     env.cell[:] = 55
     image = env.render()
@@ -247,7 +248,7 @@ def test_a_picture_shows_everyone_also_where_several_share_a_cell():
 
 
 def test_a_crowd_in_a_cell_is_drawn_as_a_plus():
-    env = hk.team_env("rendezvous-12", render_mode="rgb_array")
+    env = hk.gym.team_env("rendezvous-12", render_mode="rgb_array")
     env.reset(seed=0)
     env.cell[:] = 55
     crowd = env.render()
@@ -259,7 +260,7 @@ def test_a_crowd_in_a_cell_is_drawn_as_a_plus():
 @given(task=tasks())
 def test_every_moment_of_a_team_can_be_drawn(task):
     for mode in ("ansi", "rgb_array"):
-        env = hk.team_env(task, render_mode=mode, episode_steps=5)
+        env = hk.gym.team_env(task, render_mode=mode, episode_steps=5)
         env.reset(seed=0)
         while env.agents:
             env.step({name: env.action_space(name).sample() for name in env.agents})
@@ -270,7 +271,7 @@ def test_every_moment_of_a_team_can_be_drawn(task):
 
 def test_a_team_of_a_thousand_acts():
     task = hk.load_task("rendezvous-1000")
-    env = hk.team_env(task, observation="index")
+    env = hk.gym.team_env(task, observation="index")
     env.reset(seed=0)
     before = env.state()
     *_, infos = env.step(dict.fromkeys(env.agents, RIGHT))

@@ -175,7 +175,7 @@ def test_a_letter_at_which_an_agent_starts_needs_no_name():
     ids=["ragged", "empty line", "unknown", "blank", "missing", "wall", "two letters", "empty", "too large"],
 )
 def test_a_bad_map_is_refused_by_name(text, legend, key, said):
-    with pytest.raises(hk.TaskError, match=re.escape(said)) as caught:
+    with pytest.raises(hk.errors.TaskError, match=re.escape(said)) as caught:
         read_map(text, legend)
     assert caught.value.key == key
 
@@ -189,7 +189,7 @@ def test_the_largest_map_is_read():
 def test_nobody_can_start_where_all_is_wall():
     grid, _ = read_map("##\n##", {})
     machine = hk.RewardMachine(initial="u0", transitions={}, final={"u0"})
-    with pytest.raises(hk.TaskError, match=re.escape("agents.A1.start: must not be a wall, got (1, 0)")):
+    with pytest.raises(hk.errors.TaskError, match=re.escape("agents.A1.start: must not be a wall, got (1, 0)")):
         hk.Task("walls", grid, {"A1": hk.Agent(2, ())}, {}, machine)
 
 
@@ -211,11 +211,11 @@ def test_a_bad_place_is_refused_by_name(places, said):
 
 @pytest.mark.parametrize("wall", [4, -1])
 def test_a_wall_that_is_not_on_the_map_is_refused(wall):
-    with pytest.raises(hk.TaskError, match="must lie on the map"):
+    with pytest.raises(hk.errors.TaskError, match="must lie on the map"):
         hk.Grid(2, 2, frozenset({wall}))
 
 
 def test_a_place_that_does_not_exist_is_answered_with_the_nearest_one():
     grid = hk.Grid(1, 2, frozenset(), {"green room": frozenset({0})})
-    with pytest.raises(hk.TaskError, match=re.escape("did you mean 'green room'?")):
+    with pytest.raises(hk.errors.TaskError, match=re.escape("did you mean 'green room'?")):
         grid.place("gren room", "events.a")

@@ -120,7 +120,7 @@ class Individual:
         self.sync_probability, self.literal = sync_probability, literal
 
     def arrive(self, state: str, cell: int, action: int, outcome: int) -> tuple[int, str | None]:
-        """Find where an action leads, and the event that the agent then takes for possible."""
+        """Find where an action leads, and the event that the agent then proposes."""
         end = self.task.grid.neighbor(cell, slipped_actions(outcome)[action], self.closed[state])
         return end, local_label(self.task, self.name, end, state)
 

@@ -145,7 +145,7 @@ def _within(
     if when.shape != curve.shape:
         raise SettingsError(f"there must be as many steps as values, got {when.size} and {curve.size}")
     if (when != np.floor(when)).any() or (np.diff(when) <= 0).any():
-        raise SettingsError("steps must be whole numbers that rise, got others")
+        raise SettingsError("steps must be increasing integers, got others")
     if curve.min() < 0:
         raise SettingsError(f"values must be at least 0, as a tolerance is a part of them, got {curve.min():g}")
     if not 0 <= tolerance < math.inf:
@@ -362,7 +362,7 @@ def _last(array: Numbers, axis: Axes) -> Numbers:  # [..] -> [.., N]
 
 
 def _whole(number: int, what: str, least: int) -> int:
-    """Require a whole number."""
+    """Require an integer."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
-        raise SettingsError(f"{what} must be a whole number of at least {least}, got {number!r:.60}")
+        raise SettingsError(f"{what} must be an integer of at least {least}, got {number!r:.60}")
     return int(number)

@@ -1,4 +1,4 @@
-"""Worlds in the form in which they are wrapped: a PettingZoo parallel environment for a team, a Gymnasium one alone."""
+"""Worlds in the form in which they are wrapped: PettingZoo's for a team, Gymnasium's for an individual agent."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         return {agent: dict(info) for agent in self.possible_agents}
 
 
-class Single(Around, gymnasium.Env[Any, Any]):
+class IndividualWorld(Around, gymnasium.Env[Any, Any]):
     """A PettingZoo environment with one agent, as a Gymnasium environment."""
 
     def __init__(self, env: World) -> None:
@@ -132,14 +132,14 @@ def parallel(env: World, agents: Iterable[str] | None = None) -> ParallelEnv[str
     return env
 
 
-def single(env: World) -> gymnasium.Env[Any, Any]:
+def individual_world(env: World) -> gymnasium.Env[Any, Any]:
     """Give an environment with one agent the form of a Gymnasium environment."""
     if isinstance(env, gymnasium.Env) and not isinstance(env.action_space, spaces.Tuple):
         return env
     team = parallel(env)
     if len(team.possible_agents) != 1:
-        raise SettingsError(f"an agent alone needs a world for one, got agents {', '.join(team.possible_agents)}")
-    return Single(team)
+        raise SettingsError(f"an individual agent needs a world for one, got agents {', '.join(team.possible_agents)}")
+    return IndividualWorld(team)
 
 
 def _places(env: gymnasium.Env[Any, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Who noticed what, and what therefore happens: the answers of users' labelling functions, read and checked.
+"""Labelling functions that users wrote, and synchronisation on what they propose, checked in every step.
 
 The theory asks that at most one event happens to an agent in a step, and that an agent can tell by itself which one it
 could be. For a labelling function that is code, nobody can check this beforehand; so it is checked in every step.
@@ -18,8 +18,8 @@ from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.labelling import synchronize
 
-Noticed = str | Iterable[str] | None  # no event, one, or several
-Answer = Noticed | Mapping[str, Noticed]  # what the team notices, or each agent by itself
+Proposed = str | Iterable[str] | None  # no event, one, or several
+Answer = Proposed | Mapping[str, Proposed]  # what happens to the team, or what each agent proposes by itself
 Problems = Literal["raise", "warn", "ignore"]
 
 PROBLEMS = ("raise", "warn", "ignore")
@@ -45,7 +45,7 @@ class RawStep:
 
 @dataclass(frozen=True)
 class IndividualStep:
-    """What an agent's own labelling function is shown where it is alone in a world."""
+    """What the labelling function of an individual agent is shown: a step of its own world."""
 
     time: int  # of the step, from 1
     previous: Any  # observation before the step
@@ -63,12 +63,12 @@ class IndividualStep:
 class StepEvents(NamedTuple):
     """What happens in a step, and what is wrong with the labels that say so."""
 
-    labels: Mapping[str, str | None]  # what each agent took for possible by itself
+    labels: Mapping[str, str | None]  # what each agent proposes by itself
     events: tuple[str, ...]  # what happens, in the order of the machine
     problems: tuple[str, ...]  # one sentence each
 
 
-def read_events(answer: Noticed, known: Names, whose: str) -> Names:
+def read_events(answer: Proposed, known: Names, whose: str) -> Names:
     """Check that a labelling function's answer names known events; put them in order."""
     if answer is None:
         return Names()
@@ -105,17 +105,16 @@ def complain(sentences: Iterable[str], problems: str, time: int) -> None:
 def too_many(agent: str, events: Sequence[str]) -> str:
     """Say that an agent has more than one event."""
     both = " and ".join(events)
-    return f"{agent} has the events {both} at once, and an agent can take in only one in a step"
+    return f"{agent} has the events {both} at once, and an agent must have at most one in a step"
 
 
 @dataclass(frozen=True)
 class Synchronisation:
-    """How agents that notice events by themselves agree on what happens.
+    """Synchronisation on what agents propose by themselves.
 
-    An event happens when all that have a part in it notice it in the same step and every agent that knows it is there
-    and in a state in which it is possible. Those who have a part in an event are the agents that control it or, where
-    nothing says who does, all that know it; the others are told. `waits` has the events for which it is normal that
-    some notice them before others do, like those of a meeting.
+    An event happens when all that control it propose it in the same step and every agent that knows it is there and in
+    a state in which it is defined. Where nothing says who controls an event, all that know it do; the others are told.
+    `waits` has the events for which it is normal that some propose them before others do, like those of a meeting.
     """
 
     decomposition: Decomposition
@@ -129,7 +128,7 @@ class Synchronisation:
 
     @cached_property
     def parties(self) -> dict[str, tuple[str, ...]]:
-        """Who has a part in making each event happen."""
+        """The agents that control each event: that must propose it."""
         control = self.decomposition.control
         return {event: tuple(control.get(event, ())) or knowers for event, knowers in self.knowers.items()}
 
@@ -139,18 +138,18 @@ class Synchronisation:
         Where something is wrong, an event on which agents disagree does not happen, and of several that would happen to
         an agent only the first in the machine's order does.
         """
-        noticed = self._noticed(answer, present)
+        proposed = self._proposed(answer, present)
         machines = self.decomposition.machines
-        own = {agent: possible_events(machines[agent], states[agent], events) for agent, events in noticed.items()}
+        own = {agent: possible_events(machines[agent], states[agent], events) for agent, events in proposed.items()}
         ambiguous = {a: events for a, events in own.items() if len(events) > 1} if isinstance(answer, Mapping) else {}
         problems = [too_many(agent, events) for agent, events in ambiguous.items()]
         taken: dict[str, str] = {}
         happened = []
-        possible = synchronize(self.knowers, self._allowed(noticed, states, present))
-        agreed = synchronize({event: self.parties[event] for event in possible}, noticed)
+        possible = synchronize(self.knowers, self._allowed(proposed, states, present))
+        agreed = synchronize({event: self.parties[event] for event in possible}, proposed)
         for event in possible:
             if event not in agreed:
-                missing = [agent for agent in self.parties[event] if event not in noticed[agent]]
+                missing = [agent for agent in self.parties[event] if event not in proposed[agent]]
                 if len(missing) < len(self.parties[event]) and event not in self.waits:
                     problems.append(self._disagreement(event, missing))
                 continue
@@ -163,8 +162,8 @@ class Synchronisation:
         labels = {agent: events[0] if events else None for agent, events in own.items()}
         return StepEvents(labels, tuple(happened), tuple(problems))
 
-    def _noticed(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
-        """Say who noticed what; what is noticed by the team is noticed by all that know it."""
+    def _proposed(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
+        """Say who proposes what; what happens to the team is proposed by all that know it."""
         knows = self.decomposition.knows
         if not isinstance(answer, Mapping):
             events = read_events(answer, self._events, "the team")
@@ -179,10 +178,10 @@ class Synchronisation:
         return self.decomposition.machine.events
 
     def _allowed(
-        self, noticed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
+        self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
     ) -> dict[str, list[str]]:
-        """List what each agent does not rule out of all that is noticed: it is there, and its machine allows it."""
-        anything = {event for own in noticed.values() for event in own}
+        """List what each agent does not rule out of all that is proposed: it is there, and its machine allows it."""
+        anything = {event for own in proposed.values() for event in own}
         return {
             agent: possible_events(machine, states[agent], anything) if agent in present else []
             for agent, machine in self.decomposition.machines.items()
@@ -191,8 +190,8 @@ class Synchronisation:
     def _disagreement(self, event: str, missing: Sequence[str]) -> str:
         seen = [agent for agent in self.parties[event] if agent not in missing]
         return (
-            f"{' and '.join(seen)} noticed {event} and {' and '.join(missing)} did not, and all that have a part in an "
-            f"event must notice it in the same step; name it in `waits` if some may be there before others"
+            f"{' and '.join(seen)} proposed {event} and {' and '.join(missing)} did not, and all that control an event "
+            f"must propose it in the same step; name it in `waits` if some may propose it before others"
         )
 
 

@@ -1,8 +1,8 @@
 """A world without cells: agents move in a square of the plane, and places are discs in it.
 
-A `Plane` is a small description; `team` makes of it a PettingZoo environment for all agents, `alone` a Gymnasium one
-for one of them. In both an agent sees where it is and nothing else, and chooses how fast to move in which direction.
-There is no reward in either: what is to be done there is a machine's business, see `hocket.wrap`.
+A `Plane` is a small description; `team` makes of it a PettingZoo environment for all agents, `individual` a
+Gymnasium one for one of them. In both an agent sees where it is and nothing else, and chooses how fast to move in which
+direction. There is no reward in either: what is to be done there is a machine's business, see `hocket.gym.wrap`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import cycle
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,11 +20,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from hocket.draw.palette import AGENT_COLORS, FLOOR, choose_colors
+from hocket.draw.palette import FLOOR, agent_colors, choose_colors
+from hocket.draw.pixels import rgb
 from hocket.errors import SettingsError, TaskError, known_names
 from hocket.machine.names import check_name
 from hocket.task.conditions import Condition
-from hocket.task.grid import Grid
 
 Point = NDArray[np.float32]  # [2] of x, to the right, and y, down; the middle is (0, 0), and both lie in -1 to 1
 Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, truncated, info: for one or for each
@@ -106,7 +105,7 @@ class Plane:
         return PlaneTeam(self, render_mode)
 
     def individual(self, agent: str, *, anywhere: bool = False, render_mode: str | None = None) -> IndividualPlane:
-        """Make an environment for one agent without the others; it may start anywhere, which is good for practice."""
+        """Make an environment for an individual agent; it may start anywhere, which is good for training."""
         return IndividualPlane(self, agent, anywhere, render_mode)
 
     def start(self, agent: str) -> Point:
@@ -157,19 +156,18 @@ class Plane:
     def picture(self, points: Mapping[str, Point]) -> NDArray[np.uint8]:
         """Draw the places and the agents, [height, width, colour]."""
         grid = (np.indices((PIXELS, PIXELS))[::-1] + 0.5) * 2 / PIXELS - 1  # [x or y, height, width]
-        image = np.full((PIXELS, PIXELS, 3), _rgb(FLOOR), np.uint8)
+        image = np.full((PIXELS, PIXELS, 3), rgb(FLOOR), np.uint8)
         for name, disc in sorted(self.places.items(), key=lambda place: -place[1].radius):
-            image[_within(grid, self.seen(disc.x, disc.y), 2 * disc.radius / self.side)] = _rgb(self._colors[name])
-        for agent, color in zip(self.starts, cycle(AGENT_COLORS)):
+            image[_within(grid, self.seen(disc.x, disc.y), 2 * disc.radius / self.side)] = rgb(self._colors[name])
+        for agent, color in agent_colors(self.starts).items():
             if agent in points:
-                image[_within(grid, points[agent], 2 * AGENT_PIXELS / PIXELS)] = _rgb(color)
+                image[_within(grid, points[agent], 2 * AGENT_PIXELS / PIXELS)] = rgb(color)
         return image
 
     @cached_property
     def _colors(self) -> dict[str, str]:
-        """Colours of the places, those that their names tell where they do: as if each were a cell."""
-        cells = {name: frozenset({cell}) for cell, name in enumerate(self.places)}
-        return choose_colors(Grid(1, max(len(cells), 1), places=cells))
+        """Colours of the places, those that their names tell where they do."""
+        return choose_colors(self.places)
 
     def seen(self, x: float, y: float) -> Point:
         """Say how an agent sees that it is at x, y."""
@@ -287,10 +285,6 @@ class IndividualPlane(gymnasium.Env[Any, Any]):
 def _check_render_mode(mode: str | None) -> None:
     if mode not in (None, "rgb_array"):
         raise SettingsError(f"render_mode must be None or 'rgb_array', got {mode!r}")
-
-
-def _rgb(color: str) -> tuple[int, ...]:
-    return tuple(bytes.fromhex(color[1:]))
 
 
 def _within(grid: NDArray[np.float64], middle: Point, radius: float) -> NDArray[np.bool_]:

@@ -10,9 +10,9 @@ from hocket.adapters.events import IndividualStep, RawStep
 from hocket.adapters.plane import Disc, Plane, Point
 from hocket.adapters.wrap_individual import IndividualView
 from hocket.adapters.wrap_team import WrappedTeam, wrap
-from hocket.draw.landmarks import find_places
-from hocket.draw.palette import FLOOR, choose_colors, choose_letters
-from hocket.draw.scene import Area, Scene, scene_of
+from hocket.draw.palette import FLOOR
+from hocket.draw.scene import Area, Scene
+from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError, TaskError, known_names
 from hocket.task.conditions import Condition
 from hocket.task.episode import SYNC_PROBABILITY
@@ -95,7 +95,7 @@ def team_in_plane(
     world = plane.team(render_mode)
 
     def label(step: RawStep) -> dict[str, list[str]]:
-        return {agent: _noticed(plane, own[agent], point) for agent, point in step.observations.items()}
+        return {agent: _proposed(plane, own[agent], point) for agent, point in step.observations.items()}
 
     team = wrap(
         world,
@@ -130,7 +130,7 @@ def individual_in_plane(
     world = plane.individual(agent, anywhere=anywhere, render_mode=render_mode)
 
     def label(step: IndividualStep) -> list[str]:
-        return _noticed(plane, own, step.observation)
+        return _proposed(plane, own, step.observation)
 
     def valid(step: IndividualStep, state: str) -> bool:
         """Say whether gates would have done the same in another state: let the step happen, or not."""
@@ -153,7 +153,7 @@ def _closed(task: Task, plane: Plane, agent: str) -> dict[str, list[str]]:
 
 
 def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
-    """List the events that an agent has a part in, and where it must be for them."""
+    """List the events that an agent controls, and where it must be for them."""
     own = {event: conditions[agent] for event, conditions in task.events.items() if agent in conditions}
     for condition in own.values():
         if condition.place is not None:
@@ -161,7 +161,7 @@ def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
     return own
 
 
-def _noticed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
+def _proposed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
     return [event for event, condition in conditions.items() if plane.meets(point, condition)]
 
 
@@ -170,28 +170,20 @@ def _noticed(plane: Plane, conditions: Mapping[str, Condition], point: Point) ->
 
 def scene_in_plane(task: Task, plane: Plane) -> Scene:
     """Say what there is to see of a task in a plane: discs, agents and their machines."""
-    letters, colors = choose_letters(task.grid), choose_colors(task.grid)
-    notes = {name: "; ".join(place.closed) for place in find_places(task) for name in place.names}
-    areas = tuple(
-        Area(
-            disc.x - disc.radius,
-            disc.y - disc.radius,
-            2 * disc.radius,
-            2 * disc.radius,
-            colors.get(name, FLOOR),
-            name,
-            letters.get(name, ""),
-            notes.get(name, ""),
-            is_disc=True,
-        )
-        for name, disc in sorted(plane.places.items(), key=lambda place: -place[1].radius)
-    )
+    scene = scene_of(task)
+    known = {name: area for area in scene.areas for name in area.names}
+    areas = []
+    for name, disc in plane.places.items():
+        own = known.get(name, Area((), FLOOR))
+        areas.append(Area.disc((disc.x, disc.y), disc.radius, own.color, name, own.tag, own.gates))
     return replace(
-        scene_of(task),
+        scene,
         task=f"{task.name}-plane",
         width=plane.side,
         height=plane.side,
-        areas=areas,
+        areas=tuple(areas),
         walls=(),
+        starts=dict(plane.starts),
+        corners={},
         has_cells=False,
     )

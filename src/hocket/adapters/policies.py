@@ -32,7 +32,7 @@ class TeamWorld(Protocol):
 
     @property
     def machines(self) -> Mapping[str, RewardMachine]:
-        """Each agent's own machine."""
+        """The local reward machines."""
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         """Begin an episode: observations and infos by agent."""
@@ -60,7 +60,7 @@ class Played(NamedTuple):
     events: tuple[tuple[str, ...], ...]  # [T] what took effect in each step
     finish: tuple[int, ...]  # [N] the step in which each agent's machine was first final; -1: never
     success: bool  # whether all machines were final in the end
-    places: NDArray[np.float64] | None  # [T + 1, N, 2] across and down; None: the world does not say
+    points: NDArray[np.float64] | None  # [T + 1, N, 2] across and down; None: the world does not say
 
     @property
     def steps(self) -> int:
@@ -70,10 +70,10 @@ class Played(NamedTuple):
     @property
     def replay(self) -> Replay | None:
         """What reports show of it; None where the world does not say where agents are."""
-        if self.places is None:
+        if self.points is None:
             return None
         events = [(step, event) for step, own in enumerate(self.events, start=1) for event in own]
-        return Replay(self.success, self.places, self.states, tuple(events))
+        return Replay(self.success, self.points, self.states, tuple(events))
 
 
 def play_episode(
@@ -87,12 +87,12 @@ def play_episode(
     actors = as_actors(env, policies, greedy)
     names, machines = tuple(env.machines), env.machines  # others may play along that are not of the team
     seen, infos = env.reset(seed=seed)
-    rows, events, places = [infos], [], [_where(env)]
+    rows, events, points = [infos], [], [_where(env)]
     while env.agents and not _is_done(machines, infos):
         seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
         infos = {**infos, **told}  # of an agent that is gone, what was last said
         rows.append(infos)
-        places.append({**places[-1], **_where(env)})
+        points.append({**points[-1], **_where(env)})
         events.append(tuple(dict.fromkeys(info["event"] for info in told.values() if info.get("event") is not None)))
     states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
     return Played(
@@ -102,7 +102,7 @@ def play_episode(
         tuple(events),
         tuple(_first_final(machines[name], [row[place] for row in states]) for place, name in enumerate(names)),
         _is_done(machines, infos),
-        np.array([[row[name] for name in names] for row in places]) if {*names} <= places[0].keys() else None,
+        np.array([[row[name] for name in names] for row in points]) if {*names} <= points[0].keys() else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Worlds that others wrote, as tasks with reward machines: the view of an agent that practises alone."""
+"""Worlds that others wrote, as tasks with reward machines: the view of an individual agent."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from hocket.adapters.convert import Action, Around, Experience, World, single
+from hocket.adapters.convert import Action, Around, Experience, World, individual_world
 from hocket.adapters.events import (
     IndividualStep,
-    Noticed,
+    Proposed,
     check_problems,
     complain,
     possible_events,
@@ -28,14 +28,14 @@ from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, stream_key, sync_draw, threshold
 
-IndividualLabel = Callable[[IndividualStep], Noticed]
+IndividualLabel = Callable[[IndividualStep], Proposed]
 Valid = Callable[[IndividualStep, str], bool]  # could the world have done the same in another machine state?
 
 
 class Outcome(NamedTuple):
     """What a step of the world means in a machine state."""
 
-    label: str | None  # what the agent took for possible
+    label: str | None  # what the agent proposed
     event: str | None  # what took effect
     state: str
     reward: float
@@ -45,13 +45,13 @@ class Outcome(NamedTuple):
 class IndividualView(Around, gymnasium.Env[Any, Any]):
     """An agent with its own machine in a world of its own, with teammates that are only simulated.
 
-    `label` is called after every step with an `IndividualStep` and returns the event that the agent notices, if any. It
-    takes effect if the machine allows it, with the chance that `chances` gives it (1 unless given): the others have to
-    be ready, too. Events that the agent is `told` of need not be noticed: they take effect by their chance wherever the
-    machine allows them and the agent notices nothing else. The same seeds and actions give the same episode; `place`
-    tells apart agents that practise with the same seed.
+    `label` is called after every step with an `IndividualStep` and returns the event that the agent proposes, if any.
+    It takes effect if the machine allows it, with the chance that `chances` gives it (1 unless given): the others have
+    to propose it, too. Events that the agent is `told` of need not be proposed: they take effect by their chance
+    wherever the machine allows them and the agent proposes nothing else. The same seeds and actions give the same
+    episode; `place` tells apart agents that train with the same seed.
 
-    An info has the `label` that the agent took for possible, the `event` that took effect, the `machine_state`, the
+    An info has the `label` that the agent proposed, the `event` that took effect, the `machine_state`, the
     world's `raw_reward`, and `counterfactuals`: what the same step of the world would have meant in each other machine
     state, with the same draw. For them `label` is called once more for each state, with a copy of its memory. This
     takes for granted that the world does not know of the machine, and so would have done the same; where it might not,
@@ -72,7 +72,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         place: int = 0,
     ) -> None:
         check_problems(problems)
-        self.env, self.machine, self.label, self.valid, self.problems = single(env), machine, label, valid, problems
+        self.env, self.machine, self.label = individual_world(env), machine, label
+        self.valid, self.problems = valid, problems
         self.told, self.place = Names((told,) if isinstance(told, str) else told), place
         self.chances = {} if chances is None else dict(chances)
         for event in (*self.chances, *self.told):
@@ -124,8 +125,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
 
     def _outcome(self, step: IndividualStep, draw: int) -> Outcome:
         """Work out what a step of the world means in the machine state that it shows."""
-        noticed = read_events(self.label(step), self.machine.events, "the agent")
-        ready = possible_events(self.machine, step.state, noticed)
+        proposed = read_events(self.label(step), self.machine.events, "the agent")
+        ready = possible_events(self.machine, step.state, proposed)
         problems = (too_many("the agent", ready),) if len(ready) > 1 else ()
         for event in ready or possible_events(self.machine, step.state, self.told):
             if draw < threshold(self.chances.get(event, 1.0)):

@@ -40,18 +40,18 @@ def wrap(
 ) -> WrappedTeam:
     """Make a reward-machine task of a multi-agent environment, a team machine and a labelling function.
 
-    `env` is a PettingZoo environment, or whatever `parallel` makes one of. `knows` gives each agent of the team the
-    events that it notices; agents that it leaves out (opponents, say) are passed through untouched. `label` is called
+    `env` is a PettingZoo environment, or whatever `parallel` makes one of. `knows` gives each agent of the team
+    its local event set; agents that it leaves out (opponents, say) are passed through untouched. `label` is called
     after every step with a `RawStep` and returns either the events that happened (None, a name or several: all that
-    know them notice them) or a mapping from agents to what each of them noticed by itself.
+    know them propose them) or a mapping from agents to what each of them proposes by itself.
 
-    Then an event happens when all agents that have a part in it noticed it: those that `control` names or, where it
-    names none, all that know the event. Where some noticed it and others did not, the labels contradict each other,
-    unless the event is one of `waits`; and two events at once are more than an agent can take in. `problems` says
+    Then an event happens when all agents that control it propose it: those that `control` names or, where it names
+    none, all that know the event. Where some propose it and others do not, the labels contradict each other, unless
+    the event is one of `waits`; and an agent must have at most one event in a step. `problems` says
     whether such labels raise a `LabelError`, are warned of or pass. An event that an agent's machine does not allow in
     its state does not happen, and is no problem.
 
-    Refuses a machine that does not split among the agents, as no local machines would stand for it.
+    Refuses a machine that is not decomposable with respect to `knows`.
     """
     world = parallel(env)
     for agent in knows:
@@ -74,10 +74,10 @@ def wrap(
 
 
 class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
-    """A PettingZoo environment in which agents see their machines' states and are rewarded by the team's machine.
+    """A PettingZoo environment whose agents see the states of local reward machines and are paid by the team machine.
 
     Every agent of the team earns what the team machine pays, which is 1 when the task is completed and 0 before. The
-    episode ends then, or when the world ends it. An info says what the agent took for possible (`label`), which `event`
+    episode ends then, or when the world ends it. An info says what the agent proposed (`label`), which `event`
     happened to it, and its `machine_state`; `raw_reward` is what the world would have paid.
     """
 
@@ -201,12 +201,12 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         sync_probability: float = SYNC_PROBABILITY,
         valid: Valid | None = None,
     ) -> IndividualView:
-        """Let an agent practise its part alone, in a world for one and with teammates that are only simulated.
+        """Let an agent train alone, in a world for one and with simulated synchronisation.
 
         `env` is a Gymnasium environment, or a multi-agent one with a single agent; its observations should be like
-        those that the agent has in the team. A shared event that teammates have a part in takes effect with
-        `sync_probability` in every step in which the agent is ready for it, and an event that teammates alone make
-        happen likewise, wherever the agent is.
+        those that the agent has in the team. A shared event that teammates control, too, takes effect with
+        `sync_probability` in every step in which the agent proposes it, and an event that teammates alone control
+        likewise, wherever the agent is.
         """
         if agent not in self.machines:
             raise AssignmentError(f"agent {agent!r} is not of the team ({known_names(agent, self.machines)})")
@@ -230,11 +230,13 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
 
 def _why_not(decomposition: Decomposition) -> str:
-    """Say why a machine does not split, and what would mend it."""
-    said = ["the machine must split among the agents:", *decomposition.explain().splitlines()]
+    """Say why a machine is not decomposable, and what would repair it."""
+    said = ["the machine must be decomposable with respect to `knows`:", *decomposition.explain().splitlines()]
     if isinstance(decomposition.machine, RewardMachine):
         team, knows, control = decomposition.machine, decomposition.knows, decomposition.control
         added = repair(team, knows, control, effort=EFFORT_FOR_A_HINT)
-        needed = " and ".join(f"{agent} knew {', '.join(events)}" for agent, events in added.items())
-        said.append(f"It would split if {needed}.")
+        needed = " and ".join(
+            f"{', '.join(events)} to the local event set of {agent}" for agent, events in added.items()
+        )
+        said.append(f"{'Minimum-cost repair' if added.exact else 'Repair'}: add {needed}.")
     return "\n".join(said)

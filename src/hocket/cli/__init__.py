@@ -1,1 +1,1 @@
-"""The commands of the command line, a module for each group; each is a dataclass with a method `run`."""
+"""The commands of the command line: `hocket check` is in check.py, and so on. Each is a dataclass that can `run`."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from rich.text import Text
 
 from hocket.cli.terminal import aligned
-from hocket.draw.text import CELL, TaskMap, View, clip, listed
+from hocket.draw.scene import Moment, listed
+from hocket.draw.task_scene import scene_of
+from hocket.draw.text import CELL, TextMap, clip
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.episode import TeamEpisode, TeamStep
@@ -22,7 +25,7 @@ LEGEND_LINES, SHOWN_AGENTS, SHOWN_EVENTS = 3, 10, 5
 LOW = 20  # lines of a screen that is too low for a legend and more than the last event
 UNLIMITED = 1_000_000  # lines
 LONGEST_STATE, LONGEST_TEAM_STATE = 24, 60  # characters
-NOT_SOUND = "Not sound, as hocket check explains: agents may misjudge the team."
+NOT_SOUND = "Not sound (see hocket check): local and team machines may disagree."
 
 Outcome = Literal["completed", "disagreed", "stopped", "ran out"]
 
@@ -39,7 +42,7 @@ class LoggedEvent(NamedTuple):
 class Game:
     """An episode in progress, and what has happened in it."""
 
-    board: TaskMap
+    task: Task
     driven: str | None
     seed: int
     steps: int  # at most
@@ -50,14 +53,15 @@ class Game:
         self.is_sound = check_labelling(self.task).ok  # only then do the agents' machines keep to the team's
         self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
 
-    @property
-    def task(self) -> Task:
-        return self.board.task
+    @cached_property
+    def board(self) -> TextMap:
+        """The map."""
+        return TextMap(scene_of(self.task))
 
     @property
-    def view(self) -> View:
+    def moment(self) -> Moment:
         """Where the agents are now."""
-        return View(self.episode.cells, self.episode.states, self.driven)
+        return Moment(self.episode.cells, self.episode.states, self.driven)
 
     @property
     def team_state(self) -> str:
@@ -110,26 +114,26 @@ def give_verdict(game: Game, outcome: Outcome) -> Text:
     if outcome == "completed":
         return Text(f"Completed in {steps}.", "bold green")
     if outcome == "disagreed":
-        said = f"All agents are done after {steps}, but the team machine is in {game.team_state}"
+        said = f"All local reward machines are final after {steps}, but the team machine is in {game.team_state}"
         return Text(f"{said}.", "bold red")
     return Text(f"Stopped after {steps}." if outcome == "stopped" else f"Not completed within {steps}.", "bold")
 
 
 def draw_frame(game: Game, width: int, height: int = UNLIMITED, keys: str = "") -> list[Text]:
     """Draw all there is to see, in at most `height` lines of at most `width` characters."""
-    grid, center = game.task.grid, game.episode.cells[game.driven or next(iter(game.episode.cells))]
-    foot = [] if height < LOW else game.board.legend(game.view, width, agents=False)
+    scene, center = game.board.scene, game.episode.cells[game.driven or next(iter(game.episode.cells))]
+    foot = [] if height < LOW else game.board.legend(game.moment, width, agents=False)
     if height < UNLIMITED and len(foot) > LEGEND_LINES:
         foot = [*foot[: LEGEND_LINES - 1], foot[LEGEND_LINES - 1].append("   …")]
     foot += [Text(keys, "dim")] if keys else []
     foot = [Text(), *foot] if foot else []
     panel, room = _panel(game, SHOWN_EVENTS if height >= LOW else 1), max(1, height - len(foot))
-    beside = clip(grid, center, room, (width - GAP - min(NARROWEST_PANEL, width // 2)) // CELL)
-    above = clip(grid, center, room - len(panel) - 1, width // CELL)
+    beside = clip(scene, center, room, (width - GAP - min(NARROWEST_PANEL, width // 2)) // CELL)
+    above = clip(scene, center, room - len(panel) - 1, width // CELL)
     window = max(beside, above, key=lambda part: part.rows * part.columns)
-    if not window.is_whole(grid):
+    if not window.is_whole(scene):
         panel[1].append(str(window), "dim")
-    drawn = game.board.draw(game.view, window)
+    drawn = game.board.draw(game.moment, window)
     body = _set_beside(drawn, panel) if window is beside else [*drawn, Text(), *panel]
     while height == UNLIMITED and not body[-1]:
         body.pop()  # on a screen, the lines below stay where they are while events come in
@@ -182,4 +186,4 @@ def _agent_row(game: Game, name: str) -> list[Text]:
     elif last is not None and wish is not None and wish not in last.events:
         missing = [other for other, own in game.task.knows.items() if wish in own and last.labels[other] != wish]
         status = Text.assemble((wish, "bold"), f" waits for {listed(missing)}, ", status)
-    return [Text.assemble(game.board.tag(name, game.driven)), Text(name, "bold"), state, status]
+    return [Text.assemble(game.board.agent(name, game.driven)), Text(name, "bold"), state, status]

@@ -11,20 +11,31 @@ import tyro
 from tyro.conf import subcommand
 
 from hocket import __version__
-from hocket.cli import design, learning, play, terminal
+from hocket.cli.bench import Bench
+from hocket.cli.check import Check
+from hocket.cli.evaluate import Evaluate
+from hocket.cli.interrupt import INTERRUPTED
+from hocket.cli.paper import Paper
+from hocket.cli.play import Play
+from hocket.cli.repair import Repair
+from hocket.cli.report import Report
+from hocket.cli.show import Show
+from hocket.cli.study import RunStudy
+from hocket.cli.terminal import make_console
+from hocket.cli.train import Train
 from hocket.errors import HocketError
 
 Command = (
-    Annotated[design.Check, subcommand("check")]
-    | Annotated[design.Repair, subcommand("repair")]
-    | Annotated[design.Show, subcommand("show")]
-    | Annotated[learning.Train, subcommand("train")]
-    | Annotated[learning.RunStudy, subcommand("study")]
-    | Annotated[learning.Paper, subcommand("paper")]
-    | Annotated[learning.Report, subcommand("report")]
-    | Annotated[learning.Evaluate, subcommand("evaluate")]
-    | Annotated[learning.Bench, subcommand("bench")]
-    | Annotated[play.Play, subcommand("play")]
+    Annotated[Check, subcommand("check")]
+    | Annotated[Repair, subcommand("repair")]
+    | Annotated[Show, subcommand("show")]
+    | Annotated[Train, subcommand("train")]
+    | Annotated[RunStudy, subcommand("study")]
+    | Annotated[Paper, subcommand("paper")]
+    | Annotated[Report, subcommand("report")]
+    | Annotated[Evaluate, subcommand("evaluate")]
+    | Annotated[Bench, subcommand("bench")]
+    | Annotated[Play, subcommand("play")]
 )
 
 
@@ -40,16 +51,16 @@ def run(args: list[str]) -> int:
         code = _obey(args)
         sys.stdout.flush()
     except HocketError as error:
-        terminal.make_console(stderr=True).print(f"hocket: {error}", style="red")
+        make_console(stderr=True).print(f"hocket: {error}", style="red")
         return 2
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # the reader has had enough
         _drop_output()
         return 0
     except OSError as error:  # a full disk
         _drop_output()
-        terminal.make_console(stderr=True).print(f"hocket: cannot write: {error.strerror}", style="red")
+        make_console(stderr=True).print(f"hocket: cannot write: {error.strerror}", style="red")
         return 2
     return code
 

@@ -17,10 +17,9 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional, arg
 
-from hocket.cli import terminal
 from hocket.cli.game import NOT_SOUND, Game, Outcome, draw_frame, give_verdict, tell
-from hocket.cli.map import PIPE_WIDTH, print_line
-from hocket.draw.text import CELL, TaskMap
+from hocket.cli.terminal import PIPE_WIDTH, make_console, print_line
+from hocket.draw.text import CELL
 from hocket.errors import HocketError, TaskError, known_names
 from hocket.task.catalogue import load_task
 
@@ -54,7 +53,7 @@ class Play:
     agent: Annotated[str | None, arg(metavar="AGENT")] = None
     """Whom to drive; if not given, all agents act at random."""
     seed: int = 0
-    """All that happens by chance depends on this number."""
+    """Seed of all that is random."""
     steps: int = 1000
     """Steps after which it ends."""
     delay: float = 0.15
@@ -69,8 +68,8 @@ class Play:
             raise HocketError(f"--steps must be at least 1, got {self.steps}")
         if not 0 <= self.delay <= LONGEST_DELAY:
             raise HocketError(f"--delay must be between 0 and {LONGEST_DELAY} seconds, got {self.delay}")
-        game = Game(TaskMap(task), self.agent, self.seed, self.steps)
-        console = terminal.make_console()
+        game = Game(task, self.agent, self.seed, self.steps)
+        console = make_console()
         has_screen = sys.stdout.isatty() and not console.is_dumb_terminal
         if has_screen and (self.agent is None or _is_terminal(sys.stdin)):
             outcome = _play_on_screen(game, console, self.delay)

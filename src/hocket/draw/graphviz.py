@@ -13,11 +13,12 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 from hocket.draw.layout import Frame, Pair, arrange
+from hocket.draw.palette import Style, choose_styles
 from hocket.errors import FormatError, HocketError, MachineError
 from hocket.files import write_whole
 from hocket.machine.reward_machine import RewardMachine
@@ -31,19 +32,16 @@ MAX_ROWS = 6  # lines of an edge's label; more events than that share lines
 MANY_MARKS = 500  # beyond this a full search for the best layout takes minutes
 HASTE = {"mclimit": "0.1", "nslimit": "1", "nslimit1": "1"}
 
-# Each colour has a contrast of at least 4.5:1 with white; any two are 0.08 or more apart in Oklab, also with
-# protanopia, deuteranopia or tritanopia. Further events take the same colours with the next line style.
-PALETTE = ("#0072b2", "#a50f00", "#0f5a3c", "#d21e78", "#966900", "#7800e1", "#5a1e00", "#002d5a")
-LINES = ("solid", "dashed", "dotted")
 INK, FRAME, FONT, TITLE_SIZE = "#333333", "#d0d0d0", "Helvetica,Arial,sans-serif", "13"
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # most are not allowed in XML
 
 POINTS = 72  # to the inch, Graphviz's unit of size; positions and the lengths below are in points
 PADDING = 12.0  # around a panel's content
-PLACES = ("pos", "lp")  # Graphviz's attributes that hold points
+POSITIONS = ("pos", "lp")  # Graphviz's attributes that hold points
+NOT_EMBEDDED = ("id", "font-family", "{http://www.w3.org/XML/1998/namespace}space")  # attributes of files only
 POINT = re.compile(r"(-?\d[\d.e+-]*),(-?\d[\d.e+-]*)")
 
-Styles = Mapping[str, tuple[str, str]]  # event -> its colour and line style
+Styles = Mapping[str, Style]  # of events
 _one_at_a_time = threading.RLock()  # Graphviz has global state
 
 
@@ -54,38 +52,70 @@ class Mark(NamedTuple):
     attributes: Mapping[str, str]
     ends: tuple[str, ...] = ()  # the names of an edge's nodes
     tooltip: str = ""
+    data: Mapping[str, str] = {}  # what it is, for scripts of a page
 
 
 class Panel(NamedTuple):
-    """Marks that have their places, up and right from the origin."""
+    """Marks that have their positions, up and right from the origin."""
 
     marks: Sequence[Mark]
     size: Pair
 
 
-def draw_machines(machines: Mapping[str, RewardMachine], path: str | Path, *before: Panel) -> None:
+class Drawing(NamedTuple):
+    """A machine as the elements of an SVG, without ids, so that it can be on a page more than once.
+
+    The group of a state has its number as `data-state`, that of an edge the numbers of two states as `data-edge`.
+    """
+
+    elements: str
+    view_box: str
+    size: Pair
+
+
+def draw_machines(
+    machines: Mapping[str, RewardMachine], path: str | Path, *before: Panel, events: Iterable[str] = ()
+) -> None:
     """Draw machines, each under its title, into a file whose suffix says the format: .svg, .png or .pdf.
 
-    Panels that are given go before the machines.
+    Panels that are given go before the machines. Events that are given take their colours first, so that drawings that
+    are made one by one can agree.
     """
     form = Path(path).suffix.lower()
     if form not in FORMATS:
         raise FormatError(f"a drawing's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
-    write_whole(Path(path), _picture(machines, form, before))
+    write_whole(Path(path), _picture(machines, form, before, events)[0])
 
 
 def machine_svg(machines: Mapping[str, RewardMachine], *before: Panel, events: Iterable[str] = ()) -> str:
-    """Return such a drawing as the text of an SVG.
+    """Return such a drawing as the text of an SVG."""
+    return _picture(machines, ".svg", before, events)[0].decode()
 
-    Events that are given take their colours first, so that drawings that are made one by one can agree.
-    """
-    return _picture(machines, ".svg", before, events).decode()
+
+def embedded_machine(machine: RewardMachine, events: Iterable[str] = ()) -> Drawing:
+    """Draw a machine without a title for a page."""
+    svg, marks = _picture({"": machine}, ".svg", events=events)
+    root, known = ElementTree.fromstring(svg), {mark.name: mark.data for mark in marks}
+    graph = root[0]
+    for element in [own for own in graph if own.get("id") not in known]:
+        graph.remove(element)  # background and frame, which the page has
+    for element in graph.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        element.text, element.tail = _inked(element.text), _inked(element.tail)
+        data = known.get(element.get("id", ""), {})
+        element.attrib = {key: value for key, value in element.attrib.items() if key not in NOT_EMBEDDED} | {**data}
+    width, height = (float(root.attrib[side].removesuffix("pt")) for side in ("width", "height"))
+    return Drawing(ElementTree.tostring(graph, encoding="unicode"), root.attrib["viewBox"], (width, height))
+
+
+def _inked(text: str | None) -> str | None:
+    return None if text is None or text.isspace() else text
 
 
 def measure(texts: Iterable[str], size: float) -> dict[str, float]:
     """Find how wide texts are in a size of the font, all in points."""
     looks = {text: {"label": literal(text, MAX_LINE), "shape": "plain", "fontsize": f"{size:g}"} for text in texts}
-    marks = [Mark(f"text{place}", look) for place, look in enumerate(looks.values())]
+    marks = [Mark(f"text{number}", look) for number, look in enumerate(looks.values())]
     with _graphviz():
         graph = _graph(marks, {})
         graph.layout(prog="dot")
@@ -95,7 +125,8 @@ def measure(texts: Iterable[str], size: float) -> dict[str, float]:
 
 def _picture(
     machines: Mapping[str, RewardMachine], form: str, before: Sequence[Panel] = (), events: Iterable[str] = ()
-) -> bytes:
+) -> tuple[bytes, Sequence[Mark]]:
+    """Draw panels and machines, and say of which marks the drawing is."""
     if not machines and not before:
         raise HocketError("a drawing needs at least one machine, got none")
     for title, machine in machines.items():
@@ -103,28 +134,30 @@ def _picture(
         if states > MAX_STATES or transitions > MAX_TRANSITIONS:
             limit = f"at most {MAX_STATES:,} states and {MAX_TRANSITIONS:,} transitions"
             raise MachineError(f"{title!r} must have {limit} to be drawn, got {states:,} and {transitions:,}")
-    used = dict.fromkeys([*events, *(event for machine in machines.values() for event in machine.events)])
-    styles = dict(zip(used, cycle((color, line) for line in LINES for color in PALETTE), strict=False))
-    contents = [_marks(machine, f"m{place}", styles) for place, machine in enumerate(machines.values())]
+    styles = choose_styles([*events, *(event for machine in machines.values() for event in machine.events)])
+    contents = [_marks(machine, f"m{number}", styles) for number, machine in enumerate(machines.values())]
     with _graphviz():
         panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
         content = _render(panels, len(before), form)
+    marks = [mark for panel in panels for mark in panel.marks]
     if form == ".svg":
-        return _with_tooltips(content, [mark for panel in panels for mark in panel.marks])
-    return re.sub(rb"(?<=CreationDate \(D:)\d{14}", b"20000101000000", content) if form == ".pdf" else content
+        content = _with_tooltips(content, marks)
+    if form == ".pdf":
+        content = re.sub(rb"(?<=CreationDate \(D:)\d{14}", b"20000101000000", content)
+    return content, marks
 
 
 def _marks(machine: RewardMachine, prefix: str, styles: Styles) -> list[Mark]:
     """List what a panel shows; the arrow to the initial state comes from a node that is not seen."""
-    nodes = {state: f"{prefix}s{place}" for place, state in enumerate(machine.states)}
+    nodes = {state: f"{prefix}s{number}" for number, state in enumerate(machine.states)}
     start = Mark(f"{prefix}start", {"label": "", "shape": "point", "style": "invis", "width": "0.01"})
     arrow = Mark(f"{prefix}initial", {"color": INK}, (start.name, nodes[machine.initial]))
     states = []
-    for state, node in nodes.items():
+    for number, (state, node) in enumerate(nodes.items()):
         members = machine.members[state]
         tooltip = state if members == (state,) else f"{state} = {{{', '.join(members)}}}"
         look = {"label": _broken(state), "peripheries": "2" if state in machine.final else "1"}
-        states.append(Mark(node, look, tooltip=tooltip))
+        states.append(Mark(node, look, tooltip=tooltip, data={"data-state": str(number)}))
     return [start, *states, arrow, *_edges(machine, nodes, styles)]
 
 
@@ -146,7 +179,8 @@ def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> 
         pay = "" if machine.is_task_completion else f" / {machine.rewards[state, event] + 0.0:g}"
         merged.setdefault((state, target), {})[event] = pay
     names = tuple(machine.states)
-    reached = {names[state]: place for place, state in enumerate(machine.reach.order.tolist())}
+    numbers = {state: number for number, state in enumerate(names)}
+    reached = {names[state]: rank for rank, state in enumerate(machine.reach.order.tolist())}
     for (state, target), events in merged.items():
         color, line = styles[next(iter(events))] if len(events) == 1 else (INK, "solid")
         look = {"label": _stacked(events, styles), "color": color, "style": line}
@@ -155,7 +189,8 @@ def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> 
         # Graphviz ranks along edges: those that lead back are reversed for it, so that ranks follow distance.
         if reached.get(target, len(names)) < reached.get(state, len(names)):
             ends, look["dir"] = ends[::-1], "back"
-        yield Mark(f"{nodes[state]}to{nodes[target]}", look, ends, tooltip)
+        data = {"data-edge": f"{numbers[state]}-{numbers[target]}"}
+        yield Mark(f"{nodes[state]}to{nodes[target]}", look, ends, tooltip, data)
 
 
 def _stacked(events: Mapping[str, str], styles: Styles) -> str:
@@ -192,9 +227,9 @@ def _render(panels: Sequence[Panel], leading: int, form: str) -> bytes:
 def box(name: str, frame: Frame, look: Mapping[str, str], tooltip: str = "") -> Mark:
     """Make a box that fills a frame."""
     left, width, top, height = frame
-    place = {"shape": "box", "fixedsize": "true", "pos": f"{left + width / 2:.2f},{-top - height / 2:.2f}"}
+    position = {"shape": "box", "fixedsize": "true", "pos": f"{left + width / 2:.2f},{-top - height / 2:.2f}"}
     size = {"width": f"{width / POINTS:.4f}", "height": f"{height / POINTS:.4f}", "label": ""}
-    return Mark(name, {**place, **size, **look}, tooltip=tooltip)
+    return Mark(name, {**position, **size, **look}, tooltip=tooltip)
 
 
 def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
@@ -206,8 +241,8 @@ def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
     placed = []
     for mark in marks:
         found = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
-        places = {name: found[name] for name in PLACES if found[name]}
-        placed.append(mark._replace(attributes={**mark.attributes, **places}))
+        positions = {name: found[name] for name in POSITIONS if found[name]}
+        placed.append(mark._replace(attributes={**mark.attributes, **positions}))
     right, top = map(float, graph.graph_attr["bb"].split(",")[2:])
     if not text:
         return Panel(placed, (right, top))
@@ -222,8 +257,8 @@ def moved(mark: Mark, right: float, up: float) -> Mark:
     def move(point: re.Match[str]) -> str:
         return f"{float(point[1]) + right:.2f},{float(point[2]) + up:.2f}"
 
-    places = {name: POINT.sub(move, mark.attributes[name]) for name in PLACES if name in mark.attributes}
-    return mark._replace(attributes={**mark.attributes, **places})
+    positions = {name: POINT.sub(move, mark.attributes[name]) for name in POSITIONS if name in mark.attributes}
+    return mark._replace(attributes={**mark.attributes, **positions})
 
 
 def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: ANN401
@@ -244,7 +279,7 @@ def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: 
 
 
 def _with_tooltips(svg: bytes, marks: Iterable[Mark]) -> bytes:
-    """Put tooltips in the place of Graphviz's own titles, which are made of our names for marks."""
+    """Put tooltips where Graphviz has its own titles, which are made of our names for marks."""
     tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
     titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
     return re.sub(titles, lambda found: found[1] + tooltips.get(found[2], ""), svg.decode()).encode()

@@ -22,7 +22,7 @@ def arrange(sizes: Sequence[Pair], leading: int) -> list[Frame]:
     [(0, 300.0, 0, 100), (0, 144.0, 112.0, 50.0), (156.0, 144.0, 112.0, 50.0)]
     """
     _, frames = min(_pages(sizes, range(leading), range(leading, len(sizes))), key=_cost)
-    return [frames[place] for place in range(len(sizes))]
+    return [frames[number] for number in range(len(sizes))]
 
 
 def _cost(page: Page) -> float:
@@ -65,7 +65,7 @@ def _grid(sizes: Sequence[Pair], chosen: Sequence[int], columns: int, corner: Pa
     widths = [max(sizes[one][0] for one in chosen[column::columns]) for column in range(columns)]
     heights = [max(sizes[one][1] for one in chosen[row : row + columns]) for row in range(0, len(chosen), columns)]
     across, down = _spans(widths, corner[0], least[0]), _spans(heights, corner[1], least[1])
-    frames = {one: (*across[place % columns], *down[place // columns]) for place, one in enumerate(chosen)}
+    frames = {one: (*across[rank % columns], *down[rank // columns]) for rank, one in enumerate(chosen)}
     return (sum(across[-1]), sum(down[-1])), frames
 
 

@@ -1,51 +1,46 @@
-"""Letters and colours for the places on a map, and colours for agents."""
+"""Letters and colours: for the places of a map, for agents, and for events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from itertools import cycle
 from string import ascii_lowercase, ascii_uppercase
-
-from hocket.task.grid import Grid
+from types import MappingProxyType
 
 # Any two of either palette are 0.08 or more apart in Oklab, also with protanopia, deuteranopia or tritanopia; letters
-# in INK have a contrast of at least 5.5:1 with places, white numbers one of at least 4.5:1 with agents.
+# in INK have a contrast of at least 5.5:1 with places, and lines a contrast of at least 4.5:1 with white, so that they
+# can be read on white, and white on them.
 PLACE_COLORS = {
     "blue": "#768def", "red": "#df6823", "yellow": "#ecbc0a", "green": "#affa8a", "purple": "#b276b2",
     "grey": "#99b6c4", "orange": "#f09062", "pink": "#e5cedb",
 }  # fmt: skip
-AGENT_COLORS = ("#0072b2", "#a50f00", "#0f5a3c", "#d21e78", "#966900", "#7800e1", "#5a1e00", "#002d5a")
+LINE_COLORS = {
+    "blue": "#0072b2", "red": "#a50f00", "green": "#0f5a3c", "pink": "#d21e78", "yellow": "#966900",
+    "purple": "#7800e1", "brown": "#5a1e00", "navy": "#002d5a",
+}  # fmt: skip
+INITIALS = {"b": "blue", "r": "red", "g": "green", "y": "yellow"}  # what an event or a tag of one letter is taken for
+LINES = ("solid", "dashed", "dotted")
+AGENT_COLORS = tuple(LINE_COLORS.values())
 INK, WHITE, DOT, FLOOR, WALL = "#111111", "#ffffff", "#bbbbb4", "#f4f4f0", "#555555"
-UNLETTERED = "•"  # a place for which no letter is left
+PALE = "#dddddd"  # of places that are too many to be named
+
+Style = tuple[str, str]  # colour and kind of line
 
 
-def choose_letters(grid: Grid) -> dict[str, str]:
+def choose_letters(names: Iterable[str], regions: Collection[str] = ()) -> dict[str, str]:
     """Choose a letter for each place, if possible out of its name: upper case for a single cell, lower for a region.
 
-    >>> choose_letters(Grid(1, 4, places={"red button": {0}, "red region": {1, 2}, "roof": {3}}))
+    Where letters run out, the rest have none.
+
+    >>> choose_letters(["red button", "red region", "roof"], regions=["red region"])
     {'red button': 'R', 'red region': 'r', 'roof': 'O'}
     """
-    letters: dict[frozenset[int], str] = {}  # names of the same cells share one
-    taken: set[str] = set()
-    for name, cells in grid.places.items():
-        if cells not in letters:
-            letters[cells] = next((own for own in _candidates(name, len(cells) > 1) if own not in taken), UNLETTERED)
-            taken.add(letters[cells])
-    return {name: letters[cells] for name, cells in grid.places.items()}
-
-
-def choose_colors(grid: Grid) -> dict[str, str]:
-    """Choose a background for each place: the colour that its name tells, or else the next; paler if it is taken."""
-    told = {name: next(filter(None, map(PLACE_COLORS.get, name.lower().split())), None) for name in grid.places}
-    free = cycle(sorted(PLACE_COLORS.values(), key=lambda color: color in told.values()))
-    colors: dict[frozenset[int], str] = {}  # names of the same cells share one
-    taken: set[str] = set()
-    for name, cells in grid.places.items():
-        if cells not in colors:
-            color = told[name] or next(free)
-            colors[cells] = _paler(color) if color in taken else color
-            taken.add(color)
-    return {name: colors[cells] for name, cells in grid.places.items()}
+    letters: dict[str, str] = {}
+    taken = {""}
+    for name in names:
+        letters[name] = next((own for own in _candidates(name, name in regions) if own not in taken), "")
+        taken.add(letters[name])
+    return letters
 
 
 def _candidates(name: str, is_region: bool) -> Iterator[str]:
@@ -57,7 +52,54 @@ def _candidates(name: str, is_region: bool) -> Iterator[str]:
     yield from second
 
 
-def _paler(color: str) -> str:
+def choose_colors(places: Mapping[str, Hashable], tags: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Choose a background for each place: the colour that its name tells, or else its tag, or else the next.
+
+    It is paler where only a tag tells it, and where it is taken. Names of the same place share one.
+    """
+    told = {name: told_color(name, PLACE_COLORS) for name in places}
+    meant = {name: told_color(INITIALS.get(tag.lower(), ""), PLACE_COLORS) for name, tag in tags.items()}
+    hints = {name: color for name, color in meant.items() if color and not told[name] and color not in told.values()}
+    used = {*told.values(), *hints.values()}
+    free = cycle(sorted(PLACE_COLORS.values(), key=lambda color: color in used))
+    colors: dict[Hashable, str] = {}
+    taken = {*hints.values()}
+    for name, place in places.items():
+        if place not in colors:
+            color = told[name] or hints.get(name) or next(free)
+            colors[place] = paler(color) if color in taken else color
+            taken.add(color)
+    return {name: colors[place] for name, place in places.items()}
+
+
+def paler(color: str) -> str:
     """Mix a colour with that of the floor."""
     pairs = zip(bytes.fromhex(color[1:]), bytes.fromhex(FLOOR[1:]), strict=True)
     return "#" + "".join(f"{(own + floor) // 2:02x}" for own, floor in pairs)
+
+
+def choose_styles(events: Iterable[str]) -> dict[str, Style]:
+    """Choose a colour and a line for each event: the colour that its name tells, or else the next.
+
+    >>> choose_styles(["go", "Y", "yellow"])
+    {'go': ('#0072b2', 'solid'), 'Y': ('#966900', 'solid'), 'yellow': ('#966900', 'dashed')}
+    """
+    told = {name: told_color(INITIALS.get(name.lower(), name), LINE_COLORS) for name in events}
+    styles: dict[str, Style] = {}
+    for name, color in told.items():
+        if color is not None:
+            lines = [line for line in LINES if (color, line) not in styles.values()]
+            styles[name] = color, (lines or LINES)[0]
+    pairs = [(color, line) for line in LINES for color in AGENT_COLORS]
+    free = cycle([own for own in pairs if own not in styles.values()] or pairs)
+    return {name: styles.get(name) or next(free) for name in told}
+
+
+def told_color(name: str, colors: Mapping[str, str]) -> str | None:
+    """Find the colour that a name tells."""
+    return next((colors[word] for word in name.lower().split() if word in colors), None)
+
+
+def agent_colors(agents: Iterable[str]) -> dict[str, str]:
+    """Give every agent a colour; where there are many, they share."""
+    return dict(zip(agents, cycle(AGENT_COLORS), strict=False))

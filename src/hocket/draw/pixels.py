@@ -1,4 +1,4 @@
-"""Where agents are, drawn as text or as pixels: places in their colours, closed gates hatched, agents as discs."""
+"""Moments of an episode as text or as pixels: areas in their colours, closed gates hatched, agents as discs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.draw.palette import AGENT_COLORS, FLOOR, INK, WALL, WHITE
-from hocket.draw.text import TaskMap, View
+from hocket.draw.palette import FLOOR, INK, WALL, WHITE
+from hocket.draw.scene import Moment, Scene
+from hocket.draw.task_scene import scene_of
+from hocket.draw.text import TextMap
 from hocket.errors import SettingsError, known_names
 from hocket.task.task import Task
 
 MODES = ("ansi", "rgb_array")
 
 Pixels = NDArray[np.uint8]  # [height, width, 3]
-Spots = NDArray[np.bool_]  # [height, width]
+Bits = NDArray[np.bool_]  # [height, width]
 
 WIDEST = 1_024  # pixels of a picture, unless its cells would be too small
 LARGEST_CELL, SMALLEST_CELL = 32, 12  # pixels
@@ -50,78 +52,73 @@ class Frames:
         self, cells: Mapping[str, int], states: Mapping[str, str], time: int, driven: str | None = None
     ) -> str | Pixels | None:
         """Draw where some agents are, given their machines' states; `driven` is the only one, if there is one."""
-        view = View(cells, states, driven)
+        moment = Moment(cells, states, driven)
         if self.mode == "ansi":
-            return self._write(view, time)
-        return self._paint(view) if self.mode == "rgb_array" else None
+            return self._write(moment, time)
+        return self._paint(moment) if self.mode == "rgb_array" else None
 
     @cached_property
-    def board(self) -> TaskMap:
-        """The map as text."""
-        return TaskMap(self.task)
+    def scene(self) -> Scene:
+        """What there is to see of the task."""
+        return scene_of(self.task)
 
     @cached_property
     def cell(self) -> int:
         """How many pixels a cell has in each direction."""
-        grid = self.task.grid
-        return min(LARGEST_CELL, max(SMALLEST_CELL, WIDEST // max(grid.rows, grid.columns)))
+        return min(LARGEST_CELL, max(SMALLEST_CELL, WIDEST // max(self.scene.rows, self.scene.columns)))
 
-    def _write(self, view: View, time: int) -> str:
-        assert view.states is not None
-        told = [f"{name} in {state}" for name, state in list(view.states.items())[:LISTED]]
-        told += ["…"] if len(view.states) > LISTED else []
-        lines = [line.plain.rstrip() for line in self.board.draw(view)]
+    def _write(self, moment: Moment, time: int) -> str:
+        assert moment.states is not None
+        told = [f"{name} in {state}" for name, state in list(moment.states.items())[:LISTED]]
+        told += ["…"] if len(moment.states) > LISTED else []
+        lines = [line.plain.rstrip() for line in TextMap(self.scene).draw(moment)]
         return "\n".join([*lines, f"step {time:,}: {', '.join(told)}", ""])
 
-    def _paint(self, view: View) -> Pixels:
-        grid = self.task.grid
-        image = self._ground.copy()
-        barred = np.zeros(grid.cells, np.bool_)
-        for region in self.board.closed(view):
-            barred[list(grid.places[region])] = True
+    def _paint(self, moment: Moment) -> Pixels:
+        scene, image = self.scene, self._ground.copy()
+        barred = np.zeros(scene.rows * scene.columns, np.bool_)
+        for area in scene.closed(moment):
+            barred[list(scene.cells_in(area.shapes))] = True
         image[self._enlarge(barred) & self._hatch] = rgb(INK)
-        here: dict[int, list[int]] = {}
-        for agent, cell in view.cells.items():
-            here.setdefault(cell, []).append(self.board.numbers[agent])
-        for cell, numbers in here.items():
-            row, column = grid.row_column(cell)
+        for cell, names in moment.crowds.items():
+            row, column = divmod(cell, scene.columns)
             top, left = row * self.cell, column * self.cell
-            paint_agents(image[top : top + self.cell, left : left + self.cell], numbers)
+            crowd = [(scene.numbers[name], scene.colors[name]) for name in names]
+            paint_agents(image[top : top + self.cell, left : left + self.cell], crowd)
         return image
 
     @cached_property
     def _ground(self) -> Pixels:
         """The map without agents and gates."""
-        grid = self.task.grid
-        colors = np.tile(rgb(FLOOR), (grid.cells, 1))
-        for cell, place in self.board.ground.items():
-            colors[cell] = rgb(self.board.colors[place])
-        colors[list(grid.walls)] = rgb(WALL)
+        scene = self.scene
+        colors = np.tile(rgb(FLOOR), (scene.rows * scene.columns, 1))
+        for cell, area in scene.ground.items():
+            colors[cell] = rgb(area.color)
+        colors[list(scene.walled)] = rgb(WALL)
         image = self._enlarge(colors)
         for edge in (image[self.cell - 1 :: self.cell], image[:, self.cell - 1 :: self.cell]):
             edge -= edge // 8  # cells are set apart by lines that are a little darker
         return image
 
     @cached_property
-    def _hatch(self) -> Spots:
+    def _hatch(self) -> Bits:
         rows, columns = np.indices(self._ground.shape[:2])
         return np.asarray((rows + columns) % HATCH < 2)
 
     def _enlarge(self, cells: NDArray[Any]) -> NDArray[Any]:
         """Turn a row of cells into a map of pixels."""
-        grid = self.task.grid
-        image = cells.reshape(grid.rows, grid.columns, *cells.shape[1:])
+        image = cells.reshape(self.scene.rows, self.scene.columns, *cells.shape[1:])
         return np.repeat(np.repeat(image, self.cell, axis=0), self.cell, axis=1)
 
 
-def paint_agents(room: Pixels, numbers: Sequence[int]) -> None:
-    """Paint the agents of a cell: one as large as there is room, several side by side."""
-    shown = [(str(number), AGENT_COLORS[(number - 1) % len(AGENT_COLORS)]) for number in numbers[:SHOWN]]
-    if len(numbers) > SHOWN:
+def paint_agents(room: Pixels, crowd: Sequence[tuple[int, str]]) -> None:
+    """Paint the numbers and colours of the agents in a cell: one as large as there is room, several side by side."""
+    shown = [(str(number), color) for number, color in crowd[:SHOWN]]
+    if len(crowd) > SHOWN:
         shown[-1] = ("+", INK)
     half = len(room) // (1 if len(shown) == 1 else 2)
-    for place, (text, color) in enumerate(shown):
-        top, left = (half * part for part in divmod(place, 2))
+    for index, (text, color) in enumerate(shown):
+        top, left = (half * part for part in divmod(index, 2))
         paint_disc(room[top : top + half, left : left + half], text, color)
 
 
@@ -137,11 +134,11 @@ def paint_disc(room: Pixels, text: str, color: str) -> None:
         room[top : top + spots.shape[0], left : left + spots.shape[1]][spots] = rgb(WHITE)
 
 
-def letter_spots(text: str) -> Spots:
+def letter_spots(text: str) -> Bits:
     """Set digits side by side, a pixel apart."""
     rows = np.zeros((5, 4 * len(text) - 1), np.bool_)
-    for place, digit in enumerate(text):
-        rows[:, 4 * place : 4 * place + 3] = [[row >> bit & 1 for bit in (2, 1, 0)] for row in DIGITS[digit]]
+    for index, digit in enumerate(text):
+        rows[:, 4 * index : 4 * index + 3] = [[row >> bit & 1 for bit in (2, 1, 0)] for row in DIGITS[digit]]
     return rows
 
 

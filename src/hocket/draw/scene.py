@@ -1,64 +1,95 @@
-"""What there is to see of a task: areas, discs and walls on a map, the agents, and their machines.
+"""What there is to see of a task or of somebody else's world: a map with its areas and gates, agents, machines.
 
-A task on a grid has its scene; a world of somebody else can be given one, so that reports can show it, too.
+A `Scene` is all of it, a `Moment` where agents are and in which states. Every picture, be it text, pixels, SVG or a
+figure, is one of these two: a scene alone says which letter, colour or number stands for what, and what is closed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import cycle, islice
-from pathlib import Path
-from typing import NamedTuple
 
-from hocket.draw.landmarks import find_places
-from hocket.draw.marks import rectangles
-from hocket.draw.palette import AGENT_COLORS
-from hocket.errors import FormatError, HocketError
-from hocket.files import MEGABYTE, read_text
-from hocket.machine.composition import Composition
-from hocket.machine.formats import json as json_notation
-from hocket.machine.formats.schema import (
-    Document,
-    as_number,
-    as_table,
-    as_text,
-    as_texts,
-    check_keys,
-    machine_from,
-    machine_to,
-)
+import numpy as np
+
+from hocket.draw.geometry import Point, Shape, covered
+from hocket.draw.palette import Style, agent_colors, choose_styles
+from hocket.errors import TaskError
+from hocket.machine.formats.schema import machine_to
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.task import Task
+from hocket.task.gates import has_happened
 
-FORMAT = "hocket scene 1"
-LIMIT = 16 * MEGABYTE
-MOST_TEAM_STATES = 64  # of a composition, up to which the team's machine is shown
-LARGEST_LENGTH = 1e6
+FORMAT = "hocket scene 2"
+MOST_LISTED = 6  # names in a line
+LONGEST_NAME = 24  # characters of a name in a line about a gate
+LONGEST_NUMBER = 3  # digits of an agent's number
+
+Gate = tuple[str, str]  # an agent, and the event until which an area is closed to it
 
 
-class Area(NamedTuple):
-    """A coloured rectangle or, with a radius, a disc; lengths are in the scene's unit, a cell's side on a grid."""
+@dataclass(frozen=True)
+class Area:
+    """A part of a map that has names, a tag and a colour, and that may be closed to some agents until an event."""
 
-    left: float
-    top: float
-    width: float
-    height: float
+    shapes: tuple[Shape, ...]
     color: str  # #rrggbb
-    name: str = ""
+    names: tuple[str, ...] = ()
     tag: str = ""  # a letter or two, written on it
-    note: str = ""  # to whom it is closed, and until when
-    is_disc: bool = False  # that the rectangle is the frame of
+    gates: tuple[Gate, ...] = ()
+
+    @classmethod
+    def rectangle(
+        cls, shape: tuple[float, float, float, float], color: str, name: str, tag: str = "", gates: Sequence[Gate] = ()
+    ) -> Area:
+        """Make an area of a rectangle: left, top, width and height."""
+        return cls((Shape(*shape),), color, (name,), tag, tuple(gates))
+
+    @classmethod
+    def disc(
+        cls, middle: Point, radius: float, color: str, name: str, tag: str = "", gates: Sequence[Gate] = ()
+    ) -> Area:
+        """Make a round area."""
+        x, y = middle
+        shape = Shape(x - radius, y - radius, 2 * radius, 2 * radius, is_disc=True)
+        return cls((shape,), color, (name,), tag, tuple(gates))
+
+    @property
+    def name(self) -> str:
+        """All its names."""
+        return ", ".join(self.names)
+
+    @property
+    def notes(self) -> list[str]:
+        """Say to whom it is closed, and until when, a line for each event."""
+        until: dict[str, list[str]] = {}
+        for agent, event in self.gates:
+            until.setdefault(event, []).append(_cut(agent))
+        return [f"closed to {listed(agents)} until {_cut(event)}" for event, agents in until.items()]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where agents are on a map of cells, and in which states."""
+
+    cells: Mapping[str, int]
+    states: Mapping[str, str] | None = None  # None: nothing has happened yet, so all gates are closed
+    driven: str | None = None  # the agent through whose eyes it is seen; None: someone who watches all of them
+
+    @property
+    def crowds(self) -> dict[int, list[str]]:
+        """The agents in each cell."""
+        found: dict[int, list[str]] = {}
+        for agent, cell in self.cells.items():
+            found.setdefault(cell, []).append(agent)
+        return found
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A map without agents on it, who they are, and the machines of the team and of each of them."""
+    """A map, who acts on it, and the machines of the team and of each agent."""
 
     task: str
     width: float
@@ -67,163 +98,150 @@ class Scene:
     machines: Mapping[str, RewardMachine]  # of the agents
     knows: Mapping[str, tuple[str, ...]]
     team: RewardMachine | None = None  # None: there is none, or it is too large to show
-    areas: tuple[Area, ...] = ()  # later ones lie upon earlier ones
-    walls: tuple[Area, ...] = ()
+    areas: tuple[Area, ...] = ()  # in the order in which legends name them
+    walls: tuple[Shape, ...] = ()
+    starts: Mapping[str, Point] = field(default_factory=dict)  # of those agents of whom it is known
+    corners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what is called an agent's start, and no more
     has_cells: bool = False  # the unit is a cell
     description: str = ""
     verdict: str = ""  # on the decomposition, in words
     notes: tuple[str, ...] = ()
     splits: bool | None = None  # whether the task does; None: nobody has asked
 
+    # Agents and events.
+
+    @cached_property
+    def colors(self) -> dict[str, str]:
+        """A colour for each agent."""
+        return agent_colors(self.agents)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """A number for each agent: the one that its name ends in, if these tell all agents apart, or else from 1 on."""
+        ends = [re.search(r"\d+$", name, re.ASCII) for name in self.agents]
+        found = [int(end[0]) for end in ends if end and len(end[0]) <= LONGEST_NUMBER]
+        is_clear = len({*found}) == len(self.agents)
+        return dict(zip(self.agents, found if is_clear else range(1, len(self.agents) + 1), strict=True))
+
+    @cached_property
+    def styles(self) -> dict[str, Style]:
+        """A colour and a line for each event, the same in all machines."""
+        machines = [*([self.team] if self.team is not None else []), *self.machines.values()]
+        return choose_styles(event for machine in machines for event in machine.events)
+
+    # The map.
+
+    @property
+    def rows(self) -> int:
+        return round(self.height)
+
+    @property
+    def columns(self) -> int:
+        return round(self.width)
+
+    @cached_property
+    def painted(self) -> list[Area]:
+        """The areas as they are painted, small ones upon large ones."""
+        return sorted(self.areas, key=lambda area: -sum(shape.width * shape.height for shape in area.shapes))
+
+    def cells_in(self, shapes: Collection[Shape]) -> frozenset[int]:
+        """Find the cells that shapes cover."""
+        return frozenset(np.flatnonzero(covered(shapes, self.rows, self.columns)).tolist())
+
+    @cached_property
+    def ground(self) -> dict[int, Area]:
+        """The area that is seen in a cell: of several the smallest."""
+        return {cell: area for area in self.painted for cell in self.cells_in(area.shapes)}
+
+    @cached_property
+    def walled(self) -> frozenset[int]:
+        """The cells that are walls."""
+        return self.cells_in(self.walls)
+
+    @cached_property
+    def opening(self) -> Moment:
+        """The moment before the first step, of agents whose starts are known."""
+        return Moment({name: int(y) * self.columns + int(x) for name, (x, y) in self.starts.items()})
+
+    # Gates.
+
+    def closed(self, moment: Moment) -> dict[Area, list[str]]:
+        """Find the areas that are closed, to the driven agent or else to anyone, and to whom."""
+        watched, states = {*self.agents} if moment.driven is None else {moment.driven}, moment.states
+        found = {}
+        for area in filter(lambda area: area.gates, self.areas):
+            agents = dict.fromkeys(agent for agent, _ in area.gates if agent in watched)
+            found[area] = [own for own in agents if states is None or self.bars(area, own, states[own])]
+        return {area: agents for area, agents in found.items() if agents}
+
+    def bars(self, area: Area, agent: str, state: str) -> bool:
+        """Say whether an area is closed to an agent in a state of its machine: until the events of all gates there."""
+        return any(own == agent and state not in self._after(agent, event) for own, event in area.gates)
+
+    def _after(self, agent: str, event: str) -> frozenset[str]:
+        """Find the states of an agent's machine in which an event has happened; where that cannot be told, none."""
+        known = self._opened
+        if (agent, event) not in known:
+            machine = self.machines[agent]
+            try:
+                flags = has_happened(machine, event, f"gates.{agent}")
+                known[agent, event] = frozenset(name for name, flag in zip(machine.states, flags, strict=True) if flag)
+            except TaskError:
+                known[agent, event] = frozenset()
+        return known[agent, event]
+
+    @cached_property
+    def _opened(self) -> dict[Gate, frozenset[str]]:
+        return {}
+
+    # As JSON, for worlds that are not tasks of hocket's.
+
+    @cached_property
+    def text(self) -> str:
+        """All that it says, as JSON."""
+        document = {
+            "format": FORMAT,
+            "task": self.task,
+            "description": self.description,
+            "size": [float(self.width), float(self.height)],  # 2 and 2.0 are one length, and have one fingerprint
+            "machines": {name: machine_to(machine) for name, machine in self.machines.items()},
+            "knows": {name: list(own) for name, own in self.knows.items()},
+            "starts": {name: [float(x), float(y)] for name, (x, y) in self.starts.items()},
+            "corners": {name: list(own) for name, own in self.corners.items()},
+            "team": None if self.team is None else machine_to(self.team),
+            "areas": [_area_to(area) for area in self.areas],
+            "walls": [_shape_to(wall) for wall in self.walls],
+            "has_cells": self.has_cells,
+            "verdict": [self.verdict, *self.notes],
+            "splits": self.splits,
+        }
+        return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+
     @cached_property
     def digest(self) -> str:
         """Fingerprint all that it says; a record of a world that is not hocket's names it."""
-        return hashlib.sha256(write_scene(self).encode()).hexdigest()
-
-    @property
-    def colors(self) -> dict[str, str]:
-        """Give every agent a colour; where there are many, they share."""
-        return dict(zip(self.agents, islice(cycle(AGENT_COLORS), len(self.agents)), strict=True))
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def scene_of(task: Task) -> Scene:
-    """Say what there is to see of a task on a grid."""
-    grid, areas = task.grid, []
-    verdict, *notes = _verdict(task).splitlines()
-    for place in sorted(find_places(task), key=lambda place: -len(place.cells)):
-        for number, rectangle in enumerate(rectangles(place.cells, grid)):
-            tag = place.tag if number == 0 else ""
-            areas.append(_area(rectangle, place.color, ", ".join(place.names), tag, "; ".join(place.closed)))
-    return Scene(
-        task.name,
-        grid.columns,
-        grid.rows,
-        tuple(task.agents),
-        dict(task.machines),
-        {name: tuple(own) for name, own in task.knows.items()},
-        _team(task.machine),
-        tuple(areas),
-        tuple(_area(rectangle, "#555555") for rectangle in rectangles(grid.walls, grid)),
-        has_cells=True,
-        description=task.description,
-        verdict=verdict,
-        notes=tuple(notes),
-        splits=None if task.is_single_agent else task.decomposition.ok,
-    )
-
-
-def _area(rectangle: tuple[int, int, int, int], color: str, name: str = "", tag: str = "", note: str = "") -> Area:
-    row, column, rows, columns = rectangle
-    return Area(column, row, columns, rows, color, name, tag, note)
-
-
-def _team(machine: RewardMachine | Composition) -> RewardMachine | None:
-    if isinstance(machine, Composition):
-        return machine.machine() if machine.most_states <= MOST_TEAM_STATES else None
-    return machine
-
-
-def _verdict(task: Task) -> str:
-    if task.is_single_agent:
-        return "One agent has the whole task; there is nothing to split."
-    return task.decomposition.explain()
-
-
-# As JSON, for worlds that are not tasks of hocket's.
-
-
-def write_scene(scene: Scene) -> str:
-    """Lay a scene out as JSON."""
-    document = {
-        "format": FORMAT,
-        "task": scene.task,
-        "description": scene.description,
-        "size": [float(scene.width), float(scene.height)],
-        "machines": {name: machine_to(machine) for name, machine in scene.machines.items()},
-        "knows": {name: list(own) for name, own in scene.knows.items()},
-        "team": None if scene.team is None else machine_to(scene.team),
-        "areas": [_area_to(area) for area in scene.areas],
-        "walls": [_area_to(area) for area in scene.walls],
-        "has_cells": scene.has_cells,
-        "verdict": [scene.verdict, *scene.notes],
-        "splits": scene.splits,
+def _area_to(area: Area) -> dict[str, object]:
+    return {
+        "names": list(area.names),
+        "tag": area.tag,
+        "color": area.color,
+        "shapes": [_shape_to(shape) for shape in area.shapes],
+        "gates": [list(gate) for gate in area.gates],
     }
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
-def _area_to(area: Area) -> list[object]:
-    return [*map(float, area[:4]), *area[4:]]  # 2 and 2.0 are one length, and must have one fingerprint
+def _shape_to(shape: Shape) -> list[object]:
+    return [*map(float, shape[:4]), shape.is_disc]
 
 
-def read_scene(path: Path) -> Scene:
-    """Read a scene, refusing files that are damaged or of somebody else."""
-    content = read_text(path, LIMIT)
-    try:
-        return _scene_from(as_table(json_notation.parse(content), "the file"))
-    except RecursionError:
-        raise FormatError("is nested too deeply to be a scene", path=path) from None
-    except HocketError as error:
-        raise FormatError(f"is not a scene that hocket has written: {error}", path=path) from None
+def listed(names: Sequence[str]) -> str:
+    """List a few names."""
+    more = len(names) - MOST_LISTED
+    return ", ".join(names[:MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-KEYS = (
-    "format", "task", "description", "size", "machines", "knows", "team", "areas", "walls", "has_cells", "verdict",
-    "splits",
-)  # fmt: skip
-
-
-def _scene_from(document: Document) -> Scene:
-    check_keys(document, KEYS)
-    if document.get("format") != FORMAT:
-        raise FormatError(f"its format must be {FORMAT!r}, got {document.get('format')!r:.40}")
-    machines = {
-        name: machine_from(as_table(own, f"machines.{name}"), f"machines.{name}.")
-        for name, own in as_table(document.get("machines"), "machines").items()
-    }
-    knows = {name: as_texts(own, f"knows.{name}") for name, own in as_table(document.get("knows"), "knows").items()}
-    size, verdict = _list(document.get("size"), "size"), as_texts(document.get("verdict"), "verdict")
-    if len(size) != 2 or not machines or knows.keys() != machines.keys() or not verdict:
-        raise FormatError("it must have a width and a height, a verdict, and a machine and known events for each agent")
-    team, splits = document.get("team"), document.get("splits")
-    if not (splits is None or isinstance(splits, bool)):
-        raise FormatError("must be true, false or null", where="splits")
-    return Scene(
-        as_text(document.get("task"), "task"),
-        _length(size[0], "size"),
-        _length(size[1], "size"),
-        tuple(machines),
-        machines,
-        knows,
-        None if team is None else machine_from(as_table(team, "team"), "team."),
-        tuple(_area_from(own, "areas") for own in _list(document.get("areas"), "areas")),
-        tuple(_area_from(own, "walls") for own in _list(document.get("walls"), "walls")),
-        document.get("has_cells") is True,
-        as_text(document.get("description"), "description"),
-        verdict[0],
-        verdict[1:],
-        splits,
-    )
-
-
-def _list(value: object, where: str) -> Sequence[object]:
-    if not isinstance(value, list):
-        raise FormatError("must be a list", where=where)
-    return value
-
-
-def _length(value: object, where: str) -> float:
-    number = as_number(value, where)
-    if not (math.isfinite(number) and abs(number) <= LARGEST_LENGTH):
-        raise FormatError(f"must be of ordinary size, got {number:g}", where=where)
-    return number
-
-
-def _area_from(value: object, where: str) -> Area:
-    own = _list(value, where)
-    if len(own) != len(Area._fields) or not isinstance(own[-1], bool):
-        raise FormatError(f"must have {len(Area._fields)} entries, the last true or false", where=where)
-    left, top, width, height = (_length(number, where) for number in own[:4])
-    color, name, tag, note = (as_text(text, where) for text in own[4:8])
-    if not re.fullmatch(r"#[0-9a-f]{6}", color):
-        raise FormatError(f"a colour must be like #0072b2, got {color!r:.20}", where=where)
-    return Area(left, top, width, height, color, name, tag, note, own[-1])
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"

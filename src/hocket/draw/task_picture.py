@@ -9,16 +9,18 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
+from hocket.draw.geometry import Shape, parts, rectangles
 from hocket.draw.graphviz import INK, TITLE_SIZE, Mark, Panel, box, draw_machines, literal, machine_svg, measure, moved
-from hocket.draw.landmarks import Place, Start, count_named, find_places, find_starts, listed
 from hocket.draw.layout import Frame, Pair
-from hocket.draw.marks import Rectangle, dot, filled, hatching, label, lines, parts, rectangles, words
-from hocket.draw.palette import FLOOR, WALL
+from hocket.draw.marks import dot, filled, hatching, label, lines, words
+from hocket.draw.palette import FLOOR, WALL, WHITE
+from hocket.draw.scene import Area, Scene, listed
+from hocket.draw.task_scene import scene_of
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.grid import Grid
 from hocket.task.task import Task
 
+MOST_AGENTS, FEW_AGENTS = 12, 6  # of more agents than that, only a few are named
 MOST_STATES, MOST_TRANSITIONS = 50, 200  # of a machine beside a map: a larger one would dwarf it
 MOST_COUNTED = 10_000  # states of a composition up to which they are counted
 
@@ -31,17 +33,30 @@ LOWEST = 340.0  # height up to which a legend has one column, be the map ever so
 TEXT, NAME, LEAST = 11.0, 10.0, 6.5  # sizes of the legend, of agents' names, and of the smallest that can be read
 MARGIN, WIDEST = 3.0, 48.0  # beside the name of an agent, and with it
 DOT, UPPER = 5.0, 0.46  # diameter of an agent without a name; how much of a cell a tag has above an agent
-AGENT, FAINT, HATCHED, NOTE = "#222222", "#00000022", "#00000080", "#666666"
+CROWD, FAINT, HATCHED, NOTE = "#222222", "#00000022", "#00000080", "#666666"  # a crowd: agents without a colour
 
 Sample = Callable[[str, Frame], Iterable[Mark]]  # by the name of the marks, and where they go
 
 
-class _AgentTag(NamedTuple):
-    """What is written on an agent."""
+class _Start(NamedTuple):
+    """Agents that start in the same cell."""
+
+    cell: int
+    agents: Sequence[str]
+
+    @property
+    def title(self) -> str:
+        """The name of the first, and how many more there are."""
+        return self.agents[0] if len(self.agents) == 1 else f"{self.agents[0]} +{len(self.agents) - 1}"
+
+
+class _Pill(NamedTuple):
+    """What is written on an agent, or on several."""
 
     text: str
     size: float  # of the font
     width: float
+    color: str
 
 
 class _Entry(NamedTuple):
@@ -58,22 +73,24 @@ def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine
 
     Machines that are too large to read are left out, and so are most of many; the picture says so.
     """
-    panel, readable = _lay_out(task, machines)
-    draw_machines(readable, path, panel)
+    scene = scene_of(task)
+    panel, readable = _lay_out(task, scene, machines)
+    draw_machines(readable, path, panel, events=scene.styles)
 
 
 def task_svg(task: Task) -> str:
     """Return the drawing of a task with all its machines as the text of an SVG."""
     team = {"team": task.machine} if isinstance(task.machine, RewardMachine) and "team" not in task.agents else {}
-    panel, readable = _lay_out(task, {**team, **task.machines})
-    return machine_svg(readable, panel)
+    scene = scene_of(task)
+    panel, readable = _lay_out(task, scene, {**team, **task.machines})
+    return machine_svg(readable, panel, events=scene.styles)
 
 
-def _lay_out(task: Task, machines: Mapping[str, RewardMachine]) -> tuple[Panel, dict[str, RewardMachine]]:
+def _lay_out(task: Task, scene: Scene, machines: Mapping[str, RewardMachine]) -> tuple[Panel, dict[str, RewardMachine]]:
     """Make the map's panel, and choose the machines that can be read beside it."""
     team = {title: machine for title, machine in machines.items() if title == "team" and title not in task.agents}
     agents = {title: machine for title, machine in machines.items() if title not in team}
-    few = {**team, **dict(list(agents.items())[: count_named(len(agents))])}
+    few = {**team, **dict(list(agents.items())[: _count_named(len(agents))])}
     too_much = {title: _too_much(machine) for title, machine in few.items()}
     notes = [
         f"{title}{'' if title in team else '’s'} machine: {size}, not drawn" for title, size in too_much.items() if size
@@ -83,7 +100,12 @@ def _lay_out(task: Task, machines: Mapping[str, RewardMachine]) -> tuple[Panel, 
     if left_out := len(machines) - len(few):
         notes.append(f"{left_out:,} more agents’ machines, not drawn")
     readable = {title: machine for title, machine in few.items() if not too_much[title]}
-    return _map_panel(task, notes), readable
+    return _map_panel(scene, notes), readable
+
+
+def _count_named(agents: int) -> int:
+    """Say how many of some agents are named."""
+    return agents if agents <= MOST_AGENTS else FEW_AGENTS
 
 
 def _too_much(machine: RewardMachine) -> str:
@@ -108,119 +130,129 @@ def _count_states(team: Composition) -> str:
     return f"{len(queue):,}"
 
 
-def _map_panel(task: Task, notes: Sequence[str]) -> Panel:
+def _map_panel(scene: Scene, notes: Sequence[str]) -> Panel:
     """Draw a map under the task's name, and a legend beside it."""
-    grid, starts, places = task.grid, find_starts(task), find_places(task)
-    cell = min(CELL, LARGEST[0] / grid.columns, LARGEST[1] / grid.rows)
-    agents = list(zip(starts, _agent_tags(grid, starts, cell), strict=True))
-    unnamed = len(task.agents) - sum(len(start.agents) for start in starts)
-    entries = [*_agent_entries(agents, unnamed), *_place_entries(places), *(_Entry([], [note]) for note in notes)]
-    legend, (right, bottom) = _legend(entries, grid.columns * cell + GAP, TOP + grid.rows * cell)
+    starts = _starts(scene)
+    cell = min(CELL, LARGEST[0] / scene.columns, LARGEST[1] / scene.rows)
+    agents = list(zip(starts, _pills(scene, starts, cell), strict=True))
+    unnamed = len(scene.agents) - sum(len(start.agents) for start in starts)
+    entries = [
+        *_agent_entries(scene, agents, unnamed), *_area_entries(scene.areas), *(_Entry([], [note]) for note in notes)
+    ]  # fmt: skip
+    legend, (right, bottom) = _legend(entries, scene.columns * cell + GAP, TOP + scene.rows * cell)
     title_size = float(TITLE_SIZE)
-    right = max(right, measure([task.name], title_size)[task.name])
+    right = max(right, measure([scene.task], title_size)[scene.task])
     marks = [
-        words("map", task.name, (0, right, 0, ROW), title_size),
-        *_ground(grid, places, cell),
-        *_tags_and_agents(task, places, agents, cell),
+        words("map", scene.task, (0, right, 0, ROW), title_size),
+        *_ground(scene, cell),
+        *_tags_and_agents(scene, agents, cell),
         *legend,
     ]
     return Panel([moved(mark, 0, bottom) for mark in marks], (right, bottom))
 
 
-def _agent_tags(grid: Grid, starts: Sequence[Start], cell: float) -> list[_AgentTag]:
+def _starts(scene: Scene) -> list[_Start]:
+    """Find where the agents that are named start."""
+    together: dict[int, list[str]] = {}
+    for name in scene.agents[: _count_named(len(scene.agents))]:
+        together.setdefault(scene.opening.cells[name], []).append(name)
+    return [_Start(cell, names) for cell, names in together.items()]
+
+
+def _pills(scene: Scene, starts: Sequence[_Start], cell: float) -> list[_Pill]:
     """Find what is written on agents: their names where they fit, or else their numbers."""
-    texts = [(start.tag, str(start.number)) for start in starts]
+    texts = [(start.title, str(scene.numbers[start.agents[0]])) for start in starts]
     widths = measure([text for pair in texts for text in pair], NAME)
-    room = (cell if cell >= SMALL else min(WIDEST, cell * _least_distance(grid, starts))) - 2 * MARGIN - 2
-    tags = []
-    for name, number in texts:
+    room = (cell if cell >= SMALL else min(WIDEST, cell * _least_distance(scene, starts))) - 2 * MARGIN - 2
+    pills = []
+    for start, (name, number) in zip(starts, texts, strict=True):
         size, smaller = (NAME * min(1, max(room, 1) / widths[text]) for text in (name, number))
         text, size = (name, size) if size >= LEAST else (number, smaller)
-        tags.append(_AgentTag(text, size, widths[text] * size / NAME))
-    return tags
+        color = scene.colors[start.agents[0]] if len(start.agents) == 1 else CROWD
+        pills.append(_Pill(text, size, widths[text] * size / NAME, color))
+    return pills
 
 
-def _least_distance(grid: Grid, starts: Sequence[Start]) -> float:
+def _least_distance(scene: Scene, starts: Sequence[_Start]) -> float:
     """Find how many rows or columns, whichever are more, the nearest two starts are apart."""
-    pairs = combinations([grid.row_column(start.cell) for start in starts], 2)
+    pairs = combinations([divmod(start.cell, scene.columns) for start in starts], 2)
     return min((max(abs(a - c), abs(b - d)) for (a, b), (c, d) in pairs), default=math.inf)
 
 
-def _ground(grid: Grid, places: Sequence[Place], cell: float) -> Iterator[Mark]:
-    """Draw floor, places (small ones upon large ones), lines between cells, gates and walls."""
-    whole = _frame((0, 0, grid.rows, grid.columns), cell)
+def _ground(scene: Scene, cell: float) -> Iterator[Mark]:
+    """Draw floor, areas (small ones upon large ones), lines between cells, gates and walls."""
+    whole = _frame(Shape(0, 0, scene.columns, scene.rows), cell)
     yield box("floor", whole, filled(FLOOR))
-    for number, place in enumerate(_by_size(places)):
-        for own, rectangle in enumerate(rectangles(place.cells, grid)):
-            yield box(f"place{number}n{own}", _frame(rectangle, cell), filled(place.color), ", ".join(place.names))
+    for number, area in enumerate(scene.painted):
+        for own, shape in enumerate(area.shapes):
+            yield box(f"place{number}n{own}", _frame(shape, cell), filled(area.color), area.name)
     if cell >= FINE:
         _, width, _, height = whole
-        across = [((0.0, TOP + row * cell), (width, TOP + row * cell)) for row in range(1, grid.rows)]
-        down = [((column * cell, TOP), (column * cell, TOP + height)) for column in range(1, grid.columns)]
+        across = [((0.0, TOP + row * cell), (width, TOP + row * cell)) for row in range(1, scene.rows)]
+        down = [((column * cell, TOP), (column * cell, TOP + height)) for column in range(1, scene.columns)]
         yield from lines("cells", [*across, *down], {"color": FAINT, "penwidth": "0.5"})
-    barred = {own for place in places if place.closed for own in place.cells}
-    yield from _hatched("gates", [_frame(rectangle, cell) for rectangle in rectangles(barred, grid)])
-    for number, rectangle in enumerate(rectangles(grid.walls, grid)):
-        yield box(f"wall{number}", _frame(rectangle, cell), filled(WALL))
+    barred = {own for area in scene.closed(scene.opening) for own in scene.cells_in(area.shapes)}
+    yield from _hatched("gates", [_frame(shape, cell) for shape in rectangles(barred, scene.columns)])
+    for number, wall in enumerate(scene.walls):
+        yield box(f"wall{number}", _frame(wall, cell), filled(WALL))
     yield box("border", whole, {"color": WALL, "penwidth": "1.2"})
 
 
-def _tags_and_agents(
-    task: Task, places: Sequence[Place], agents: Sequence[tuple[Start, _AgentTag]], cell: float
-) -> Iterator[Mark]:
-    """Draw the tag of a place once on each part of it that hangs together, and agents where they start."""
-    grid = task.grid
-    occupied = {agent.start for agent in task.agents.values()}
+def _tags_and_agents(scene: Scene, agents: Sequence[tuple[_Start, _Pill]], cell: float) -> Iterator[Mark]:
+    """Draw the tag of an area once on each part of it that hangs together, and agents where they start."""
+    occupied = {*scene.opening.cells.values()}
     below: set[int] = set()  # cells in which an agent has a tag above it
-    on_top = {own: place for place in _by_size(places) for own in place.cells}
-    for number, place in enumerate(places):
-        seen = {own for own in place.cells if on_top[own] is place}
-        for own, part in enumerate(parts(seen, grid) if place.tag else ()):
+    seen: dict[Area, set[int]] = {area: set() for area in scene.areas}
+    for own, area in scene.ground.items():
+        seen[area].add(own)
+    for number, (area, cells) in enumerate(seen.items()):
+        for own, part in enumerate(parts(cells, scene.columns) if area.tag else ()):
             free = part - occupied
-            best = max(rectangles(free or part, grid), key=lambda rectangle: rectangle[2] * rectangle[3])
+            best = max(rectangles(free or part, scene.columns), key=lambda shape: shape.width * shape.height)
             left, width, top, height = _frame(best, cell)
             if not free:
                 below |= part
                 height = cell * UPPER
             if free or cell >= SMALL:
-                yield _place_tag(place, f"tag{number}n{own}", (left, width, top, height))
-    named = {start.cell: partial(_pill, tag, grid.columns * cell) for start, tag in agents}
+                yield _area_tag(area, f"tag{number}n{own}", (left, width, top, height))
+    named = {start.cell: partial(_pill, pill, scene.columns * cell) for start, pill in agents}
     for own in sorted(occupied):
-        left, width, top, height = _frame((*grid.row_column(own), 1, 1), cell)
+        row, column = divmod(own, scene.columns)
+        left, width, top, height = _frame(Shape(column, row, 1, 1), cell)
         above = cell * UPPER if own in below and cell >= SMALL else 0
         yield from named.get(own, _dot)(f"start{own}", (left, width, top + above, height - above))
 
 
-def _place_tag(place: Place, name: str, frame: Frame) -> Mark:
-    """Write a place's tag into the middle of a frame, on the place's colour, so that hatching leaves it readable."""
+def _area_tag(area: Area, name: str, frame: Frame) -> Mark:
+    """Write an area's tag into the middle of a frame, on the area's colour, so that hatching leaves it readable."""
     left, width, top, height = frame
-    size = min(12.0, height * 0.8, width / len(place.tag) * 1.25)
-    wide, high = min(width, size * (0.3 + 0.6 * len(place.tag))), size * 1.1
+    size = min(12.0, height * 0.8, width / len(area.tag) * 1.25)
+    wide, high = min(width, size * (0.3 + 0.6 * len(area.tag))), size * 1.1
     spot = left + (width - wide) / 2, wide, top + (height - high) / 2, high
-    bold = {"label": f"<<B>{literal(place.tag)}</B>>"}
-    return box(name, spot, filled(place.color) | label(place.tag, size) | bold)
+    bold = {"label": f"<<B>{literal(area.tag)}</B>>"}
+    return box(name, spot, filled(area.color) | label(area.tag, size) | bold)
 
 
-def _pill(tag: _AgentTag, right: float, name: str, frame: Frame) -> list[Mark]:
-    """Draw an agent's tag into the middle of a frame, or as near as it can be without leaving the map."""
+def _pill(pill: _Pill, right: float, name: str, frame: Frame) -> list[Mark]:
+    """Draw what is written on an agent into the middle of a frame, or as near as it can be without leaving the map."""
     left, width, top, height = frame
-    wide, high = tag.width + 2 * MARGIN, tag.size * 1.35
+    wide, high = pill.width + 2 * MARGIN, pill.size * 1.35
     start = max(0.0, min(left + (width - wide) / 2, right - wide))
     spot = start, wide, top + (height - high) / 2, high
-    return [box(name, spot, filled(AGENT) | {"style": "filled,rounded"} | label(tag.text, tag.size, "#ffffff"))]
+    return [box(name, spot, filled(pill.color) | {"style": "filled,rounded"} | label(pill.text, pill.size, WHITE))]
 
 
 def _dot(name: str, frame: Frame) -> list[Mark]:
     left, width, top, height = frame
-    return [dot(name, (left + width / 2, top + height / 2), min(DOT, width / 2, height / 2), AGENT)]
+    return [dot(name, (left + width / 2, top + height / 2), min(DOT, width / 2, height / 2), CROWD)]
 
 
-def _swatch(place: Place, name: str, frame: Frame) -> Iterator[Mark]:
-    yield box(name, frame, filled(place.color))
-    if place.closed:
+def _swatch(area: Area, name: str, frame: Frame) -> Iterator[Mark]:
+    yield box(name, frame, filled(area.color))
+    if area.gates:
         yield from _hatched(f"{name}hatch", [frame])
-    if place.tag:
-        yield _place_tag(place, f"{name}tag", frame)
+    if area.tag:
+        yield _area_tag(area, f"{name}tag", frame)
 
 
 def _hatched(name: str, frames: Iterable[Frame]) -> list[Mark]:
@@ -228,21 +260,21 @@ def _hatched(name: str, frames: Iterable[Frame]) -> list[Mark]:
     return lines(name, segments, {"color": HATCHED, "penwidth": "0.8"})
 
 
-def _agent_entries(agents: Iterable[tuple[Start, _AgentTag]], unnamed: int) -> Iterator[_Entry]:
-    for start, tag in agents:
-        corners = f" ({listed(start.corners)})" if start.corners else ""
-        line = f"start of {listed(start.agents)}{corners}"
-        yield _Entry([line], sample=partial(_pill, tag, math.inf), width=tag.width + 2 * MARGIN)
+def _agent_entries(scene: Scene, agents: Iterable[tuple[_Start, _Pill]], unnamed: int) -> Iterator[_Entry]:
+    for start, pill in agents:
+        corners = scene.corners.get(start.agents[0], ())
+        line = f"start of {listed(start.agents)}" + (f" ({listed(corners)})" if corners else "")
+        yield _Entry([line], sample=partial(_pill, pill, math.inf), width=pill.width + 2 * MARGIN)
     if unnamed:
         yield _Entry([f"starts of {unnamed:,} more agents"], sample=_dot)
 
 
-def _place_entries(places: Sequence[Place]) -> Iterator[_Entry]:
-    for place in places:
-        if place.tag:
-            yield _Entry([listed(place.names)], place.closed, partial(_swatch, place))
-    if others := [place for place in places if not place.tag]:
-        count = sum(len(place.names) for place in others)
+def _area_entries(areas: Sequence[Area]) -> Iterator[_Entry]:
+    for area in areas:
+        if area.tag:
+            yield _Entry([listed(area.names)], area.notes, partial(_swatch, area))
+    if others := [area for area in areas if not area.tag]:
+        count = sum(len(area.names) for area in others)
         yield _Entry([f"{count:,} more place{'' if count == 1 else 's'}"], sample=partial(_swatch, others[0]))
 
 
@@ -261,19 +293,14 @@ def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list
         if sample is not None:
             marks += sample(f"sample{number}", (left, before, top + 2, ROW - 4))
         start = left if sample is None else left + before + GAP / 2
-        for place, line in enumerate((*names, *remarks)):
-            frame = start, widths[line], top + place * LINE, ROW
-            marks.append(words(f"line{number}n{place}", line, frame, TEXT, NOTE if place >= len(names) else INK))
+        for own, line in enumerate((*names, *remarks)):
+            frame = start, widths[line], top + own * LINE, ROW
+            marks.append(words(f"line{number}n{own}", line, frame, TEXT, NOTE if own >= len(names) else INK))
             right = max(right, start + widths[line])
         top += heights[number]
         lowest = max(lowest, top)
     return marks, (right, lowest)
 
 
-def _frame(rectangle: Rectangle, cell: float) -> Frame:
-    row, column, rows, columns = rectangle
-    return column * cell, columns * cell, TOP + row * cell, rows * cell
-
-
-def _by_size(places: Iterable[Place]) -> list[Place]:
-    return sorted(places, key=lambda place: -len(place.cells))
+def _frame(shape: Shape, cell: float) -> Frame:
+    return shape.left * cell, shape.width * cell, TOP + shape.top * cell, shape.height * cell

@@ -106,7 +106,7 @@ def _shapes(tables: Tables) -> Shapes:
 
 LEARNER = Learner(
     name="cqrm",
-    summary="one learner for the whole team, with the team's machine (centralised)",
+    summary="one learner for all agents, with the team machine (centralised Q-learning with reward machines)",
     settings=CqrmSettings,
     block=CqrmBlock,
     player=CqrmPlayer,

@@ -78,7 +78,7 @@ def _lane_table(tables: Tables, agent: int, settings: SimulatedSettings) -> Indi
 
 LEARNER = Learner(
     name="dqprm",
-    summary="each agent learns alone, with its own machine (Q-learning with projected reward machines)",
+    summary="each agent learns alone, with its local reward machine (decentralised Q-learning, projected machines)",
     settings=DqprmSettings,
     block=DqprmBlock,
     player=ValuePlayer,

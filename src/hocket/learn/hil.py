@@ -89,7 +89,7 @@ def _shapes(tables: Tables) -> Shapes:
 
 LEARNER = Learner(
     name="hil",
-    summary="agents choose among ready-made aims (hierarchical independent learners)",
+    summary="all agents learn at once, choosing among options (hierarchical independent learners)",
     settings=HilSettings,
     block=HilBlock,
     player=HilPlayer,

@@ -53,7 +53,7 @@ def _shapes(tables: Tables) -> Shapes:
 
 LEARNER = Learner(
     name="iql",
-    summary="every agent learns for itself in the team's world (independent Q-learning)",
+    summary="all agents learn at once from the team reward (independent Q-learning)",
     settings=IqlSettings,
     block=IqlBlock,
     player=MemoryPlayer,

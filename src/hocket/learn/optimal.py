@@ -67,7 +67,7 @@ def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[
 
 LEARNER = Learner(
     name="optimal",
-    summary="what each agent could do best alone, computed and not learnt",
+    summary="optimal local policies, by value iteration",
     settings=OptimalSettings,
     block=OptimalBlock,
     player=ValuePlayer,

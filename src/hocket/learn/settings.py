@@ -15,16 +15,16 @@ DEFAULT_STEPS = 250_000  # of training
 
 COLDEST = 1e-6  # temperature
 FASTEST = 1e6  # decay
-LARGEST = 10**15  # whole number
+LARGEST = 10**15  # integer
 
 
 def _check_kind(name: str, value: object, kind: type) -> None:
-    """Require a truth value, a whole number or a number, as the default is one."""
+    """Require a truth value, an integer or a number, as the default is one."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind is bool and not isinstance(value, bool):
         raise SettingsError(f"{name} must be true or false, got {value!r}")
     if kind is int and (not is_number or not isinstance(value, int) or abs(value) > LARGEST):
-        raise SettingsError(f"{name} must be a whole number of ordinary size, got {value!r}")
+        raise SettingsError(f"{name} must be an integer with absolute value at most 10^15, got {value!r}")
     if kind is float and (not is_number or not isinstance(value, int | float) or not math.isfinite(value)):
         raise SettingsError(f"{name} must be a finite number, got {value!r}")
 

@@ -88,7 +88,7 @@ def check_work(task: Task, steps: object) -> None:
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise SettingsError(f"steps must be at least 1, got {steps!r}")
     if not task.is_single_agent and not task.decomposition.ok:
-        raise SettingsError(f"{task.name} does not split among its agents, so their parts would not make the whole")
+        raise SettingsError(f"{task.name} is not decomposable; run `hocket check {task.name}`")
 
 
 def check_seeds(seeds: object) -> list[int]:
@@ -96,7 +96,7 @@ def check_seeds(seeds: object) -> list[int]:
     found = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
     numbers = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else []
     if not numbers or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in numbers):
-        raise SettingsError(f"seeds must be at least one whole number of at least 0, got {seeds!r:.60}")
+        raise SettingsError(f"seeds must be at least one integer of at least 0, got {seeds!r:.60}")
     return numbers
 
 

@@ -18,7 +18,7 @@ LONGEST_CLASS_NAME = 24  # characters
 
 
 def project(machine: RewardMachine, events: Iterable[str]) -> RewardMachine:
-    """Show a machine as an agent sees it that notices only `events`.
+    """Project a machine onto a local event set.
 
     Merges the states between which the other events lead, and then what determinism demands: the smallest
     equivalence under which an event of `events` leads from a class to one class. A class is final iff it contains a
@@ -71,7 +71,7 @@ def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
 
 
 class Projection:
-    """A projection in integers: what an agent that notices some events can tell apart."""
+    """A projection in integers: the classes of states that events outside a local event set merge."""
 
     def __init__(self, team: RewardMachine, visible: Flags) -> None:
         graph = team.graph
@@ -86,7 +86,7 @@ class Projection:
         self.is_final[self.classes[team.is_final]] = True
 
     def enabling(self, event: int) -> Ints:
-        """List the classes in which an event can happen, in ascending order."""
+        """List the classes in which an event is defined, in ascending order."""
         begin, end = np.searchsorted(self.label, (event, event + 1))
         return self.source[begin:end]
 

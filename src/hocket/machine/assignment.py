@@ -1,8 +1,8 @@
-"""The cheapest events to share so that a task splits: mending an assignment, or finding one from control alone.
+"""Minimum-cost local event sets under which a task is decomposable: repairing some, or finding them from control alone.
 
-Knowing more never hurts: decomposability is preserved when an event is added to an agent's set. So an assignment that
-fails is a clause: of the pairs (agent, event) that it lacks, at least one must be added. What is searched is the
-cheapest set of pairs that hits all such clauses; see `hocket.hitting_set`.
+Decomposability is monotone: adding an event to a local event set preserves it. So an assignment that fails is a clause:
+of the pairs (agent, event) that it lacks, at least one must be added. What is searched is the cheapest set of pairs that
+hits all such clauses; see `hocket.hitting_set`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from hocket.machine.failures import Failures
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
 
-Costs = Mapping[tuple[str, str], float]  # (agent, event) -> what it costs that the agent learns of the event
+Costs = Mapping[
+    tuple[str, str], float
+]  # (agent, event) -> what it costs to have the event in the agent's local event set
 
 Pair = tuple[int, int]  # the same by their positions
 
@@ -32,7 +34,7 @@ EFFORT_FOR_A_HINT = 12_000_000  # less than a second, for a fix that nobody has 
 
 
 class Assignment(dict[str, Names]):
-    """Events per agent, with what they cost and whether nothing cheaper is possible."""
+    """Events per agent, with what they cost and whether that is proved minimal."""
 
     cost: float
     exact: bool  # proved to be cheapest
@@ -51,10 +53,10 @@ def repair(
     forbidden: Iterable[tuple[str, str]] = (),
     effort: int = EFFORT,
 ) -> Assignment:
-    """Find the cheapest events to add to what the agents know so that the task splits.
+    """Find the cheapest events to add to local event sets so that the task is decomposable.
 
     A pair (agent, event) costs 1 unless `cost` says otherwise; a forbidden pair is never added. Empty where nothing is
-    needed. Agents come to know the events that they control. Of equally cheap answers, one in which agents learn what
+    needed. Agents get the events that they control. Of equally cheap answers, one in which agents get the events that
     they wait for: an event after which something of their own can happen where nothing could before.
 
     The search counts its work, some fifteen million units a second, and stops when it has spent its `effort`. Then
@@ -79,10 +81,10 @@ def cheapest(
     forbidden: Iterable[tuple[str, str]] = (),
     effort: int = EFFORT,
 ) -> Assignment:
-    """Find the cheapest assignment of events to agents under which the task splits, from who controls what alone.
+    """Find the cheapest local event sets under which the task is decomposable, from who controls which event alone.
 
-    Every agent knows the events that it controls. Costs, forbidden pairs and effort are as for `repair`, and so is the
-    choice between equally cheap answers; a lower cost for the pairs that you prefer overrules it.
+    Every local event set has the events that its agent controls. Costs, forbidden pairs and effort are as for `repair`,
+    and so is the choice between equally cheap answers; a lower cost for the pairs that you prefer overrules it.
     """
     everyone = [check_name(agent, "an agent") for agent in ([agents] if isinstance(agents, str) else agents)]
     nobody = {agent: Names() for agent in everyone}
@@ -206,4 +208,6 @@ class _Search:
         useless = take_what_fits(forbidden, lambda more: not failures.are_prevented(known | more), 0)
         missing = map(failures.agent_and_event, elements_of(as_set(forbidden) & ~(known | useless)))
         needed = ", ".join(f"{self.agents[agent]}: {self.events[event]}" for agent, event in missing)
-        return InfeasibleError(f"no assignment is valid unless one of these pairs is allowed: {needed}")
+        return InfeasibleError(
+            f"the task is not decomposable unless one of these pairs (agent: event) is allowed: {needed}"
+        )

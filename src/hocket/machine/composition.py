@@ -1,4 +1,4 @@
-"""Machines side by side: as one machine with all its states, or state by state where there are too many."""
+"""Parallel composition: as one machine with all its states, or state by state where there are too many."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Composition:
 
 
 def compose(*machines: RewardMachine) -> RewardMachine:
-    """Run machines side by side: a shared event moves all that have it together, any other event its owner alone.
+    """Compose machines in parallel: a shared event synchronises all that have it, any other event moves one alone.
 
     The reachable part; final iff all parts are final. Where a part has rewards other than 1 for completing its task, a
     transition earns the sum of what the parts that move earn.

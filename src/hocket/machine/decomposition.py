@@ -1,4 +1,4 @@
-"""Does a team's task split into tasks for its agents? A verdict with its evidence."""
+"""Decomposability of a team machine with respect to local event sets: a verdict with its evidence."""
 
 from __future__ import annotations
 
@@ -21,59 +21,59 @@ from hocket.notebook_hook import shown
 LARGEST_ENUMERATION = 5_000_000  # states
 
 Kind = Literal["phantom event", "premature completion"]
-Knows = Mapping[str, Iterable[str]]  # agent -> the events that it notices
-Control = Mapping[str, Iterable[str]]  # event -> the agents that make it happen, together
+Knows = Mapping[str, Iterable[str]]  # agent -> its local event set
+Control = Mapping[str, Iterable[str]]  # event -> the agents that control it, together
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """Two states that an agent takes for one, and the events that lead between them unnoticed."""
+    """Two states that an agent's projection merges, and the events outside its local event set that merge them."""
 
     agent: str
-    state: str  # where the team is
-    mistaken_for: str  # where it could be, for all the agent knows
-    unnoticed: tuple[str, ...]
+    state: str  # of the team machine after the trace
+    merged_with: str  # in which the event is defined, or which is final
+    missing: tuple[str, ...]  # to separate the two, the local event set needs at least one of these
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A shortest story in which the agents' machines allow what the team's machine does not."""
+    """A shortest trace after which the composition of the local machines allows what the team machine does not."""
 
-    trace: tuple[str, ...]  # what has happened, as the team machine allows it
+    trace: tuple[str, ...]  # of the team machine
     kind: Kind
     event: str | None  # the phantom event; None for a premature completion
     state: str  # where the team machine is after the trace
-    confusions: tuple[Confusion, ...]  # one for each agent that has to agree
+    confusions: tuple[Confusion, ...]  # one for each agent that proposes the event, or is in a final state
 
 
 @dataclass(frozen=True, repr=False)
 class Decomposition:
-    """A team machine, who knows what, each agent's machine, and whether they amount to the team machine."""
+    """A team machine, local event sets and local reward machines, and whether their composition is bisimilar to it."""
 
     machine: RewardMachine | Composition
     knows: Mapping[str, Names]
     control: Mapping[str, Names]
-    machines: Mapping[str, RewardMachine]  # of each agent: the reachable part's projection onto what it knows
+    machines: Mapping[str, RewardMachine]  # of each agent: the projection of the reachable part onto its event set
     counterexample: Counterexample | None
-    unaware: tuple[tuple[str, str], ...]  # (agent, event): agents that make an event happen without knowing it
-    unknown: Names  # events that can happen and that nobody knows
+    unaware: tuple[tuple[str, str], ...]  # (agent, event): agents that control an event outside their local event set
+    unknown: Names  # events that can happen and are in no local event set
     early: Mapping[str, tuple[str, ...]]  # agents that finish before the team -> a shortest trace after which one does
-    idle: Names  # agents whose machines never move: what they know never matters
+    idle: Names  # agents whose local reward machines never change state
 
     @property
     def ok(self) -> bool:
-        """Whether the agents' machines, side by side, are bisimilar to the team machine, and control is respected."""
+        """Whether the team machine is bisimilar to the composition of the local ones, and control is respected."""
         return self.counterexample is None and not self.unaware and not self.unknown
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """What a designer should mend, one sentence each."""
-        said = [f"{agent} controls {event} but does not know it." for agent, event in self.unaware]
-        said += [f"Nobody knows {event}, so no agent can tell that it happened." for event in self.unknown]
+        """What has to be repaired, one sentence each."""
+        said = [f"{agent} controls {event}, which is not in its local event set." for agent, event in self.unaware]
+        said += [f"{event} is in no local event set, so no agent can tell that it happened." for event in self.unknown]
         if self.counterexample is not None:
-            said.append(_what_goes_wrong(self.counterexample))
+            said.append(_failure(self.counterexample))
         if isinstance(self.machine, RewardMachine) and self.machine.unreachable:
-            said.append(f"No trace leads to {_listing(self.machine.unreachable)}.")
+            said.append(f"No trace reaches {_listing(self.machine.unreachable)}.")
         return tuple(said)
 
     @cached_property
@@ -81,13 +81,10 @@ class Decomposition:
         """What is legal and worth knowing, one sentence each."""
         said = []
         for agent, trace in self.early.items():
-            when = f"after {_story(trace)}" if trace else "from the start"
-            said.append(f"{agent} can finish before the team does: {when} its part is done and the team's is not.")
+            said.append(f"{agent} can finish before the team: its local reward machine is final after {_trace(trace)}.")
         for agent in self.idle:
-            known = (
-                f"what it knows ({_listing(self.knows[agent])}) never moves" if self.knows[agent] else "nothing moves"
-            )
-            said.append(f"{agent} knows nothing useful: {known} its machine.")
+            known = _listing(self.knows[agent], "and") or "empty"
+            said.append(f"The local reward machine of {agent} never changes state; its local event set is {known}.")
         return tuple(said)
 
     def __repr__(self) -> str:
@@ -97,26 +94,25 @@ class Decomposition:
         return shown(self, "html")
 
     def explain(self) -> str:
-        """Say in sentences whether the task splits and, if it does not, how the team goes wrong and who is confused."""
+        """Give the verdict in sentences; if negative, the counterexample, and which projections merge which states."""
         if self.ok:
             agents = len(self.machines)
-            parts = "agent's machine is" if agents == 1 else "agents' machines side by side are"
-            return "\n".join((f"Decomposable: the {agents} {parts} the team machine.", *self.problems, *self.notes))
+            local = f"parallel composition of the {agents:,} local reward machines"
+            verdict = f"Decomposable: the team machine is bisimilar to the {local if agents > 1 else 'local one'}."
+            return "\n".join((verdict, *self.problems, *self.notes))
         lines = ["Not decomposable.", *self.problems]
         if self.counterexample is not None:
-            lines += [
-                _who_confuses_what(self.counterexample, confusion) for confusion in self.counterexample.confusions
-            ]
+            lines += [_merging(self.counterexample, confusion) for confusion in self.counterexample.confusions]
         return "\n".join(lines)
 
 
 def decompose(machine: RewardMachine | Composition, knows: Knows, control: Control | None = None) -> Decomposition:
-    """Split a team machine among agents that know the events `knows` gives them, and prove it right or refute it.
+    """Project a team machine onto local event sets, and prove or refute that the projections compose to it.
 
-    The check takes time linear in the transitions and never builds the product of the parts: the parts allow all that
-    the team machine allows, so it is enough to look, in every reachable state, for an event that all who know it would
-    accept and the team machine would not, and for a completion that all believe in and that is not one. A composition
-    needs no check if each agent knows the events of its own part: it is decomposable into its parts.
+    The check takes time linear in the transitions and never builds the parallel composition: that one simulates the
+    team machine, so only the converse can fail. It fails in a reachable state if all agents that know an event propose
+    it and the team machine has no transition on it, or if all projections are final and the team machine is not. A
+    composition needs no check if the local event sets are the events of its parts: it is decomposable into its parts.
 
     States that no trace leads to are left out first: they confuse nobody. Whoever controls an event must know it even
     where it cannot happen.
@@ -126,8 +122,8 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     True
     >>> print(decompose(team, {"A1": {"a"}, "A2": {"b"}}).explain())
     Not decomposable.
-    At the start, everyone who knows b would accept it, but the team machine is in u0, where it cannot happen.
-    A2 cannot tell u0 from u1, where b can happen: it does not notice a.
+    Counterexample (phantom event): after the empty trace, A2 proposes b, but b is undefined in state u0.
+    The projection of A2 merges u0 and u1, where b is defined; to separate them, its local event set needs a.
     """
     known = check_knows(machine, knows)
     controllers = check_control(machine, known, control)
@@ -146,7 +142,7 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
         knows=MappingProxyType(known),
         control=MappingProxyType(controllers),
         machines=MappingProxyType(_machines_of(projections)),
-        counterexample=None if failure is None else _tell(team, projections, *failure),
+        counterexample=None if failure is None else _counterexample(team, projections, *failure),
         unaware=unaware,
         unknown=Names(tuple(team.events)[event] for event in unknown_events(team, list(projections.values()))),
         early=MappingProxyType(_early_finishers(team, projections)),
@@ -175,15 +171,15 @@ def _into_parts(
 def enumerate_states(team: Composition) -> RewardMachine:
     """Build the machine of a composition, if it is not too large."""
     if team.most_states > LARGEST_ENUMERATION:
-        rule = "agents must know the events of their own parts, no more and no less"
+        rule = "each local event set must be the events of the agent's own part"
         raise AssignmentError(f"a composition of up to {team.most_states:,} states is not enumerated: {rule}")
     return team.machine()
 
 
 def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str, Names]:
-    """Check that agents have names and know events that exist; put the events in the machine's order."""
+    """Check that agents have names, and local event sets that are events; put them in the machine's order."""
     if not isinstance(knows, Mapping) or not knows:
-        raise AssignmentError(f"knows must map each agent to the events it knows, got {knows!r}")
+        raise AssignmentError(f"knows must map each agent to its local event set, got {knows!r}")
     known: dict[str, Names] = {}
     for agent, events in knows.items():
         check_name(agent, "an agent")
@@ -194,7 +190,8 @@ def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str,
                 raise AssignmentError(f"agent {agent!r} knows event {event!r}, which does not exist ({hint})")
         known[agent] = Names(sorted(own, key=machine.events.index))
     if not machine.has_completion_rewards and list(known.values()) != [machine.events]:
-        raise MachineError("only a machine that rewards nothing but completing its task can be split among agents")
+        rule = "1 on entering a final state, 0 otherwise"
+        raise MachineError(f"only a task-completion reward machine can be decomposed ({rule})")
     return known
 
 
@@ -217,7 +214,7 @@ def check_control(
 
 
 def _projections_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[str, Projection]:
-    """Take each agent's projection, once for all agents that know the same."""
+    """Take each agent's projection, once for all agents that have the same local event set."""
     taken: dict[Names, Projection] = {}
     return {
         agent: taken.get(events) or taken.setdefault(events, Projection(machine, flag_events(machine, events)))
@@ -232,7 +229,7 @@ def _machines_of(projections: Mapping[str, Projection]) -> dict[str, RewardMachi
 
 
 def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) -> list[int]:
-    """List the events that can happen and that nobody knows; all states are reachable."""
+    """List the events that can happen and are in no local event set; all states are reachable."""
     unseen = ~np.logical_or.reduce([projection.visible for projection in projections])
     used = np.zeros(len(unseen), np.bool_)
     used[machine.graph.label] = True
@@ -240,14 +237,14 @@ def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) ->
 
 
 def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
-    """Find a state nearest to the start in which the parts allow what the team machine does not.
+    """Find a state nearest to the initial one in which the composition allows what the team machine does not.
 
-    Returns the state and the phantom event, or -1 for a premature completion; None if the parts make the whole. All
-    states are reachable.
+    Returns the state and the phantom event, or -1 for a premature completion; None if it is decomposable. All states
+    are reachable.
     """
     order = machine.reach.order
-    believed = np.logical_and.reduce([projection.is_final[projection.classes[order]] for projection in projections])
-    premature = np.flatnonzero(believed & ~machine.is_final[order])
+    all_final = np.logical_and.reduce([projection.is_final[projection.classes[order]] for projection in projections])
+    premature = np.flatnonzero(all_final & ~machine.is_final[order])
     phantom = _find_phantom(machine, projections)
     if len(premature) == 0:
         return phantom
@@ -258,7 +255,7 @@ def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> t
 
 
 def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
-    """Find a state nearest to the start and an event that all who know it accept there and the team machine doesn't."""
+    """Find a state nearest to the initial one, and an event that all who know it propose there, undefined in it."""
     order = machine.reach.order
     rank = np.empty(len(order), np.int32)  # position in the order
     rank[order] = np.arange(len(order), dtype=np.int32)
@@ -268,16 +265,16 @@ def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> 
     for event in range(len(machine.events)):
         allowed = np.sort(rank[machine.graph.source[by_event[begins[event] : begins[event + 1]]]])
         if len(allowed) == 0:
-            continue  # it cannot happen, and nobody would accept it
-        accepted = _accepted(projections, event, nearest)
-        wrong = accepted[~_is_among(accepted, allowed)]
+            continue  # it cannot happen, and nobody would propose it
+        proposed = _proposed(projections, event, nearest)
+        wrong = proposed[~_is_among(proposed, allowed)]
         if len(wrong):
             nearest, culprit = int(wrong.min()), event
     return None if culprit < 0 else (int(order[nearest]), culprit)
 
 
-def _accepted(projections: Sequence[Projection], event: int, limit: int) -> Ints:
-    """List the ranks below `limit` of the states in which all who know an event accept it."""
+def _proposed(projections: Sequence[Projection], event: int, limit: int) -> Ints:
+    """List the ranks below `limit` of the states in which all who know an event propose it."""
     knowers = sorted(
         ((projection, projection.enabling(event)) for projection in projections if projection.visible[event]),
         key=lambda knower: knower[0].count_members(knower[1]),
@@ -306,15 +303,17 @@ def _trace_to(machine: RewardMachine, state: int) -> tuple[str, ...]:
     return tuple(names[event] for event in labels_to(machine.graph, machine.reach, state))
 
 
-def _tell(machine: RewardMachine, projections: Mapping[str, Projection], state: int, event: int) -> Counterexample:
-    """Turn a failure into a story: what happened, what goes wrong, who takes which state for which."""
+def _counterexample(
+    machine: RewardMachine, projections: Mapping[str, Projection], state: int, event: int
+) -> Counterexample:
+    """Describe a failure: the trace to its state, its kind, and the states that projections merge."""
     names, events = tuple(machine.states), tuple(machine.events)
     confusions = []
     for agent, projection in projections.items():
         if event < 0 or projection.visible[event]:
-            other, unnoticed = confuse(machine, projection.visible, projection.classes, state, event)
-            unnoticed_names = tuple(events[hidden] for hidden in unnoticed)
-            confusions.append(Confusion(agent, names[state], names[other], unnoticed_names))
+            other, hidden = confuse(machine, projection.visible, projection.classes, state, event)
+            missing = tuple(events[label] for label in hidden)
+            confusions.append(Confusion(agent, names[state], names[other], missing))
     return Counterexample(
         trace=_trace_to(machine, state),
         kind="phantom event" if event >= 0 else "premature completion",
@@ -334,43 +333,51 @@ def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projectio
     return early
 
 
-def _what_goes_wrong(example: Counterexample) -> str:
-    when = f"After {_story(example.trace)}" if example.trace else "At the start"
+def _failure(example: Counterexample) -> str:
+    after = f"Counterexample ({example.kind}): after {_trace(example.trace)}"
     if example.event is None:
-        return f"{when}, every agent takes the task for done, but the team machine is in {example.state}, not final."
-    accept = f"everyone who knows {example.event} would accept it"
-    would = accept if example.confusions else f"nothing keeps {example.event} from happening, as nobody knows it"
-    return f"{when}, {would}, but the team machine is in {example.state}, where it cannot happen."
+        return (
+            f"{after}, every local reward machine is final, but the team machine is in {example.state}, which is not."
+        )
+    agents = [confusion.agent for confusion in example.confusions]
+    if not agents:
+        why = f"nothing prevents {example.event}, which is in no local event set"
+    else:
+        why = f"{_listing(agents, 'and')} {'proposes' if len(agents) == 1 else 'propose'} {example.event}"
+    return f"{after}, {why}, but {example.event} is undefined in state {example.state}."
 
 
-def _who_confuses_what(example: Counterexample, confusion: Confusion) -> str:
-    possible = "which is final" if example.event is None else f"where {example.event} can happen"
-    unnoticed = _listing(confusion.unnoticed)
+def _merging(example: Counterexample, confusion: Confusion) -> str:
+    """Say which states a projection merges, and what would separate them."""
+    how = "which is final" if example.event is None else f"where {example.event} is defined"
     return (
-        f"{confusion.agent} cannot tell {confusion.state} from {confusion.mistaken_for}, {possible}: "
-        f"it does not notice {unnoticed}."
+        f"The projection of {confusion.agent} merges {confusion.state} and {confusion.merged_with}, {how}; "
+        f"to separate them, its local event set needs {_listing(confusion.missing)}."
     )
 
 
-def _story(trace: Sequence[str]) -> str:
+def _trace(trace: Sequence[str]) -> str:
+    """Name a trace, the middle of a long one left out."""
+    if not trace:
+        return "the empty trace"
     if len(trace) > 24:
-        return f"{', '.join(trace[:12])}, … ({len(trace) - 24} more), {', '.join(trace[-12:])}"
-    return ", ".join(trace)
+        return f"the trace {', '.join(trace[:12])}, … ({len(trace) - 24} more), {', '.join(trace[-12:])}"
+    return f"the trace {', '.join(trace)}"
 
 
-def _listing(names: Iterable[str]) -> str:
+def _listing(names: Iterable[str], joint: str = "or") -> str:
     listed = list(names)
     if len(listed) > 12:
         return f"{', '.join(listed[:12])} and {len(listed) - 12} more"
-    return " or ".join((", ".join(listed[:-1]), listed[-1])) if len(listed) > 1 else "".join(listed)
+    return f" {joint} ".join((", ".join(listed[:-1]), listed[-1])) if len(listed) > 1 else "".join(listed)
 
 
 def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, event: int) -> tuple[int, list[int]]:
-    """Find a state that an agent takes for `state` and in which `event` can happen (-1: which is final).
+    """Find a state that a projection merges with `state` and in which `event` is defined (-1: which is final).
 
     `classes` are those of the projection onto the `visible` events. Returns the state with the hidden events on which
-    the confusion rests: as long as all of them stay hidden, the two states stay merged, whatever else the agent learns.
-    Prefers a state that hidden events alone lead to, over few steps.
+    the merging rests: as long as all of them stay hidden, the two states stay merged, whatever else is in the local
+    event set. Prefers a state that few hidden events alone lead to.
     """
     goals = _states_with(team, event) & (classes == classes[state])
     direct = hidden_path(team.graph, team.backward, ~visible, state, goals)

@@ -45,7 +45,7 @@ def from_networkx(graph: DiGraph) -> RewardMachine:
 
     The initial state is the node whose attribute `initial` is true, or the one that the graph's attribute `initial`
     names; final states likewise. An edge's event is its attribute `event`, or else `label`, and may be a list. Where no
-    edge has a `reward`, completing the task is all that is rewarded. Nodes and events may be text or whole numbers.
+    edge has a `reward`, completing the task is all that is rewarded. Nodes and events may be text or integers.
     """
     networkx = _library("networkx")
     if not isinstance(graph, networkx.Graph) or not graph.is_directed():
@@ -233,7 +233,7 @@ def _names(things: Iterable[Hashable], what: str) -> dict[Hashable, str]:
 
 def _name(thing: object, what: str) -> str:
     if isinstance(thing, bool) or not isinstance(thing, str | int):
-        raise MachineError(f"the name of {what} must be text or a whole number, got {thing!r:.60}")
+        raise MachineError(f"the name of {what} must be text or an integer, got {thing!r:.60}")
     return str(thing)
 
 

@@ -203,7 +203,7 @@ class RewardMachine:
 
     @cached_property
     def unreachable(self) -> Names:
-        """States that no trace leads to; `project` keeps them, `decompose` and `repair` leave them out."""
+        """States that no trace reaches; `project` keeps them, `decompose` and `repair` drop them."""
         reached = np.zeros(len(self._states), np.bool_)
         reached[self.reach.order] = True
         return Names(self._state_names[state] for state in np.flatnonzero(~reached).tolist())

@@ -75,7 +75,7 @@ def _summary(summary: Summary) -> str:
 
 
 def _table(section: Section) -> str:
-    """Lay out how good every learner is in the end."""
+    """Tabulate the final performance of every learner."""
     titles = ("learner", "runs", "policy", "test steps: median (quartiles)", "success")
     lines = [_line("th", titles)]
     for group in section.all_groups:

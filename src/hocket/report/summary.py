@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.draw.scene import Scene
+from hocket.draw.scene_files import read_scene
+from hocket.draw.task_scene import scene_of
+from hocket.errors import HocketError
 from hocket.evaluation.bounds import Bounds, bound_success
 from hocket.learn.catalogue import is_reference
 from hocket.learn.policies import Run
@@ -31,7 +34,7 @@ from hocket.statistics import (
 from hocket.study.records import KINDS, Record, Replay, record_of
 from hocket.study.store import Results, differences, task_titles
 
-LAST_TESTS = 10  # of each run, which say how good it is in the end
+LAST_TESTS = 10  # of each run: its final performance
 WINDOW = 10  # tests in the trailing mean that the paper smooths its curves with
 
 Numbers = NDArray[np.float64]
@@ -48,7 +51,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Final:
-    """How good a group of runs is in the end, under one kind of policy."""
+    """The final performance of a group of runs, under one kind of policy."""
 
     quartiles: tuple[float, float, float]  # of the test steps
     mean: Interval  # the interquartile mean of the runs' last tests, with its bootstrap interval
@@ -132,20 +135,32 @@ class Summary:
 def summarize(results: Results | Sequence[Run], title: str | None = None) -> Summary:
     """Work out what a report says on a folder of runs, or on runs that `train` has returned."""
     if not isinstance(results, Results):
-        results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, {}, ())
-    titles = task_titles(results.records)
+        results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, (), ())
+    scenes, problems = _scenes(results)
     sections = []
-    for mark, name in titles.items():
-        records = [record for record in results.records if record.digest == mark]
-        sections.append(_section(name, mark, results.scenes.get(mark), records))
+    for digest, name in task_titles(results.records).items():
+        records = [record for record in results.records if record.digest == digest]
+        sections.append(_section(name, digest, scenes.get(digest), records))
     missing = results.about.get("missing", 0)
     return Summary(
         title or results.folder.resolve().name,
         tuple(sections),
         _made(results),
-        results.problems,
+        (*results.problems, *problems),
         missing if isinstance(missing, int) else 0,
     )
+
+
+def _scenes(results: Results) -> tuple[dict[str, Scene], list[str]]:
+    """Find what there is to see of each task, by its digest, and which files cannot be read."""
+    scenes, problems = {digest: scene_of(task) for digest, task in results.tasks.items()}, []
+    for path in results.scenes:
+        try:
+            scene = read_scene(path)
+            scenes[scene.digest] = scene
+        except HocketError as error:
+            problems.append(str(error))
+    return scenes, problems
 
 
 def _made(results: Results) -> tuple[tuple[str, str], ...]:
@@ -159,7 +174,7 @@ def _made(results: Results) -> tuple[tuple[str, str], ...]:
     return (*found, ("runs", f"{len(records):,}"), ("training steps", f"{sum(own.steps for own in records):,}"))
 
 
-def _section(title: str, mark: str, scene: Scene | None, records: Sequence[Record]) -> Section:
+def _section(title: str, digest: str, scene: Scene | None, records: Sequence[Record]) -> Section:
     apart = differences(records)
     parts: dict[str, list[Record]] = {}
     for record in records:
@@ -169,7 +184,7 @@ def _section(title: str, mark: str, scene: Scene | None, records: Sequence[Recor
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
     most = max((int(record.settings.get("episode_steps", 0)) for record in records), default=0)
-    return Section(title, mark, scene, learners, reference, most or _largest(records), _compare(learners))
+    return Section(title, digest, scene, learners, reference, most or _largest(records), _compare(learners))
 
 
 def _largest(records: Sequence[Record]) -> int:
@@ -214,9 +229,9 @@ def _curve(records: Sequence[Record], kind: str) -> Curve:
 
 def _by_step(record: Record, kind: str) -> tuple[dict[int, float], dict[int, float]]:
     step, taken, success = record.tests[kind]
-    unique, place = np.unique(step, return_inverse=True)
-    count = np.bincount(place)
-    means = [np.bincount(place, weights=own) / count for own in (taken, success)]
+    unique, index = np.unique(step, return_inverse=True)
+    count = np.bincount(index)
+    means = [np.bincount(index, weights=own) / count for own in (taken, success)]
     return (
         dict(zip(unique.tolist(), means[0].tolist(), strict=True)),
         dict(zip(unique.tolist(), means[1].tolist(), strict=True)),
@@ -249,7 +264,7 @@ def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
         return None
     episodes = sum(own.episodes for own in reviews)
     own = np.array([review.own_successes for review in reviews]).sum(axis=0)
-    names: Iterable[str] = scene.agents if scene is not None else [f"agent {place + 1}" for place in range(len(own))]
+    names: Iterable[str] = scene.agents if scene is not None else [f"agent {number + 1}" for number in range(len(own))]
     successes = sum(review.successes for review in reviews)
     return bound_success(reviews[0].policy, episodes, successes, dict(zip(names, own.tolist(), strict=False)))
 
@@ -260,6 +275,6 @@ def _compare(groups: Sequence[RunGroup]) -> tuple[tuple[str, str, Comparison], .
     able = [group for group in groups if kind in group.finals]
     return tuple(
         (one.label, other.label, compare(one.finals[kind].scores, other.finals[kind].scores))
-        for place, one in enumerate(able)
-        for other in able[place + 1 :]
+        for number, one in enumerate(able)
+        for other in able[number + 1 :]
     )

@@ -43,7 +43,7 @@ class Replay(NamedTuple):
     """An episode that can be watched: where everyone was, and what happened."""
 
     success: bool
-    places: NDArray[np.float64]  # [T + 1, N, 2]: across and down from the map's corner, in cells; the start comes first
+    points: NDArray[np.float64]  # [T + 1, N, 2]: across and down from the map's corner, in cells; the start comes first
     states: tuple[tuple[str, ...], ...]  # [T + 1][N]: of the agents' machines
     events: tuple[tuple[int, str], ...]  # the step after which an event happened
 
@@ -164,9 +164,9 @@ def _review_to(review: Review) -> dict[str, object]:
         "replays": {
             kind: {
                 "success": own.success,
-                "x": own.places[:, :, 0].T.tolist(),
-                "y": own.places[:, :, 1].T.tolist(),
-                "states": [changes_of([row[agent] for row in own.states]) for agent in range(own.places.shape[1])],
+                "x": own.points[:, :, 0].T.tolist(),
+                "y": own.points[:, :, 1].T.tolist(),
+                "states": [changes_of([row[agent] for row in own.states]) for agent in range(own.points.shape[1])],
                 "events": [list(event) for event in own.events],
             }
             for kind, own in review.replays.items()
@@ -246,9 +246,9 @@ def _review_from(own: Mapping[str, Any]) -> Review:
 
 
 def _replay_from(own: Mapping[str, Any], agents: int) -> Replay:
-    places = np.stack([np.array(own["x"], np.float64).T, np.array(own["y"], np.float64).T], axis=2)
-    length = len(places)
-    if places.shape != (length, agents, 2) or not np.isfinite(places).all() or not length:
+    points = np.stack([np.array(own["x"], np.float64).T, np.array(own["y"], np.float64).T], axis=2)
+    length = len(points)
+    if points.shape != (length, agents, 2) or not np.isfinite(points).all() or not length:
         raise ValueError
     states = [["" for _ in range(agents)] for _ in range(length)]
     for agent, changes in enumerate(own["states"]):
@@ -259,4 +259,4 @@ def _replay_from(own: Mapping[str, Any], agents: int) -> Replay:
     events = tuple((_typed(step, int), _typed(name, str)) for step, name in own["events"])
     if len(own["states"]) != agents or any(not 1 <= step < length for step, _ in events):
         raise ValueError
-    return Replay(_typed(own["success"], bool), places, tuple(map(tuple, states)), events)
+    return Replay(_typed(own["success"], bool), points, tuple(map(tuple, states)), events)

@@ -16,9 +16,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from hocket.draw.scene import Scene, read_scene, scene_of, write_scene
 from hocket.errors import FormatError, HocketError
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.learn.policies import Policy, load_policy
@@ -42,8 +41,8 @@ class Results:
     folder: Path
     about: Mapping[str, object]  # study.json
     records: tuple[Record, ...]
-    scenes: Mapping[str, Scene]  # by the digest of the task
-    tasks: Mapping[str, Task]  # likewise; a world that is not hocket's has a scene only
+    tasks: Mapping[str, Task]  # by their digests
+    scenes: tuple[Path, ...]  # files that show worlds that are not hocket's
     problems: tuple[str, ...]  # files that were left out, and why
 
     def __repr__(self) -> str:
@@ -53,6 +52,19 @@ class Results:
         """Load what a run learnt; None where it was not kept."""
         path = policy_path(self.folder, record)
         return load_policy(path, record.digest) if path.exists() else None
+
+
+class World(Protocol):
+    """A world that is not hocket's: a text shows it, and records name it by the text's digest."""
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
 
 
 # Writing.
@@ -74,9 +86,9 @@ def keep_task(folder: Path, task: Task) -> None:
     write_whole(folder / "tasks" / f"{slug(task.name)}-{task.digest[:8]}.toml", toml.unparse(task.document()))
 
 
-def keep_scene(folder: Path, scene: Scene) -> None:
-    """Write the scene of a world that is not hocket's down."""
-    write_whole(folder / "tasks" / f"{slug(scene.task)}-{scene.digest[:8]}.json", write_scene(scene))
+def keep_world(folder: Path, world: World) -> None:
+    """Write down what a world that is not hocket's looks like."""
+    write_whole(folder / "tasks" / f"{slug(world.task)}-{world.digest[:8]}.json", world.text)
 
 
 def keep_record(folder: Path, record: Record, policy: bytes | None = None) -> None:
@@ -91,17 +103,17 @@ def policy_path(folder: Path, record: Record) -> Path:
     return folder / "policies" / f"{record.name}.npz"
 
 
-def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable[Task | Scene] = ()) -> Results:
-    """Write runs that were made elsewhere to a folder, and their tasks or scenes; what is there already stays.
+def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable[Task | World] = ()) -> Results:
+    """Write runs that were made elsewhere to a folder, and their tasks or worlds; what is there already stays.
 
-    A record names the task or the scene that it belongs to by its digest.
+    A record names the task or the world that it belongs to by its digest.
     """
     store = open_store(folder)
     for world in worlds:
         if isinstance(world, Task):
             keep_task(store, world)
         else:
-            keep_scene(store, world)
+            keep_world(store, world)
     for record in records:
         keep_record(store, record)
     sum_up(store, load_results(store).records)
@@ -183,12 +195,11 @@ def load_results(folder: str | Path) -> Results:
     problems: list[str] = []
     records = _read_all(folder, "runs/*.json", read_record, problems)
     tasks = {task.digest: task for task in _read_all(folder, "tasks/*.toml", read_task, problems)}
-    scenes = {mark: scene_of(task) for mark, task in tasks.items()}
-    scenes |= {scene.digest: scene for scene in _read_all(folder, "tasks/*.json", read_scene, problems)}
+    scenes = tuple(sorted(folder.glob("tasks/*.json")))
     about = _read_all(folder, "study.json", _read_about, problems)
     unique = {record.key: record for record in records}
     ordered = sorted(unique.values(), key=_order(about[0] if about else {}))
-    return Results(folder, about[0] if about else {}, tuple(ordered), scenes, tasks, tuple(problems))
+    return Results(folder, about[0] if about else {}, tuple(ordered), tasks, scenes, tuple(problems))
 
 
 def _order(about: Mapping[str, object]) -> Callable[[Record], tuple[int, str, int]]:

@@ -1,4 +1,4 @@
-"""Everything that can be said of a task before anyone trains: does it split, is it labelled well, can it be done?"""
+"""What can be checked of a task before training: decomposability, labelling, gates, and reachability."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Inspection:
 
     @property
     def ok(self) -> bool:
-        """Whether the task splits, is labelled well, and every agent can do its part."""
+        """Whether the task is decomposable, its labelling is sound, and every agent can complete its sub-task."""
         return self.decomposition.ok and self.labelling.ok and not self.unreachable
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """What a designer should mend, one sentence each."""
+        """What has to be repaired, one sentence each."""
         said = list(self.decomposition.problems)
         if not self.labelling.ok and self.labelling.condition != 3:
             said.append(f"Labelling condition {self.labelling.condition} fails: {self.labelling.witness}.")
@@ -42,7 +42,7 @@ class Inspection:
 
 
 def check_task(task: Task) -> Inspection:
-    """Inspect a task: decomposition, labelling, gates, and whether the agents can reach what their machines need."""
+    """Check a task: decomposability, labelling, gates, and whether agents can reach where they must propose events."""
     labelling = check_labelling(task)
     if not labelling.ok or not task.decomposition.ok:
         return Inspection(task, labelling, ())  # the rest builds on these
@@ -52,7 +52,7 @@ def check_task(task: Task) -> Inspection:
 
 
 def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
-    """Say what an agent cannot do even if its teammates do all that it waits for."""
+    """List the events that an agent can never propose, even if its teammates synchronise on all others."""
     agent = list(task.agents)[index]
     machine = task.machines[agent]
     entered, arrived = _explore(tables, index)
@@ -70,14 +70,16 @@ def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
                 where = task.events[event].get(agent, ANYWHERE)
                 shut = [f"{region} is closed until {gates[region]}" for region in closed[state]]
                 why = f" ({', '.join(shut)})" if shut else ""
-                said.append(f"{agent} cannot be {where} for {event} in state {names[state]}: no way leads there{why}.")
+                said.append(
+                    f"{agent} never proposes {event} in state {names[state]}: no cell {where} is reachable{why}."
+                )
     if len(machine.final) and not (entered & machine.is_final).any() and not said:
-        said.append(f"{agent} can never finish its part.")
+        said.append(f"The local reward machine of {agent} can never reach a final state.")
     return said
 
 
 def _explore(tables: Tables, index: int) -> tuple[Bools, Bools]:
-    """Try all moves, with teammates that are ready or not: the machine states that an agent can enter, and in which
+    """Try all moves, with synchronisation or without: the machine states that an agent can enter, and in which
     cells it can arrive while in each of them: [machine states], [machine states, cells].
     """
     states, cells = int(tables.states[index]), tables.event.shape[2]

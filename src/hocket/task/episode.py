@@ -15,11 +15,11 @@ from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
 from hocket.task.labelling import as_proposals, local_label, synchronize, team_label
 from hocket.task.task import Task
 
-SYNC_PROBABILITY = 0.3  # chance per step that simulated teammates are ready
+SYNC_PROBABILITY = 0.3  # of simulated synchronisation, per step in which the agent proposes a shared event
 
 
 class InvariantError(RuntimeError):
-    """The local machines and the team machine have come apart, which Theorem 2 rules out for tasks that split."""
+    """Local and team machines disagree, which Theorem 2 rules out for decomposable tasks."""
 
 
 class TeamStep(NamedTuple):
@@ -57,7 +57,7 @@ class TeamEpisode:
 
     @property
     def finished(self) -> dict[str, bool]:
-        """Whether each agent's own machine is in a final state."""
+        """Whether each local reward machine is in a final state."""
         return {name: state in self.task.machines[name].final for name, state in self.states.items()}
 
     @property

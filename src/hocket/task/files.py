@@ -187,7 +187,7 @@ def _check_agent(name: str, row: Document, *, is_part: bool) -> None:
     if "start" not in row:
         raise FormatError("is missing; it is a letter on the map, a place, or [row, column]", where=f"{key}.start")
     if "knows" not in row and not is_part:
-        raise FormatError("is missing; it lists the events that the agent notices", where=f"{key}.knows")
+        raise FormatError("is missing; it is the agent's local event set", where=f"{key}.knows")
 
 
 def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key: str) -> int:

@@ -27,14 +27,14 @@ def closed_regions(task: Task, agent: str) -> list[list[str]]:
     for region, event in task.agents[agent].gates.items():
         key = f"gates.{region}.{agent}"
         if event not in machine.events:
-            raise TaskError(f"{agent} does not know {event}, so it cannot tell when the gate opens", key=key)
-        for state in np.flatnonzero(~_has_happened(machine, event, key)).tolist():
+            raise TaskError(f"{event}, which opens the gate, must be in the local event set of {agent}", key=key)
+        for state in np.flatnonzero(~has_happened(machine, event, key)).tolist():
             closed[state].append(region)
     return closed
 
 
-def _has_happened(machine: RewardMachine, event: str, key: str) -> NDArray[np.bool_]:
-    """For each state: whether an event has happened on the way there; the same on all ways, or it is an error."""
+def has_happened(machine: RewardMachine, event: str, key: str) -> NDArray[np.bool_]:
+    """For each state: whether an event has happened before; the same on all traces to it, or it is an error."""
     start = (machine.initial, False)
     ways: dict[tuple[str, bool], tuple[str, ...]] = {start: ()}
     queue = deque([start])
@@ -54,7 +54,7 @@ def _has_happened(machine: RewardMachine, event: str, key: str) -> NDArray[np.bo
         if happened and (state, False) in ways:
             without, with_it = (", ".join(ways[state, seen]) or "nothing" for seen in (False, True))
             raise TaskError(
-                f"the agent cannot tell whether {event} has happened: {without} and {with_it} both lead to {state}",
+                f"a state must tell whether {event} has happened, but {without} and {with_it} both lead to {state}",
                 key=key,
             )
     return np.array([(state, True) in ways for state in machine.states], np.bool_)

@@ -1,4 +1,4 @@
-"""Which event does a state of the world stand for? Team and local labelling functions, and the conditions on them.
+"""Team and local labelling functions, synchronisation, and the conditions on labelling functions.
 
 The paper's supplement asks that (1) at most one event happens to an agent in a step, (2) an agent's own state tells it
 which event that could be, and (3) an event that does not happen is ruled out by the own state of some agent that knows
@@ -37,7 +37,7 @@ class Verdict:
 
 
 def team_label(task: Task, cells: Mapping[str, int], state: object) -> tuple[str, ...]:
-    """List the events that happen in a joint state: possible in the team machine, with all conditions met."""
+    """List the events that happen in a joint state: defined in the team machine's state, with all conditions met."""
     return tuple(
         event
         for event, conditions in task.events.items()
@@ -47,7 +47,7 @@ def team_label(task: Task, cells: Mapping[str, int], state: object) -> tuple[str
 
 
 def local_label(task: Task, agent: str, cell: int, state: str) -> str | None:
-    """Return the event that an agent proposes in its cell and machine state: that it takes for possible there."""
+    """Return the event that an agent proposes in its cell and machine state: its local labelling function L_i."""
     for event in task.machines[agent].events:
         if task.machines[agent].step(state, event) is not None and task.where(agent, event)[cell]:
             return event
@@ -96,7 +96,7 @@ def check_labelling(task: Task) -> Verdict:
     for event, controllers in task.control.items():
         for agent in controllers:
             if event not in task.knows[agent]:
-                said = f"{agent} controls {event} and does not know it, so nobody can tell where {agent} rules it out"
+                said = f"{agent} controls {event}, which is not in its local event set"
                 return Verdict(False, 3, said)
     if (
         not task.is_single_agent
@@ -104,13 +104,14 @@ def check_labelling(task: Task) -> Verdict:
         and (example := task.decomposition.counterexample) is not None
     ):
         what = "completion" if example.event is None else example.event
-        said = f"after {', '.join(example.trace) or 'nothing'}, no agent can rule out {what}: the task does not split"
+        trace = ", ".join(example.trace) or "the empty trace"
+        said = f"after {trace}, no agent rules out {what}: the task is not decomposable"
         return Verdict(False, 3, said)
     return Verdict(True)
 
 
 def _ambiguity(task: Task, agent: str) -> Verdict | None:
-    """Find a state of an agent in which two events are possible."""
+    """Find a cell and a machine state in which an agent proposes two events."""
     machine = task.machines[agent]
     where = {event: task.where(agent, event) for event in machine.events}
     possible: dict[str, list[str]] = {}
@@ -122,13 +123,13 @@ def _ambiguity(task: Task, agent: str) -> Verdict | None:
             if both.any():
                 spot = _describe(task, int(np.flatnonzero(both)[0]))
                 together = _can_coincide(task, machine, state, one, other)
-                said = f"in state {state} agent {agent} {spot} could see both {one} and {other}"
+                said = f"in state {state}, {spot}, {agent} would propose both {one} and {other}"
                 return Verdict(False, 1 if together else 2, said)
     return None
 
 
 def _can_coincide(task: Task, machine: RewardMachine, state: str, one: str, other: str) -> bool:
-    """Say whether two events can really happen in one step, or only as far as one agent can tell."""
+    """Say whether two events can really happen in one step, or are only proposed by the same agent."""
     agents = {*task.events[one], *task.events[other]}
     if not all((task.where(agent, one) & task.where(agent, other)).any() for agent in agents):
         return False
@@ -139,7 +140,7 @@ def _can_coincide(task: Task, machine: RewardMachine, state: str, one: str, othe
 
 
 def _allows_both(part: RewardMachine, one: str, other: str) -> bool:
-    """Say whether in some state all of two events that a part has are possible."""
+    """Say whether in some state all of two events that a part has are defined."""
     own = [event for event in (one, other) if event in part.events]
     return any(all(part.step(state, event) is not None for event in own) for state in part.states)
 
@@ -147,8 +148,8 @@ def _allows_both(part: RewardMachine, one: str, other: str) -> bool:
 def _describe(task: Task, cell: int) -> str:
     for name, cells in task.grid.places.items():
         if cell in cells:
-            return f"standing on {name}"
-    return f"standing on {task.grid.row_column(cell)}"
+            return f"at {name}"
+    return f"at {task.grid.row_column(cell)}"
 
 
 TeamLabelling = Callable[[tuple[Hashable, ...], str], Iterable[str]]  # (joint state, team machine state) -> events
@@ -156,7 +157,7 @@ TeamLabelling = Callable[[tuple[Hashable, ...], str], Iterable[str]]  # (joint s
 
 @dataclass(frozen=True)
 class LocalLabelling:
-    """Local labelling functions made from a team's, and whether they say the same."""
+    """Local labelling functions constructed from a team's, and whether they agree with it."""
 
     labels: Mapping[str, Mapping[tuple[Hashable, str], str]]  # agent -> (own state, own machine state) -> event
     verdict: Verdict
@@ -167,7 +168,7 @@ def localize(
 ) -> LocalLabelling:
     """Construct local labelling functions from a team's by trying all joint states (the paper's Definition 5).
 
-    An agent takes for possible what happens in some joint state that looks the same to it. `states` lists the local
+    An agent proposes what happens in some joint state that is the same to it. `states` lists the local
     states of each agent, in the order in which `label` expects them. For small worlds.
     """
     team = decomposition.machine
@@ -197,7 +198,7 @@ def localize(
             for event in sorted(own):
                 known = labels[agent].setdefault(view, event)
                 if known != event and verdict.ok:
-                    said = f"in state {view[1]} agent {agent} at {spot} could see both {known} and {event}"
+                    said = f"in state {view[1]}, at {spot}, {agent} would propose both {known} and {event}"
                     verdict = Verdict(False, 2, said)
     if verdict.ok:
         verdict = _check_silence(seen, agents, classes, labels, decomposition)
@@ -220,6 +221,8 @@ def _check_silence(
         guesses = {a: labels[a].get((spot, classes[a][state])) for a, spot in zip(agents, spots, strict=True)}
         for event in synchronize(knowers, as_proposals(guesses)):
             if event not in events:
-                said = f"in state {state} at {spots}, everyone who knows {event} takes it for possible; it is not"
+                said = (
+                    f"in state {state} at {spots}, every agent that knows {event} proposes it, and it does not happen"
+                )
                 return Verdict(False, 3, said)
     return Verdict(True)

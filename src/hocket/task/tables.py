@@ -6,6 +6,7 @@ E events, O options, V states of the team machine. What an agent has fewer of is
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ MOST_EVENTS = 32_000  # likewise
 MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
 
+NOBODY = np.zeros(1, np.int32)  # has to know what is no event; stands behind all events, where -1 leads
+
 Shorts = NDArray[np.int16]
 Bools = NDArray[np.bool_]
 
@@ -37,7 +40,7 @@ class Tables(NamedTuple):
     event: Shorts  # [N, U, S] the event that the agent proposes, or -1
     next_state: Shorts  # [N, U, S] its machine's state after that event; the same state where there is none
     reward: NDArray[np.float64]  # [N, U, S] what its machine pays for that event
-    has_partner: Bools  # [N, E] whether a teammate has a part in making the event happen
+    has_partner: Bools  # [N, E] whether a teammate controls the event, too
     is_shared: Bools  # [N, E] whether a teammate knows the event, too
     fixed_sync: NDArray[np.float64]  # [N, E] the task's own chance of synchronisation, or NaN
     is_final: Bools  # [N, U]
@@ -60,7 +63,7 @@ def compile_task(task: Task) -> Tables:
     """Compile a task, refusing one whose labelling functions are not well defined."""
     verdict = check_labelling(task)
     if not verdict.ok and verdict.condition != 3:
-        raise TaskError(f"{verdict.witness}; an agent's own state must tell it which event it is", key="labelling")
+        raise TaskError(f"{verdict.witness}; an agent must propose at most one event", key="labelling")
     if len(task.events) > MOST_EVENTS:
         raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
     machines = list(task.machines.values())
@@ -123,7 +126,7 @@ def _dynamics(task: Task, most: int) -> tuple[Shorts, Shorts]:
 
 
 def _labels(task: Task, most: int) -> tuple[Shorts, Shorts, NDArray[np.float64]]:
-    """Tabulate which event each agent takes for possible, where its machine then goes, and what that pays."""
+    """Tabulate which event each agent proposes, where its machine then goes, and what that pays."""
     shape = (len(task.agents), most, task.grid.cells)
     event = np.full(shape, -1, np.int16)
     next_state = np.broadcast_to(np.arange(most, dtype=np.int16)[None, :, None], shape).copy()
@@ -219,12 +222,11 @@ def synchronized(proposed: NDArray[Any], knowers: NDArray[np.int32]) -> Bools:
     >>> synchronized(np.array([[0, 0, 1], [0, -1, 2]]), np.array([2, 1, 2])).tolist()
     [[True, True, True], [False, False, False]]
     """
-    cases = np.prod(proposed.shape[:-1], dtype=np.int64)
-    own = np.arange(cases).reshape((*proposed.shape[:-1], 1)) * (len(knowers) + 1)  # a tally for each case
-    place = proposed + (own + 1)
-    tally = np.bincount(place.ravel())[place]
-    needed = np.append(knowers, 0)[proposed]  # the last one is for no event: nobody has to know it
-    happens: Bools = tally == needed
+    place, cases = proposed + 1, math.prod(proposed.shape[:-1])
+    if cases > 1:  # each has its own tally
+        place = place + (np.arange(cases) * (len(knowers) + 1)).reshape((*proposed.shape[:-1], 1))
+    needed = np.concatenate((knowers, NOBODY))[proposed]
+    happens: Bools = np.bincount(place.ravel())[place] == needed
     return happens
 
 
@@ -278,7 +280,7 @@ def individual_table(
 def _sync_chances(tables: Tables, agent: int, probability: float, literal: bool) -> NDArray[np.float64]:
     """Tabulate the chance per step that an event takes effect: [U, S].
 
-    A shared event waits for simulated teammates: it takes effect with `probability` where a teammate has a part in it,
+    Synchronisation is simulated: a shared event takes effect with `probability` where a teammate controls it, too,
     and at once where the agent is its only controller. Read literally, the paper has all shared events wait.
     """
     event, fixed = tables.event[agent], tables.fixed_sync[agent]

@@ -36,10 +36,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Agent:
-    """Where an agent starts, what it notices, and which regions are closed to it until an event."""
+    """Where an agent starts, its local event set, and which regions are closed to it until an event."""
 
     start: int  # a cell
-    knows: Iterable[str]
+    knows: Iterable[str]  # its local event set
     gates: Mapping[str, str] = field(default_factory=dict)  # region -> the event that opens it
     memory: tuple[str, ...] = ()  # events that the baselines' agent remembers to have happened
     options: tuple[Option, ...] = ()
@@ -102,7 +102,9 @@ class Task:
     def _check_events(self) -> None:
         for event in self.machine.events:
             if event not in self.events:
-                raise TaskError("the machine has this event, and nothing says when it happens", key=f"events.{event}")
+                raise TaskError(
+                    "the machine has this event, and no condition says when it happens", key=f"events.{event}"
+                )
         for event, conditions in self.events.items():
             key = f"events.{event}"
             if event not in self.machine.events:
@@ -169,12 +171,12 @@ class Task:
 
     @cached_property
     def knows(self) -> Mapping[str, Names]:
-        """Which events each agent notices."""
+        """The local event set of each agent."""
         return MappingProxyType({name: Names(agent.knows) for name, agent in self.agents.items()})
 
     @cached_property
     def knowers(self) -> Mapping[str, tuple[str, ...]]:
-        """Who notices each event."""
+        """Who knows each event."""
         found: dict[str, list[str]] = {event: [] for event in self.events}
         for name, own in self.knows.items():
             for event in own:
@@ -183,23 +185,23 @@ class Task:
 
     @cached_property
     def decomposition(self) -> Decomposition:
-        """The agents' machines, and whether they make the whole."""
+        """The local reward machines, and whether the task is decomposable."""
         return decompose(self.machine, self.knows, self.control)
 
     @cached_property
     def machines(self) -> Mapping[str, RewardMachine]:
-        """Each agent's machine; an agent that is alone and knows everything has the team's, whatever it rewards."""
+        """The local reward machines; a single agent that knows every event has the team machine, whatever it pays."""
         if self.is_single_agent and isinstance(self.machine, RewardMachine):
             return MappingProxyType(dict.fromkeys(self.agents, self.machine))
         return self.decomposition.machines
 
     @property
     def is_single_agent(self) -> bool:
-        """Whether there is one agent, which knows everything, so that nothing has to be split."""
+        """Whether there is one agent, which knows every event, so that nothing has to be decomposed."""
         return len(self.agents) == 1 and all(own == self.machine.events for own in self.knows.values())
 
     def with_knows(self, knows: Mapping[str, Iterable[str]]) -> Task:
-        """Change what some agents know."""
+        """Change the local event sets of some agents."""
         for name in knows:
             if name not in self.agents:
                 raise TaskError(f"agent {name!r} does not exist ({known_names(name, self.agents)})", key="knows")
@@ -261,7 +263,7 @@ class Task:
         return Task, parts
 
     def where(self, agent: str, event: str) -> NDArray[np.bool_]:
-        """Flag the cells in which an agent that knows an event takes it for possible."""
+        """Flag the cells in which an agent that knows an event proposes it."""
         condition = self.events[event].get(agent, ANYWHERE)
         if condition not in self._cells:
             self._cells[condition] = condition.cells(self.grid, f"events.{event}")

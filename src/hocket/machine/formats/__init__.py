@@ -14,7 +14,7 @@ from hocket.machine.reward_machine import RewardMachine
 
 
 class Notation(Protocol):
-    """A way to write designs: a machine and, where the notation has room for it, who knows and controls what."""
+    """A way to write designs: a machine and, where the notation has room for them, local event sets and control."""
 
     def read(self, content: str) -> Design: ...
     def write(self, design: Design) -> str: ...
@@ -48,7 +48,7 @@ def save_machine(machine: RewardMachine, path: str | Path) -> None:
 
 
 def load_design(path: str | Path) -> Design:
-    """Read a machine and, where the file has them, who knows and who controls which events."""
+    """Read a machine and, where the file has them, local event sets and control."""
     path = Path(path)
     form = _format_of(path)
     content = read_text(path, form.limit)
@@ -61,7 +61,7 @@ def load_design(path: str | Path) -> Design:
 
 
 def save_design(design: Design, path: str | Path) -> None:
-    """Write a machine with who knows and controls what; not every format has room for these."""
+    """Write a machine with local event sets and control; not every format has room for these."""
     path = Path(path)
     form = _format_of(path)
     try:

@@ -24,7 +24,7 @@ EDGE = re.compile(rf"{_QUOTED} -> {_QUOTED} \[event={_QUOTED}, reward=\"([^\"]+)
 
 
 def write(design: Design) -> str:
-    """Write a machine; who knows and controls what has no place in a drawing."""
+    """Write a machine; local event sets and control have no place in a drawing."""
     machine = design.machine
     design.check_bare("DOT")
     point = "start"

@@ -25,16 +25,16 @@ DESIGN_KEYS = (*MACHINE_KEYS, "knows", "control")
 
 
 class Design(NamedTuple):
-    """A team machine with a designer's guess of who knows, and who makes happen, which events."""
+    """A team machine with local event sets, and the agents that control each event."""
 
     machine: RewardMachine
     knows: Mapping[str, tuple[str, ...]] = {}
     control: Mapping[str, tuple[str, ...]] = {}
 
     def check_bare(self, what: str) -> None:
-        """Refuse to lose who knows and controls what in a format that has no place for it."""
+        """Refuse to lose local event sets and control in a format that has no place for them."""
         if self.knows or self.control:
-            raise FormatError(f"{what} has no place for who knows and controls what; write .toml or .json")
+            raise FormatError(f"{what} has no place for `knows` and `control`; write .toml or .json")
 
 
 def design_from(document: object) -> Design:
@@ -160,13 +160,13 @@ def as_text(value: object, where: str) -> str:
 
 
 def as_number(value: object, where: str) -> float:
-    """Require a number of ordinary size."""
+    """Require a number that a float can hold."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise FormatError(f"must be a number, got {_shown(value)}", where=where)
     try:
         return float(value)
     except OverflowError:
-        raise FormatError("must be a number of ordinary size", where=where) from None
+        raise FormatError("must be a number with absolute value below 1.8e308", where=where) from None
 
 
 def quote(name: str) -> str:

@@ -4,7 +4,7 @@
     (0, 1, 'by', 0) # from, to, event, reward
     (1, 1, 'True', 0) # state 1 is final
 
-States are whole numbers or names in quotes. A line with the event 'True' marks a final state. Where no line does, a
+States are integers or names in quotes. A line with the event 'True' marks a final state. Where no line does, a
 state without transitions that is entered with a reward is final.
 """
 
@@ -115,7 +115,7 @@ def _shown(line: str) -> str:
 
 
 def write(design: Design) -> str:
-    """Write a machine; who knows and controls what has no place in this format."""
+    """Write a machine; local event sets and control have no place in this format."""
     machine = design.machine
     design.check_bare("the text format")
     if FINAL_MARK in machine.events:

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.ft2font import FT2Font
 
-from hocket.draw.graphviz import FORMATS, PALETTE
+from hocket.draw.graphviz import FORMATS
+from hocket.draw.palette import LINE_COLORS
 from hocket.errors import FormatError, printable
 from hocket.files import write_whole
 from hocket.learn.catalogue import LEARNERS
@@ -24,7 +25,8 @@ from hocket.report.summary import RunGroup
 
 FONT = "DejaVu Sans"  # which comes with matplotlib
 TEXT, SMALL, TITLE = 7.0, 6.0, 8.0  # sizes of the font in points
-COLUMN, PAGE = 3.5, 7.0  # inches: widths of a journal's column and of its page
+COLUMN = 3.5  # inches: the width of a journal's column
+PAGE = 7.0  # inches: the width of its page
 POINTS = 72  # to the inch
 FINE = 10  # times larger, text is measured without the rounding of small sizes
 SHARPNESS = 200  # dots per inch of a PNG
@@ -113,13 +115,13 @@ def strokes(groups: Sequence[RunGroup]) -> list[Stroke]:
     ours = [own.name for own in LEARNERS.values() if not own.is_reference]
     known = {own: ours.index(own) for own in {*learners} & {*ours} if learners.count(own) == 1}
     taken = {*known.values()}
-    free = (place for place in range(len(taken) + len(groups)) if place not in taken)
+    free = (number for number in range(len(taken) + len(groups)) if number not in taken)
     return [_stroke(known[own] if own in known else next(free)) for own in learners]
 
 
-def _stroke(place: int) -> Stroke:
-    turn, place = divmod(place, len(PALETTE))
-    return Stroke(PALETTE[place], MARKERS[place], LINES[turn % len(LINES)])
+def _stroke(number: int) -> Stroke:
+    turn, index = divmod(number, len(LINE_COLORS))
+    return Stroke([*LINE_COLORS.values()][index], MARKERS[index], LINES[turn % len(LINES)])
 
 
 # Text.

@@ -92,8 +92,8 @@ def curves_figure(
     heading = f"{policy} policies, {tell_runs(groups)}{spread}{smoothing}"
     figure = _titled(section.title, heading, HEIGHT * POINTS + (rows - 1) * LINE * TEXT)
     axes = figure.subplots()
-    for place, (group, stroke) in enumerate(zip(groups, looks, strict=True)):
-        _draw_curve(axes, group.curves[policy], stroke, smooth, log_x, place / len(groups))
+    for number, (group, stroke) in enumerate(zip(groups, looks, strict=True)):
+        _draw_curve(axes, group.curves[policy], stroke, smooth, log_x, number / len(groups))
     handles = [Line2D([], [], **_line(stroke), **_marker(stroke)) for stroke in looks]
     if level is not None:
         handles.append(axes.axhline(level, color=INK, linewidth=0.9, linestyle=(0, (5, 2)), zorder=2.5))
@@ -173,8 +173,8 @@ def _draw_curve(axes: Axes, curve: Curve, stroke: Stroke, smooth: bool, log_x: b
 def _marks(step: NDArray[np.int64], log_x: bool, shift: float) -> NDArray[np.int64]:
     """Choose tests that are evenly far apart on the axis."""
     along = np.log(np.maximum(step, 1)) if log_x else step.astype(np.float64)
-    places = along[0] + (along[-1] - along[0]) * (np.arange(MARKS) + 0.25 + 0.5 * shift) / MARKS
-    return np.unique(np.abs(along[:, None] - places).argmin(axis=0))
+    spots = along[0] + (along[-1] - along[0]) * (np.arange(MARKS) + 0.25 + 0.5 * shift) / MARKS
+    return np.unique(np.abs(along[:, None] - spots).argmin(axis=0))
 
 
 def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str, log_x: bool, log_y: bool) -> None:
@@ -241,13 +241,13 @@ def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[
     left = axes.get_yaxis_transform()  # from which words start, whatever the scale of the other axis
     for middle, group, stroke in zip(middles.tolist(), groups, strokes(groups), strict=True):
         step = group.finals[policy].reaching
-        place: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center_baseline"}
+        beside: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center_baseline"}
         if step is None:
-            words = axes.annotate(f"never in {group.steps:,} steps", (0, middle), xycoords=left, **place)
+            words = axes.annotate(f"never in {group.steps:,} steps", (0, middle), xycoords=left, **beside)
             words.set(size=SMALL, color=NOTE, style="italic")
         else:
             axes.barh(middle, step, height=0.62, color=stroke.color)
-            axes.annotate(counted(step), (step, middle), size=SMALL, **place)
+            axes.annotate(counted(step), (step, middle), size=SMALL, **beside)
     axes.set_ylim(sum(rows), 0)
     axes.set_yticks(middles, ["\n".join(name) for name in names])
     axes.tick_params(axis="y", length=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,9 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from hocket.draw.marks import rectangles
-from hocket.draw.scene import scene_of
+from hocket.draw.geometry import Flags, rectangles
+from hocket.draw.scene import Scene
+from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError, SettingsError, known_names
 from hocket.learn.catalogue import find_learner, names_that_look_at
 from hocket.learn.learner import LooksAt
@@ -24,16 +26,13 @@ from hocket.report.figures.panels import (
     CELL,
     FEW,
     SMALL_CELL,
-    Flags,
     Numbers,
     arrange_panels,
     scale_for,
-    shape_of,
-    tell_places,
+    tell_areas,
     wide_scale_for,
 )
 from hocket.report.summary import RunGroup, Section
-from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, STAY, STEPS
 from hocket.task.task import Task
 
@@ -51,8 +50,8 @@ ALONE, SEVERAL = 0.68, 0.44  # lengths of an arrow
 DOT = 0.13  # radius
 
 
-class View(NamedTuple):
-    """What a map of an agent's policy shows."""
+class PolicyView(NamedTuple):
+    """What a map of an agent's policy shows: what it does in a state of its machine, or with what it remembers."""
 
     title: str
     q: Numbers  # [S, A]
@@ -79,20 +78,21 @@ def draw_visits(section: Section, path: str | Path, *, group: str | None = None)
 
 def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
     """Make the picture of an agent's policy."""
-    views = views_of(task, policy, agent)
-    few, scene, floor = views[:MOST_VIEWS], scene_of(task), task.grid.floor
+    scene, floor = scene_of(task), task.grid.floor
+    views = views_of(task, scene, policy, agent)
+    few = views[:MOST_VIEWS]
     best = [np.where(floor & view.q.any(axis=1), view.q.max(axis=1), np.nan) for view in few]  # [S] each
     norm, colors = scale_for(policy.arrays["q"].max(axis=2)), matplotlib.colormaps[VALUES]
-    marks = [
+    words = [
         "arrows: best actions",
         "dot: stay",
         "no mark: all are worth the same",
         "pale: worth nothing",
         "ring: start",
     ]
-    marks += ["hatched: closed"] if any(view.closed for view in few) else []
-    notes = ["; ".join(marks)]
-    notes += [tell_places(scene)] if scene.areas else []
+    words += ["hatched: closed"] if any(view.closed for view in few) else []
+    notes = ["; ".join(words)]
+    notes += [tell_areas(scene)] if scene.areas else []
     notes += [f"the first {len(few)} of {len(views):,} states"] if len(views) > len(few) else []
     title = f"{literal(task.name, LONGEST)}: {literal(agent, LONGEST)}, {policy.learner} (seed {policy.seed})"
     panels = arrange_panels(scene, [literal(view.title) for view in few], title, notes)
@@ -103,9 +103,9 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
         seen = floor.copy()
         seen[list(closed)] = False
         panels.draw_ground(axes, own, colors, norm)
-        _draw_closed(axes, task, view.closed, CLOSED if closed else "none")
-        panels.draw_places(axes)
-        _draw_arrows(axes, view.q, seen, shape_of(scene)[1], colors(norm(np.nan_to_num(own))))
+        _draw_closed(axes, scene, view.closed, CLOSED if closed else "none")
+        panels.draw_areas(axes)
+        _draw_arrows(axes, view.q, seen, scene.columns, colors(norm(np.nan_to_num(own))))
         if view.is_first:
             axes.add_patch(Circle((column + 0.5, row + 0.5), 0.46, fill=False, color=WHITE, linewidth=1.4, zorder=3))
             axes.add_patch(Circle((column + 0.5, row + 0.5), 0.46, fill=False, color=INK, linewidth=0.7, zorder=3))
@@ -113,7 +113,7 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
     return panels.figure
 
 
-def views_of(task: Task, policy: Policy, agent: str) -> list[View]:
+def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[PolicyView]:
     """List the maps of an agent's policy, after checking that it fits the task."""
     fitting = names_that_look_at(*PICTURED)
     if policy.learner not in fitting:
@@ -130,34 +130,43 @@ def views_of(task: Task, policy: Policy, agent: str) -> list[View]:
     if q is None or q.shape != shape or not np.isfinite(q).all():
         raise FormatError(f"this is not what {policy.learner} learns on this task: its arrays do not fit")
     values = q[list(task.agents).index(agent)].astype(np.float64)
-    return _by_state(task, agent, values) if is_by_machine else _by_memory(task, agent, values)
+    if is_by_machine:
+        return by_state(scene, agent, values)
+    return _by_memory(scene, agent, task.agents[agent].memory, values)
 
 
-def _by_state(task: Task, agent: str, q: Numbers) -> list[View]:  # [S, A, U]
-    machine, closed = task.machines[agent], closed_cells(task, agent)
+def by_state(scene: Scene, agent: str, q: Numbers) -> list[PolicyView]:  # [S, A, U]
+    """List the maps of an agent's action values, one for each state of its machine that is not final."""
+    machine = scene.machines[agent]
     return [
-        View(state, q[:, :, place], closed[place], state == machine.initial)
-        for place, state in enumerate(machine.states)
+        PolicyView(state, q[:, :, number], _closed(scene, agent, state), state == machine.initial)
+        for number, state in enumerate(machine.states)
         if state not in machine.final
     ]
 
 
-def _by_memory(task: Task, agent: str, q: Numbers) -> list[View]:  # [S, A, M]
+def _closed(scene: Scene, agent: str, state: str) -> frozenset[int]:
+    """Find the cells that are closed to an agent in a state of its machine."""
+    areas = [area for area in scene.areas if scene.bars(area, agent, state)]
+    return scene.cells_in([shape for area in areas for shape in area.shapes])
+
+
+def _by_memory(scene: Scene, agent: str, memory: Sequence[str], q: Numbers) -> list[PolicyView]:  # [S, A, M]
     """Tell what is remembered; a gate is known to be closed if memory would tell that it has opened."""
-    memory, gates = task.agents[agent].memory, task.agents[agent].gates
     views = []
     for value in range(1 << len(memory)):
         events = [name for bit, name in enumerate(memory) if value >> bit & 1]
-        regions = [region for region, event in gates.items() if event in memory and event not in events]
-        closed = frozenset(cell for region in regions for cell in task.grid.places[region])
-        views.append(View(f"after {', '.join(events)}" if events else "at first", q[:, :, value], closed, value == 0))
+        waiting = {(agent, event) for event in memory if event not in events}
+        closed = scene.cells_in([shape for area in scene.areas if waiting & {*area.gates} for shape in area.shapes])
+        title = f"after {', '.join(events)}" if events else "at first"
+        views.append(PolicyView(title, q[:, :, value], closed, value == 0))
     return views
 
 
-def _draw_closed(axes: Axes, task: Task, closed: frozenset[int], color: str) -> None:
-    for row, column, rows, columns in rectangles(closed, task.grid):
+def _draw_closed(axes: Axes, scene: Scene, closed: frozenset[int], color: str) -> None:
+    for left, top, width, height, _ in rectangles(closed, scene.columns):
         look: dict[str, Any] = {"facecolor": color, "edgecolor": INK, "linewidth": 0.0, "hatch": "/////", "zorder": 1.5}
-        axes.add_patch(Rectangle((column, row), columns, rows, **look))
+        axes.add_patch(Rectangle((left, top), width, height, **look))
 
 
 def _draw_arrows(axes: Axes, q: Numbers, seen: Flags, columns: int, colors: Numbers) -> None:
@@ -167,10 +176,10 @@ def _draw_arrows(axes: Axes, q: Numbers, seen: Flags, columns: int, colors: Numb
     best[count == len(ACTIONS)] = False
     ink = np.where(colors[:, :3] @ [0.2126, 0.7152, 0.0722] < DARK, WHITE, INK)
     shapes, inks = [], []
-    for cell, action in zip(*(places.tolist() for places in np.nonzero(best)), strict=True):
+    for cell, action in zip(*(indices.tolist() for indices in np.nonzero(best)), strict=True):
         row, column = divmod(cell, columns)
         middle = np.array([column + 0.5, row + 0.5])
-        shapes.append(middle + (_dot() if action == STAY else _arrow(action, alone=count[cell] == 1)))
+        shapes.append(middle + (_disc() if action == STAY else _arrow(action, alone=count[cell] == 1)))
         inks.append(ink[cell])
     axes.add_collection(PolyCollection(shapes, facecolors=inks, linewidths=0, zorder=3))
 
@@ -185,7 +194,7 @@ def _arrow(action: int, *, alone: bool) -> Numbers:
     return shape @ np.array([[right, down], [down, -right]], np.float64)
 
 
-def _dot() -> Numbers:
+def _disc() -> Numbers:
     turn = np.arange(16) * (2 * math.pi / 16)
     return DOT * np.stack([np.cos(turn), np.sin(turn)], axis=1)
 
@@ -202,7 +211,7 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
     values = chosen.visits[: len(agents)] / (episodes or 1)
     of = f"{episodes:,} episodes of " if episodes else ""
     notes = [f"softmax policies, {of}{tell_runs([chosen])}; pale: never there"]
-    notes += [tell_places(scene)] if scene.areas else []
+    notes += [tell_areas(scene)] if scene.areas else []
     if len(scene.agents) > len(agents):
         notes.append(f"the first {len(agents)} of {len(scene.agents):,} agents")
     title = f"{literal(section.title, LONGEST)}: visits, {literal(chosen.label)}"
@@ -211,7 +220,7 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
     norm, colors = wide_scale_for(values), matplotlib.colormaps[VISITS]
     for axes, own in zip(panels.maps, values, strict=True):
         panels.draw_ground(axes, np.where(own > 0, own, np.nan), colors, norm)
-        panels.draw_places(axes)
+        panels.draw_areas(axes)
     panels.draw_scale(colors, norm, "visits per episode" if episodes else "visits")
     return panels.figure
 
@@ -234,5 +243,4 @@ def can_show_visits(section: Section, group: RunGroup) -> bool:
     scene = section.scene
     if scene is None or not scene.has_cells or group.visits is None:
         return False
-    rows, columns = shape_of(scene)
-    return rows > 0 and group.visits.shape == (len(scene.agents), rows * columns)
+    return scene.rows > 0 and group.visits.shape == (len(scene.agents), scene.rows * scene.columns)

@@ -16,8 +16,9 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
+from hocket.draw.geometry import covered, outline
 from hocket.draw.palette import FLOOR, WALL
-from hocket.draw.scene import Area, Scene
+from hocket.draw.scene import Scene
 from hocket.report.figures.canvas import (
     COLUMN,
     INK,
@@ -45,15 +46,13 @@ BAR, BESIDE = 7.0, 44.0  # width of the scale, and of the numbers and the name b
 SHORTEST, LONGEST = 92.0, 150.0  # height of the scale; its name needs some
 LINE = 1.4  # height of a line of text, to its size
 EDGE = 5.0  # that text keeps free
-LEAST_TAG, MOST_TAG = 4.0, 4.8  # sizes of a place's tag
+LEAST_TAG, MOST_TAG = 4.0, 4.8  # sizes of an area's tag
 MOST_NUMBERS = 4  # at the side of a map
-MOST_NAMED = 24  # places that are told under a figure
+MOST_NAMED = 24  # areas that are told under a figure
 MOST_SHAPES = 20_000  # cells that are drawn one by one; more are drawn as dots, or the file would be huge
 FAR_APART = 300  # times: values that are further apart have a logarithmic scale
 
 Numbers = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Segment = tuple[tuple[int, int], tuple[int, int]]  # from and to: across and down
 
 
 class Panels(NamedTuple):
@@ -67,7 +66,7 @@ class Panels(NamedTuple):
 
     def draw_ground(self, axes: Axes, values: Numbers, colors: Colormap, norm: Normalize) -> None:
         """Colour the cells of a map by their values, where they have one, and draw walls."""
-        rows, columns = shape_of(self.scene)
+        rows, columns = self.scene.rows, self.scene.columns
         mesh = axes.pcolormesh(
             np.arange(columns + 1), np.arange(rows + 1), np.ma.masked_invalid(values.reshape(rows, columns)),
             cmap=colors, norm=norm, edgecolors="face", linewidth=0.25,
@@ -76,16 +75,17 @@ class Panels(NamedTuple):
         for wall in self.scene.walls:
             axes.add_patch(Rectangle((wall.left, wall.top), wall.width, wall.height, facecolor=WALL, linewidth=0))
 
-    def draw_places(self, axes: Axes) -> None:
-        """Outline places, and write their tags into their upper left corners."""
+    def draw_areas(self, axes: Axes) -> None:
+        """Outline areas, and write their tags into their upper left corners."""
         size = min(MOST_TAG, max(LEAST_TAG, 0.45 * self.cell))
-        edges = [edge for own in places_of(self.scene) for edge in outline(cells_of(own, self.scene))]
+        cells = [covered(area.shapes, self.scene.rows, self.scene.columns) for area in self.scene.painted]
+        edges = [edge for own in cells for edge in outline(own)]
         for color, width in ((WHITE, 1.5), (INK, 0.6)):  # seen on whatever lies below
             axes.add_collection(LineCollection(edges, colors=color, linewidths=width, capstyle="round", zorder=2))
-        for area in self.scene.areas:
-            if area.tag:
+        for area in self.scene.painted:
+            if area.tag and area.shapes:
                 axes.annotate(
-                    literal(area.tag, 4), (area.left, area.top), (0.9, -0.9), textcoords="offset points", size=size,
+                    literal(area.tag, 4), area.shapes[0][:2], (0.9, -0.9), textcoords="offset points", size=size,
                     va="top", zorder=2.5, path_effects=[withStroke(linewidth=1.2, foreground=WHITE)],
                 )  # fmt: skip
 
@@ -99,7 +99,7 @@ class Panels(NamedTuple):
 
 def arrange_panels(scene: Scene, titles: Sequence[str], title: str, notes: Iterable[str], cell: float = CELL) -> Panels:
     """Make a figure with a map for each title, not wider than a page, and notes below."""
-    rows, columns = shape_of(scene)
+    rows, columns = scene.rows, scene.columns
     cell = min(cell, WIDEST / columns, HIGHEST / rows)
     wide, high = columns * cell, rows * cell
     slot = max(wide, NARROWEST)
@@ -119,12 +119,12 @@ def arrange_panels(scene: Scene, titles: Sequence[str], title: str, notes: Itera
     lines = "\n".join(below)
     figure.text(EDGE / width, EDGE / height, lines, size=SMALL, va="bottom", color=NOTE, linespacing=1.25)
     maps = []
-    for place, name in enumerate(titles):
-        row, column = divmod(place, across)
+    for number, name in enumerate(titles):
+        row, column = divmod(number, across)
         left = LEFT + (width - used) / 2 + column * (slot + ACROSS) + (slot - wide) / 2
         floor = height - top - (row + 1) * (high + DOWN)
         axes = figure.add_axes((left / width, floor / height, wide / width, high / height))
-        _prepare(axes, scene, shorten(name, TEXT, slot), column == 0, place + across >= len(titles))
+        _prepare(axes, scene, shorten(name, TEXT, slot), column == 0, number + across >= len(titles))
         maps.append(axes)
     left = LEFT + (width - used) / 2 + across * (slot + ACROSS)
     long = min(LONGEST, room)
@@ -133,7 +133,7 @@ def arrange_panels(scene: Scene, titles: Sequence[str], title: str, notes: Itera
 
 
 def _prepare(axes: Axes, scene: Scene, title: str, is_left: bool, is_lowest: bool) -> None:
-    rows, columns = shape_of(scene)
+    rows, columns = scene.rows, scene.columns
     axes.set_xlim(0, columns)
     axes.set_ylim(rows, 0)
     axes.set_facecolor(FLOOR)
@@ -149,53 +149,7 @@ def _prepare(axes: Axes, scene: Scene, title: str, is_left: bool, is_lowest: boo
             axis.labelpad = 1.5
 
 
-def shape_of(scene: Scene) -> tuple[int, int]:
-    """Count the rows and columns of a map of cells."""
-    return round(scene.height), round(scene.width)
-
-
-def places_of(scene: Scene) -> list[list[Area]]:
-    """Put the areas together that make up a place."""
-    together: dict[tuple[str, str], list[Area]] = {}
-    for area in scene.areas:
-        together.setdefault((area.name, area.color), []).append(area)
-    return list(together.values())
-
-
-def cells_of(areas: Iterable[Area], scene: Scene) -> Flags:
-    """Find the cells, as [rows, columns], whose middles are inside of some areas."""
-    rows, columns = shape_of(scene)
-    y, x = np.mgrid[:rows, :columns] + 0.5
-    inside = np.zeros((rows, columns), np.bool_)
-    for area in areas:
-        across = (x - area.left - area.width / 2) / (area.width / 2 or 1)
-        down = (y - area.top - area.height / 2) / (area.height / 2 or 1)
-        inside |= across**2 + down**2 <= 1 if area.is_disc else np.maximum(abs(across), abs(down)) <= 1
-    return inside
-
-
-def outline(cells: Flags) -> list[Segment]:  # [rows, columns]
-    """List the lines around cells, each as long as can be.
-
-    >>> outline(np.array([[True, True]]))
-    [((0, 0), (0, 1)), ((2, 0), (2, 1)), ((0, 0), (2, 0)), ((0, 1), (2, 1))]
-    """
-    around = np.pad(cells, 1)
-    upright = _runs((around[1:-1, 1:] != around[1:-1, :-1]).T)
-    level = _runs(around[1:, 1:-1] != around[:-1, 1:-1])
-    return [((x, top), (x, bottom)) for x, top, bottom in upright] + [
-        ((left, y), (right, y)) for y, left, right in level
-    ]
-
-
-def _runs(flags: Flags) -> list[tuple[int, int, int]]:
-    """List for each row of flags where those that are set begin and end."""
-    change = np.diff(np.pad(flags, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-    (rows, starts), (_, ends) = np.nonzero(change == 1), np.nonzero(change == -1)
-    return list(zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True))
-
-
-def tell_places(scene: Scene) -> str:
+def tell_areas(scene: Scene) -> str:
     """Say what the tags on a map mean."""
     told = [f"{area.tag}: {area.name}" for area in scene.areas if area.tag]
     more = len(told) - MOST_NAMED

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from hocket.files import write_whole
 from hocket.report.page.encoding import Episodes, choose_episodes, curves_data, scene_data
-from hocket.report.page.maps import event_order, marks_of
 from hocket.report.page.markup import Html, data_block, escape, join
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
 from hocket.report.summary import Section, Summary, summarize
@@ -29,7 +28,7 @@ def write_report(what: Summary | Results | str | Path, path: str | Path, *, titl
 def report_html(summary: Summary) -> str:
     """Lay out a report as a page; the same summary always gives the same text."""
     colors = line_colors(summary)
-    sections = [task_section(section, place, colors) for place, section in enumerate(summary.sections, start=1)]
+    sections = [task_section(section, number, colors) for number, section in enumerate(summary.sections, start=1)]
     parts = {
         "title": escape(summary.title),
         "style": _asset("page.css"),
@@ -41,7 +40,7 @@ def report_html(summary: Summary) -> str:
         "sections": join(sections, LINE),
         "data": _data(summary, colors),
     }
-    # In one pass, so that nothing that a part says is taken for a place to fill.
+    # In one pass, so that nothing that a part says is taken for one to fill.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
 
 
@@ -53,7 +52,7 @@ def _asset(name: str) -> Html:
 def line_colors(summary: Summary) -> dict[str, int]:
     """Number the groups by label, so that a learner has one colour on all of the page; the reference has none."""
     labels = dict.fromkeys(group.label for section in summary.sections for group in section.groups)
-    return {label: place for place, label in enumerate(labels)}
+    return {label: number for number, label in enumerate(labels)}
 
 
 def _data(summary: Summary, colors: dict[str, int]) -> Html:
@@ -61,8 +60,8 @@ def _data(summary: Summary, colors: dict[str, int]) -> Html:
     chosen = choose_episodes(summary)
     curves = data_block("curves", [curves_data(section, colors) for section in summary.sections])
     episodes = [
-        data_block(f"episodes-{place}", _episodes(section, own))
-        for place, (section, own) in enumerate(zip(summary.sections, chosen, strict=True))
+        data_block(f"episodes-{number}", _episodes(section, own))
+        for number, (section, own) in enumerate(zip(summary.sections, chosen, strict=True))
     ]
     return join([curves, *episodes], LINE)
 
@@ -71,7 +70,7 @@ def _episodes(section: Section, own: Episodes) -> object:
     scene = section.scene
     if scene is None:
         return None
-    told = scene_data(scene, marks_of(scene.agents), event_order(scene), own.names)
+    told = scene_data(scene, own.names)
     labels = [group.label for group in section.all_groups]
-    groups = [{"label": labels[place], "seeds": kept} for place, kept in sorted(own.kept.items())]
+    groups = [{"label": labels[number], "seeds": kept} for number, kept in sorted(own.kept.items())]
     return {**told, "groups": groups, "left_out": own.left_out, "names": [*own.names.number]}

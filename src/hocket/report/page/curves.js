@@ -42,8 +42,8 @@ function shortNumber(value) {
   return grouped(value);
 }
 
-// The last place in rising numbers whose value is not above another one.
-function placeOf(steps, value) {
+// The last of rising numbers that is not above another one.
+function indexBelow(steps, value) {
   let low = 0;
   let high = steps.length - 1;
   while (low < high) {
@@ -55,9 +55,9 @@ function placeOf(steps, value) {
 }
 
 function nearest(steps, value) {
-  const place = placeOf(steps, value);
-  const next = Math.min(place + 1, steps.length - 1);
-  return steps[next] - value < value - steps[place] ? next : place;
+  const index = indexBelow(steps, value);
+  const next = Math.min(index + 1, steps.length - 1);
+  return steps[next] - value < value - steps[index] ? next : index;
 }
 
 // A figure.
@@ -100,9 +100,9 @@ function showCurves(figure, data) {
   svg.addEventListener("blur", () => point(null));
   svg.addEventListener("keydown", (event) => {
     const last = plot.steps.length - 1;
-    const place = view.at === null ? -1 : nearest(plot.steps, view.at);
+    const index = view.at === null ? -1 : nearest(plot.steps, view.at);
     const stride = event.shiftKey ? 10 : 1;
-    const target = { ArrowLeft: place < 0 ? last : place - stride, ArrowRight: place + stride, Home: 0, End: last }[event.key];
+    const target = { ArrowLeft: index < 0 ? last : index - stride, ArrowRight: index + stride, Home: 0, End: last }[event.key];
     if (event.key === "Escape") point(null);
     if (target === undefined || last < 0) return;
     event.preventDefault();
@@ -167,8 +167,8 @@ function drawPlot(svg, data, view, width) {
     draw("g", { class: "crosshair" }),
   );
   const steps = lines.reduce((most, line) => (line.steps.length > most.length ? line.steps : most), []);
-  const stepAt = (place) => {
-    const share = clamp((place - frame.left) / (right - frame.left), 0, 1);
+  const stepAt = (across) => {
+    const share = clamp((across - frame.left) / (right - frame.left), 0, 1);
     const [low, high] = extent.x;
     return view.x === "log" ? low * (high / low) ** share : low + share * (high - low);
   };
@@ -208,7 +208,7 @@ function axes(extent, x, y, frame, view) {
 }
 
 function series(line, x, y) {
-  const points = (values) => values.map((value, place) => `${x(line.steps[place]).toFixed(1)} ${y(Math.max(value, 0.5)).toFixed(1)}`);
+  const points = (values) => values.map((value, index) => `${x(line.steps[index]).toFixed(1)} ${y(Math.max(value, 0.5)).toFixed(1)}`);
   const band = [...points(line.high), ...points(line.low).reverse()];
   return draw("g", { class: `series line-${line.color % 8}`, "data-label": line.label },
     draw("path", { class: "spread", d: `M${band.join("L")}Z` }),
@@ -216,46 +216,46 @@ function series(line, x, y) {
 }
 
 function levelLine(level, label, y, frame, right, hasEnds) {
-  const place = y(level);
-  const text = hasEnds ? [] : [draw("text", { class: "level-text", x: right, y: place - 5, "text-anchor": "end" }, `${label} ${stepsText(level)}`)];
-  return draw("g", { class: "reference" }, draw("line", { class: "level", x1: frame.left, x2: right, y1: place, y2: place }), ...text);
+  const height = y(level);
+  const text = hasEnds ? [] : [draw("text", { class: "level-text", x: right, y: height - 5, "text-anchor": "end" }, `${label} ${stepsText(level)}`)];
+  return draw("g", { class: "reference" }, draw("line", { class: "level", x1: frame.left, x2: right, y1: height, y2: height }), ...text);
 }
 
 // Names at the ends of lines, pushed apart where they would overlap.
 function endLabels(lines, level, reference, y, right, frame, bottom) {
-  const wanted = lines.map((line) => ({ text: line.label, kind: `line-${line.color % 8}`, place: y(line.median.at(-1)) }));
-  if (level !== undefined) wanted.push({ text: `${reference} ${stepsText(level)}`, kind: "reference", place: y(level) });
-  wanted.sort((one, other) => one.place - other.place);
+  const wanted = lines.map((line) => ({ text: line.label, kind: `line-${line.color % 8}`, height: y(line.median.at(-1)) }));
+  if (level !== undefined) wanted.push({ text: `${reference} ${stepsText(level)}`, kind: "reference", height: y(level) });
+  wanted.sort((one, other) => one.height - other.height);
   const gap = 16;
-  wanted.forEach((own, place) => {
-    if (place) own.place = Math.max(own.place, wanted[place - 1].place + gap);
+  wanted.forEach((own, index) => {
+    if (index) own.height = Math.max(own.height, wanted[index - 1].height + gap);
   });
-  for (let place = wanted.length - 1, limit = bottom + 2; place >= 0; place -= 1, limit -= gap) {
-    wanted[place].place = Math.min(wanted[place].place, limit);
+  for (let index = wanted.length - 1, limit = bottom + 2; index >= 0; index -= 1, limit -= gap) {
+    wanted[index].height = Math.min(wanted[index].height, limit);
   }
   const room = Math.floor((frame.right - 12) / 7);
   return wanted.map((own) => {
     const short = own.text.length > room ? `${own.text.slice(0, room - 1)}…` : own.text;
-    return draw("text", { class: `end ${own.kind}`, x: right + 8, y: own.place + 4, style: "fill:var(--own)" }, short);
+    return draw("text", { class: `end ${own.kind}`, x: right + 8, y: own.height + 4, style: "fill:var(--own)" }, short);
   });
 }
 
 // The crosshair, and what it tells.
 function showValues(plot, step, chart, tooltip) {
   const mark = plot.svg.querySelector(".crosshair");
-  const isBelow = plot.width < NARROW; // where it would hide the curves, values have their own place, and are never gone
+  const isBelow = plot.width < NARROW; // where it would hide the curves, values stand by themselves, and are never gone
   tooltip.classList.toggle("below", isBelow);
   if (step === null && isBelow && plot.steps.length) step = plot.steps.at(-1);
   tooltip.hidden = step === null || !plot.lines.length;
   if (tooltip.hidden) return mark.replaceChildren();
   const rows = plot.lines
     .filter((line) => step >= line.steps[0] && step <= line.steps.at(-1))
-    .map((line) => ({ line, place: placeOf(line.steps, step) }));
+    .map((line) => ({ line, index: indexBelow(line.steps, step) }));
   const at = plot.x(step);
   mark.replaceChildren(
     draw("line", { x1: at, x2: at, y1: plot.top, y2: plot.bottom }),
-    ...rows.map(({ line, place }) => draw("circle", {
-      class: `line-${line.color % 8}`, cx: at, cy: plot.y(Math.max(line.median[place], 0.5)), r: 4.5,
+    ...rows.map(({ line, index }) => draw("circle", {
+      class: `line-${line.color % 8}`, cx: at, cy: plot.y(Math.max(line.median[index], 0.5)), r: 4.5,
     })));
   tooltip.replaceChildren(make("b", {}, `${grouped(step)} training steps`), valueTable(plot, rows));
   if (isBelow) {
@@ -271,15 +271,15 @@ function showValues(plot, step, chart, tooltip) {
 function valueTable(plot, rows) {
   const head = make("thead", {}, make("tr", {}, ...["", "median", "quartiles", "success"].map((text) => make("th", {}, text))));
   const body = rows
-    .sort((one, other) => one.line.median[one.place] - other.line.median[other.place])
-    .map(({ line, place }) => make("tr", { "data-label": line.label },
+    .sort((one, other) => one.line.median[one.index] - other.line.median[other.index])
+    .map(({ line, index }) => make("tr", { "data-label": line.label },
       make("th", { class: `line-${line.color % 8}` },
         draw("svg", { viewBox: "0 0 27 10", "aria-hidden": "true" },
           draw("line", { x1: 0, x2: 27, y1: 5, y2: 5, "stroke-dasharray": dashOf(line.color) })),
         line.label),
-      make("td", {}, stepsText(line.median[place])),
-      make("td", {}, `${stepsText(line.low[place])}–${stepsText(line.high[place])}`),
-      make("td", {}, `${Math.round(line.success[place] * 100)} %`)));
+      make("td", {}, stepsText(line.median[index])),
+      make("td", {}, `${stepsText(line.low[index])}–${stepsText(line.high[index])}`),
+      make("td", {}, `${Math.round(line.success[index] * 100)} %`)));
   if (plot.level !== undefined) {
     body.push(make("tr", {}, make("th", {}, plot.reference), make("td", {}, stepsText(plot.level)), make("td"), make("td")));
   }
@@ -288,5 +288,5 @@ function valueTable(plot, rows) {
 
 {
   const all = read("curves");
-  for (const figure of document.querySelectorAll(".curves")) showCurves(figure, all[figure.dataset.place]);
+  for (const figure of document.querySelectorAll(".curves")) showCurves(figure, all[figure.dataset.section]);
 }

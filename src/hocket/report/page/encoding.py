@@ -1,7 +1,7 @@
 """Curves and episodes in few characters, for the scripts of a page.
 
 Names of states and events are numbers in one list of names per task. An agent's way is where it starts and, where it
-only ever stays or goes to a neighbouring cell, a letter for every two moves; else the differences from place to place
+only ever stays or goes to a neighbouring cell, a letter for every two moves; else the differences from point to point
 in hundredths.
 """
 
@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.draw.palette import LINE_COLORS
 from hocket.draw.scene import Scene
+from hocket.report.page.maps import number_of
 from hocket.report.summary import Curve, Section, Summary
 from hocket.study.records import KINDS, Replay, changes_of
 
 MOST_POINTS = 1_000  # of a curve; of more, every second or third... is taken
 MOST_CHARACTERS = 2_500_000  # of all episodes of a page together
-FINEST = 100  # parts of a unit of length in which places are told
+FINEST = 100  # parts of a unit of length in which points are told
 MOVES = {(0, 0): 0, (0, -1): 1, (1, 0): 2, (0, 1): 3, (-1, 0): 4}  # across and down
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXY"  # for two moves: five times the first, plus the second
 
@@ -73,12 +75,12 @@ def _short(values: NDArray[np.float64], digits: int = 2) -> list[float]:
 # Scenes and episodes.
 
 
-def scene_data(scene: Scene, marks: Sequence[str], events: Sequence[str], names: Numbering) -> Data:
-    """Tell who the agents are and how their machines step."""
+def scene_data(scene: Scene, names: Numbering) -> Data:
+    """Tell who the agents are, how their machines step, and what is closed to them in which state."""
     agents = [
         {
             "name": name,
-            "mark": mark,
+            "number": number_of(scene, name),
             "color": scene.colors[name],
             "states": [names[state] for state in scene.machines[name].states],
             "steps": [
@@ -86,10 +88,23 @@ def scene_data(scene: Scene, marks: Sequence[str], events: Sequence[str], names:
                 for (state, event), target in scene.machines[name].transitions.items()
             ],
             "knows": [names[event] for event in scene.knows[name]],
+            "closed": _closed(scene, name, names),
         }
-        for name, mark in zip(scene.agents, marks, strict=True)
+        for name in scene.agents
     ]
-    return {"agents": agents, "events": [names[event] for event in events]}
+    index = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style numbers them
+    colors = {names[event]: index[color] for event, (color, _) in scene.styles.items()}
+    return {"agents": agents, "colors": colors}
+
+
+def _closed(scene: Scene, agent: str, names: Numbering) -> dict[int, list[int]]:
+    """List by state the numbers of the areas that are closed to an agent."""
+    gated = [(number, area) for number, area in enumerate(scene.areas) if any(own == agent for own, _ in area.gates)]
+    found = {
+        names[state]: [number for number, area in gated if scene.bars(area, agent, state)]
+        for state in scene.machines[agent].states
+    }
+    return {state: areas for state, areas in found.items() if areas}
 
 
 @dataclass
@@ -111,39 +126,39 @@ class Episodes:
 def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[Episodes]:
     """Take episodes until there is no room, so that every task and learner has its first seeds before others more."""
     chosen = [Episodes() for _ in summary.sections]
-    for place, group, seed, kind, replay in _in_turn(summary):
+    for index, group, seed, kind, replay in _in_turn(summary):
         if room > 0:
-            room -= chosen[place].keep((group, seed, kind), replay)
+            room -= chosen[index].keep((group, seed, kind), replay)
         else:
-            chosen[place].left_out += 1
+            chosen[index].left_out += 1
     return chosen
 
 
 def _in_turn(summary: Summary) -> Iterator[tuple[int, int, int, str, Replay]]:
     """List the first episode of every group, then the second ones, and so on."""
     waiting = [
-        (place, number, list(group.replays.items()))
-        for place, section in enumerate(summary.sections)
+        (index, number, list(group.replays.items()))
+        for index, section in enumerate(summary.sections)
         if section.scene is not None
         for number, group in enumerate(section.all_groups)
     ]
     for rank in range(max((len(own) for _, _, own in waiting), default=0)):
-        for place, number, own in waiting:
-            scene = summary.sections[place].scene
-            if rank < len(own) and scene is not None and own[rank][1].places.shape[1] == len(scene.agents):
+        for index, number, own in waiting:
+            scene = summary.sections[index].scene
+            if rank < len(own) and scene is not None and own[rank][1].points.shape[1] == len(scene.agents):
                 (seed, kind), replay = own[rank]
-                yield place, number, seed, kind, replay
+                yield index, number, seed, kind, replay
 
 
 def replay_data(replay: Replay, names: Numbering) -> Data:
     """Tell an episode."""
-    places = np.round(replay.places * FINEST).astype(np.int64)  # [T + 1, N, 2]
+    points = np.round(replay.points * FINEST).astype(np.int64)  # [T + 1, N, 2]
     columns = zip(*replay.states, strict=True)
     return {
         "success": replay.success,
-        "length": len(places) - 1,
-        "start": places[0].ravel().tolist(),
-        "ways": [_way(np.diff(places[:, agent], axis=0)) for agent in range(places.shape[1])],
+        "length": len(points) - 1,
+        "start": points[0].ravel().tolist(),
+        "ways": [_way(np.diff(points[:, agent], axis=0)) for agent in range(points.shape[1])],
         "states": [_changes(column, names) for column in columns],
         "events": [number for step, event in replay.events for number in (step, names[event])],
     }

@@ -1,11 +1,11 @@
 // Reading an episode, and where on the map its agents stand.
 
 const MOVES = [[0, 0], [0, -1], [1, 0], [0, 1], [-1, 0]]; // as the page's data number them
-const WIDEST = 1.55; // radii of an agent: the circle on which many agents in one place stand
+const WIDEST = 1.55; // radii of an agent: the circle on which many agents at one point stand
 
 function decode(own) {
   const agents = own.ways.length;
-  const places = new Float64Array((own.length + 1) * agents * 2);
+  const points = new Float64Array((own.length + 1) * agents * 2);
   own.ways.forEach((way, agent) => {
     let [across, down] = [own.start[2 * agent], own.start[2 * agent + 1]];
     for (let step = 0; step <= own.length; step += 1) {
@@ -14,21 +14,21 @@ function decode(own) {
         across += right;
         down += below;
       }
-      places[(step * agents + agent) * 2] = across / 100;
-      places[(step * agents + agent) * 2 + 1] = down / 100;
+      points[(step * agents + agent) * 2] = across / 100;
+      points[(step * agents + agent) * 2 + 1] = down / 100;
     }
   });
   const states = own.states.map((changes) => {
     const line = new Int32Array(own.length + 1);
-    for (let place = 0; place < changes.length; place += 2) line.fill(changes[place + 1], changes[place]);
+    for (let index = 0; index < changes.length; index += 2) line.fill(changes[index + 1], changes[index]);
     return line;
   });
   const events = new Map(); // step -> the events after it
-  for (let place = 0; place < own.events.length; place += 2) {
-    const [step, event] = own.events.slice(place, place + 2);
+  for (let index = 0; index < own.events.length; index += 2) {
+    const [step, event] = own.events.slice(index, index + 2);
     events.set(step, [...(events.get(step) ?? []), event]);
   }
-  return { success: own.success, length: own.length, agents, places, states, events };
+  return { success: own.success, length: own.length, agents, points, states, events };
 }
 
 // A letter has two moves to a neighbouring cell; a list has differences in hundredths.
@@ -39,13 +39,13 @@ function moveAt(way, step) {
   return [across * 100, down * 100];
 }
 
-// Agents in one place stand around its middle: where, and how much smaller.
+// Agents at one point stand around it: where, and how much smaller.
 function arrange(episode, step) {
-  const { agents, places } = episode;
+  const { agents, points } = episode;
   const together = new Map();
   for (let agent = 0; agent < agents; agent += 1) {
     const at = (step * agents + agent) * 2;
-    const key = `${Math.round(places[at] * 4)},${Math.round(places[at + 1] * 4)}`;
+    const key = `${Math.round(points[at] * 4)},${Math.round(points[at + 1] * 4)}`;
     together.set(key, [...(together.get(key) ?? []), agent]);
   }
   const spots = [];
@@ -55,8 +55,8 @@ function arrange(episode, step) {
     const wanted = count === 1 ? 1 : clamp(0.7 - 0.05 * count, 0.44, 0.6);
     const reach = count === 1 ? 0 : Math.min(wanted / touching, WIDEST);
     const size = count === 1 ? 1 : Math.max(Math.min(wanted, reach * touching), 0.24);
-    group.forEach((agent, place) => {
-      const angle = (2 * Math.PI * place) / count - Math.PI * (count === 2 ? 1 : 0.5);
+    group.forEach((agent, index) => {
+      const angle = (2 * Math.PI * index) / count - Math.PI * (count === 2 ? 1 : 0.5);
       spots[agent] = { x: reach * Math.cos(angle), y: reach * Math.sin(angle), size };
     });
   }

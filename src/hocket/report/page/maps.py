@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from hocket.draw.graphviz import machine_svg
+from hocket.draw.geometry import Point, Shape
+from hocket.draw.graphviz import embedded_machine
 from hocket.draw.scene import Area, Scene
 from hocket.draw.task_picture import MOST_STATES, MOST_TRANSITIONS
 from hocket.machine.reward_machine import RewardMachine
@@ -14,20 +14,12 @@ from hocket.report.page.markup import Html, tag
 
 LONGEST_SIDE = 400.0  # of a map, in units of the SVG
 MOST_LINES = 60  # cells in a row up to which the lines between them are drawn
-LONGEST_MARK, LONGEST_TAG = 3, 4  # characters written on an agent and on a place
-
-Place = tuple[float, float]
+LONGEST_NUMBER, LONGEST_TAG = 3, 4  # characters written on an agent and on an area
 
 
-def marks_of(agents: Sequence[str]) -> list[str]:
-    """Choose what is written on agents: the numbers that their names end in, or else their places in the list.
-
-    >>> marks_of(["A1", "A2"]), marks_of(["Ann", "Bo"])
-    (['1', '2'], ['1', '2'])
-    """
-    ends = [re.search(r"\d{1,3}$", name) for name in agents]
-    found = [end[0] for end in ends if end]
-    return found if len({*found}) == len(agents) else [str(place + 1)[-LONGEST_MARK:] for place in range(len(agents))]
+def number_of(scene: Scene, agent: str) -> str:
+    """Say what is written on an agent."""
+    return str(scene.numbers[agent])[-LONGEST_NUMBER:]
 
 
 def unit_of(scene: Scene) -> float:
@@ -35,23 +27,24 @@ def unit_of(scene: Scene) -> float:
     return LONGEST_SIDE / max(scene.width, scene.height)
 
 
-def map_svg(scene: Scene, starts: Sequence[Place]) -> Html:
+def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
     """Draw the map of a scene, with the agents where they start, if that is known."""
     unit = unit_of(scene)
     width, height = scene.width * unit, scene.height * unit
     disc = agent_radius(scene)
+    numbers = {area: number for number, area in enumerate(scene.areas)}
     spots = _side_by_side(starts, disc / unit)
     agents = [
-        _agent((across * unit, down * unit), size * disc, mark, scene.colors[name])
-        for (across, down, size), mark, name in zip(spots, marks_of(scene.agents), scene.agents, strict=False)
+        _agent((across * unit, down * unit), size * disc, number_of(scene, name), scene.colors[name])
+        for (across, down, size), name in zip(spots, scene.agents, strict=False)
     ]
     return tag(
         "svg",
         tag("rect", class_="floor", width=width, height=height),
-        *(_area(area, unit) for area in scene.areas),
+        *(_area(area, unit, numbers[area]) for area in scene.painted),
         _lines(scene, unit),
-        *(_area(wall, unit, "wall") for wall in scene.walls),
-        *(_area_tag(area, unit) for area in scene.areas if area.tag),
+        *(_shape(wall, unit, class_="wall") for wall in scene.walls),
+        *(_area_tag(area, unit) for area in scene.painted if area.tag and area.shapes),
         tag("rect", class_="border", width=width, height=height),
         tag("g", *agents, class_="starts"),
         class_="map",
@@ -63,10 +56,10 @@ def map_svg(scene: Scene, starts: Sequence[Place]) -> Html:
     )
 
 
-def _side_by_side(starts: Sequence[Place], radius: float) -> Iterator[tuple[float, float, float]]:
-    """Let agents that start in one place stand around its middle; the third number is how much smaller they are."""
+def _side_by_side(starts: Sequence[Point], radius: float) -> Iterator[tuple[float, float, float]]:
+    """Let agents that start at one point stand around it; the third number is how much smaller they are."""
     for number, (across, down) in enumerate(starts):
-        together = [place for place, own in enumerate(starts) if own == (across, down)]
+        together = [agent for agent, own in enumerate(starts) if own == (across, down)]
         if len(together) == 1:
             yield across, down, 1
             continue
@@ -80,28 +73,30 @@ def agent_radius(scene: Scene) -> float:
     return 0.34 * unit_of(scene) if scene.has_cells else LONGEST_SIDE / 32
 
 
-def _area(area: Area, unit: float, kind: str = "area") -> Html:
-    note = ": ".join(filter(None, (area.name, area.note)))
-    title = [tag("title", note)] if note else []
-    shapes = [_shape(area, unit, class_=kind, style=f"--own:{area.color}")]
-    if area.note:
-        shapes.append(_shape(area, unit, class_="closed"))
-    return tag("g", *title, *shapes)
+def _area(area: Area, unit: float, number: int) -> Html:
+    """Draw an area and, upon it, that it is closed; scripts take that away when it opens, and find it by its number."""
+    words = ": ".join(filter(None, (area.name, "; ".join(area.notes))))
+    title = [tag("title", words)] if words else []
+    shapes = [_shape(shape, unit, class_="area", style=f"--own:{area.color}") for shape in area.shapes]
+    if area.gates:
+        shapes += [_shape(shape, unit, class_="closed") for shape in area.shapes]
+    return tag("g", *title, *shapes, data_area=number if area.gates else None)
 
 
-def _shape(area: Area, unit: float, **look: str) -> Html:
-    left, top, width, height = (length * unit for length in area[:4])
-    if area.is_disc:
-        return tag("ellipse", cx=left + width / 2, cy=top + height / 2, rx=width / 2, ry=height / 2, **look)
-    return tag("rect", x=left, y=top, width=width, height=height, **look)
+def _shape(shape: Shape, unit: float, **look: str) -> Html:
+    width, height = shape.width * unit, shape.height * unit
+    if shape.is_disc:
+        x, y = shape.middle
+        return tag("ellipse", cx=x * unit, cy=y * unit, rx=width / 2, ry=height / 2, **look)
+    return tag("rect", x=shape.left * unit, y=shape.top * unit, width=width, height=height, **look)
 
 
 def _area_tag(area: Area, unit: float) -> Html:
-    """Write a place's letter in its middle, or in the corner of its first cell, where agents leave it readable."""
-    left, top, width, height = (length * unit for length in area[:4])
-    size = max(min(width, height, unit if unit > 8 else LONGEST_SIDE / 16) * 0.36, 5)
-    middle = (left + width / 2, top + height / 2)
-    return tag("text", _short(area.tag), class_="tag", x=middle[0], y=middle[1], font_size=size)
+    """Write an area's tag into the middle of its first shape."""
+    shape = area.shapes[0]
+    (x, y), side = shape.middle, min(shape.width, shape.height) * unit
+    size = max(min(side, unit if unit > 8 else LONGEST_SIDE / 16) * 0.36, 5)
+    return tag("text", _short(area.tag), class_="tag", x=x * unit, y=y * unit, font_size=size)
 
 
 def _short(text: str) -> str:
@@ -113,34 +108,28 @@ def _lines(scene: Scene, unit: float) -> Html:
     if not scene.has_cells or max(scene.width, scene.height) > MOST_LINES:
         return Html("")
     width, height = scene.width * unit, scene.height * unit
-    down = [f"M{place * unit:g} 0V{height:g}" for place in range(1, int(scene.width))]
-    across = [f"M0 {place * unit:g}H{width:g}" for place in range(1, int(scene.height))]
+    down = [f"M{column * unit:g} 0V{height:g}" for column in range(1, int(scene.width))]
+    across = [f"M0 {row * unit:g}H{width:g}" for row in range(1, int(scene.height))]
     return tag("path", class_="lines", d="".join([*down, *across]))
 
 
-def _agent(place: Place, radius: float, mark: str, color: str) -> Html:
+def _agent(point: Point, radius: float, number: str, color: str) -> Html:
     return tag(
         "g",
         tag("circle", r=radius),
-        tag("text", mark, font_size=radius * (1.15 if len(mark) < LONGEST_MARK else 0.8)),
+        tag("text", number, font_size=radius * (1.15 if len(number) < LONGEST_NUMBER else 0.8)),
         class_="agent",
         style=f"--own:{color}",
-        transform=f"translate({place[0]:g} {place[1]:g})",
+        transform=f"translate({point[0]:g} {point[1]:g})",
     )
 
 
-def agent_badge(mark: str, color: str) -> Html:
+def agent_badge(scene: Scene, agent: str) -> Html:
     """Draw an agent's disc beside a text."""
-    return tag("span", mark, class_="disc", style=f"--own:{color}", aria_hidden="true")
+    return tag("span", number_of(scene, agent), class_="disc", style=f"--own:{scene.colors[agent]}", aria_hidden="true")
 
 
 # Machines.
-
-
-def event_order(scene: Scene) -> list[str]:
-    """List the events in the order in which they take their colours."""
-    team = [scene.team] if scene.team is not None else []
-    return list(dict.fromkeys(event for machine in (*team, *scene.machines.values()) for event in machine.events))
 
 
 def is_drawable(machine: RewardMachine) -> bool:
@@ -148,47 +137,22 @@ def is_drawable(machine: RewardMachine) -> bool:
     return len(machine.states) <= MOST_STATES and len(machine.transitions) <= MOST_TRANSITIONS
 
 
-def machine_drawing(machine: RewardMachine, events: Iterable[str], label: str) -> Html:
-    """Draw a machine; states and edges are marked with numbers that scripts find, as ids could not be used twice."""
-    svg = machine_svg({"": machine}, events=events)
-    svg = svg[svg.index("<svg") :]
-    width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', svg)[:2]
-    body = svg[svg.index(">") + 1 : svg.rindex("</svg>")]
-    body = re.sub(r"<!--.*?-->\n|<polygon fill=\"white\" stroke=\"none\"[^>]*>\n|(?<=>)\n", "", body, flags=re.DOTALL)
-    body = re.sub(r'<g id="frame0".*?</g>', "", body, flags=re.DOTALL)
-    body = re.sub(r' id="m0s(\d+)tom0s(\d+)"', r' data-edge="\1-\2"', body)
-    body = re.sub(r' id="m0s(\d+)"', r' data-state="\1"', body)
-    body = re.sub(r' (?:id="[^"]*"|xml:space="preserve"|font-family="[^"]*")', "", body)
-    box = re.search(r'viewBox="([^"]*)"', svg)
-    return tag(
-        "svg",
-        Html(body),
-        class_="machine",
-        viewBox=box[1] if box else f"0 0 {width} {height}",
-        width=float(width),
-        height=float(height),
-        role="img",
-        aria_label=label,
-    )
+def machine_svg(machine: RewardMachine, events: Iterable[str], label: str) -> tuple[Html, float]:
+    """Draw a machine, and say how wide it is; scripts find states and edges by their numbers."""
+    drawing = embedded_machine(machine, events)
+    width, height = drawing.size
+    look = {"class_": "machine", "viewBox": drawing.view_box, "role": "img", "aria_label": label}
+    return tag("svg", Html(drawing.elements), width=width, height=height, **look), width
 
 
 def legend(scene: Scene) -> Html:
-    """List the places of a map."""
-    named: dict[str, Area] = {}
-    for area in scene.areas:  # of a place's rectangles, the first has its tag
-        if area.name:
-            named.setdefault(area.name, area)
-    items = [
-        tag(
-            "li",
-            tag(
-                "span",
-                _short(area.tag),
-                class_="swatch" + (" disc-shaped" if area.is_disc else ""),
-                style=f"--own:{area.color}",
-            ),
-            tag("span", area.name, tag("small", area.note) if area.note else ""),
-        )
-        for area in named.values()
-    ]
+    """List the areas of a map."""
+    items = [_entry(area) for area in scene.areas if area.names]
     return tag("ul", *items, class_="legend") if items else Html("")
+
+
+def _entry(area: Area) -> Html:
+    is_round = any(shape.is_disc for shape in area.shapes)
+    look = {"class_": "swatch" + (" disc-shaped" if is_round else ""), "style": f"--own:{area.color}"}
+    note = tag("small", "; ".join(area.notes)) if area.gates else ""
+    return tag("li", tag("span", _short(area.tag), **look), tag("span", area.name, note))

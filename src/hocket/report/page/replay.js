@@ -5,7 +5,7 @@ const LONGEST_FRAME = 0.25; // seconds that count between two pictures, so that 
 let playing = null; // the one replay that plays
 
 function showReplay(root, section) {
-  const data = read(`episodes-${root.dataset.place}`);
+  const data = read(`episodes-${root.dataset.section}`);
   if (!data || !data.groups.length) {
     root.append(make("p", { class: "note" }, "No episode of this task was kept."));
     return;
@@ -64,7 +64,7 @@ function choices(player) {
   const learner = pick("learner", "group");
   const seed = pick("seed", "seed");
   const kind = segments("policy", ["softmax", "greedy"].map((own) => [own, own]), choice.kind, (own) => change("kind", own));
-  learner.select.append(...data.groups.map((group, place) => make("option", { value: place }, group.label)));
+  learner.select.append(...data.groups.map((group, index) => make("option", { value: index }, group.label)));
   const change = (name, value) => {
     choice[name] = name === "group" ? Number(value) : value;
     refresh();
@@ -115,10 +115,10 @@ function controls(player) {
     ...SPEEDS.map((own) => make("option", { value: own }, `${own} steps/s`)));
   const slider = make("input", { type: "range", min: 0, step: 1, value: 0, "aria-label": "Step" });
   slider.addEventListener("input", () => stepTo(player, Number(slider.value)));
-  const marks = draw("svg", { class: "events", preserveAspectRatio: "none", "aria-hidden": "true" });
+  const ticks = draw("svg", { class: "events", preserveAspectRatio: "none", "aria-hidden": "true" });
   return {
-    play, speed, slider, marks,
-    scrub: make("div", { class: "scrub" }, marks, slider),
+    play, speed, slider, ticks,
+    scrub: make("div", { class: "scrub" }, ticks, slider),
     buttons: make("div", { class: "controls" },
       button("start", "To the start", () => stepTo(player, 0)),
       button("back", "A step back", () => stepTo(player, Math.ceil(player.at) - 1)),
@@ -137,8 +137,8 @@ function load(player) {
   const { length, success, events } = player.episode;
   parts.slider.max = length;
   parts.outcome.textContent = success ? `done after ${grouped(length)} steps` : `not done within ${grouped(length)} steps`;
-  parts.marks.setAttribute("viewBox", `0 0 ${length || 1} 10`);
-  parts.marks.replaceChildren(...[...events].map(([step, own]) => {
+  parts.ticks.setAttribute("viewBox", `0 0 ${length || 1} 10`);
+  parts.ticks.replaceChildren(...[...events].map(([step, own]) => {
     const isShared = own.some((event) => knowers(player, event).length > 1);
     return draw("line", { class: eventColor(player, own[0]), x1: step, x2: step, y1: isShared ? 0 : 5, y2: 10 });
   }));
@@ -153,7 +153,7 @@ function load(player) {
 
 function logItem(player, step, events) {
   const name = (event) => make("b", { class: eventColor(player, event) }, player.data.names[event]);
-  const words = events.flatMap((event, place) => (place ? [" ", name(event)] : [name(event)]));
+  const words = events.flatMap((event, index) => (index ? [" ", name(event)] : [name(event)]));
   const button = make("button", { type: "button", class: "later", "data-step": step, onclick: () => stepTo(player, step) }, make("time", {}, grouped(step)), ...words);
   return { step, button, row: make("li", {}, button) };
 }
@@ -238,6 +238,7 @@ function showStep(player, step, isPlaying) {
   parts.slider.style.setProperty("--done", `${(100 * step) / (episode.length || 1)}%`);
   parts.slider.setAttribute("aria-valuetext", `step ${step} of ${episode.length}${names.length ? `: ${names.join(", ")}` : ""}`);
   showMachines(player, step, events);
+  showGates(player, step);
   showFlashes(player, events, isPlaying);
   showLog(player, step);
 }

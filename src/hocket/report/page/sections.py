@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hocket.draw.geometry import Point
+from hocket.draw.scene import Scene
 from hocket.learn.catalogue import LEARNERS
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.overview import overview
@@ -55,50 +57,53 @@ def warnings(summary: Summary) -> Html:
 
 def navigation(summary: Summary) -> Html:
     """Link to the tasks."""
-    links = [tag("a", section.title, href=f"#task-{place}") for place, section in enumerate(summary.sections, start=1)]
+    sections = enumerate(summary.sections, start=1)
+    links = [tag("a", section.title, href=f"#task-{number}") for number, section in sections]
     return join([*links, tag("a", "How to read this", href="#reading")])
 
 
 # A task.
 
 
-def task_section(section: Section, place: int, colors: Mapping[str, int]) -> Html:
+def task_section(section: Section, number: int, colors: Mapping[str, int]) -> Html:
     """Say everything about a task; scripts add curves and episodes where they find room made for them."""
     scene = section.scene
     parts = [
-        tag("h2", tag("a", section.title, href=f"#task-{place}")),
-        overview(scene, _starts(section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
-        _curves(section, place),
+        tag("h2", tag("a", section.title, href=f"#task-{number}")),
+        overview(scene, _starts(scene, section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
+        _curves(section, number),
         statistics(section, colors),
         comparisons(section),
         bounds(section, colors),
-        _episodes(section, place),
+        _episodes(section, number),
     ]
-    return tag("section", *parts, class_="task", id=f"task-{place}", data_place=place - 1)
+    return tag("section", *parts, class_="task", id=f"task-{number}", data_section=number - 1)
 
 
 NO_SCENE = "The folder has no file of this task that could be read, so there is neither a map nor machines to show."
 
 
-def _starts(section: Section) -> list[tuple[float, float]]:
-    """Find where agents start, from any episode."""
+def _starts(scene: Scene, section: Section) -> list[Point]:
+    """Find where all agents start, if need be from any episode."""
+    if scene.starts.keys() == {*scene.agents}:
+        return [scene.starts[name] for name in scene.agents]
     found = next((replay for group in section.all_groups for replay in group.replays.values()), None)
-    return [] if found is None else [(across, down) for across, down in found.places[0].tolist()]
+    return [] if found is None else [(across, down) for across, down in found.points[0].tolist()]
 
 
-def _curves(section: Section, place: int) -> Html:
+def _curves(section: Section, number: int) -> Html:
     if not any(group.curves for group in section.groups):
         return Html("")
     return tag(
         "div",
-        tag("h3", "While learning"),
+        tag("h3", "Learning curves"),
         tag(
             "p",
             "The median over seeds of the steps that the team takes in a test, and the band between the quartiles. "
             f"A failed test counts as {section.most_steps:,} steps.",
             class_="note",
         ),
-        tag("div", NO_SCRIPT, class_="curves", data_place=place - 1),
+        tag("div", NO_SCRIPT, class_="curves", data_section=number - 1),
     )
 
 
@@ -108,11 +113,11 @@ NO_SCRIPT = tag("noscript", tag("p", "The curves and episodes need JavaScript.",
 # Episodes.
 
 
-def _episodes(section: Section, place: int) -> Html:
+def _episodes(section: Section, number: int) -> Html:
     if section.scene is None or not any(group.replays for group in section.all_groups):
         return Html("")
     return tag(
         "div",
-        tag("h3", "Watch the team"),
-        tag("div", class_="replay", data_place=place - 1, tabindex="0", role="group", aria_label="Episode to watch"),
+        tag("h3", "Episode replay"),
+        tag("div", class_="replay", data_section=number - 1, tabindex="0", role="group", aria_label="Episode replay"),
     )

@@ -3,34 +3,34 @@
 const TRAIL = 10; // steps
 const MANY = 4; // agents up to which all machines are shown at once
 
-const knowers = (player, event) => player.data.agents.flatMap((agent, place) => (agent.knows.includes(event) ? [place] : []));
-const eventColor = (player, event) => `event-${Math.max(player.data.events.indexOf(event), 0) % 8}`;
+const knowers = (player, event) => player.data.agents.flatMap((agent, index) => (agent.knows.includes(event) ? [index] : []));
+const eventColor = (player, event) => `event-${player.data.colors[event] ?? 0}`;
 
 // Machines: a chip for every agent, and the drawings of those that are chosen.
 function crewPanel(section, data) {
-  const figures = data.agents.map((_, place) => section.querySelector(`.machine-figure[data-agent="${place}"]`));
+  const figures = data.agents.map((_, index) => section.querySelector(`.machine-figure[data-agent="${index}"]`));
   const list = make("div", { class: "watched" });
-  const cards = data.agents.map((agent, place) => {
+  const cards = data.agents.map((agent, index) => {
     const state = make("span", { class: "state" });
-    const chip = make("button", { type: "button", "data-agent": place }, disc(agent), make("span", { class: "name" }, agent.name), state);
-    return { chip, state, agent, figure: figures[place] && copyFigure(figures[place], agent), isShown: false };
+    const chip = make("button", { type: "button", "data-agent": index }, disc(agent), make("span", { class: "name" }, agent.name), state);
+    return { chip, state, agent, figure: figures[index] && copyFigure(figures[index], agent), isShown: false };
   });
-  const show = (place, isShown) => {
-    const card = cards[place];
+  const show = (index, isShown) => {
+    const card = cards[index];
     card.isShown = isShown && Boolean(card.figure);
     card.chip.setAttribute("aria-pressed", card.isShown);
     list.replaceChildren(...cards.filter((own) => own.isShown).map((own) => own.figure.root));
   };
-  cards.forEach((card, place) => {
-    card.chip.addEventListener("click", () => show(place, !card.isShown));
+  cards.forEach((card, index) => {
+    card.chip.addEventListener("click", () => show(index, !card.isShown));
     card.chip.title = card.figure ? "Show or hide this machine" : "";
-    show(place, cards.length <= MANY || place < MANY - 1);
+    show(index, cards.length <= MANY || index < MANY - 1);
   });
   const crew = make("div", { class: "crew", role: "group", "aria-label": "Agents and their states" }, ...cards.map((card) => card.chip));
   return { panel: make("div", {}, crew, list), cards };
 }
 
-const disc = (agent) => make("span", { class: "disc", style: `--own:${agent.color}`, "aria-hidden": "true" }, agent.mark);
+const disc = (agent) => make("span", { class: "disc", style: `--own:${agent.color}`, "aria-hidden": "true" }, agent.number);
 
 function copyFigure(figure, agent) {
   const svg = figure.querySelector("svg")?.cloneNode(true);
@@ -38,8 +38,8 @@ function copyFigure(figure, agent) {
   svg.style.setProperty("--agent", agent.color);
   const root = make("figure", { class: "machine-figure", "data-agent": figure.dataset.agent },
     make("div", { class: "drawing" }, disc(agent), svg));
-  const states = new Map(agent.states.map((name, place) => [name, svg.querySelector(`[data-state="${place}"]`)]));
-  const number = new Map(agent.states.map((name, place) => [name, place]));
+  const states = new Map(agent.states.map((name, index) => [name, svg.querySelector(`[data-state="${index}"]`)]));
+  const number = new Map(agent.states.map((name, index) => [name, index]));
   const edge = (from, to) => svg.querySelector(`[data-edge="${number.get(from)}-${number.get(to)}"]`);
   return { root, svg, states, edge };
 }
@@ -53,16 +53,24 @@ function mapLayer(section, data) {
   const trails = data.agents.map((agent) => draw("polyline", { class: "trail", style: `--own:${agent.color}` }));
   const meetings = draw("g");
   const agents = data.agents.map((agent) => {
-    const size = radius * (agent.mark.length < 3 ? 1.15 : 0.8);
+    const size = radius * (agent.number.length < 3 ? 1.15 : 0.8);
     const ring = draw("circle", { class: "ring", r: radius + 3.2 });
     const own = draw("g", { class: "agent", style: `--own:${agent.color}` },
       draw("title", {}, agent.name),
       draw("circle", { class: "halo", r: radius + 3.2 }), ring,
-      draw("circle", { r: radius }), draw("text", { "font-size": size }, agent.mark));
+      draw("circle", { r: radius }), draw("text", { "font-size": size }, agent.number));
     return { own, ring };
   });
   svg.append(...trails, meetings, ...agents.map((agent) => agent.own));
-  return { svg, unit, radius, trails, meetings, agents };
+  const gates = [...svg.querySelectorAll("[data-area]")].map((own) => [Number(own.dataset.area), own]);
+  return { svg, unit, radius, trails, meetings, agents, gates };
+}
+
+// An area is hatched as long as it is closed to anyone.
+function showGates(player, step) {
+  const { episode, parts: { map }, data } = player;
+  const closed = new Set(data.agents.flatMap((agent, index) => agent.closed[episode.states[index][step]] ?? []));
+  for (const [area, own] of map.gates) own.classList.toggle("open", !closed.has(area));
 }
 
 function moveAgents(player, step, share) {
@@ -77,8 +85,8 @@ function moveAgents(player, step, share) {
   player.now = map.agents.map(({ own }, agent) => {
     const [from, to] = [step, next].map((when) => (when * episode.agents + agent) * 2);
     const [one, other] = [player.spots[0][agent], player.spots[1][agent]];
-    const x = mix(episode.places[from], episode.places[to]) * map.unit + mix(one.x, other.x) * map.radius;
-    const y = mix(episode.places[from + 1], episode.places[to + 1]) * map.unit + mix(one.y, other.y) * map.radius;
+    const x = mix(episode.points[from], episode.points[to]) * map.unit + mix(one.x, other.x) * map.radius;
+    const y = mix(episode.points[from + 1], episode.points[to + 1]) * map.unit + mix(one.y, other.y) * map.radius;
     own.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${mix(one.size, other.size).toFixed(3)})`);
     moveTrail(map, episode, agent, step, [x, y]);
     return [x, y];
@@ -91,15 +99,15 @@ function moveTrail(map, episode, agent, step, head) {
   const points = [];
   for (let when = Math.max(0, step - TRAIL); when <= step; when += 1) {
     const at = (when * episode.agents + agent) * 2;
-    points.push(`${(episode.places[at] * map.unit + aside).toFixed(1)},${(episode.places[at + 1] * map.unit + aside).toFixed(1)}`);
+    points.push(`${(episode.points[at] * map.unit + aside).toFixed(1)},${(episode.points[at + 1] * map.unit + aside).toFixed(1)}`);
   }
   map.trails[agent].setAttribute("points", [...points, head.map((value) => value.toFixed(1)).join(",")].join(" "));
 }
 
 function showMachines(player, step, events) {
   const { episode, parts, data } = player;
-  parts.crew.cards.forEach((card, place) => {
-    const state = episode.states[place][step];
+  parts.crew.cards.forEach((card, index) => {
+    const state = episode.states[index][step];
     const name = data.names[state];
     card.state.textContent = name;
     card.state.title = name;
@@ -108,7 +116,7 @@ function showMachines(player, step, events) {
     if (!card.figure) return;
     for (const [own, node] of card.figure.states) node?.classList.toggle("lit", own === state);
     for (const edge of card.figure.svg.querySelectorAll(".taken")) edge.classList.remove("taken");
-    const before = step ? episode.states[place][step - 1] : state;
+    const before = step ? episode.states[index][step - 1] : state;
     for (const edge of takenEdges(card, before, state, events)) edge.classList.add("taken");
     card.figure.root.classList.toggle("flash", events.some((event) => card.agent.knows.includes(event)));
   });
@@ -138,10 +146,10 @@ function showFlashes(player, events, isPlaying) {
     }
   });
   const links = events.flatMap((event) => {
-    const places = knowers(player, event).map((agent) => player.now[agent]);
-    if (places.length < 2) return [];
-    const middle = [0, 1].map((axis) => places.reduce((sum, place) => sum + place[axis], 0) / places.length);
-    return places.map(([x, y]) => draw("line", { class: `meeting ${eventColor(player, event)}`, x1: x, y1: y, x2: middle[0], y2: middle[1] }));
+    const points = knowers(player, event).map((agent) => player.now[agent]);
+    if (points.length < 2) return [];
+    const middle = [0, 1].map((axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length);
+    return points.map(([x, y]) => draw("line", { class: `meeting ${eventColor(player, event)}`, x1: x, y1: y, x2: middle[0], y2: middle[1] }));
   });
   map.meetings.replaceChildren(...links);
 }

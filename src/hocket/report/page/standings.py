@@ -1,4 +1,4 @@
-"""How good learners are in the end: a table, comparisons of every two, and the bounds of theorem 3."""
+"""Final performance of learners: a table, pairwise comparisons, and the bounds of Theorem 3."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     )
     return tag(
         "div",
-        tag("h3", "In the end"),
+        tag("h3", "Final performance"),
         _scrolling(table, f"Statistics of {section.title}"),
         tag("p", note, class_="note"),
     )
@@ -112,12 +112,12 @@ def _limits(found: Interval | Share, write: Callable[[float], str]) -> str:
 
 
 def comparisons(section: Section) -> Html:
-    """Say of every two learners which is better, and how sure that is."""
+    """Compare learners pairwise: the probability that one is better, with its interval and p-value."""
     if not section.comparisons:
         return Html("")
     rows = [_comparison(*pair) for pair in section.comparisons]
     table = tag("div", *rows, class_="scales")
-    title = "Who is better?"
+    title = "Pairwise comparison"
     note = (
         "The probability that a run of the first learner needs fewer steps in its last tests than one of the second "
         "(softmax), with its 95 % interval; p is that of a two-sided permutation test."
@@ -153,7 +153,7 @@ def bounds(section: Section, colors: Mapping[str, int]) -> Html:
         [
             "How often the team succeeds, ",
             tag("i", "V"),
-            ", is held between bounds by how often the agents do their own parts, ",
+            ", is bounded by how often the agents complete their own sub-tasks, ",
             Html("<i>V<sub>i</sub></i>: "),
             Html(
                 '<span class="formula">max(0, Σ <i>V<sub>i</sub></i> − (<i>N</i> − 1)) ≤ <i>V</i> ≤ '
@@ -165,7 +165,7 @@ def bounds(section: Section, colors: Mapping[str, int]) -> Html:
     )
     rows = [_bound(label, own, colors) for label, own in known]
     return tag(
-        "div", tag("h3", "The bounds of theorem 3"), tag("p", note, class_="note"), tag("div", *rows, class_="scales")
+        "div", tag("h3", "Bounds of Theorem 3"), tag("p", note, class_="note"), tag("div", *rows, class_="scales")
     )
 
 
@@ -187,7 +187,7 @@ def _bound(label: str, found: Bounds, colors: Mapping[str, int]) -> Html:
 
 
 def _own_shares(agents: Mapping[str, Share]) -> str:
-    """Say how often each agent does its part, or from how often to how often many of them do."""
+    """Say how often each agent completes its sub-task, or from how often to how often many of them do."""
     values = sorted(own.value for own in agents.values())
     if values[0] == values[-1]:
         return f"every agent {share(values[0])}"
@@ -200,8 +200,8 @@ def _span(kind: str, low: float, high: float) -> Html:
     return tag("span", class_=kind, style=f"left:{100 * low:.2f}%;width:{100 * max(high - low, 0):.2f}%")
 
 
-def _point(kind: str, place: float) -> Html:
-    return tag("span", class_=kind, style=f"left:{100 * place:.2f}%")
+def _point(kind: str, share: float) -> Html:
+    return tag("span", class_=kind, style=f"left:{100 * share:.2f}%")
 
 
 # Numbers in words.

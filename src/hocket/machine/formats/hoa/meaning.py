@@ -192,14 +192,12 @@ class _Reading:
             raise self.error(state, "accepts, but not for good; a task that is done must stay done, whatever happens")
 
     def check_silence(self, state: int) -> None:
-        """Refuse to count steps: a machine takes notice of events alone."""
+        """Refuse to count steps: a machine moves on events alone."""
         following = self.rows[state].step(self.letters.silence)
         if following is None or following == state or not {state, following} <= self.hopeful:
             return
         name = printable(repr(self.automaton.states[following].name), 60)
-        raise self.error(
-            state, f"goes on to {name} when nothing happens; a machine takes no notice of steps without an event"
-        )
+        raise self.error(state, f"goes on to {name} when nothing happens; a reward machine moves on events alone")
 
     def machine(self) -> RewardMachine:
         states, propositions = self.automaton.states, self.letters.propositions

@@ -80,7 +80,7 @@ class Tokens:
 
     def number(self, what: str) -> int:
         if self.kind != "number" or len(self.text) > 10:
-            raise self.error(f"expected {what}, a whole number below 2,147,483,648")
+            raise self.error(f"expected {what}, an integer below 2,147,483,648")
         number = int(self.text)
         self.advance()
         return number

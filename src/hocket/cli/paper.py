@@ -1,0 +1,62 @@
+"""paper: all experiments of the paper, and their report."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
+
+from hocket.cli.interrupt import INTERRUPTED
+from hocket.cli.runs import OnRuns
+from hocket.cli.terminal import Flag, print_json
+
+if TYPE_CHECKING:
+    from hocket.report.summary import Summary
+
+
+@dataclass(frozen=True)
+class Paper(OnRuns):
+    """Repeat all experiments of the paper, and write their report."""
+
+    seeds: int | None = None
+    """How many runs of each; 10 as in the paper, if not given."""
+    quick: Flag = False
+    """Few and short runs, for a first impression in seconds."""
+    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FOLDER")] = None
+    """Where to write everything; runs/paper, if not given. What is there already is not run again."""
+
+    def run(self) -> int:
+        from hocket.cli.results import print_results, results_as_json
+        from hocket.report.summary import summarize
+        from hocket.study.study import load_study  # loads the compiler
+
+        begin = time.perf_counter()
+        folder = self.out or Path("runs/paper-quick" if self.quick else "runs/paper")
+        results, stopped = self.work(load_study("paper-quick" if self.quick else "paper", self.seeds), folder)
+        summary = summarize(results, "The paper's experiments" + (", in short" if self.quick else ""))
+        written = write_pages(summary, folder)
+        seconds = time.perf_counter() - begin
+        if self.json:
+            about = {"written": [str(path) for path in written], "seconds": round(seconds, 2)}
+            print_json(results_as_json(summary, stopped) | about)
+        else:
+            print_results(summary, stopped=stopped)
+            print(f"{len(results.records)} runs and the report in {seconds:.0f} s: open {folder / 'report.html'}")
+        return INTERRUPTED if stopped else 0
+
+
+def write_pages(summary: Summary, folder: Path) -> list[Path]:
+    """Write the report, and a figure of learning curves for each task."""
+    from hocket.report.figures.curves import draw_curves  # loads matplotlib
+    from hocket.report.page import write_report
+    from hocket.study.records import slug
+
+    written = [write_report(summary, folder / "report.html")]
+    (folder / "figures").mkdir(exist_ok=True)
+    for section in summary.sections:
+        written.append(folder / "figures" / f"{slug(section.title)}.svg")
+        draw_curves(section, written[-1])
+    return written

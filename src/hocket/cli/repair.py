@@ -1,0 +1,106 @@
+"""repair: the cheapest events to share so that a task is decomposable."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from rich.console import Console
+from rich.text import Text
+from tyro.conf import UseAppendAction, arg
+
+from hocket.cli.subject import OnSubject, items
+from hocket.cli.terminal import Flag, Words, make_console, print_json
+from hocket.errors import AssignmentError, InfeasibleError
+from hocket.machine.assignment import Assignment, repair
+from hocket.machine.formats import save_design
+from hocket.machine.formats.schema import Design
+from hocket.task.files import save_task
+
+
+@dataclass(frozen=True)
+class Repair(OnSubject):
+    """Find the cheapest events to add to local event sets so that the task is decomposable."""
+
+    cost: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT=COST")] = ()
+    """The cost of adding an event to an agent's local event set; 1 if not given."""
+    forbid: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT")] = ()
+    """Events that must not be added to an agent's local event set."""
+    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
+    """Write the repaired task or machine to this file (.toml, .json)."""
+    json: Flag = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        subject = self.subject()
+        if not subject.knows:
+            raise AssignmentError("there are no local event sets to repair: --knows AGENT=EVENT,...")
+        costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
+        forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
+        try:
+            fix = repair(subject.enumerated(), subject.knows, subject.needs, costs, forbidden)
+        except InfeasibleError as error:
+            if self.json:
+                print_json({"add": None, "problems": [str(error)]})
+            else:
+                make_console().print(f"No repair: {error}.")
+            return 1
+        known = {agent: (*own, *fix.get(agent, ())) for agent, own in subject.knows.items()}
+        if self.out is not None and subject.task is not None:
+            save_task(subject.task.with_knows(known), self.out)
+        elif self.out is not None:
+            save_design(Design(subject.enumerated(), known, subject.control), self.out)
+        if self.json:
+            print_json({**assignment_as_json(fix), "knows": {agent: list(own) for agent, own in known.items()}})
+            return 0
+        console = make_console()
+        print_repair(console, fix)
+        if fix:
+            print_knows(console, known)
+        return 0
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    agent, colon, event = text.partition(":")
+    if not colon:
+        raise AssignmentError(f"{option} takes pairs of the form AGENT:EVENT, got {text!r}")
+    return agent, event
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise AssignmentError(f"--cost takes numbers, got {text!r}")
+    return number
+
+
+def print_repair(console: Console, repaired: Assignment) -> None:
+    """Say which events to add, and whether their cost is proved minimal."""
+    if not repaired:
+        console.print(Text("Nothing needs to be added.", "bold green"))
+        return
+    sure = "proved minimal" if repaired.exact else f"the search stopped, lower bound {repaired.bound:g}"
+    console.print(Text(f"Repair (cost {repaired.cost:g}, {sure}):", "bold"))
+    for agent, events in repaired.items():
+        console.print(
+            Text.assemble("  add ", (", ".join(events), "green"), " to the local event set of ", (agent, "bold"))
+        )
+
+
+def print_knows(console: Console, knows: Mapping[str, Iterable[str]]) -> None:
+    """List the local event sets, as options that can be pasted."""
+    words = [shlex.quote(f"{agent}={','.join(events)}") for agent, events in knows.items()]
+    console.print(Text(" ".join(["--knows", *words])))
+
+
+def assignment_as_json(fix: Assignment) -> dict[str, object]:
+    """Say which events to add, and what that costs, in JSON."""
+    added = {agent: list(events) for agent, events in fix.items()}
+    return {"add": added, "cost": fix.cost, "exact": fix.exact, "bound": fix.bound}

@@ -1,0 +1,52 @@
+"""report: one page of a folder of runs, and figures for print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from hocket.cli.terminal import Flag, print_json
+from hocket.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write one page with all that a folder of runs has to tell: curves, statistics, machines and replays."""
+
+    runs: Annotated[Positional[Path], arg(metavar="FOLDER")]
+    """What `hocket train --out`, `study` or `paper` wrote."""
+    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
+    """The page; report.html in the folder, if not given."""
+    figures: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Also draw figures for print into this folder."""
+    format: Annotated[str, arg(metavar="NAME,...")] = "svg"
+    """svg, png or pdf; several, separated by commas."""
+    json: Flag = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        from hocket.cli.results import print_problems
+        from hocket.report.page import write_report
+        from hocket.report.summary import summarize
+        from hocket.study.store import load_results
+
+        results = load_results(self.runs)
+        summary = summarize(results)
+        print_problems(summary)
+        if not results.records:
+            raise SettingsError(f"{self.runs} has no runs in it{' that can be read' if results.problems else ''}")
+        written = [write_report(summary, self.out or self.runs / "report.html")]
+        if self.figures is not None:
+            from hocket.report.figures import draw_figures  # loads matplotlib
+
+            formats = [name.strip() for name in self.format.split(",")]
+            written += draw_figures(results, self.figures, formats=formats)
+        if self.json:
+            print_json({"written": [str(path) for path in written], "missing": summary.missing})
+        else:
+            for path in written:
+                print(path)
+        return 0

@@ -1,0 +1,59 @@
+"""What a study has found: a table on a terminal, or JSON."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from hocket.cli.terminal import make_console, print_columns
+from hocket.report.summary import LAST_TESTS, RunGroup, Section, Summary
+
+
+def results_as_json(summary: Summary, stopped: bool) -> dict[str, object]:
+    """Sum up every learner in JSON."""
+    names = [section.title for section in summary.sections]
+    rows = [_row(section, group) for section in summary.sections for group in section.all_groups]
+    return {"task": names[0] if len(names) == 1 else None, "tasks": names, "stopped": stopped, "learners": rows}
+
+
+def _row(section: Section, group: RunGroup) -> dict[str, object]:
+    row: dict[str, object] = {"task": section.title, "learner": group.learner, "seeds": len(group.seeds)}
+    row |= {"steps": group.steps, "settings": dict(group.apart)}
+    for policy, final in group.finals.items():
+        row[policy] = {"quartiles": list(final.quartiles), "success": final.success.value, "reaching": final.reaching}
+    if (bounds := group.bounds) is not None:
+        about = {"episodes": bounds.episodes, "lower": bounds.lower, "success": bounds.success.value}
+        row["bounds"] = {**about, "upper": bounds.upper}
+    return row
+
+
+def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True) -> None:
+    """Print the last tests of every learner, and the bounds on its success."""
+    console = make_console()
+    if stopped:
+        console.print(f"Stopped early; {'runs that were finished are kept' if kept else 'some runs are missing'}.")
+    many = len(summary.sections) > 1
+    titles = ("learner", "seeds", "steps", "policy", "test steps: median (quartiles)", "success")
+    table = [[Text(title, "dim") for title in (("task", *titles) if many else titles)]]
+    for section in summary.sections:
+        for group in section.all_groups:
+            for policy, final in group.finals.items():
+                low, middle, high = final.quartiles
+                cells = (group.label, str(len(group.seeds)), f"{group.steps:,}", policy)
+                shown = (*cells, f"{middle:g} ({low:g} to {high:g})", f"{final.success.value:.3f}")
+                table.append([Text(cell) for cell in ((section.title, *shown) if many else shown)])
+    print_columns(console, table)
+    console.print(f"The last {LAST_TESTS} tests of each run; a failed test counts as its most steps.", style="dim")
+    for section in summary.sections:
+        for group in section.all_groups:
+            if (bounds := group.bounds) is not None:
+                where = f"{group.label} on {section.title}" if many else group.label
+                within = f"{bounds.lower:.3f} <= V = {bounds.success.value:.3f} <= {bounds.upper:.3f}"
+                console.print(f"Theorem 3 for {where}, over {bounds.episodes:,} episodes: {within}")
+    print_problems(summary)
+
+
+def print_problems(summary: Summary) -> None:
+    """Say which files of a folder were left out, and why."""
+    console = make_console(stderr=True)
+    for problem in summary.problems:
+        console.print(f"hocket: left out: {problem}", style="yellow")

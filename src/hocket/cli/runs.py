@@ -1,0 +1,70 @@
+"""What train, study and paper share: where runs happen, and where they are kept."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
+
+from hocket.cli.interrupt import INTERRUPTED, stopping
+from hocket.cli.terminal import Flag, print_json
+from hocket.errors import SettingsError
+
+if TYPE_CHECKING:
+    from hocket.study.store import Results
+    from hocket.study.study import Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnRuns:
+    """Where runs happen, and where they are kept."""
+
+    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FOLDER")] = None
+    """Where to write curves, settings and policies. What is there already is not run again."""
+    engine: str = "threads"
+    """threads of this machine, or a dask cluster (dask)."""
+    scheduler: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    """The address of dask's scheduler, such as tcp://10.0.0.1:8786."""
+    threads: int | None = None
+    """How many threads to use; by default one for each core."""
+    tensorboard: Flag = False
+    """Also write logs for TensorBoard."""
+    json: Flag = False
+    """Print one JSON object."""
+
+    def report(self, study: Study) -> int:
+        """Run a study, keep its runs if asked, and sum them up."""
+        from hocket.cli.results import print_results, results_as_json
+        from hocket.report.summary import summarize
+
+        if self.tensorboard and self.out is None:
+            raise SettingsError("--tensorboard needs a folder to write to: --out FOLDER")
+        with ExitStack() as stack:
+            folder = self.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            results, stopped = self.work(study, folder)
+            summary = summarize(results)
+        if self.json:
+            print_json(results_as_json(summary, stopped))
+        else:
+            print_results(summary, stopped=stopped, kept=self.out is not None)
+        return INTERRUPTED if stopped else 0
+
+    def work(self, study: Study, folder: Path) -> tuple[Results, bool]:
+        """Run a study; say whether an interrupt has ended it early. What was finished by then is kept."""
+        from hocket.cli.progress import Progress
+        from hocket.study.engines import make_engine  # loads the compiler
+        from hocket.study.study import run_study
+        from hocket.study.tensorboard import check_available, log_records
+
+        if self.tensorboard:
+            check_available()  # before any work
+        engine = make_engine(self.engine, self.scheduler, self.threads)
+        with stopping() as stop, Progress() as progress:
+            results = run_study(study, folder, engine=engine, watch=progress.show, stop=stop)
+        if self.tensorboard:
+            log_records(results.records, folder / "tensorboard")
+        return results, stop.is_set()

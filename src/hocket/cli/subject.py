@@ -1,0 +1,113 @@
+"""What check, repair and show are about: a task, or a machine and who knows what of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+from tyro.conf import Positional, UseAppendAction, arg
+
+from hocket.cli.terminal import Words, count
+from hocket.errors import AssignmentError
+from hocket.machine.composition import Composition
+from hocket.machine.decomposition import enumerate_states
+from hocket.machine.reward_machine import RewardMachine
+from hocket.task.catalogue import load
+from hocket.task.task import Task
+
+LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumerated to be shown or repaired
+
+
+class Subject(NamedTuple):
+    """What a command is about."""
+
+    name: str
+    machine: RewardMachine | Composition
+    knows: Mapping[str, tuple[str, ...]]
+    control: Mapping[str, tuple[str, ...]]
+    needs: Mapping[str, tuple[str, ...]]  # event -> who must know it: control, and in a task also gates
+    task: Task | None  # None: a machine without a world
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the team machine has more states than anyone would list."""
+        return isinstance(self.machine, Composition) and self.machine.most_states > LARGEST_COMPOSITION
+
+    def enumerated(self) -> RewardMachine:
+        """The team machine with all its states."""
+        return enumerate_states(self.machine) if isinstance(self.machine, Composition) else self.machine
+
+
+@dataclass(frozen=True)
+class OnSubject:
+    """What the commands that work on a task or a machine have in common."""
+
+    target: Annotated[Positional[str], arg(metavar="TASK|MACHINE")]
+    """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
+    knows: Annotated[UseAppendAction[Words], arg(metavar="AGENT=EVENT,...")] = ()
+    """An agent's local event set, in place of the file's."""
+    control: Annotated[UseAppendAction[Words], arg(metavar="EVENT=AGENT,...")] = ()
+    """The agents that control an event, in place of the file's (of a machine; in a task, its conditions say it)."""
+
+    def subject(self) -> Subject:
+        """Load it; without local event sets, assume that agents know what they control."""
+        given = {agent: _names(text) for agent, text in items(self.knows, "--knows")}
+        found = load(self.target)
+        if isinstance(found, Task):
+            if self.control:
+                raise AssignmentError("--control is for machines; in a task the conditions of an event say it")
+            task = found.with_knows(given) if given else found
+            knows = {agent: tuple(own) for agent, own in task.knows.items()}
+            control, needs = ({e: tuple(own) for e, own in who.items()} for who in (task.control, task.needs))
+            return Subject(self.target, task.machine, knows, control, needs, task)
+        knows = {**found.knows, **given}
+        control = {**found.control, **{event: _names(text) for event, text in items(self.control, "--control")}}
+        if not knows:
+            for event, agents in control.items():
+                for agent in agents:
+                    knows[agent] = (*knows.get(agent, ()), event)
+        return Subject(self.target, found.machine, knows, control, control, None)
+
+
+def items(given: Words, option: str) -> Iterator[tuple[str, str]]:
+    """Split words of the form KEY=VALUE."""
+    seen: set[str] = set()
+    for words in given:
+        for word in words:
+            key, equals, value = word.partition("=")
+            if not equals or not key:
+                raise AssignmentError(f"{option} takes words of the form KEY=VALUE, got {word!r}")
+            if key in seen:
+                raise AssignmentError(f"{option} has {key!r} twice; give all of it in one word")
+            seen.add(key)
+            yield key, value
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def print_task(console: Console, task: Task) -> None:
+    """Say what a task is about."""
+    where = f"{count(len(task.agents), 'agent')} on a map of {task.grid.rows} x {task.grid.columns} cells"
+    console.print(Text.assemble((task.name, "bold"), ": ", where))
+    if task.description:
+        console.print(Text(task.description, "italic"))
+
+
+def print_size(console: Console, name: str, machine: RewardMachine | Composition) -> None:
+    """Say how large a machine is."""
+    if isinstance(machine, Composition):
+        parts = f"{count(len(machine.parts), 'part')}, {count(len(machine.events), 'event')}"
+        console.print(Text.assemble((name, "bold"), f": a composition of {parts}"))
+        return
+    counts = (
+        count(len(machine.states), "state"),
+        count(len(machine.events), "event"),
+        count(len(machine.graph.target), "transition"),
+        count(len(machine.final), "final state"),
+    )
+    console.print(Text.assemble((name, "bold"), ": ", ", ".join(counts)))

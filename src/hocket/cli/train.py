@@ -1,0 +1,70 @@
+"""train: tasks x learners x settings x seeds, from words of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from hocket.cli.runs import OnRuns
+from hocket.cli.terminal import Words
+from hocket.errors import SettingsError, known_names
+from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS
+
+Value = float | int | bool
+
+
+@dataclass(frozen=True)
+class Train(OnRuns):
+    """Train each agent alone (or a baseline), and test the team every so often."""
+
+    target: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK")]
+    """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
+    learner: Annotated[str, arg(metavar="NAME,...")] = DEFAULT_LEARNER
+    """dqprm, cqrm, iql, hil or optimal; several, separated by commas."""
+    seeds: int = 10
+    """How many runs."""
+    steps: int = DEFAULT_STEPS
+    """Training steps of each run."""
+    set: Annotated[UseAppendAction[Words], arg(metavar="NAME=VALUE,...")] = ()
+    """Settings in place of the paper's, such as sync_probability=1; of several values each has its runs."""
+
+    def run(self) -> int:
+        from hocket.study.study import Study
+        from hocket.task.catalogue import load_task
+
+        learners = [name.strip() for name in self.learner.split(",")]
+        tasks = [load_task(target) for target in self.target]
+        return self.report(Study(tasks, learners, self.seeds, self.steps, parse_sweeps(self.set, learners)))
+
+
+def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value, ...]]:
+    """Read NAME=VALUE,... words by the types of the learners' settings."""
+    from hocket.learn.catalogue import find_learner  # loads the compiler
+
+    kinds: dict[str, type] = {}
+    for learner in learners:
+        kinds |= {field.name: type(field.default) for field in fields(find_learner(learner).settings)}
+    sweeps: dict[str, tuple[Value, ...]] = {}
+    for word in (word for group in words for word in group):
+        name, equals, text = word.partition("=")
+        name = name.replace("-", "_")
+        if not equals:
+            raise SettingsError(f"--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got {word!r}")
+        if name not in kinds:
+            raise SettingsError(f"{', '.join(learners)} has no setting {name!r} ({known_names(name, kinds)})")
+        sweeps[name] = tuple(dict.fromkeys(_value(name, part.strip(), kinds[name]) for part in text.split(",")))
+    return sweeps
+
+
+def _value(name: str, text: str, kind: type) -> Value:
+    if kind is bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise SettingsError(f"{name} must be true or false, got {text!r}")
+    try:
+        return int(text.replace("_", "")) if kind is int else float(text)
+    except ValueError:
+        raise SettingsError(f"{name} must be {'an integer' if kind is int else 'a number'}, got {text!r}") from None

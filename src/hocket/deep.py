@@ -1,0 +1,9 @@
+"""Deep learning with Stable-Baselines3: replay buffers, weights without pickle, and the plane, a world without cells.
+
+The extra `deep` installs what this needs: pip install "hocket[deep]"; for the plane the extra `gym` is enough. The
+public names are those of the stub beside this file; each is loaded when it is first used.
+"""
+
+from hocket.lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

@@ -1,0 +1,115 @@
+"""Shapes on a map, and cells as shapes: few rectangles, parts that hang together, the lines around them.
+
+Lengths are right and down from the map's upper left corner, in the map's unit: a cell's side, where it has cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Point = tuple[float, float]  # right, and down
+Segment = tuple[Point, Point]
+Flags = NDArray[np.bool_]  # [rows, columns]
+
+
+class Shape(NamedTuple):
+    """A rectangle, or the disc that fits into it."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    is_disc: bool = False
+
+    @property
+    def middle(self) -> Point:
+        """The point in its middle."""
+        return self.left + self.width / 2, self.top + self.height / 2
+
+
+def rectangles(cells: Collection[int], columns: int) -> list[Shape]:
+    """Cover cells by rectangles: the runs of cells in a row, each joined to the same run in the row above.
+
+    >>> [tuple(shape[:4]) for shape in rectangles({0, 1, 3, 4, 5, 6}, columns=3)]
+    [(0, 0, 2, 1), (0, 1, 3, 1), (0, 2, 1, 1)]
+    """
+    growing: dict[tuple[int, int], list[int]] = {}  # first and last column -> the latest rectangle there
+    found: list[list[int]] = []
+    where = [divmod(cell, columns) for cell in sorted(cells)]
+    for (row, _), run in groupby(enumerate(where), lambda item: (item[1][0], item[1][1] - item[0])):
+        own = [column for _, (_, column) in run]
+        latest = growing.get((own[0], own[-1]))
+        if latest is not None and latest[1] + latest[3] == row:
+            latest[3] += 1
+        else:
+            found.append([own[0], row, len(own), 1])
+            growing[own[0], own[-1]] = found[-1]
+    return [Shape(left, top, width, height) for left, top, width, height in found]
+
+
+def parts(cells: Collection[int], columns: int) -> list[set[int]]:
+    """Split cells into parts that hang together.
+
+    >>> parts({0, 1, 5, 6}, columns=3)
+    [{0, 1}, {5}, {6}]
+    """
+    waiting, found = set(cells), []
+    for first in sorted(cells):
+        queue = [first] if first in waiting else []
+        waiting -= {*queue}
+        for cell in queue:  # grows while it is read
+            beside = {cell - 1 if cell % columns else cell, cell + 1 if (cell + 1) % columns else cell}
+            near = {cell - columns, cell + columns, *beside} & waiting
+            waiting -= near
+            queue += sorted(near)
+        if queue:
+            found.append({*queue})
+    return found
+
+
+def covered(shapes: Iterable[Shape], rows: int, columns: int) -> Flags:
+    """Flag the cells of a map whose middles are inside of some shapes."""
+    inside = np.zeros((rows, columns), np.bool_)
+    for shape in shapes:
+        down, across = _middles(shape.top, shape.height, rows), _middles(shape.left, shape.width, columns)
+        if shape.is_disc:
+            y, x = (down + 0.5 - shape.middle[1])[:, None], across + 0.5 - shape.middle[0]
+            hit = (x / (shape.width / 2 or 1)) ** 2 + (y / (shape.height / 2 or 1)) ** 2 <= 1
+            inside[np.ix_(down, across)] |= hit
+        else:
+            inside[np.ix_(down, across)] = True
+    return inside
+
+
+def _middles(start: float, length: float, count: int) -> NDArray[np.int64]:
+    """List the rows or columns whose middles are on a stretch."""
+    first, last = max(0, math.ceil(start - 0.5)), min(count - 1, math.floor(start + length - 0.5))
+    return np.arange(first, max(first, last + 1))
+
+
+def outline(cells: Flags) -> list[Segment]:
+    """List the lines around cells, each as long as can be.
+
+    >>> outline(np.array([[True, True]]))
+    [((0, 0), (0, 1)), ((2, 0), (2, 1)), ((0, 0), (2, 0)), ((0, 1), (2, 1))]
+    """
+    around = np.pad(cells, 1)
+    upright = _runs((around[1:-1, 1:] != around[1:-1, :-1]).T)
+    level = _runs(around[1:, 1:-1] != around[:-1, 1:-1])
+    return [
+        *(((x, top), (x, bottom)) for x, top, bottom in upright),
+        *(((left, y), (right, y)) for y, left, right in level),
+    ]
+
+
+def _runs(flags: Flags) -> list[tuple[int, int, int]]:
+    """List for each row of flags where those that are set begin and end."""
+    change = np.diff(np.pad(flags, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    (rows, starts), (_, ends) = np.nonzero(change == 1), np.nonzero(change == -1)
+    return list(zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True))

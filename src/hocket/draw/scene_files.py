@@ -1,0 +1,129 @@
+"""Scenes of worlds that are not tasks of hocket's, read from JSON files that nobody has checked."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from hocket.draw.geometry import Point, Shape
+from hocket.draw.scene import FORMAT, Area, Gate, Scene
+from hocket.errors import FormatError, HocketError
+from hocket.files import MEGABYTE, read_text
+from hocket.machine.formats import json as json_notation
+from hocket.machine.formats.schema import (
+    Document,
+    as_lists,
+    as_number,
+    as_table,
+    as_text,
+    as_texts,
+    check_keys,
+    machine_from,
+)
+
+LIMIT = 16 * MEGABYTE
+LARGEST_LENGTH = 1e6
+KEYS = (
+    "format", "task", "description", "size", "machines", "knows", "starts", "corners", "team", "areas", "walls",
+    "has_cells", "verdict", "splits",
+)  # fmt: skip
+
+
+def read_scene(path: Path) -> Scene:
+    """Read a scene, refusing files that are damaged or of somebody else."""
+    content = read_text(path, LIMIT)
+    try:
+        return _scene_from(as_table(json_notation.parse(content), "the file"))
+    except RecursionError:
+        raise FormatError("is nested too deeply to be a scene", path=path) from None
+    except HocketError as error:
+        raise FormatError(f"is not a scene that hocket has written: {error}", path=path) from None
+
+
+def _scene_from(document: Document) -> Scene:
+    check_keys(document, KEYS)
+    if document.get("format") != FORMAT:
+        raise FormatError(f"its format must be {FORMAT!r}, got {document.get('format')!r:.40}")
+    machines = {
+        name: machine_from(as_table(own, f"machines.{name}"), f"machines.{name}.")
+        for name, own in as_table(document.get("machines"), "machines").items()
+    }
+    knows, corners = (as_lists(document.get(key), key) for key in ("knows", "corners"))
+    starts = {name: _point(own, f"starts.{name}") for name, own in as_table(document.get("starts"), "starts").items()}
+    verdict = as_texts(document.get("verdict"), "verdict")
+    if not machines or knows.keys() != machines.keys() or not verdict:
+        raise FormatError("it must have a verdict, and a machine and known events for each agent")
+    areas = tuple(_area(own, "areas") for own in _list(document.get("areas"), "areas"))
+    agents = {*starts, *corners, *(agent for area in areas for agent, _ in area.gates)}
+    if not agents <= machines.keys():
+        raise FormatError(f"agents must have a machine, got {min(agents - machines.keys())!r:.40}")
+    team, splits = document.get("team"), document.get("splits")
+    if not (splits is None or isinstance(splits, bool)):
+        raise FormatError("must be true, false or null", where="splits")
+    width, height = _point(document.get("size"), "size")
+    return Scene(
+        as_text(document.get("task"), "task"),
+        width,
+        height,
+        tuple(machines),
+        machines,
+        knows,
+        None if team is None else machine_from(as_table(team, "team"), "team."),
+        areas,
+        tuple(_shape(own, "walls") for own in _list(document.get("walls"), "walls")),
+        starts,
+        corners,
+        document.get("has_cells") is True,
+        as_text(document.get("description"), "description"),
+        verdict[0],
+        verdict[1:],
+        splits,
+    )
+
+
+def _area(value: object, where: str) -> Area:
+    own = as_table(value, where)
+    check_keys(own, ("names", "tag", "color", "shapes", "gates"), f"{where}.")
+    color, tag = (as_text(own.get(key), f"{where}.{key}") for key in ("color", "tag"))
+    if not re.fullmatch(r"#[0-9a-f]{6}", color):
+        raise FormatError(f"a colour must be like #0072b2, got {color!r:.20}", where=where)
+    shapes = tuple(_shape(shape, f"{where}.shapes") for shape in _list(own.get("shapes"), f"{where}.shapes"))
+    gates = tuple(_gate(gate, f"{where}.gates") for gate in _list(own.get("gates"), f"{where}.gates"))
+    return Area(shapes, color, as_texts(own.get("names"), f"{where}.names"), tag, gates)
+
+
+def _gate(value: object, where: str) -> Gate:
+    own = as_texts(value, where)
+    if len(own) != 2:
+        raise FormatError("must be an agent and an event", where=where)
+    return own[0], own[1]
+
+
+def _shape(value: object, where: str) -> Shape:
+    own = _list(value, where)
+    if len(own) != len(Shape._fields) or not isinstance(own[-1], bool):
+        raise FormatError(f"must have {len(Shape._fields)} entries, the last true or false", where=where)
+    left, top, width, height = (_length(number, where) for number in own[:4])
+    return Shape(left, top, width, height, own[-1])
+
+
+def _point(value: object, where: str) -> Point:
+    own = _list(value, where)
+    if len(own) != 2:
+        raise FormatError("must be two numbers", where=where)
+    return _length(own[0], where), _length(own[1], where)
+
+
+def _list(value: object, where: str) -> Sequence[object]:
+    if not isinstance(value, list):
+        raise FormatError("must be a list", where=where)
+    return value
+
+
+def _length(value: object, where: str) -> float:
+    number = as_number(value, where)
+    if not (math.isfinite(number) and abs(number) <= LARGEST_LENGTH):
+        raise FormatError(f"must have an absolute value of at most {LARGEST_LENGTH:,.0f}, got {number:g}", where=where)
+    return number

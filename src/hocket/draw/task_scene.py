@@ -1,0 +1,111 @@
+"""The scene of a task on a grid: its places as areas, its gates, and where agents start."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from hocket.draw.geometry import rectangles
+from hocket.draw.palette import PALE, choose_colors, choose_letters
+from hocket.draw.scene import Area, Gate, Scene
+from hocket.machine.composition import Composition
+from hocket.machine.reward_machine import RewardMachine
+from hocket.task.task import Task
+
+MOST_NAMED = 24  # areas; of more, those with gates first, the others have neither a tag nor a colour of their own
+MOST_TEAM_STATES = 64  # of a composition, up to which the team's machine is shown
+LONGEST_TAG = 4  # characters
+
+
+def scene_of(task: Task) -> Scene:
+    """Say what there is to see of a task on a grid."""
+    grid, corners = task.grid, _corners(task)
+    starts = {name: grid.row_column(agent.start) for name, agent in task.agents.items()}
+    verdict, *notes = _verdict(task).splitlines()
+    return Scene(
+        task.name,
+        grid.columns,
+        grid.rows,
+        tuple(task.agents),
+        dict(task.machines),
+        {name: tuple(own) for name, own in task.knows.items()},
+        _team(task.machine),
+        _areas(task, {name for own in corners.values() for name in own}),
+        tuple(rectangles(grid.walls, grid.columns)),
+        {name: (column + 0.5, row + 0.5) for name, (row, column) in starts.items()},
+        corners,
+        has_cells=True,
+        description=task.description,
+        verdict=verdict,
+        notes=tuple(notes),
+        splits=None if task.is_single_agent else task.decomposition.ok,
+    )
+
+
+def _team(machine: RewardMachine | Composition) -> RewardMachine | None:
+    if isinstance(machine, Composition):
+        return machine.machine() if machine.most_states <= MOST_TEAM_STATES else None
+    return machine
+
+
+def _verdict(task: Task) -> str:
+    if task.is_single_agent:
+        return "One agent knows every event; there is nothing to decompose."
+    return task.decomposition.explain()
+
+
+def _corners(task: Task) -> dict[str, tuple[str, ...]]:
+    """List for each agent the places that are where it starts, and that no event and no gate is about."""
+    used = {condition.place for own in task.events.values() for condition in own.values()}
+    used |= {region for agent in task.agents.values() for region in agent.gates}
+    single: dict[int, list[str]] = {}
+    for name, cells in task.grid.places.items():
+        if name not in used and len(cells) == 1:
+            single.setdefault(min(cells), []).append(name)
+    return {name: tuple(single[agent.start]) for name, agent in task.agents.items() if agent.start in single}
+
+
+def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
+    """Make an area of the places that have the same cells, unless they are nothing but starts."""
+    places = {name: cells for name, cells in task.grid.places.items() if name not in corners}
+    together: dict[frozenset[int], list[str]] = {}
+    for name, cells in places.items():
+        together.setdefault(cells, []).append(name)
+    gates = _gates(task)
+    first = {names[0]: cells for cells, names in together.items()}
+    gated = {names[0] for names in together.values() if any(name in gates for name in names)}
+    chosen = {*sorted(first, key=lambda name: name not in gated)[:MOST_NAMED]}
+    named = {name: cells for name, cells in first.items() if name in chosen}
+    tags = _choose_tags(named, gated)
+    colors = choose_colors(named, tags)
+    return tuple(
+        Area(
+            tuple(rectangles(cells, task.grid.columns)),
+            colors.get(names[0], PALE),
+            tuple(names),
+            tags.get(names[0], ""),
+            tuple(gate for name in names for gate in gates.get(name, ())),
+        )
+        for cells, names in together.items()
+    )
+
+
+def _choose_tags(places: Mapping[str, Collection[int]], gated: Collection[str]) -> dict[str, str]:
+    """Choose a short name for each place: its initial and the number that it ends in, or else a letter.
+
+    Where there is a gate it is a letter, which leaves room for a cross.
+    """
+    ends = {name: name.split()[-1] for name in places if name not in gated}
+    numbered = {name: f"{name[0].upper()}{end}" for name, end in ends.items() if end.isdecimal()}
+    if len({*numbered.values()}) < len(numbered) or any(len(tag) > LONGEST_TAG for tag in numbered.values()):
+        numbered = {}
+    regions = {name for name, cells in places.items() if len(cells) > 1}
+    return choose_letters([name for name in places if name not in numbered], regions) | numbered
+
+
+def _gates(task: Task) -> dict[str, list[Gate]]:
+    """List for each region to whom it is closed, and until which event."""
+    found: dict[str, list[Gate]] = {}
+    for name, agent in task.agents.items():
+        for region, event in agent.gates.items():
+            found.setdefault(region, []).append((name, event))
+    return found

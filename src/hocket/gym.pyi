@@ -1,0 +1,17 @@
+from hocket.adapters.convert import parallel as parallel
+from hocket.adapters.events import IndividualStep as IndividualStep
+from hocket.adapters.events import RawStep as RawStep
+from hocket.adapters.individual import individual_env as individual_env
+from hocket.adapters.policies import play_episode as play_episode
+from hocket.adapters.policies import review_team as review_team
+from hocket.adapters.team import team_env as team_env
+from hocket.adapters.vector import individual_envs as individual_envs
+from hocket.adapters.wrap_individual import IndividualView as IndividualView
+from hocket.adapters.wrap_team import WrappedTeam as WrappedTeam
+from hocket.adapters.wrap_team import wrap as wrap
+from hocket.draw.scene import Area as Area
+from hocket.draw.scene import Scene as Scene
+from hocket.study.records import Record as Record
+from hocket.study.records import Review as Review
+from hocket.study.records import Trials as Trials
+from hocket.study.store import save_records as save_records

@@ -1,0 +1,63 @@
+"""Public names that are loaded when they are first used, so that an import costs next to nothing.
+
+A public module has a stub beside it, which is all that type checkers read of it. Python reads the same stub: a line
+`from hocket.task.task import Task as Task` says that `Task` is public, and where it lives.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+
+EXTRAS = {  # what is not always installed, and what installs it
+    "gymnasium": "gym", "pettingzoo": "gym", "stable_baselines3": "deep", "torch": "deep",
+}  # fmt: skip
+
+
+def public_names(module: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Make a module's `__getattr__`, `__dir__` and `__all__` of the stub beside its file."""
+    homes = read_stub(f"{file}i")
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = _load(homes[name], name, f"{module}.{name}")
+        setattr(sys.modules[module], name, value)
+        meet_gymnasium()
+        return value
+
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *homes})
+
+    meet_gymnasium()
+    return load, list_names, sorted(homes)
+
+
+def read_stub(path: str) -> dict[str, str]:
+    """Find out where each name lives that a stub exports."""
+    with open(path, encoding="utf-8") as stub:  # noqa: PTH123 - pathlib takes longer to load than all of this
+        lines = ast.parse(stub.read()).body
+    imports = [line for line in lines if isinstance(line, ast.ImportFrom) and line.module]
+    return {alias.name: str(line.module) for line in imports for alias in line.names if alias.asname == alias.name}
+
+
+def meet_gymnasium() -> None:
+    """Register environments with Gymnasium where that is loaded; for others it is not worth loading it."""
+    if "gymnasium" in sys.modules:
+        import_module("hocket.adapters")
+
+
+def _load(home: str, name: str, public: str) -> object:
+    """Load a name from the module where it lives, or a module from its package; say which extra is missing."""
+    try:
+        if home == "hocket":
+            return import_module(f"hocket.{name}")
+        value: object = getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        hint = f"{public} needs {error.name}, which comes with hocket[{EXTRAS[error.name]}]"
+        raise ModuleNotFoundError(hint, name=error.name) from None
+    return value
