@@ -1,8 +1,8 @@
 """Random tasks that are sound by construction, from a seed: small worlds of any shape, teams of up to three agents.
 
-Local machines are made first and composed, so the task splits. A transition is only added where the events of a state
-are told apart by where the agent stands, so the labelling is sound. A gate is only added where the agent's state tells
-whether it is open.
+Local machines are made first and composed, so the task is decomposable. An agent may propose several events at once;
+tasks in which a step would never settle are drawn again. A gate is only added where the agent's state tells whether it
+is open.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,6 +19,7 @@ import hocket as hk
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS
 from hocket.task.labelling import check_labelling
+from hocket.task.settling import find_endless
 
 NAMES = ("A1", "A2", "A3")
 PLACES = ("red", "blue", "green room", "here and there")
@@ -55,7 +56,14 @@ def random_grid(rng: Random, floor: int = 2) -> hk.Grid:
 
 
 def random_pair(rng: Random) -> Pair:
-    """Draw a task that splits, is labelled well, and whose gates an agent can tell open from closed."""
+    """Draw a task that is decomposable, settles, and whose gates an agent can tell open from closed."""
+    while True:
+        pair = _random_pair(rng)
+        if find_endless(pair.lazy) is None and find_endless(pair.listed) is None:
+            return pair
+
+
+def _random_pair(rng: Random) -> Pair:
     grid = random_grid(rng)
     names = NAMES[: rng.choice((1, 2, 2, 3, 3))]
     knowers = _random_knowers(rng, names)
@@ -114,14 +122,14 @@ def cells_of(grid: hk.Grid, condition: hk.Condition) -> Cells:
 def _random_part(
     rng: Random, grid: hk.Grid, name: str, known: list[str], events: Mapping[str, Mapping[str, hk.Condition]]
 ) -> hk.RewardMachine:
-    """Draw an agent's machine: a chain to a final state with detours, no two events of a state at the same cell."""
+    """Draw an agent's machine: a chain to a final state with detours; seldom two events of a state at the same cell."""
     where = {event: cells_of(grid, events[event].get(name, hk.Condition())) for event in known}
     states = [str(number) for number in range(rng.randint(2, 4))]
     transitions: dict[tuple[str, str], str] = {}
 
     def add(state: str, event: str, target: str) -> None:
         taken = [where[other] for source, other in transitions if source == state]
-        if all(where[event].isdisjoint(other) for other in taken):
+        if rng.random() < 0.4 or all(where[event].isdisjoint(other) for other in taken):
             transitions[state, event] = target
 
     for state, following in pairwise(states):
@@ -174,7 +182,7 @@ def _tell_more(rng: Random, task: hk.Task) -> hk.Task:
     for name in task.agents:
         for event in rng.sample(sorted(task.events), len(task.events)):
             told = task.with_knows({name: {*task.knows[name], event}})
-            sound = check_labelling(told).ok
+            sound = check_labelling(told).ok and find_endless(told) is None
             if sound and all(gates_are_told(told, other) for other in told.agents):
                 task = told
     return task

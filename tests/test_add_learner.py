@@ -20,7 +20,8 @@ from hocket.learn.policies import Run, load_policy
 from hocket.learn.settings import SimulatedSettings
 from hocket.random import TRAINING, action_draw, slip_draw, stream_key, sync_draw
 from hocket.task.grid import slip_outcome
-from hocket.task.tables import IndividualTable, Tables, individual_table
+from hocket.task.individual import IndividualTable, individual_table
+from hocket.task.tables import Tables
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -52,8 +53,9 @@ class Walker:
         outcome = slip_outcome(slip_draw(self.key, time), table.slip_limit)
         end = int(table.next_cell[table.dynamics[self.state], self.cell, action, outcome])
         state, reward = self.state, 0.0
-        if sync_draw(self.key, time) < table.sync_limit[state, end]:
-            reward, state = float(table.reward[state, end]), int(table.next_state[state, end])
+        kind, drawn = table.kind[end], sync_draw(self.key, time)
+        at = (state, kind, int((drawn >= table.limit[state, kind]).sum()))
+        reward, state = float(table.reward[at]), int(table.next_state[at])
         goal = reward + self.settings.discount * self.q[end].max() * (not table.is_final[state])
         self.q[self.cell, action] += self.settings.learning_rate * (goal - self.q[self.cell, action])
         self.cell, self.state, self.clock = end, state, self.clock + 1
@@ -66,7 +68,7 @@ class BlindBlock:
 
     def __init__(self, tables: Tables, settings: BlindSettings, seeds: Sequence[int], threads: int = 1) -> None:
         own = (settings.sync_probability,)
-        self.states = tables.event.shape[1]
+        self.states = tables.is_final.shape[1]
         self.teams = [
             [Walker(individual_table(tables, agent, *own), settings, seed) for agent in range(len(tables.start))]
             for seed in seeds

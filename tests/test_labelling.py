@@ -14,15 +14,13 @@ import hocket as hk
 from hocket.machine.decomposition import Decomposition
 from hocket.task.labelling import (
     LocalLabelling,
-    as_proposals,
     check_labelling,
-    label_table,
-    local_label,
     localize,
     synchronize,
     team_label,
 )
-from hocket.task.tables import compile_task, synchronized
+from hocket.task.settling import propose
+from hocket.task.tables import compile_task
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
 LINE = hk.Grid(
@@ -55,42 +53,12 @@ def task_of(
 TWO_WAYS = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "c"): "done", ("u2", "c"): "done"}
 
 
-def test_an_agent_to_which_two_events_happen_at_once_breaks_the_first_condition():
+def test_an_agent_may_propose_two_events_at_once():
+    """Events of one step go one after another, so nobody has to tell which one it is."""
     task = task_of(TWO_WAYS, {"a": at("x or y"), "b": at("y"), "c": at("z")}, {"A1": "abc"})
-    verdict = check_labelling(task)
-    assert (verdict.ok, verdict.condition) == (False, 1)
-    assert verdict.witness == "in state u0, at y, A1 would propose both a and b"
+    assert check_labelling(task).ok
     assert team_label(task, {"A1": 2}, "u0") == ("a", "b")
-
-
-def test_an_agent_of_a_composition_to_which_two_events_happen_at_once_breaks_the_first_condition():
-    task = task_of(TWO_WAYS, {"a": at("x or y"), "b": at("y"), "c": at("z")}, {"A1": "abc"})
-    composed = replace(task, machine=hk.Composition({"A1": task.machine}))
-    assert check_labelling(composed) == check_labelling(task)
-
-
-def test_an_agent_that_cannot_tell_which_of_two_events_it_is_breaks_the_second_condition():
-    """Where the other agent stands tells a from b, so both never happen at once; agent 1 does not see it."""
-    task = task_of(TWO_WAYS, {"a": at("x", "y"), "b": at("x", "z"), "c": at("z")}, {"A1": "abc", "A2": "abc"})
-    verdict = check_labelling(task)
-    assert (verdict.ok, verdict.condition) == (False, 2)
-    assert verdict.witness == "in state u0, at x, A1 would propose both a and b"
-
-
-def test_an_agent_that_takes_two_states_for_one_breaks_the_second_condition():
-    """Agent 1 does not notice c, and what is a before it is b after it."""
-    moves = {("u0", "a"): "v", ("u0", "c"): "u1", ("u1", "b"): "w"}
-    task = task_of(moves, {"a": at("x"), "b": at("x"), "c": at("-", "z")}, {"A1": "ab", "A2": "abc"}, final=())
-    verdict = check_labelling(task)
-    assert (verdict.ok, verdict.condition) == (False, 2)
-    assert verdict.witness == "in state {u0,u1}, at x, A1 would propose both a and b"
-
-
-def test_an_agent_that_merely_hears_of_two_events_breaks_the_second_condition():
-    task = task_of(TWO_WAYS, {"a": at("x"), "b": at("y"), "c": at("z")}, {"A1": "abc", "A2": "abc"})
-    verdict = check_labelling(task)
-    assert (verdict.ok, verdict.condition) == (False, 2)
-    assert verdict.witness == "in state u0, at w, A2 would propose both a and b"
+    compile_task(task)
 
 
 CHAIN = {("u0", "a"): "u1", ("u1", "b"): "done"}
@@ -124,20 +92,6 @@ def test_a_sound_labelling_has_no_witness():
     assert (verdict.ok, verdict.condition, verdict.witness) == (True, None, None)
 
 
-@pytest.mark.parametrize("condition", [1, 2])
-def test_an_ambiguous_task_is_not_compiled(condition):
-    events = {"a": at("x or y"), "b": at("y"), "c": at("z")}
-    if condition == 2:
-        events = {"a": at("x", "y"), "b": at("x", "z"), "c": at("z")}
-    task = task_of(TWO_WAYS, events, {"A1": "abc", "A2": "abc" if condition == 2 else ""})
-    assert check_labelling(task).condition == condition
-    with pytest.raises(
-        hk.errors.TaskError, match="would propose both a and b; an agent must propose at most one event"
-    ) as caught:
-        compile_task(task)
-    assert caught.value.key == "labelling"
-
-
 # Local labels, by their definitions.
 
 
@@ -153,13 +107,9 @@ def test_labels_are_those_of_the_definitions(task):
     }
     ground = sorted(set(range(grid.cells)) - grid.walls)
     for name, machine in task.machines.items():
-        table = label_table(task, name)
-        for row, state in enumerate(machine.states):
-            for cell in ground:
-                possible = [e for e in task.knows[name] if (state, e) in machine.transitions and cell in where[name, e]]
-                assert len(possible) <= 1
-                assert local_label(task, name, cell, state) == (possible[0] if possible else None)
-                assert table[row, cell] == (list(machine.events).index(possible[0]) if possible else -1)
+        for state, cell in product(machine.states, ground):
+            possible = [e for e in task.events if (state, e) in machine.transitions and cell in where[name, e]]
+            assert list(propose(task, name, cell, state)) == [e for e in possible if e in task.knows[name]]
     rng = Random(0)
     for _ in range(20):
         cells = {name: rng.choice(ground) for name in task.agents}
@@ -181,7 +131,7 @@ def test_an_event_happens_iff_all_who_know_it_take_it_for_possible():
     everyone = ("a", "b", None)
     for one, two, three in product(everyone, repeat=3):
         expected = [event for event, agreed in (("a", one == two == "a"), ("b", two == three == "b")) if agreed]
-        assert list(synchronize(task.knowers, as_proposals({"A1": one, "A2": two, "A3": three}))) == expected
+        assert list(synchronize(task.knowers, {"A1": (one,), "A2": (two,), "A3": (three,)})) == expected
 
 
 @few
@@ -193,8 +143,8 @@ def test_what_agents_agree_on_is_what_happens_to_the_team(task):
     team, states = task.machine.initial, {name: own.initial for name, own in task.machines.items()}
     for _ in range(100):
         cells = {name: rng.choice(ground) for name in task.agents}
-        labels = {name: local_label(task, name, cells[name], states[name]) for name in task.agents}
-        assert set(synchronize(task.knowers, as_proposals(labels))) == set(team_label(task, cells, team))
+        proposals = {name: propose(task, name, cells[name], states[name]) for name in task.agents}
+        assert set(synchronize(task.knowers, proposals)) == set(team_label(task, cells, team))
         possible = [event for event in task.events if task.machine.step(team, event) is not None]
         if not possible:
             return
@@ -203,26 +153,6 @@ def test_what_agents_agree_on_is_what_happens_to_the_team(task):
         for name, machine in task.machines.items():
             if event in task.knows[name]:
                 states[name] = machine.step(states[name], event)
-
-
-@few
-@given(tasks())
-def test_arrays_of_proposals_are_synchronised_as_in_plain_python(task):
-    """Whether agents propose one by one or many cases at once, and whatever they propose of what they know."""
-    rng, names = Random(2), list(task.events)
-    cases = [{agent: rng.choice([None, *own]) for agent, own in task.knows.items()} for _ in range(60)]
-    proposed = np.array([[-1 if label is None else names.index(label) for label in case.values()] for case in cases])
-    knowers = np.array([len(own) for own in task.knowers.values()], np.int32)
-    happens = synchronized(proposed, knowers)
-    for case, row, own in zip(cases, happens, proposed, strict=True):
-        events = synchronize(task.knowers, as_proposals(case))
-        assert row.tolist() == [label in events for label in case.values()]
-        assert synchronized(own, knowers).tolist() == row.tolist()
-    assert synchronized(proposed.reshape(6, 10, -1), knowers).tolist() == happens.reshape(6, 10, -1).tolist()
-
-
-def test_nothing_happens_where_there_is_no_event():
-    assert synchronized(np.array([-1, -1]), np.zeros(0, np.int32)).tolist() == [False, False]
 
 
 # Definition 5.
@@ -243,7 +173,8 @@ def assert_same_labels(task: hk.Task, made: LocalLabelling, cells: list[int]) ->
     for name, machine in task.machines.items():
         own = made.labels[name]
         for cell, state in product(cells, machine.states):
-            assert own.get((cell, state)) == local_label(task, name, cell, state)
+            label = own.get((cell, state))
+            assert propose(task, name, cell, state) == (() if label is None else (label,))
 
 
 def test_local_labels_of_the_buttons_are_those_that_definition_5_makes():
@@ -379,41 +310,23 @@ def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_jo
         asked_for_more = bool(task.decomposition.unaware) or (example is not None and example.event is None)
         assert made.ok == (not failures)
         assert made.ok or made.condition in failures
-        if verdict.condition in (1, 2):
-            assert made.condition in (1, 2) and verdict.condition in failures
-        elif verdict.condition == 3:
+        if made.condition in (1, 2):  # settling meets these, whatever the labels
+            continue
+        if verdict.condition == 3:
             assert made.condition == 3 or (made.ok and asked_for_more)
         else:
             assert made.ok
         seen[verdict.condition] = seen.get(verdict.condition, 0) + 1
-    assert all(seen.get(condition, 0) >= 8 for condition in (None, 1, 2, 3)), seen
-
-
-def test_what_is_sound_of_a_composition_is_sound_where_its_states_are_listed():
-    """A class of a projection stands for one state of the part, so it allows no event that the part does not.
-
-    The converse fails where a part has states that the team never lets it enter.
-    """
-    seen = {}
-    for seed in range(150):
-        rng = Random(seed)
-        places = rng.sample(("red", "blue", "green room"), 2)
-        pair = random_pair(rng)
-        events = {
-            event: {name: hk.Condition(rng.choice(places)) for name in own} if rng.random() < 0.4 else own
-            for event, own in pair.lazy.events.items()
-        }
-        lazy, listed = (check_labelling(replace(task, events=events)) for task in pair)
-        assert listed.ok or not lazy.ok
-        seen[lazy.ok] = seen.get(lazy.ok, 0) + 1
-    assert min(seen[True], seen[False]) > 15
+    assert all(seen.get(condition, 0) >= 8 for condition in (None, 3)), seen
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_local_labels_of_random_tasks_are_those_that_definition_5_makes(seed):
     rng = Random(seed)
     task = next(
-        own for own in iter(lambda: random_task(rng), None) if listed(own) and small(own) and len(own.agents) > 1
+        own
+        for own in iter(lambda: random_task(rng), None)
+        if listed(own) and small(own) and len(own.agents) > 1 and compile_task(own).event.shape[3] == 1
     )
     cells = np.flatnonzero(task.grid.floor).tolist()
     made = localized(task, cells)

@@ -95,10 +95,10 @@ def compare(task: hk.Task, steps: int, seed: int) -> int:
             observations, rewards, terminated, truncated, infos = env.step(numbers)
             assert env.cells == step.cells == {name: info["cell"] for name, info in infos.items()}
             assert env.states == step.states == {name: info["machine_state"] for name, info in infos.items()}
-            assert step.labels == {name: info["label"] for name, info in infos.items()}
-            assert {info["event"] for info in infos.values()} - {None} == {*step.events}
+            assert step.proposed == {name: info["proposed"] for name, info in infos.items()}
+            assert {event for info in infos.values() for event in info["events"]} == {*step.events}
             for name, info in infos.items():
-                assert info["event"] in (None, step.labels[name])
+                assert info["events"] == tuple(event for event in step.events if event in task.knows[name])
                 own = task.machines[name].states.index(step.states[name])
                 assert observations[name] == step.cells[name] * len(task.machines[name].states) + own
             assert {*terminated.values()} == {step.done}
@@ -119,7 +119,7 @@ def test_a_team_does_the_same_as_in_an_episode_in_plain_python(task):
 
 
 def test_much_happens_in_the_episodes_that_are_compared():
-    assert sum(compare(random_task(Random(seed)), 60, seed) for seed in range(20)) > 200
+    assert sum(compare(random_task(Random(seed)), 60, seed) for seed in range(20)) > 50
 
 
 @pytest.mark.parametrize("name", ["buttons", "rendezvous-3"])
@@ -152,7 +152,7 @@ def test_a_lone_agent_is_rewarded_as_its_machine_says():
     task = hk.Task("paid", base.grid, base.agents, base.events, machine, 0.0)
     env = hk.gym.team_env(task)
     env.reset(seed=0)
-    assert [env.step({"A1": RIGHT})[1]["A1"] for _ in range(3)] == [0.0, 5.0, -2.0]
+    assert [env.step({"A1": RIGHT})[1]["A1"] for _ in range(2)] == [0.0, 3.0]  # both in the step that settles
 
 
 # Whole episodes from a seed.
@@ -196,7 +196,9 @@ def test_everyone_ends_together_and_then_needs_a_reset():
         _, rewards, terminated, truncated, infos = env.step({"A1": RIGHT, "A2": action})
     assert (rewards, terminated) == ({"A1": 1.0, "A2": 1.0}, {"A1": True, "A2": True})
     assert not any(truncated.values()) and env.agents == [] and env.is_done
-    assert infos["A1"] == {"event": "meet", "label": "meet", "machine_state": "together", "cell": 3}
+    assert infos["A1"] == {
+        "events": ("meet",), "event": "meet", "proposed": ("meet",), "machine_state": "together", "cell": 3,
+    }  # fmt: skip
     with pytest.raises(ResetNeeded, match="also after one has ended"):
         env.step({})
 
@@ -206,7 +208,7 @@ def test_an_agent_that_is_ready_takes_an_event_for_possible_until_the_others_are
     env.reset(seed=0)
     for _ in range(2):
         *_, infos = env.step({"A1": STAY, "A2": LEFT})
-    assert (infos["A2"]["label"], infos["A2"]["event"], infos["A1"]["label"]) == ("meet", None, None)
+    assert (infos["A2"]["proposed"], infos["A2"]["events"], infos["A1"]["proposed"]) == (("meet",), (), ())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Small worlds with answers worked out by hand, and what an agent or a team can do in a world, by definition."""
 
-from itertools import product
+from collections.abc import Callable
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from hocket.learn.catalogue import LEARNERS
 from hocket.learn.warmup import compile_kernels
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slipped_actions
-from hocket.task.labelling import local_label, team_label
+from hocket.task.labelling import team_label
 
 RIGHT, LEFT, STAY = ACTIONS.index("right"), ACTIONS.index("left"), ACTIONS.index("stay")
 
@@ -119,20 +120,52 @@ class Individual:
         self.closed = dict(zip(self.machine.states, closed_cells(task, name), strict=True))
         self.sync_probability, self.literal = sync_probability, literal
 
-    def arrive(self, state: str, cell: int, action: int, outcome: int) -> tuple[int, str | None]:
-        """Find where an action leads, and the event that the agent then proposes."""
-        end = self.task.grid.neighbor(cell, slipped_actions(outcome)[action], self.closed[state])
-        return end, local_label(self.task, self.name, end, state)
+    def arrive(self, state: str, cell: int, action: int, outcome: int) -> int:
+        """Find where an action leads."""
+        return self.task.grid.neighbor(cell, slipped_actions(outcome)[action], self.closed[state])
+
+    def settle(self, state: str, end: int, ready: Callable[[float], bool]) -> tuple[str, float]:
+        """Find the machine state and the reward after a step, given whether teammates are ready by a chance."""
+        if state in self.machine.final:
+            return state, 0.0
+        happens = [event for event in self._possible(state, end) if ready(self.chance(event))]
+        reward, past = 0.0, set()
+        while happens:
+            past.add(state)
+            reward += self.machine.rewards[state, happens[0]]
+            state = self.machine.transitions[state, happens[0]]
+            happens = [event for event in self._possible(state, end) if not self.waits(event)]
+            if state in past or state in self.machine.final:
+                break
+        return state, reward
+
+    def outcomes(self, state: str, end: int) -> list[tuple[float, str, float]]:
+        """List what may come of a step: chance, machine state, reward."""
+        chances = {self.chance(event) for event in self.task.knows[self.name]}
+        borders = sorted({0.0, 1.0} | chances)
+        return [
+            (high - low, *self.settle(state, end, lambda chance, draw=(low + high) / 2: draw < chance))
+            for low, high in pairwise(borders)
+        ]
+
+    def _possible(self, state: str, end: int) -> list[str]:
+        return [
+            event
+            for event in self.task.events
+            if (state, event) in self.machine.transitions and self.task.where(self.name, event)[end]
+        ]
+
+    def waits(self, event: str) -> bool:
+        """Say whether an event depends on teammates, or by the task's own word on chance."""
+        others = set(self.task.agents) - {self.name}
+        shared = any(event in self.task.knows[other] for other in others)
+        has_part = self.literal or not others.isdisjoint(self.task.control[event])
+        return event in self.task.agents[self.name].sync or (shared and has_part)
 
     def chance(self, event: str) -> float:
         """Return the chance that an event takes effect: the task's own, or 1 unless teammates have to be ready."""
         own = self.task.agents[self.name].sync
-        if event in own:
-            return own[event]
-        others = set(self.task.agents) - {self.name}
-        shared = any(event in self.task.knows[other] for other in others)
-        waits = shared and (self.literal or not others.isdisjoint(self.task.control[event]))
-        return self.sync_probability if waits else 1.0
+        return own.get(event, self.sync_probability if self.waits(event) else 1.0)
 
 
 def action_values(world: Individual, discount: float = 0.9) -> np.ndarray:
@@ -140,19 +173,19 @@ def action_values(world: Individual, discount: float = 0.9) -> np.ndarray:
     task, machine = world.task, world.machine
     shape = (task.grid.cells, len(ACTIONS), len(machine.states))
     slips = (1 - task.slip, task.slip / 2, task.slip / 2)
-    ways = np.zeros((*shape, 6, 2), np.int64)  # (cell, machine state) after each slip, without and with the event
-    odds, pay = np.zeros((*shape, 6)), np.zeros((*shape, 6))
+    most = 3 * (2 + len(machine.events))
+    ways = np.zeros((*shape, most, 2), np.int64)  # (cell, machine state) after each slip and outcome
+    odds, pay = np.zeros((*shape, most)), np.zeros((*shape, most))
     for cell, action, own in product(*map(range, shape)):
         state = tuple(machine.states)[own]
+        case = 0
         for outcome, weight in enumerate(slips):
-            end, event = world.arrive(state, cell, action, outcome)
-            chance = 0.0 if event is None else world.chance(event)
-            ways[cell, action, own, outcome] = end, own
-            odds[cell, action, own, outcome] = weight * (1 - chance)
-            if event is not None:
-                ways[cell, action, own, 3 + outcome] = end, machine.states.index(machine.transitions[state, event])
-                odds[cell, action, own, 3 + outcome] = weight * chance
-                pay[cell, action, own, 3 + outcome] = machine.rewards[state, event]
+            end = world.arrive(state, cell, action, outcome)
+            for chance, target, reward in world.outcomes(state, end):
+                at = (cell, action, own, case)
+                ways[at] = end, machine.states.index(target)
+                odds[at], pay[at] = weight * chance, reward
+                case += 1
     goes_on = np.array([state not in machine.final for state in machine.states])
     value = np.zeros((shape[0], shape[2]))
     change = 1.0
@@ -184,14 +217,23 @@ def fewest_steps(task: hk.Task) -> int:
                 for name, cell in zip(names, cells, strict=True)
             ]
             for ends in product(*moves):
-                after = state
-                for event in team_label(task, dict(zip(names, ends, strict=True)), state):
-                    after = task.machine.step(after, event)
+                after = settle_team(task, dict(zip(names, ends, strict=True)), state)
                 if (ends, after) not in seen:
                     seen.add((ends, after))
                     following.append((ends, after))
         front = following
     raise AssertionError("the task cannot be done")
+
+
+def settle_team(task: hk.Task, cells: dict[str, int], state: object) -> object:
+    """Find the team state after a step, by the team's own labelling function, round by round."""
+    while events := team_label(task, cells, state):
+        busy: set[str] = set()
+        for event in events:
+            if busy.isdisjoint(task.knowers[event]):
+                state = task.machine.step(state, event)
+                busy.update(task.knowers[event])
+    return state
 
 
 def is_done(machine: hk.RewardMachine | hk.Composition, state: object) -> bool:

@@ -1,13 +1,13 @@
 """Labelling functions that users wrote, and synchronisation on what they propose, checked in every step.
 
-The theory asks that at most one event happens to an agent in a step, and that an agent can tell by itself which one it
-could be. For a labelling function that is code, nobody can check this beforehand; so it is checked in every step.
+A step settles in rounds, as in hocket's own worlds. All that control an event must propose it in the same step.
+For a labelling function that is code, nobody can check this beforehand; so it is checked in every step.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -63,8 +63,8 @@ class IndividualStep:
 class StepEvents(NamedTuple):
     """What happens in a step, and what is wrong with the labels that say so."""
 
-    labels: Mapping[str, str | None]  # what each agent proposes by itself
-    events: tuple[str, ...]  # what happens, in the order of the machine
+    proposed: Mapping[str, tuple[str, ...]]  # by each agent, in the first round
+    events: tuple[str, ...]  # what happens, round by round, in the order of the machine
     problems: tuple[str, ...]  # one sentence each
 
 
@@ -102,12 +102,6 @@ def complain(sentences: Iterable[str], problems: str, time: int) -> None:
             warnings.warn(said, LabelWarning, stacklevel=3)
 
 
-def too_many(agent: str, events: Sequence[str]) -> str:
-    """Say that an agent has more than one event."""
-    both = " and ".join(events)
-    return f"{agent} has the events {both} at once, and an agent must have at most one in a step"
-
-
 @dataclass(frozen=True)
 class Synchronisation:
     """Synchronisation on what agents propose by themselves.
@@ -135,32 +129,41 @@ class Synchronisation:
     def happen(self, answer: Answer, states: Mapping[str, str], present: Collection[str]) -> StepEvents:
         """Find out what happens when a labelling function gives an answer, and what is wrong with it.
 
-        Where something is wrong, an event on which agents disagree does not happen, and of several that would happen to
-        an agent only the first in the machine's order does.
+        It happens in rounds, as in hocket's own worlds, until nothing more can; each event at most once, for an answer
+        says what happened in this step of the world. An event on which agents disagree does not happen.
         """
         proposed = self._proposed(answer, present)
-        machines = self.decomposition.machines
-        own = {agent: possible_events(machines[agent], states[agent], events) for agent, events in proposed.items()}
-        ambiguous = {a: events for a, events in own.items() if len(events) > 1} if isinstance(answer, Mapping) else {}
-        problems = [too_many(agent, events) for agent, events in ambiguous.items()]
-        taken: dict[str, str] = {}
-        happened = []
-        possible = synchronize(self.knowers, self._allowed(proposed, states, present))
-        agreed = synchronize({event: self.parties[event] for event in possible}, proposed)
-        for event in possible:
-            if event not in agreed:
-                missing = [agent for agent in self.parties[event] if event not in proposed[agent]]
-                if len(missing) < len(self.parties[event]) and event not in self.waits:
-                    problems.append(self._disagreement(event, missing))
-                continue
-            busy = [agent for agent in self.knowers[event] if agent in taken]
-            if busy:
-                problems += [too_many(agent, (taken[agent], event)) for agent in busy if agent not in ambiguous]
-                continue
-            taken.update(dict.fromkeys(self.knowers[event], event))
-            happened.append(event)
-        labels = {agent: events[0] if events else None for agent, events in own.items()}
-        return StepEvents(labels, tuple(happened), tuple(problems))
+        machines, now = self.decomposition.machines, dict(states)
+        possible = {a: tuple(possible_events(machines[a], now[a], own)) for a, own in proposed.items()}
+        problems = [self._disagreement(event, missing) for event, missing in self._disagreed(proposed, now, present)]
+        happened: list[str] = []
+        while events := self._round(proposed, now, present, happened):
+            for event in events:
+                now.update({agent: machines[agent].transitions[now[agent], event] for agent in self.knowers[event]})
+            happened += events
+        return StepEvents(possible, tuple(happened), tuple(problems))
+
+    def _round(
+        self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str], past: Collection[str]
+    ) -> list[str]:
+        """List what happens in a round: in the order of the machine, at most one event for each agent."""
+        busy: set[str] = set()
+        events = []
+        for event in synchronize(self.knowers, self._allowed(proposed, states, present)):
+            agrees = all(event in proposed[agent] for agent in self.parties[event])
+            if event not in past and agrees and busy.isdisjoint(self.knowers[event]):
+                busy.update(self.knowers[event])
+                events.append(event)
+        return events
+
+    def _disagreed(
+        self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
+    ) -> Iterator[tuple[str, list[str]]]:
+        """List possible events that some of those that control them propose, and who of these does not."""
+        for event in synchronize(self.knowers, self._allowed(proposed, states, present)):
+            missing = [agent for agent in self.parties[event] if event not in proposed[agent]]
+            if 0 < len(missing) < len(self.parties[event]) and event not in self.waits:
+                yield event, missing
 
     def _proposed(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
         """Say who proposes what; what happens to the team is proposed by all that know it."""

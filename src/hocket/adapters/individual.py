@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from hocket.adapters.observations import Counterfactuals, Observation, Sight
+from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, known_names
 from hocket.machine.reward_machine import RewardMachine
@@ -20,7 +20,8 @@ from hocket.random import INDIVIDUAL, slip_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.grid import ACTIONS, slip_outcome
-from hocket.task.tables import Bools, IndividualTable, compile_task, individual_table
+from hocket.task.individual import IndividualTable, individual_table
+from hocket.task.tables import Bools, compile_task
 from hocket.task.task import Task
 
 EPISODE_STEPS = 1_000  # at most
@@ -87,7 +88,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.episode_seed: int | None = None  # of the episodes since it was given
         self.number = -1  # of the episode among those
         self.time, self.cell, self.state = 0, self.world.table.start, self.world.table.initial
-        self._events, self._states = tuple(self.task.events), tuple(self.machine.states)
+        self._states = tuple(self.machine.states)
         self._is_over = True
         self._key = 0
 
@@ -101,7 +102,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self._key = stream_key(INDIVIDUAL, self.episode_seed, self.world.table.place, self.number)
         self.time, self.cell, self.state = 0, self.world.table.start, self.world.table.initial
         self._is_over = False
-        return self.sight.show(self.cell, self.state), self._tell(-1, -1)
+        return self.sight.show(self.cell, self.state), self._tell((), ())
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, Info]:
         """Let the agent act."""
@@ -117,7 +118,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.cell, self.state = int(moved.cell[0]), int(moved.state[0])
         terminated, truncated = bool(moved.done[0]), self.time >= self.episode_steps
         self._is_over = terminated or truncated
-        info = self._tell(int(moved.label[0]), int(moved.event[0]))
+        info = self._tell(moved.proposed[0], moved.events[0])
         if compared is not None:
             info["counterfactuals"] = compared
         return self.sight.show(self.cell, self.state), float(moved.reward[0]), terminated, truncated, info
@@ -126,12 +127,8 @@ class IndividualEnv(Env[Observation, np.int64]):
         """Draw where the agent is: as text, or as an array of pixels."""
         return self._frames.draw({self.agent: self.cell}, {self.agent: self._states[self.state]}, self.time, self.agent)
 
-    def _tell(self, label: int, event: int) -> Info:
-        return {
-            "event": None if event < 0 else self._events[event],
-            "label": None if label < 0 else self._events[label],
-            "machine_state": self._states[self.state],
-        }
+    def _tell(self, proposed: tuple[str, ...], events: tuple[str, ...]) -> Info:
+        return {**tell_events(events), "proposed": proposed, "machine_state": self._states[self.state]}
 
     def _compare(self, before: NDArray[Any], moved: Moved) -> Counterfactuals:
         """Say what the step would have been in the other machine states."""
@@ -156,14 +153,16 @@ class IndividualModel(NamedTuple):
     discount: float  # of the potentials
     going: Ints  # the states that are not final
     rank: Ints  # [U] the place of a state among those; behind all of them where it is final
+    proposed: NDArray[np.object_]  # [U, H] the events that the agent proposes, by name
+    events: NDArray[np.object_]  # [U, H, J] the events that take effect, by name
 
 
 class Moved(NamedTuple):
     """What a step has led to, for each copy."""
 
     cell: Ints
-    label: Ints  # the event that it proposed, or -1
-    event: Ints  # the event that took effect, or -1
+    proposed: NDArray[np.object_]  # the events that it proposed, in a tuple
+    events: NDArray[np.object_]  # the events that took effect, in their order, likewise
     state: Ints
     reward: NDArray[np.float64]
     done: Bools
@@ -180,13 +179,24 @@ def individual_model(
     if shaping is not None and not 0 < shaping < 1:
         raise SettingsError(f"shaping takes the learner's discount, between 0 and 1, got {shaping!r}")
     machine, place = task.machines[agent], list(task.agents).index(agent)
+    table = individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal)
     return IndividualModel(
-        table=individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal),
+        table=table,
         potential=np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping),
         discount=1.0 if shaping is None else shaping,
         going=np.flatnonzero(~machine.is_final),
         rank=np.where(machine.is_final, len(machine.states), np.cumsum(~machine.is_final) - 1),
+        proposed=_by_name(table.proposed, tuple(task.events)),
+        events=_by_name(table.happened, tuple(task.events)),
     )
+
+
+def _by_name(numbers: NDArray[np.int16], names: tuple[str, ...]) -> NDArray[np.object_]:
+    """Turn the last axis of events by number, or -1, into tuples of their names."""
+    found = np.empty(numbers.shape[:-1], np.object_)
+    for place in np.ndindex(found.shape):
+        found[place] = tuple(names[event] for event in numbers[place].tolist() if event >= 0)
+    return found
 
 
 def advance(
@@ -199,12 +209,13 @@ def advance(
     table = world.table
     outcome = slip_outcome(np.asarray(slip), table.slip_limit)
     end = table.next_cell[table.dynamics[state], cell, action, outcome].astype(np.int64)
-    label = table.event[state, end].astype(np.int64)
-    happens = (label >= 0) & (sync < table.sync_limit[state, end])
-    after = np.where(happens, table.next_state[state, end], state).astype(np.int64)
+    kind = table.kind[end]
+    case = (np.asarray(sync)[..., None] >= table.limit[state, kind]).sum(axis=-1)
+    at = (state, kind, case)
+    after = table.next_state[at].astype(np.int64)
     shaped = world.discount * world.potential[after] - world.potential[state]
-    reward = np.where(happens, table.reward[state, end], 0.0) + shaped
-    return Moved(end, label, np.where(happens, label, -1), after, reward, table.is_final[after])
+    reward = table.reward[at] + shaped
+    return Moved(end, world.proposed[state, kind], world.events[at], after, reward, table.is_final[after])
 
 
 def other_states(world: IndividualModel, state: Ints) -> Ints:

@@ -136,3 +136,12 @@ def stack(rows: Sequence[Observation], space: Space[Any]) -> Observation:
     if space.shape is None or space.dtype is None:
         return list(rows)  # graphs, sequences, texts: nothing that an array holds
     return np.asarray(rows, space.dtype).reshape(len(rows), *space.shape)
+
+
+def tell_events(events: tuple[str, ...]) -> dict[str, Any]:
+    """Say in an info which events took effect in a step, in their order; `event` is the last one, or None.
+
+    >>> tell_events(("take", "open"))
+    {'events': ('take', 'open'), 'event': 'open'}
+    """
+    return {"events": events, "event": events[-1] if events else None}

@@ -23,8 +23,9 @@ Action = Any  # whatever the space of an agent's actions holds
 class TeamWorld(Protocol):
     """A parallel environment in PettingZoo's sense whose agents have machines: `team_env`, or any that keeps to this.
 
-    An agent's info has `machine_state`, and `event` where one took effect; `cell` where the world has cells. Where it
-    has an attribute `where`, agent to (x, y), across and down from the map's corner, its episodes can be watched.
+    An agent's info has `machine_state`, and `events` that took effect, in their order; `cell` where the world has
+    cells. Where it has an attribute `where`, agent to (x, y), across and down from the map's corner, its episodes can
+    be watched.
     """
 
     possible_agents: list[str]
@@ -93,7 +94,7 @@ def play_episode(
         infos = {**infos, **told}  # of an agent that is gone, what was last said
         rows.append(infos)
         points.append({**points[-1], **_where(env)})
-        events.append(tuple(dict.fromkeys(info["event"] for info in told.values() if info.get("event") is not None)))
+        events.append(_together([_events_of(info) for info in told.values()]))
     states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
     return Played(
         names,
@@ -104,6 +105,31 @@ def play_episode(
         _is_done(machines, infos),
         np.array([[row[name] for name in names] for row in points]) if {*names} <= points[0].keys() else None,
     )
+
+
+def _events_of(info: Mapping[str, Any]) -> Sequence[str]:
+    """Read what took effect: `events`, or from a world that knows of one at a time `event`."""
+    last = info.get("event")
+    events: Sequence[str] = info.get("events", () if last is None else (last,))
+    return events
+
+
+def _together(told: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """List what happened in a step from what the agents were told, each event as often as any of them was told of it.
+
+    >>> _together([("a", "meet"), ("meet", "b")])
+    ('a', 'meet', 'b')
+    """
+    happened: list[str] = []
+    for own in told:
+        place = 0
+        for event in own:
+            later = happened.index(event, place) if event in happened[place:] else None
+            if later is None:
+                happened.insert(place, event)
+                later = place
+            place = later + 1
+    return tuple(happened)
 
 
 def _where(env: TeamWorld) -> Mapping[str, tuple[float, float]]:

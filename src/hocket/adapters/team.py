@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from hocket.adapters.individual import EPISODE_STEPS, SEEDS, Info, check_action, check_steps
-from hocket.adapters.observations import Observation, Sight
+from hocket.adapters.observations import Observation, Sight, tell_events
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
 from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, slip_outcome
-from hocket.task.tables import compile_task, synchronized
+from hocket.task.tables import compile_task, settle
 from hocket.task.task import Task
 
 Ints = NDArray[np.int64]
@@ -98,8 +98,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         self._keys = stream_key(TEAM, seeds, self._everyone.astype(np.uint64), numbers)
         self.agents, self.time = self.possible_agents[:], 0
         self.cell, self.own_state = self.tables.start.astype(np.int64), self.tables.initial.astype(np.int64)
-        nothing = np.full(len(self._keys), -1)
-        return self._observe(), self._tell(nothing, nothing)
+        return self._observe(), self._tell([()] * len(self._keys), ())
 
     def step(
         self, actions: Mapping[str, int]
@@ -107,8 +106,8 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         """Let all agents act at once."""
         if not self.agents:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
-        label, happens = self._move(self._choose(actions))
-        reward = self._synchronize(happens)
+        self._move(self._choose(actions))
+        proposed, events, reward = self._settle()
         self.time += 1
         terminated, truncated = self.is_done, self.time >= self.episode_steps
         if terminated or truncated:
@@ -118,7 +117,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
             dict.fromkeys(self.possible_agents, reward),
             dict.fromkeys(self.possible_agents, terminated),
             dict.fromkeys(self.possible_agents, truncated),
-            self._tell(label, np.where(happens, label, -1)),
+            self._tell(proposed, events),
         )
 
     @property
@@ -158,32 +157,38 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
             raise TaskError(f"every agent needs an action, got none for {missing[0]}", key="actions")
         return np.array([check_action(actions[name]) for name in self.agents])
 
-    def _move(self, action: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """Move everyone; return the events that they propose, and for whom these happen."""
+    def _move(self, action: Ints) -> None:
+        """Move everyone."""
         slip = slip_draw(self._keys, np.full(len(action), self.time, np.uint64))
         outcome = slip_outcome(slip, threshold(self.tables.slip))
         dynamics = self.tables.dynamics[self._everyone, self.own_state]
         self.cell = self.tables.next_cell[self._everyone, dynamics, self.cell, action, outcome].astype(np.int64)
-        label = self.tables.event[self._everyone, self.own_state, self.cell].astype(np.int64)
-        return label, synchronized(label, self.tables.knowers)
 
-    def _synchronize(self, happens: NDArray[np.bool_]) -> float:
-        """Let everyone's machine take what happens; return what the team's machine pays for it."""
-        before, was_done = self.own_state, self.is_done
-        after = self.tables.next_state[self._everyone, before, self.cell]
-        self.own_state = np.where(happens, after, before).astype(np.int64)
+    def _settle(self) -> tuple[list[tuple[int, ...]], tuple[int, ...], float]:
+        """Let events happen; return what everyone proposed, what has happened, and what the team's machine pays."""
+        was_done, kind = self.is_done, self.tables.kind[self._everyone, self.cell]
+        proposed = self.tables.event[self._everyone, self.own_state, kind].tolist()
+        settled = settle(self.tables, kind[None], self.own_state[None])
+        self.own_state = settled.state[0]
+        reward = float(self.is_done and not was_done)
         if self.task.is_single_agent:  # only then may the machine reward more than completion
-            return float(self.tables.reward[0, before[0], self.cell[0]]) if happens[0] else 0.0
-        return float(self.is_done and not was_done)
+            reward = float(settled.reward[0, 0])
+        own = [tuple(event for event in row if event >= 0) for row in proposed]
+        return own, tuple(settled.events()[0]), reward
 
     def _observe(self) -> dict[str, Observation]:
         own = zip(self.sights.items(), self.cell.tolist(), self.own_state.tolist(), strict=True)
         return {name: sight.show(cell, state) for (name, sight), cell, state in own}
 
-    def _tell(self, label: Ints, event: Ints) -> dict[str, Info]:
-        names, cells = (*self._events, None), self.cell.tolist()  # the last one is for no event
-        rows = zip(self.states.items(), cells, event.tolist(), label.tolist(), strict=True)
+    def _tell(self, proposed: Sequence[Sequence[int]], events: Sequence[int]) -> dict[str, Info]:
+        happened = [self._events[event] for event in events]
+        rows = zip(self.states.items(), self.cell.tolist(), proposed, strict=True)
         return {
-            name: {"event": names[took], "label": names[took_for], "machine_state": state, "cell": cell}
-            for (name, state), cell, took, took_for in rows
+            name: {
+                **tell_events(tuple(event for event in happened if event in self.task.knows[name])),
+                "proposed": tuple(self._events[event] for event in own),
+                "machine_state": state,
+                "cell": cell,
+            }
+            for (name, state), cell, own in rows
         }

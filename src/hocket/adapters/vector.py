@@ -32,6 +32,8 @@ from hocket.task.grid import ACTIONS
 from hocket.task.task import Task
 
 Bools = NDArray[np.bool_]
+NOTHING = np.empty((), np.object_)  # no events
+NOTHING[()] = ()
 
 
 def individual_envs(
@@ -80,7 +82,6 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.episode_steps, self.counterfactuals = check_steps(episode_steps), counterfactuals
-        self._names = np.array([*task.events, None], object)  # the last one is for no event
         self._states = np.array([*states], object)
         self._seeds: NDArray[np.uint64] | None = None  # [copies], as is all that follows
         self._numbers = np.zeros(num_envs, np.uint64)
@@ -99,7 +100,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self._seed(seed)
         self._begin(np.ones(self.num_envs, np.bool_))
         self._is_over = np.zeros(self.num_envs, np.bool_)
-        nothing = np.full(self.num_envs, -1)
+        nothing = np.full(self.num_envs, NOTHING, np.object_)
         return self.sight.show_each(self._cell, self._state), self._tell(nothing, nothing)
 
     def step(self, actions: NDArray[Any]) -> tuple[Observation, NDArray[np.float64], Bools, Bools, Info]:
@@ -118,7 +119,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
             self._begin(again)
         terminated, truncated = moved.done & going, (self._time >= self.episode_steps) & going
         self._is_over = terminated | truncated
-        info = self._tell(np.where(going, moved.label, -1), np.where(going, moved.event, -1))
+        info = self._tell(np.where(going, moved.proposed, NOTHING), np.where(going, moved.events, NOTHING))
         if compared is not None:
             info |= {"counterfactuals": compared, "_counterfactuals": going}
         reward = np.where(going, moved.reward, 0.0)
@@ -157,11 +158,12 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
             )
         return chosen
 
-    def _tell(self, label: NDArray[Any], event: NDArray[Any]) -> Info:
+    def _tell(self, proposed: NDArray[np.object_], events: NDArray[np.object_]) -> Info:
         """Say what has happened, in Gymnasium's way: for each key also which copies have it."""
         told: dict[str, Any] = {
-            "event": self._names[event],
-            "label": self._names[label],
+            "events": events,
+            "event": _last(events),
+            "proposed": proposed,
             "machine_state": self._states[self._state],
         }
         return told | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in told}
@@ -179,3 +181,11 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
             before,
             moved.state,
         )
+
+
+def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Pick the last event of each copy, or None."""
+    found = np.full(len(events), None, np.object_)
+    for copy in np.flatnonzero(events != NOTHING).tolist():
+        found[copy] = events[copy][-1]
+    return found

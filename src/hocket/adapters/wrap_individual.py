@@ -15,14 +15,11 @@ from hocket.adapters.convert import Action, Around, Experience, World, individua
 from hocket.adapters.events import (
     IndividualStep,
     Proposed,
-    check_problems,
-    complain,
     possible_events,
     read_events,
-    too_many,
 )
 from hocket.adapters.individual import SEEDS
-from hocket.adapters.observations import Counterfactuals, Observation, Sight
+from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
 from hocket.errors import AssignmentError, SettingsError, known_names
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
@@ -33,26 +30,25 @@ Valid = Callable[[IndividualStep, str], bool]  # could the world have done the s
 
 
 class Outcome(NamedTuple):
-    """What a step of the world means in a machine state."""
+    """What a step of the world means to a machine."""
 
-    label: str | None  # what the agent proposed
-    event: str | None  # what took effect
+    proposed: tuple[str, ...]
+    events: tuple[str, ...]  # that take effect, in their order
     state: str
     reward: float
-    problems: tuple[str, ...]
 
 
 class IndividualView(Around, gymnasium.Env[Any, Any]):
     """An agent with its own machine in a world of its own, with teammates that are only simulated.
 
-    `label` is called after every step with an `IndividualStep` and returns the event that the agent proposes, if any.
-    It takes effect if the machine allows it, with the chance that `chances` gives it (1 unless given): the others have
-    to propose it, too. Events that the agent is `told` of need not be proposed: they take effect by their chance
-    wherever the machine allows them and the agent proposes nothing else. The same seeds and actions give the same
-    episode; `place` tells apart agents that train with the same seed.
+    `label` is called after every step with an `IndividualStep` and returns the events that the agent proposes, if any.
+    The first that the machine allows takes effect, in the order of the machine: at once, or with the chance that
+    `chances` gives it, where teammates have to be ready, too. Then, in rounds, whatever the agent does by itself takes
+    effect, each event at most once. Events that the agent is `told` of need not be proposed. The same seeds and actions
+    give the same episode; `place` tells apart agents that train with the same seed.
 
-    An info has the `label` that the agent proposed, the `event` that took effect, the `machine_state`, the
-    world's `raw_reward`, and `counterfactuals`: what the same step of the world would have meant in each other machine
+    An info has the events that the agent `proposed`, the `events` that took effect, the `machine_state`, the world's
+    `raw_reward`, and `counterfactuals`: what the same step of the world would have meant in each other machine
     state, with the same draw. For them `label` is called once more for each state, with a copy of its memory. This
     takes for granted that the world does not know of the machine, and so would have done the same; where it might not,
     `valid(step, state)` says for which states it would.
@@ -68,12 +64,9 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         told: Iterable[str] = (),
         valid: Valid | None = None,
         observation: str = "dict",
-        problems: str = "raise",
         place: int = 0,
     ) -> None:
-        check_problems(problems)
-        self.env, self.machine, self.label = individual_world(env), machine, label
-        self.valid, self.problems = valid, problems
+        self.env, self.machine, self.label, self.valid = individual_world(env), machine, label, valid
         self.told, self.place = Names((told,) if isinstance(told, str) else told), place
         self.chances = {} if chances is None else dict(chances)
         for event in (*self.chances, *self.told):
@@ -103,7 +96,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         observation, info = self.env.reset(seed=seed, options=options)
         self.time, self.state, self._is_over = 0, self.machine.initial, False
         self._memory, self._previous = {}, deepcopy(observation)
-        return self._see(observation), {**info, **self._say(None, None, 0.0)}
+        return self._see(observation), {**info, **self._say((), (), 0.0)}
 
     def step(self, action: Action) -> Experience:
         if self._is_over:
@@ -114,26 +107,29 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         shown = (action, observation, float(raw_reward), bool(over), bool(truncated), info)
         memory = deepcopy(self._memory)
         step = IndividualStep(self.time, self._previous, *shown, self.state, self._memory, self.env)
-        label, event, state, reward, wrong = self._outcome(step, draw)
-        complain(wrong, self.problems, self.time)
+        proposed, events, state, reward = self._outcome(step, draw)
         others = self._counterfactuals(replace(step, memory=memory), draw)
         self.state, self._previous = state, deepcopy(observation)
         terminated = step.terminated or state in self.machine.final
         self._is_over = terminated or step.truncated
-        said = {**info, **self._say(label, event, step.reward), "counterfactuals": others}
+        said = {**info, **self._say(proposed, events, step.reward), "counterfactuals": others}
         return self._see(observation), reward, terminated, step.truncated, said
 
     def _outcome(self, step: IndividualStep, draw: int) -> Outcome:
         """Work out what a step of the world means in the machine state that it shows."""
-        proposed = read_events(self.label(step), self.machine.events, "the agent")
-        ready = possible_events(self.machine, step.state, proposed)
-        problems = (too_many("the agent", ready),) if len(ready) > 1 else ()
-        for event in ready or possible_events(self.machine, step.state, self.told):
-            if draw < threshold(self.chances.get(event, 1.0)):
-                where = (step.state, event)
-                return Outcome(event, event, self.machine.transitions[where], self.machine.rewards[where], problems)
-            return Outcome(event, None, step.state, 0.0, problems)  # only the first one counts
-        return Outcome(None, None, step.state, 0.0, problems)
+        answered = read_events(self.label(step), self.machine.events, "the agent")
+        candidates = Names(event for event in self.machine.events if event in answered or event in self.told)
+        proposed = possible_events(self.machine, step.state, candidates)
+        ready = [event for event in proposed if draw < threshold(self.chances.get(event, 1.0))]
+        state, reward, events, seen = step.state, 0.0, list[str](), set[str]()
+        while ready and state not in seen:
+            seen.add(state)
+            events.append(ready[0])
+            reward += self.machine.rewards[state, ready[0]]
+            state = self.machine.transitions[state, ready[0]]
+            by_itself = [event for event in candidates if event not in self.chances and event not in events]
+            ready = possible_events(self.machine, state, by_itself)
+        return Outcome(tuple(proposed), tuple(events), state, reward)
 
     def _counterfactuals(self, step: IndividualStep, draw: int) -> Counterfactuals:
         """Work out what the same step of the world would have meant in the other machine states."""
@@ -158,5 +154,5 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
     def _see(self, observation: Observation) -> Observation:
         return self.sight.show(observation, self.machine.states.index(self.state))
 
-    def _say(self, label: str | None, event: str | None, raw_reward: float) -> dict[str, Any]:
-        return {"event": event, "label": label, "machine_state": self.state, "raw_reward": raw_reward}
+    def _say(self, proposed: tuple[str, ...], events: tuple[str, ...], raw_reward: float) -> dict[str, Any]:
+        return {**tell_events(events), "proposed": proposed, "machine_state": self.state, "raw_reward": raw_reward}

@@ -12,7 +12,7 @@ from pettingzoo import ParallelEnv
 
 from hocket.adapters.convert import Around, Experience, World, parallel
 from hocket.adapters.events import Answer, Problems, RawStep, StepEvents, Synchronisation, check_problems, complain
-from hocket.adapters.observations import Observation, Sight
+from hocket.adapters.observations import Observation, Sight, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.errors import AssignmentError, known_names
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
@@ -187,10 +187,9 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """Say what happened to an agent of the team."""
         if agent not in self.sights:
             return dict(info)
-        own = [event for event in happening.events if event in self.decomposition.knows[agent]]
-        label, state = happening.labels.get(agent), self.states[agent]
-        said = {"event": own[0] if own else None, "label": label, "machine_state": state, "raw_reward": reward}
-        return {**info, **said}
+        own = tuple(event for event in happening.events if event in self.decomposition.knows[agent])
+        proposed, state = happening.proposed.get(agent, ()), self.states[agent]
+        return {**info, **tell_events(own), "proposed": proposed, "machine_state": state, "raw_reward": reward}
 
     def individual(
         self,
@@ -220,7 +219,6 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             told=[event for event in knows if agent not in parties[event]],
             valid=valid,
             observation=self._kind,
-            problems=self.problems,
             place=list(self.machines).index(agent),
         )
 

@@ -39,7 +39,8 @@ class Check(OnSubject):
         problems = inspection.problems if inspection else found.problems
         fix = None if found.ok else self.suggest(subject)
         if self.json:
-            print_json(_decomposition_as_json(found, fix, problems, labelling))
+            notes = [*found.notes, *(inspection.notes if inspection else ())]
+            print_json(_decomposition_as_json(found, fix, problems, notes, labelling))
             return 0 if ok else 1
         console = make_console()
         if subject.task is not None:
@@ -48,6 +49,8 @@ class Check(OnSubject):
         print_decomposition(console, found, [said for said in problems if said not in found.problems])
         if inspection is not None and inspection.ok:
             console.print("Labelling, gates, reachability: OK")
+            for note in inspection.notes:
+                console.print(note)
         if fix is not None:
             console.print()
             print_repair(console, fix)
@@ -82,7 +85,11 @@ class Check(OnSubject):
 
 
 def _decomposition_as_json(
-    found: Decomposition, fix: Assignment | None, problems: tuple[str, ...], labelling: Verdict | None
+    found: Decomposition,
+    fix: Assignment | None,
+    problems: Sequence[str],
+    notes: Sequence[str],
+    labelling: Verdict | None,
 ) -> dict[str, object]:
     example = found.counterexample
     described: dict[str, object] = {
@@ -114,7 +121,7 @@ def _decomposition_as_json(
             ],
         },
         "problems": list(problems),
-        "notes": list(found.notes),
+        "notes": list(notes),
         "repair": None if fix is None else assignment_as_json(fix),
     }
     if labelling is not None:

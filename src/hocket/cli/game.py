@@ -175,15 +175,15 @@ def _panel(game: Game, events: int) -> list[Text]:
 
 def _agent_row(game: Game, name: str) -> list[Text]:
     """Say who an agent is, in which state, for whom it waits, and where."""
-    cell, grid, last = game.episode.cells[name], game.task.grid, game.last
+    cell, grid = game.episode.cells[name], game.task.grid
     state = Text(game.episode.states[name])
     state.truncate(LONGEST_STATE, overflow="ellipsis")
     here = [place for place, cells in grid.places.items() if cell in cells]
     status = Text(f"at {listed(here)}" if here else "at ({}, {})".format(*grid.row_column(cell)))
-    wish = None if last is None else last.labels[name]
+    wishes = () if game.last is None else game.episode.proposals[name]  # the step has settled, so these wait
     if game.episode.finished[name]:
         status = Text("done", "green")
-    elif last is not None and wish is not None and wish not in last.events:
-        missing = [other for other, own in game.task.knows.items() if wish in own and last.labels[other] != wish]
-        status = Text.assemble((wish, "bold"), f" waits for {listed(missing)}, ", status)
+    elif wishes:
+        missing = [own for own in game.task.knowers[wishes[0]] if wishes[0] not in game.episode.proposals[own]]
+        status = Text.assemble((wishes[0], "bold"), f" waits for {listed(missing)}, ", status)
     return [Text.assemble(game.board.agent(name, game.driven)), Text(name, "bold"), state, status]

@@ -10,6 +10,7 @@ from hocket.learn.kernels.team import Play, Recording, TeamState, TeamTables
 from hocket.learn.learner import Arrays, LooksAt, Player, Shapes
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS
+from hocket.task.settling import EndlessError
 from hocket.task.tables import Tables
 
 
@@ -18,14 +19,18 @@ def team_tables(tables: Tables) -> TeamTables:
     return TeamTables(
         tables.next_cell,
         tables.dynamics,
+        tables.kind,
         tables.event,
         tables.next_state,
         tables.is_final,
         tables.knowers,
+        tables.first_knower,
+        tables.knower,
         tables.memory_bit,
         tables.start,
         tables.initial,
         threshold(tables.slip),
+        tables.most_rounds,
     )
 
 
@@ -33,12 +38,12 @@ def team_state(tables: Tables, seed: int = 0) -> TeamState:
     """Make room for a team, with the keys of its training streams."""
     agents, events = len(tables.start), len(tables.knowers)
 
-    def room(size: int) -> NDArray[np.int64]:
-        return np.zeros(size, np.int64)
+    def room(size: int, filled: int = 0) -> NDArray[np.int64]:
+        return np.full(size, filled, np.int64)
 
     keys = np.array([stream_key(TRAINING, seed, agent) for agent in range(agents)], np.uint64)
     return TeamState(
-        room(agents), room(agents), room(agents), room(agents), room(events), keys, room(agents), room(events)
+        room(agents), room(agents), room(agents), room(agents, -1), room(events), keys, room(agents), room(events)
     )
 
 
@@ -47,6 +52,12 @@ def recording(steps: int, agents: int) -> Recording:
     return Recording(
         np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16)
     )
+
+
+def require_settled(settled: bool) -> None:
+    """Refuse to go on where a step has not settled."""
+    if not settled:
+        raise EndlessError("events")
 
 
 class TeamPlayer(Player):
@@ -70,7 +81,9 @@ class ValuePlayer(TeamPlayer):
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         by_memory = self.looks_at is LooksAt.MEMORY
         how = self.how(seed, greedy)
-        return team.play_episode(arrays["q"], by_memory, self.world, self.room, how, number, record)
+        steps = team.play_episode(arrays["q"], by_memory, self.world, self.room, how, number, record)
+        require_settled(steps != team.NEVER_SETTLED)
+        return steps
 
     def play_many(
         self,
@@ -85,6 +98,7 @@ class ValuePlayer(TeamPlayer):
         by_memory = self.looks_at is LooksAt.MEMORY
         how = self.how(seed, greedy)  # and not back to Python after each episode
         team.play_episodes(arrays["q"], by_memory, self.world, self.room, how, first, record, steps, finish)
+        require_settled(bool((steps != team.NEVER_SETTLED).all()))
 
 
 class MemoryPlayer(ValuePlayer):
@@ -95,5 +109,5 @@ class MemoryPlayer(ValuePlayer):
 
 def machine_shapes(tables: Tables) -> Shapes:
     """Say which arrays make up q-functions over the cell and the machine state."""
-    agents, states, cells = tables.event.shape
-    return {"q": (agents, cells, len(ACTIONS), states)}
+    agents, states = tables.is_final.shape
+    return {"q": (agents, tables.cells, len(ACTIONS), states)}

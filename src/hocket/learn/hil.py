@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hocket.errors import SettingsError
-from hocket.learn.episodes import TeamPlayer, team_state, team_tables
+from hocket.learn.episodes import TeamPlayer, require_settled, team_state, team_tables
 from hocket.learn.kernels import hil as kernels
-from hocket.learn.kernels.team import Recording
+from hocket.learn.kernels.team import NEVER_SETTLED, Recording
 from hocket.learn.learner import Arrays, Learner, LooksAt, Shapes
 from hocket.learn.settings import Settings
 from hocket.task.grid import ACTIONS
@@ -48,7 +48,7 @@ class HilBlock:
 
     def train(self, begin: int, steps: int) -> None:
         for own in self.learning:
-            kernels.train_hierarchically(own, self.tables, self.rule, begin, steps)
+            require_settled(kernels.train_hierarchically(own, self.tables, self.rule, begin, steps))
 
     def arrays(self, index: int) -> Arrays:
         return {"meta": self.meta[index], "low": self.low[index]}
@@ -63,7 +63,9 @@ class HilPlayer(TeamPlayer):
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         meta, low, how = arrays["meta"], arrays["low"], self.how(seed, greedy)
-        return kernels.play_hierarchically(meta, low, self.options, self.world, self.room, how, number, record)
+        steps = kernels.play_hierarchically(meta, low, self.options, self.world, self.room, how, number, record)
+        require_settled(steps != NEVER_SETTLED)
+        return steps
 
 
 def _options(tables: Tables) -> kernels.Options:
@@ -78,11 +80,12 @@ def _options(tables: Tables) -> kernels.Options:
         np.zeros(agents, np.int64),
         np.zeros(agents),
         np.zeros(agents, np.int64),
+        np.zeros(tables.option_bit.shape[1], np.float32),
     )
 
 
 def _shapes(tables: Tables) -> Shapes:
-    agents, _, cells = tables.event.shape
+    agents, cells = tables.kind.shape
     options = tables.option_bit.shape[1]
     return {"meta": (agents, int(tables.memories.max()), options), "low": (agents, cells, len(ACTIONS), options)}
 

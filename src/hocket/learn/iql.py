@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hocket.learn.episodes import MemoryPlayer, team_state, team_tables
+from hocket.learn.episodes import MemoryPlayer, require_settled, team_state, team_tables
 from hocket.learn.kernels import iql as kernels
 from hocket.learn.learner import Arrays, Learner, LooksAt, Shapes
 from hocket.learn.settings import ScheduledSettings
@@ -40,14 +40,14 @@ class IqlBlock:
 
     def train(self, begin: int, steps: int) -> None:
         for own in self.learning:
-            kernels.train_independently(own, self.tables, self.rule, begin, steps)
+            require_settled(kernels.train_independently(own, self.tables, self.rule, begin, steps))
 
     def arrays(self, index: int) -> Arrays:
         return {"q": self.q[index]}
 
 
 def _shapes(tables: Tables) -> Shapes:
-    agents, _, cells = tables.event.shape
+    agents, cells = tables.kind.shape
     return {"q": (agents, cells, len(ACTIONS), int(tables.memories.max()))}
 
 

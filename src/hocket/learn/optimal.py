@@ -12,7 +12,8 @@ from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import SimulatedSettings
 from hocket.task.grid import outcome_chances
-from hocket.task.tables import IndividualTable, Tables, individual_table
+from hocket.task.individual import IndividualTable, individual_table
+from hocket.task.tables import Tables
 
 MOST_SWEEPS = 100_000
 
@@ -48,13 +49,16 @@ def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[
     """Compute an agent's optimal action values with simulated teammates: [cells, actions, machine states]."""
     next_cell = table.next_cell[table.dynamics]  # [U, S, A, K]
     weights = np.array(outcome_chances(table.slip))
-    value = np.zeros(table.chance.shape)  # [U, S]
+    chance, reward, target = (
+        part[:, table.kind] for part in (table.chance, table.reward, table.next_state)
+    )  # [U, S, J]
+    value = np.zeros(chance.shape[:2])  # [U, S]
+    cells = np.arange(len(table.kind))[None, :, None]
     rows = np.arange(len(value))[:, None, None, None]
     q = np.zeros(next_cell.shape[:3])
     for _ in range(MOST_SWEEPS):
-        # What arriving in a cell is worth in each machine state, before the event there takes effect or not.
-        moved = table.reward + discount * np.take_along_axis(value, table.next_state, 0)
-        arrival = table.chance * moved + (1 - table.chance) * discount * value
+        # What arriving in a cell is worth in each machine state, before the step settles.
+        arrival = (chance * (reward + discount * value[target, cells])).sum(axis=2)
         q = (arrival[rows, next_cell] * weights).sum(axis=3)
         q[table.is_final] = 0
         best = q.max(axis=2)

@@ -1,8 +1,8 @@
 """Minimum-cost local event sets under which a task is decomposable: repairing some, or finding them from control alone.
 
 Decomposability is monotone: adding an event to a local event set preserves it. So an assignment that fails is a clause:
-of the pairs (agent, event) that it lacks, at least one must be added. What is searched is the cheapest set of pairs that
-hits all such clauses; see `hocket.hitting_set`.
+of the pairs (agent, event) that it lacks, at least one must be added. What is searched is the cheapest set of pairs
+that hits all such clauses; see `hocket.hitting_set`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ from hocket.machine.failures import Failures
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
 
-Costs = Mapping[
-    tuple[str, str], float
-]  # (agent, event) -> what it costs to have the event in the agent's local event set
-
-Pair = tuple[int, int]  # the same by their positions
+Costs = Mapping[tuple[str, str], float]  # (agent, event) -> the cost of the event in the agent's local event set
+Pair = tuple[int, int]  # (agent, event), by their positions
 
 DEFAULT_COST = 1.0
 DEAREST = 1e300  # so that no sum of costs overflows

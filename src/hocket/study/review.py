@@ -10,7 +10,7 @@ from hocket.learn.episodes import recording
 from hocket.learn.learner import Player
 from hocket.learn.policies import Policy
 from hocket.study.records import Replay, Review
-from hocket.task.tables import Tables, synchronized
+from hocket.task.tables import Tables, settle
 from hocket.task.task import Task
 
 EPISODES = 100  # of a run, from which success and visits are counted
@@ -23,7 +23,7 @@ def review(task: Task, tables: Tables, policy: Policy, episodes: int = EPISODES)
     """Play some episodes with a policy (softmax), and one of each kind to be watched."""
     most_steps = int(policy.settings["episode_steps"])
     player = find_learner(policy.learner).player(tables, float(policy.settings["temperature"]), most_steps)
-    agents, _, cells = tables.event.shape
+    agents, cells = tables.kind.shape
     counts = agents * cells <= MOST_VISITS
     record = recording(most_steps if counts else 0, agents)
     visits = np.zeros((agents, cells if counts else 0), np.int64)
@@ -71,10 +71,7 @@ def _events(
     task: Task, tables: Tables, cells: NDArray[np.int64], states: NDArray[np.int16]
 ) -> tuple[tuple[int, str], ...]:
     """Find what happened in each step."""
-    names, agents = list(task.events), np.arange(cells.shape[1])
-    happened = []
-    for step in range(1, len(cells)):
-        proposed = tables.event[agents, states[step - 1], cells[step]]
-        found = np.unique(proposed[synchronized(proposed, tables.knowers)])
-        happened += [(step, names[event]) for event in found.tolist()]
-    return tuple(happened)
+    names = list(task.events)
+    kind = tables.kind[np.arange(cells.shape[1]), cells[1:]]
+    settled = settle(tables, kind, states[:-1])
+    return tuple((step, names[event]) for step, own in enumerate(settled.events(), start=1) for event in own)

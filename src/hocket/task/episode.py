@@ -12,7 +12,8 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
-from hocket.task.labelling import as_proposals, local_label, synchronize, team_label
+from hocket.task.labelling import synchronize, team_label
+from hocket.task.settling import propose, settle
 from hocket.task.task import Task
 
 SYNC_PROBABILITY = 0.3  # of simulated synchronisation, per step in which the agent proposes a shared event
@@ -26,19 +27,25 @@ class TeamStep(NamedTuple):
     """What happened in a step of the team."""
 
     cells: Mapping[str, int]
-    labels: Mapping[str, str | None]  # what each agent proposed
-    events: tuple[str, ...]  # what happened, after synchronisation
+    proposed: Mapping[str, tuple[str, ...]]  # by each agent, in the first round
+    rounds: tuple[tuple[str, ...], ...]  # the events that happened, round by round
     states: Mapping[str, str]  # of the agents' machines
     team_state: object  # of the team machine: a name, or a tuple of names for a composition
     done: bool
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """What happened, in its order."""
+        return tuple(event for events in self.rounds for event in events)
 
 
 @dataclass
 class TeamEpisode:
     """A team at work: every agent with its own machine, synchronising on shared events, beside the team machine.
 
-    The same task, seed and actions give the same episode. `strict` checks in every step that the synchronised events
-    are those of the team's labelling function and that each agent's state stands for the team machine's, among others.
+    The same task, seed and actions give the same episode. `strict` checks in every round of every step that what can
+    happen is what the team's labelling function says, and that each agent's state stands for the team machine's, among
+    others.
     """
 
     task: Task
@@ -65,6 +72,11 @@ class TeamEpisode:
         """Whether the team has completed its task: all agents' machines are final."""
         return all(self.finished.values())
 
+    @property
+    def proposals(self) -> dict[str, tuple[str, ...]]:
+        """What each agent proposes as things stand; after a step that is what waits for others."""
+        return {name: propose(self.task, name, self.cells[name], self.states[name]) for name in self.cells}
+
     def random_actions(self) -> dict[str, str]:
         """Choose evenly among all actions."""
         draws = zip(self.cells, self._keys, strict=True)
@@ -77,15 +89,24 @@ class TeamEpisode:
             closed = self._closed[name][states.index(self.states[name])]
             slip = slip_draw(key, self.time)
             self.cells[name] = move(self.task, self.cells[name], actions[name], closed, slip)
-        labels = {name: local_label(self.task, name, self.cells[name], self.states[name]) for name in self.cells}
-        events = synchronize(self.task.knowers, as_proposals(labels))
-        if self.strict and set(events) != set(team_label(self.task, self.cells, self.team_state)):
-            raise InvariantError(f"step {self.time}: the agents agreed on {events}, which is not the team's label")
-        for event in events:
-            self._apply(event)
+        proposed = self.proposals
+        settled = settle(self.task, self.cells, self.states)
         self.time += 1
-        self._check_members()
-        return TeamStep(dict(self.cells), labels, events, dict(self.states), self.team_state, self.done)
+        for events in settled.rounds:
+            self._check_label(events)
+            for event in events:
+                self._apply(event)
+            self._check_members()
+        self._check_label(())
+        return TeamStep(dict(self.cells), proposed, settled.rounds, dict(self.states), self.team_state, self.done)
+
+    def _check_label(self, chosen: tuple[str, ...]) -> None:
+        """Require that the agents, by their own states, find possible what the team's labelling function says."""
+        if not self.strict:
+            return
+        agreed = synchronize(self.task.knowers, self.proposals)
+        if set(agreed) != set(team_label(self.task, self.cells, self.team_state)) or not {*chosen} <= {*agreed}:
+            raise InvariantError(f"step {self.time}: the agents agreed on {agreed}, which is not the team's label")
 
     def _apply(self, event: str) -> None:
         for name, machine in self.task.machines.items():
@@ -121,8 +142,8 @@ class IndividualStep(NamedTuple):
     """What happened in a step of an individual agent."""
 
     cell: int
-    label: str | None  # what it proposed
-    event: str | None  # what took effect
+    proposed: tuple[str, ...]  # in the first round
+    events: tuple[str, ...]  # what took effect, in its order
     state: str
     reward: float
     done: bool
@@ -158,22 +179,37 @@ class IndividualEpisode:
         """Let the agent act."""
         closed = self._closed[self.machine.states.index(self.state)]
         self.cell = move(self.task, self.cell, action, closed, slip_draw(self._key, self.time))
-        label = local_label(self.task, self.agent, self.cell, self.state)
-        event, reward = None, 0.0
-        if label is not None and sync_draw(self._key, self.time) < threshold(self._chance(label)):
-            event, reward = label, self.machine.rewards[self.state, label]
-            self.state = self.machine.transitions[self.state, label]
+        proposed = propose(self.task, self.agent, self.cell, self.state)
+        drawn = sync_draw(self._key, self.time)
+        ready = [event for event in proposed if drawn < threshold(self._chance(event) or 1.0)]
+        events, reward = self._settle(ready[0]) if ready else ((), 0.0)
         self.time += 1
-        return IndividualStep(self.cell, label, event, self.state, reward, self.state in self.machine.final)
+        return IndividualStep(self.cell, proposed, events, self.state, reward, self.state in self.machine.final)
 
-    def _chance(self, event: str) -> float:
-        """The chance that an event takes effect now."""
+    def _settle(self, event: str) -> tuple[tuple[str, ...], float]:
+        """Let an event happen, and then in rounds what the agent does by itself, until a machine state comes again.
+
+        What waits for teammates has to wait for the next step: they need one to notice that the agent is ready.
+        """
+        events, reward, seen = list[str](), 0.0, set[str]()
+        while True:
+            seen.add(self.state)
+            events.append(event)
+            reward += self.machine.rewards[self.state, event]
+            self.state = self.machine.transitions[self.state, event]
+            proposed = propose(self.task, self.agent, self.cell, self.state)
+            by_itself = [other for other in proposed if self._chance(other) is None]
+            if not by_itself or self.state in seen or self.state in self.machine.final:
+                return tuple(events), reward
+            event = by_itself[0]
+
+    def _chance(self, event: str) -> float | None:
+        """The chance per step that teammates are ready for an event; None if it does not wait for them."""
         agent = self.task.agents[self.agent]
         if event in agent.sync:
             return agent.sync[event]
-        is_shared = len(self.task.knowers[event]) > 1
         has_partner = any(other != self.agent for other in self.task.control[event])
-        return self.sync_probability if is_shared and has_partner else 1.0
+        return self.sync_probability if len(self.task.knowers[event]) > 1 and has_partner else None
 
 
 def move(task: Task, cell: int, action: str, closed: frozenset[int], slip: int) -> int:

@@ -2,15 +2,15 @@
 
 The paper's supplement asks that (1) at most one event happens to an agent in a step, (2) an agent's own state tells it
 which event that could be, and (3) an event that does not happen is ruled out by the own state of some agent that knows
-it. Where conditions are conjunctions over agents, (2) implies (1), and (3) follows from decomposability and from every
-event being known by those that control it.
+it. As a step settles in rounds (see `settling`), each of which counts as a step in which nobody moves, every task meets
+(1) and (2). (3) follows from decomposability and from every event being known by those that control it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from hocket.errors import TaskError
 from hocket.machine.algebra import reachable_part
-from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
@@ -46,14 +45,6 @@ def team_label(task: Task, cells: Mapping[str, int], state: object) -> tuple[str
     )
 
 
-def local_label(task: Task, agent: str, cell: int, state: str) -> str | None:
-    """Return the event that an agent proposes in its cell and machine state: its local labelling function L_i."""
-    for event in task.machines[agent].events:
-        if task.machines[agent].step(state, event) is not None and task.where(agent, event)[cell]:
-            return event
-    return None
-
-
 def synchronize(knowers: Mapping[str, Collection[str]], proposals: Mapping[str, Collection[str]]) -> tuple[str, ...]:
     """List the events that happen: those that all who know them propose.
 
@@ -72,27 +63,8 @@ def synchronize(knowers: Mapping[str, Collection[str]], proposals: Mapping[str, 
     )
 
 
-def as_proposals(labels: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
-    """Let every agent propose what its label says: one event, or none."""
-    return {agent: () if label is None else (label,) for agent, label in labels.items()}
-
-
-def label_table(task: Task, agent: str) -> Labels:
-    """Tabulate an agent's local labelling function: [machine states, cells], positions in the agent's events or -1."""
-    machine = task.machines[agent]
-    table = np.full((len(machine.states), task.grid.cells), -1, np.int16)
-    where = [task.where(agent, event) for event in machine.events]
-    for state, event in zip(machine.graph.source.tolist(), machine.graph.label.tolist(), strict=True):
-        table[state, where[event]] = event
-    return table
-
-
 def check_labelling(task: Task) -> Verdict:
-    """Check the three conditions on local states alone, and name a witness where one fails."""
-    for agent in task.agents:
-        found = _ambiguity(task, agent)
-        if found is not None:
-            return found
+    """Check the third condition, and name a witness where it fails; a step that settles meets the other two."""
     for event, controllers in task.control.items():
         for agent in controllers:
             if event not in task.knows[agent]:
@@ -108,48 +80,6 @@ def check_labelling(task: Task) -> Verdict:
         said = f"after {trace}, no agent rules out {what}: the task is not decomposable"
         return Verdict(False, 3, said)
     return Verdict(True)
-
-
-def _ambiguity(task: Task, agent: str) -> Verdict | None:
-    """Find a cell and a machine state in which an agent proposes two events."""
-    machine = task.machines[agent]
-    where = {event: task.where(agent, event) for event in machine.events}
-    possible: dict[str, list[str]] = {}
-    for state, event in machine.transitions:
-        possible.setdefault(state, []).append(event)
-    for state, events in possible.items():
-        for one, other in combinations(events, 2):
-            both = where[one] & where[other]
-            if both.any():
-                spot = _describe(task, int(np.flatnonzero(both)[0]))
-                together = _can_coincide(task, machine, state, one, other)
-                said = f"in state {state}, {spot}, {agent} would propose both {one} and {other}"
-                return Verdict(False, 1 if together else 2, said)
-    return None
-
-
-def _can_coincide(task: Task, machine: RewardMachine, state: str, one: str, other: str) -> bool:
-    """Say whether two events can really happen in one step, or are only proposed by the same agent."""
-    agents = {*task.events[one], *task.events[other]}
-    if not all((task.where(agent, one) & task.where(agent, other)).any() for agent in agents):
-        return False
-    if isinstance(task.machine, Composition):  # as far as the parts can tell one by one
-        return all(_allows_both(part, one, other) for part in task.machine.parts.values())
-    states = (state,) if machine is task.machine else machine.members[state]
-    return any(task.machine.step(own, one) is not None and task.machine.step(own, other) is not None for own in states)
-
-
-def _allows_both(part: RewardMachine, one: str, other: str) -> bool:
-    """Say whether in some state all of two events that a part has are defined."""
-    own = [event for event in (one, other) if event in part.events]
-    return any(all(part.step(state, event) is not None for event in own) for state in part.states)
-
-
-def _describe(task: Task, cell: int) -> str:
-    for name, cells in task.grid.places.items():
-        if cell in cells:
-            return f"at {name}"
-    return f"at {task.grid.row_column(cell)}"
 
 
 TeamLabelling = Callable[[tuple[Hashable, ...], str], Iterable[str]]  # (joint state, team machine state) -> events
@@ -219,7 +149,7 @@ def _check_silence(
     }
     for (spots, state), events in seen.items():
         guesses = {a: labels[a].get((spot, classes[a][state])) for a, spot in zip(agents, spots, strict=True)}
-        for event in synchronize(knowers, as_proposals(guesses)):
+        for event in synchronize(knowers, {a: () if guess is None else (guess,) for a, guess in guesses.items()}):
             if event not in events:
                 said = (
                     f"in state {state} at {spots}, every agent that knows {event} proposes it, and it does not happen"

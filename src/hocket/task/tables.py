@@ -1,12 +1,13 @@
 """Tasks as arrays of numbers: the only form that kernels see.
 
-N agents, U states of the largest machine, D dynamics (sets of open gates), S cells, A actions, K outcomes of an action,
-E events, O options, V states of the team machine. What an agent has fewer of is padded.
+N agents, U states of the largest machine, D dynamics (sets of open gates), S cells, H kinds of cells (sets of an
+agent's conditions that hold), C events that an agent may propose at once, A actions, K outcomes of an action, E events,
+O options, V states of the team machine. What an agent has fewer of is padded.
 """
 
 from __future__ import annotations
 
-import math
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +16,15 @@ from numpy.typing import NDArray
 from hocket.errors import TaskError
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
-from hocket.random import threshold
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, OUTCOMES
-from hocket.task.labelling import check_labelling, label_table
+from hocket.task.settling import EndlessError, Kinds, find_endless
 from hocket.task.task import Task
 
 MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
 MOST_EVENTS = 32_000  # likewise
 MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated
+MOST_ROUNDS = 1_000_000  # of a step: more are taken for a step that never settles
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
 
 NOBODY = np.zeros(1, np.int32)  # has to know what is no event; stands behind all events, where -1 leads
@@ -37,10 +38,11 @@ class Tables(NamedTuple):
 
     next_cell: Shorts  # [N, D, S, A, K] where an action leads
     dynamics: Shorts  # [N, U] which of the D apply
-    event: Shorts  # [N, U, S] the event that the agent proposes, or -1
-    next_state: Shorts  # [N, U, S] its machine's state after that event; the same state where there is none
-    reward: NDArray[np.float64]  # [N, U, S] what its machine pays for that event
-    has_partner: Bools  # [N, E] whether a teammate controls the event, too
+    kind: Shorts  # [N, S] which of the agent's conditions hold in a cell
+    event: Shorts  # [N, U, H, C] the events that the agent proposes, in the order of the task; then -1
+    next_state: Shorts  # [N, U, H, C] its machine's state after each of them; the same state where there is none
+    reward: NDArray[np.float64]  # [N, U, H, C] what its machine pays for each of them
+    has_partner: Bools  # [N, E] whether a teammate has a part in making the event happen
     is_shared: Bools  # [N, E] whether a teammate knows the event, too
     fixed_sync: NDArray[np.float64]  # [N, E] the task's own chance of synchronisation, or NaN
     is_final: Bools  # [N, U]
@@ -48,6 +50,9 @@ class Tables(NamedTuple):
     start: Shorts  # [N] cell
     initial: Shorts  # [N] machine state
     knowers: NDArray[np.int32]  # [E] how many agents know the event
+    first_knower: NDArray[np.int32]  # [E + 1] where they begin ...
+    knower: NDArray[np.int32]  # ... in this list of agents
+    most_rounds: int  # in which a step settles, if it settles at all
     memory_bit: Shorts  # [N, E] the bit of the agent's memory that the event sets, or -1
     memories: NDArray[np.int32]  # [N] how many values its memory has
     option_target: Bools  # [N, O, S] where an option is completed
@@ -58,12 +63,17 @@ class Tables(NamedTuple):
     team_initial: int
     team_class: Shorts  # [N, V] the agent's machine state that contains a team state
 
+    @property
+    def cells(self) -> int:
+        """S, how many cells there are."""
+        return int(self.kind.shape[1])
+
 
 def compile_task(task: Task) -> Tables:
-    """Compile a task, refusing one whose labelling functions are not well defined."""
-    verdict = check_labelling(task)
-    if not verdict.ok and verdict.condition != 3:
-        raise TaskError(f"{verdict.witness}; an agent must propose at most one event", key="labelling")
+    """Compile a task, refusing one in which a step would never settle."""
+    endless = find_endless(task)
+    if endless is not None:
+        raise endless
     if len(task.events) > MOST_EVENTS:
         raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
     machines = list(task.machines.values())
@@ -74,7 +84,7 @@ def compile_task(task: Task) -> Tables:
     for index, machine in enumerate(machines):
         is_final[index, : sizes[index]] = machine.is_final
     next_cell, dynamics = _dynamics(task, max(sizes))
-    event, next_state, reward = _labels(task, max(sizes))
+    kind, event, next_state, reward = _proposals(task, max(sizes))
     has_partner, is_shared, fixed_sync, knowers = _synchronization(task)
     memory_bit, memories = _memory(task)
     option_target, option_bit = _options(task)
@@ -82,6 +92,7 @@ def compile_task(task: Task) -> Tables:
     return Tables(
         next_cell=next_cell,
         dynamics=dynamics,
+        kind=kind,
         event=event,
         next_state=next_state,
         reward=reward,
@@ -93,6 +104,9 @@ def compile_task(task: Task) -> Tables:
         start=np.array([agent.start for agent in task.agents.values()], np.int16),
         initial=np.array([machine.start for machine in machines], np.int16),
         knowers=knowers,
+        first_knower=np.append(0, np.cumsum(knowers)).astype(np.int32),
+        knower=_list_knowers(task),
+        most_rounds=min(MOST_ROUNDS, prod(sizes)),
         memory_bit=memory_bit,
         memories=memories,
         option_target=option_target,
@@ -125,32 +139,47 @@ def _dynamics(task: Task, most: int) -> tuple[Shorts, Shorts]:
     return next_cell, dynamics
 
 
-def _labels(task: Task, most: int) -> tuple[Shorts, Shorts, NDArray[np.float64]]:
-    """Tabulate which event each agent proposes, where its machine then goes, and what that pays."""
-    shape = (len(task.agents), most, task.grid.cells)
+def _proposals(task: Task, most: int) -> tuple[Shorts, Shorts, Shorts, NDArray[np.float64]]:
+    """Tabulate which events each agent proposes where, where its machine then goes, and what that pays."""
+    everyone = [Kinds.of(task, agent) for agent in task.agents]
+    rows = [_rows(task, own) for own in everyone]
+    kinds, candidates = max(map(len, everyone)), max(1, *(len(row) for own in rows for row in own.values()), 1)
+    shape = (len(everyone), most, kinds, candidates)
     event = np.full(shape, -1, np.int16)
-    next_state = np.broadcast_to(np.arange(most, dtype=np.int16)[None, :, None], shape).copy()
+    next_state = np.broadcast_to(np.arange(most, dtype=np.int16)[None, :, None, None], shape).copy()
     reward = np.zeros(shape)
-    place = {name: position for position, name in enumerate(task.events)}
-    for index, (agent, machine) in enumerate(task.machines.items()):
-        labels = label_table(task, agent)
-        number = np.array([place[name] for name in machine.events], np.int16)
-        graph = machine.graph
-        for edge, (source, label, target) in enumerate(zip(*(part.tolist() for part in graph[1:]), strict=True)):
-            here = labels[source] == label
-            event[index, source, here] = number[label]
-            next_state[index, source, here] = target
-            reward[index, source, here] = machine.reward[edge]
-    return event, next_state, reward
+    for index, own in enumerate(rows):
+        for (state, kind), row in own.items():
+            for slot, (number, target, paid) in enumerate(sorted(row)):
+                event[index, state, kind, slot] = number
+                next_state[index, state, kind, slot] = target
+                reward[index, state, kind, slot] = paid
+    return np.stack([own.kind for own in everyone]), event, next_state, reward
+
+
+def _rows(task: Task, kinds: Kinds) -> dict[tuple[int, int], list[tuple[int, int, float]]]:
+    """List for each machine state and kind of cell what an agent proposes: event, next state, reward."""
+    machine = task.machines[kinds.agent]
+    number = [task.event_numbers[name] for name in machine.events]
+    where = [np.flatnonzero(kinds.where(name)).tolist() for name in machine.events]
+    rows: dict[tuple[int, int], list[tuple[int, int, float]]] = {}
+    edges = zip(*(part.tolist() for part in (*machine.graph[1:], machine.reward)), strict=True)
+    for source, label, target, paid in edges:
+        for kind in where[label]:
+            rows.setdefault((source, kind), []).append((number[label], target, paid))
+    return rows
+
+
+def _list_knowers(task: Task) -> NDArray[np.int32]:
+    place = {agent: index for index, agent in enumerate(task.agents)}
+    return np.array([place[agent] for agents in task.knowers.values() for agent in agents], np.int32)
 
 
 def _synchronization(task: Task) -> tuple[Bools, Bools, NDArray[np.float64], NDArray[np.int32]]:
     """Tabulate who shares which event with whom, and the chances that a task fixes itself."""
     shape = (len(task.agents), len(task.events))
-    place = {name: position for position, name in enumerate(task.events)}
-    knowers = np.zeros(len(task.events), np.int32)
-    for own in task.knows.values():
-        knowers[[place[name] for name in own]] += 1
+    place = task.event_numbers
+    knowers = np.array([len(agents) for agents in task.knowers.values()], np.int32)
     has_partner, is_shared = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
     fixed_sync = np.full(shape, np.nan)
     for index, (agent, row) in enumerate(task.agents.items()):
@@ -163,7 +192,7 @@ def _synchronization(task: Task) -> tuple[Bools, Bools, NDArray[np.float64], NDA
 
 
 def _memory(task: Task) -> tuple[Shorts, NDArray[np.int32]]:
-    place = {name: position for position, name in enumerate(task.events)}
+    place = task.event_numbers
     bits = np.full((len(task.agents), len(task.events)), -1, np.int16)
     for index, agent in enumerate(task.agents.values()):
         for bit, name in enumerate(agent.memory):
@@ -191,7 +220,8 @@ def _team(task: Task) -> tuple[NDArray[np.int32], Bools, int, Shorts]:
     if not isinstance(team, RewardMachine) or len(team.states) * len(team.events) > MOST_TEAM_ENTRIES:
         return np.zeros((0, len(task.events)), np.int32), np.zeros(0, np.bool_), 0, np.zeros((agents, 0), np.int16)
     following = np.full((len(team.states), len(team.events)), -1, np.int32)
-    following[team.graph.source, team.graph.label] = team.graph.target
+    number = np.array([task.event_numbers[event] for event in team.events], np.int64)
+    following[team.graph.source, number[team.graph.label]] = team.graph.target
     if parts is not None:
         return following, team.is_final.copy(), team.start, parts
     classes = np.zeros((agents, len(team.states)), np.int16)
@@ -213,78 +243,71 @@ def _is_into_parts(task: Task, team: Composition) -> bool:
 # The team: what happens when agents propose events.
 
 
-def synchronized(proposed: NDArray[Any], knowers: NDArray[np.int32]) -> Bools:
-    """Flag for each agent whether what it proposes happens: all who know the event propose it. [..., N]
+class Settled(NamedTuple):
+    """How steps have settled, in any number of cases that know nothing of each other."""
 
-    Proposals are events by number, or -1. Whatever stands before the agents' axis are cases that know nothing of each
-    other, such as many joint states at once.
+    state: NDArray[np.int64]  # [cases, N] of the agents' machines
+    team: NDArray[np.int64]  # [cases] of the team machine, where it was given
+    reward: NDArray[np.float64]  # [cases, N] what the agents' machines paid
+    rounds: list[tuple[NDArray[np.intp], NDArray[np.intp]]]  # of each round: cases, and an event of each
 
-    >>> synchronized(np.array([[0, 0, 1], [0, -1, 2]]), np.array([2, 1, 2])).tolist()
-    [[True, True, True], [False, False, False]]
+    def events(self) -> list[list[int]]:
+        """List what happened in each case, in its order."""
+        happened: list[list[int]] = [[] for _ in self.state]
+        for cases, events in self.rounds:
+            for case, event in zip(cases.tolist(), events.tolist(), strict=True):
+                happened[case].append(event)
+        return happened
+
+
+def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArray[Any] | None = None) -> Settled:
+    """Let events happen in rounds until nothing more can, from machine states and kinds of cells: [cases, N] each.
+
+    The same as `hocket.task.settling.settle`, for many cases at once. `team` are states of the team machine to follow.
     """
-    place, cases = proposed + 1, math.prod(proposed.shape[:-1])
-    if cases > 1:  # each has its own tally
-        place = place + (np.arange(cases) * (len(knowers) + 1)).reshape((*proposed.shape[:-1], 1))
-    needed = np.concatenate((knowers, NOBODY))[proposed]
-    happens: Bools = np.bincount(place.ravel())[place] == needed
-    return happens
-
-
-# One agent with simulated teammates.
-
-
-class IndividualTable(NamedTuple):
-    """What an agent that trains with simulated teammates needs of a task, U being the states of its own machine.
-
-    A final state leads to itself and pays nothing: no machine has a transition there.
-    """
-
-    place: int  # of the agent among all
-    next_cell: Shorts  # [D, S, A, K]
-    dynamics: Shorts  # [U]
-    event: Shorts  # [U, S] the event that the agent proposes, or -1
-    next_state: Shorts  # [U, S] its machine's state after that event; the same state where there is none
-    reward: NDArray[Any]  # [U, S] what its machine pays for that event; kernels take single precision
-    chance: NDArray[np.float64]  # [U, S] that the event takes effect, for teammates are ready; 1 where there is none
-    sync_limit: NDArray[np.int64]  # [U, S] the same as a threshold: it takes effect where the draw lies below
-    is_final: Bools  # [U]
-    start: int  # cell
-    initial: int  # machine state
-    slip: float  # chance that a move goes astray
-    slip_limit: int  # the same as a threshold
-
-
-def individual_table(
-    tables: Tables, agent: int, sync_probability: float, *, sync_literal: bool = False
-) -> IndividualTable:
-    """Pick what an agent needs that trains with simulated teammates."""
-    states = int(tables.states[agent])
-    chance = _sync_chances(tables, agent, sync_probability, sync_literal)[:states]
-    return IndividualTable(
-        place=agent,
-        next_cell=tables.next_cell[agent],
-        dynamics=tables.dynamics[agent, :states],
-        event=tables.event[agent, :states],
-        next_state=tables.next_state[agent, :states],
-        reward=tables.reward[agent, :states],
-        chance=chance,
-        sync_limit=np.round(chance * float(threshold(1.0))).astype(np.int64),
-        is_final=tables.is_final[agent, :states],
-        start=int(tables.start[agent]),
-        initial=int(tables.initial[agent]),
-        slip=tables.slip,
-        slip_limit=threshold(tables.slip),
+    cases, agents = state.shape
+    everyone = np.arange(agents)
+    found = Settled(
+        state.astype(np.int64),
+        np.zeros(0, np.int64) if team is None else team.astype(np.int64),
+        np.zeros((cases, agents)),
+        [],
     )
+    going = np.arange(cases)
+    for _ in range(tables.most_rounds + 1):
+        proposed = tables.event[everyone, found.state[going], kind[going]].astype(np.int64)  # [going, N, C]
+        chosen = _choose_events(tables, proposed)
+        active = chosen.any(axis=1)
+        if not active.any():
+            return found
+        going, proposed, chosen = going[active], proposed[active], chosen[active]
+        case, event = np.nonzero(chosen)
+        found.rounds.append((going[case], event))
+        if team is not None:
+            for number in np.flatnonzero(chosen.any(axis=0)).tolist():
+                own = going[chosen[:, number]]
+                found.team[own] = tables.team_next[found.team[own], number]
+        chosen = np.pad(chosen, ((0, 0), (0, 1)))  # a last event, -1, in which nobody takes part
+        case, agent, slot = np.nonzero(chosen[np.arange(len(going))[:, None, None], proposed])
+        case = going[case]
+        at = (agent, found.state[case, agent], kind[case, agent], slot)  # at most one slot for each agent
+        found.reward[case, agent] += tables.reward[at]
+        found.state[case, agent] = tables.next_state[at]
+    raise EndlessError("events")
 
 
-def _sync_chances(tables: Tables, agent: int, probability: float, literal: bool) -> NDArray[np.float64]:
-    """Tabulate the chance per step that an event takes effect: [U, S].
-
-    Synchronisation is simulated: a shared event takes effect with `probability` where a teammate controls it, too,
-    and at once where the agent is its only controller. Read literally, the paper has all shared events wait.
-    """
-    event, fixed = tables.event[agent], tables.fixed_sync[agent]
-    waits = tables.is_shared[agent] if literal else tables.is_shared[agent] & tables.has_partner[agent]
-    by_event = np.where(np.isnan(fixed), np.where(waits, probability, 1.0), fixed)
-    chance: NDArray[np.float64] = np.append(by_event, 1.0)[event]  # the last one is for no event
-    return chance
+def _choose_events(tables: Tables, proposed: NDArray[np.int64]) -> Bools:
+    """Flag the events of a round: proposed by all who know them, in their order, one for each agent: [cases, E]."""
+    cases, agents, _ = proposed.shape
+    events = len(tables.knowers)
+    place = proposed + (np.arange(cases) * (events + 1))[:, None, None] + 1  # a tally for each case
+    tally = np.bincount(place.ravel(), minlength=cases * (events + 1)).reshape(cases, events + 1)[:, 1:]
+    ready: Bools = (tally == tables.knowers) & (tables.knowers > 0)
+    if tables.event.shape[3] == 1:  # nobody proposes two events, so none of them share an agent
+        return ready
+    busy = np.zeros((cases, agents), np.bool_)
+    for event in np.flatnonzero(ready.any(axis=0)).tolist():
+        own = tables.knower[tables.first_knower[event] : tables.first_knower[event + 1]]
+        ready[:, event] &= ~busy[:, own].any(axis=1)
+        busy[:, own] |= ready[:, event, None]
+    return ready

@@ -56,7 +56,9 @@ class Task:
     name: str
     grid: Grid
     agents: Mapping[str, Agent]
-    events: Mapping[str, Mapping[str, Condition]]  # event -> the agents that control it, and where they have to be
+    events: Mapping[
+        str, Mapping[str, Condition]
+    ]  # event -> who controls it from where; of several the first happens first
     machine: RewardMachine | Composition
     slip: float = 0.02  # chance that a move goes a quarter turn astray, half of it to either side
     description: str = ""
@@ -75,8 +77,8 @@ class Task:
         self._check_events()
         agents = {name: self._checked(name, agent) for name, agent in self.agents.items()}
         object.__setattr__(self, "agents", MappingProxyType(agents))
-        ordered = {event: MappingProxyType(dict(self.events[event])) for event in self.machine.events}
-        object.__setattr__(self, "events", MappingProxyType(ordered))
+        events = {event: MappingProxyType(dict(conditions)) for event, conditions in self.events.items()}
+        object.__setattr__(self, "events", MappingProxyType(events))
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r}: {len(self.agents):,} agents, {self.grid.rows} x {self.grid.columns} cells>"
@@ -143,7 +145,7 @@ class Task:
                 raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
         return Agent(
             agent.start,
-            Names(sorted(own, key=self.machine.events.index)),
+            Names(event for event in self.events if event in own),
             MappingProxyType(dict(agent.gates)),
             tuple(agent.memory),
             tuple(agent.options),
@@ -175,13 +177,18 @@ class Task:
         return MappingProxyType({name: Names(agent.knows) for name, agent in self.agents.items()})
 
     @cached_property
+    def event_numbers(self) -> Mapping[str, int]:
+        """The place of each event in the order of the task."""
+        return MappingProxyType({event: number for number, event in enumerate(self.events)})
+
+    @cached_property
     def knowers(self) -> Mapping[str, tuple[str, ...]]:
-        """Who knows each event."""
+        """Who knows each event, in the order of the agents."""
         found: dict[str, list[str]] = {event: [] for event in self.events}
-        for name, own in self.knows.items():
+        for agent, own in self.knows.items():
             for event in own:
-                found[event].append(name)
-        return MappingProxyType({event: tuple(names) for event, names in found.items()})
+                found[event].append(agent)
+        return MappingProxyType({event: tuple(agents) for event, agents in found.items()})
 
     @cached_property
     def decomposition(self) -> Decomposition:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     NOTHING,
+    SOFTLY,
     UNIT,
     Bools,
     Floats,
@@ -18,9 +19,15 @@ from hocket.learn.kernels.primitives import (
     first_number,
     second_number,
     sync_draw,
+    u64,
     weight_of,
 )
 from hocket.learn.kernels.team import (
+    DONE,
+    ENDLESS,
+    FAILED,
+    GOING,
+    NEVER_SETTLED,
     Play,
     Recording,
     TeamState,
@@ -30,7 +37,7 @@ from hocket.learn.kernels.team import (
     move_agent,
     record_step,
     reset_team,
-    synchronize,
+    settle,
 )
 from hocket.random import CHANCE_BITS
 from hocket.task.grid import STAY
@@ -47,6 +54,7 @@ class Options(NamedTuple):
     chosen_in: Ints  # [N] the memory in which it was chosen
     earned: NDArray[np.float64]  # [N] discounted reward since then
     age: Ints  # [N] steps since then
+    weight: Floats  # [O] room for what weighs in a choice
 
 
 class Learning(NamedTuple):
@@ -86,22 +94,21 @@ def choose_option(
     Of the number that decides the chances in a step, the upper half decides whether the agent slips. The lower half is
     for simulated teammates (`sync_draw`); in the team world they are real, so that it is free to choose the option.
     """
-    best = np.float32(-1e30)
+    weight, best, total = options.weight, np.float32(-1e30), NOTHING
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory):
             best = max(best, meta[agent, memory, option])
-    total = NOTHING
     for option in range(meta.shape[2]):
+        weight[option] = NOTHING
         if is_available(options, agent, option, memory):
-            total += weight_of(meta[agent, memory, option], best, beta, greedy)
+            weight[option] = weight_of(meta[agent, memory, option], best, beta, greedy)
+        total += weight[option]
     mark = np.float32(sync_draw(drawn)) * CHANCE_UNIT * total
     chosen, sum_so_far = -1, NOTHING
     for option in range(meta.shape[2]):
-        if is_available(options, agent, option, memory):
-            weight = weight_of(meta[agent, memory, option], best, beta, greedy)
-            if weight > NOTHING and (chosen < 0 or mark >= sum_so_far):
-                chosen = option
-            sum_so_far += weight
+        if weight[option] > NOTHING and (chosen < 0 or mark >= sum_so_far):
+            chosen = option
+        sum_so_far += weight[option]
     return chosen
 
 
@@ -133,14 +140,15 @@ def learn_options(
     """Update the policies of all options that are available now."""
     for option in range(low.shape[3]):
         if is_available(options, agent, option, memory):
-            at_target = options.target[agent, option, end]
+            at_target = options.target[agent, option, u64(end)]
             value = UNIT if at_target else NOTHING
             if not at_target or rule.bootstrap_past_end:
-                best = low[agent, end, 0, option]
+                best = low[agent, u64(end), 0, option]
                 for other in range(1, 5):
-                    best = max(best, low[agent, end, other, option])
+                    best = max(best, low[agent, u64(end), other, option])
                 value += rule.discount * best
-            low[agent, cell, action, option] += rule.learning_rate * (value - low[agent, cell, action, option])
+            here = (u64(agent), u64(cell), u64(action), u64(option))
+            low[here] += rule.learning_rate * (value - low[here])
 
 
 @inlined
@@ -159,8 +167,8 @@ def learn_meta(meta: Floats, options: Options, agent: int, memory: int, bootstra
 
 
 @kernel
-def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> None:
-    """Train a team of hierarchical learners from step `begin` on."""
+def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> bool:
+    """Train a team of hierarchical learners from step `begin` on; say whether every step has settled."""
     meta, low, team, options, before, clock = learning
     for time in range(begin, begin + steps):
         if clock[0] < 0:
@@ -168,13 +176,17 @@ def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, beg
             clock[0] = 0
             for agent in range(len(team.cell)):
                 options.current[agent] = -1
-        begin_options(meta, options, team, rule.beta, False, time)
+        begin_options(meta, options, team, rule.beta, SOFTLY, time)
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             key, cell = team.key[agent], team.cell[agent]
-            action = act(low, options, agent, cell, rule.beta, False, first_number(key, time))
+            action = act(low, options, agent, cell, rule.beta, SOFTLY, first_number(key, time))
             before[agent, 0], before[agent, 1] = cell, action
-            move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronize(clock[0] + 1, team, tables)
+            ready += move_agent(agent, action, second_number(key, time), team, tables)
+        ended = settle(ready, clock[0] + 1, team, tables)
+        if ended == ENDLESS:
+            return False
+        done = ended == DONE
         for agent in range(len(team.cell)):
             memory, end = team.memory[agent], team.cell[agent]
             learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, rule)
@@ -188,6 +200,7 @@ def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, beg
         clock[0] += 1
         if done or clock[0] >= rule.episode_steps:
             clock[0] = -1
+    return True
 
 
 @kernel
@@ -201,24 +214,25 @@ def play_hierarchically(
     number: int,
     recording: Recording,
 ) -> int:
-    """Play a test episode; return its steps, or -1 if the task was not done in time."""
+    """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
     for agent in range(len(team.key)):
         options.current[agent] = -1
     if begin_episode(number, play, team, tables):
         return 0
     for time in range(play.most_steps):
         begin_options(meta, options, team, play.beta, play.greedy, time)
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             key = team.key[agent]
             action = act(low, options, agent, team.cell[agent], play.beta, play.greedy, first_number(key, time))
             if time < len(recording.action):
                 recording.action[time, agent] = action
-            move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronize(time + 1, team, tables)
+            ready += move_agent(agent, action, second_number(key, time), team, tables)
+        ended = settle(ready, time + 1, team, tables)
         for agent in range(len(team.cell)):
             if options.current[agent] >= 0 and options.target[agent, options.current[agent], team.cell[agent]]:
                 options.current[agent] = -1
         record_step(time, team, recording)
-        if done:
-            return time + 1
-    return -1
+        if ended != GOING:
+            return time + 1 if ended == DONE else NEVER_SETTLED
+    return FAILED

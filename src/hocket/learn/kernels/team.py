@@ -20,8 +20,12 @@ from hocket.learn.kernels.primitives import (
     slip_outcome,
     softmax_action,
     stream_key,
+    u64,
 )
 from hocket.random import TEAM
+
+ENDLESS, GOING, DONE = -1, 0, 1  # how a step ends: it never settles, the task is not done yet, or it is
+FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
 
 
 class TeamTables(NamedTuple):
@@ -29,14 +33,18 @@ class TeamTables(NamedTuple):
 
     next_cell: Shorts  # [N, D, S, A, K]
     dynamics: Shorts  # [N, U]
-    event: Shorts  # [N, U, S]
-    next_state: Shorts  # [N, U, S]
+    kind: Shorts  # [N, S]
+    event: Shorts  # [N, U, H, C]
+    next_state: Shorts  # [N, U, H, C]
     is_final: Bools  # [N, U]
     knowers: NDArray[np.int32]  # [E]
+    first_knower: NDArray[np.int32]  # [E + 1]
+    knower: NDArray[np.int32]  # [sum of knowers]
     memory_bit: Shorts  # [N, E]
     start: Shorts  # [N]
     initial: Shorts  # [N]
     slip_limit: int
+    most_rounds: int
 
 
 class TeamState(NamedTuple):
@@ -45,7 +53,7 @@ class TeamState(NamedTuple):
     cell: Ints  # [N]
     state: Ints  # [N] of the agents' machines
     memory: Ints  # [N] bits
-    proposal: Ints  # [N] the event that an agent proposes, or -1
+    following: Ints  # [N] room for the next states of the agents' machines; -1 between rounds
     tally: Ints  # [E] how many propose an event; zero between steps
     key: NDArray[np.uint64]  # [N] of the streams of random numbers
     finish: Ints  # [N] when the agent's machine was first final, in steps; -1: never
@@ -86,61 +94,93 @@ def reset_team(team: TeamState, tables: TeamTables) -> bool:
 
 
 @inlined
-def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> None:
-    """Move an agent and note which event it proposes."""
-    state = team.state[agent]
-    outcome = slip_outcome(drawn, tables.slip_limit)
-    end = np.int64(tables.next_cell[agent, tables.dynamics[agent, state], team.cell[agent], action, outcome])
-    team.cell[agent] = end
-    event = np.int64(tables.event[agent, state, end])
-    team.proposal[agent] = event
-    if event >= 0:
+def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> Index:
+    """Move an agent and let it propose events; return how many of them everyone proposes now."""
+    outcome, own = slip_outcome(drawn, tables.slip_limit), u64(agent)
+    dynamics = u64(tables.dynamics[own, u64(team.state[own])])
+    team.cell[own] = tables.next_cell[own, dynamics, u64(team.cell[own]), u64(action), u64(outcome)]
+    return propose(agent, team, tables)
+
+
+@inlined
+def propose(agent: int, team: TeamState, tables: TeamTables) -> Index:
+    """Count an agent among those that propose its events; return how many of them everyone proposes now."""
+    kind = u64(tables.kind[u64(agent), u64(team.cell[agent])])
+    ready = np.int64(0)
+    for slot in range(u64(tables.event.shape[3])):
+        proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
+        if proposed < 0:
+            break
+        event = u64(proposed)
         team.tally[event] += 1
+        ready += int(team.tally[event] == tables.knowers[event])
+    return ready
 
 
 @inlined
-def happens(event: Index, proposers: Index, knowers: NDArray[np.int32]) -> bool:
-    """Say whether an event happens that so many agents propose: all who know it do."""
-    return bool(proposers == knowers[event])
+def withdraw(agent: int, team: TeamState, tables: TeamTables) -> None:
+    """Take back what an agent has proposed."""
+    kind = u64(tables.kind[u64(agent), u64(team.cell[agent])])
+    for slot in range(u64(tables.event.shape[3])):
+        proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
+        if proposed < 0:
+            break
+        team.tally[u64(proposed)] = 0
 
 
 @inlined
-def synchronize(time: int, team: TeamState, tables: TeamTables) -> bool:
-    """Let happen what all who know it propose; say whether every agent's machine is final."""
+def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
+    """Let events happen in rounds until nothing more can, so many being ready; return DONE, GOING or ENDLESS."""
+    rounds = 0
+    while ready > 0 and rounds < tables.most_rounds:
+        for event in range(len(team.tally)):
+            if team.tally[event] == tables.knowers[event] and tables.knowers[event] > 0:
+                _happen(event, time, team, tables)
+        for agent in range(len(team.cell)):
+            withdraw(agent, team, tables)
+        ready = np.int64(0)
+        for agent in range(len(team.cell)):
+            if team.following[agent] >= 0:
+                team.state[agent], team.following[agent] = team.following[agent], np.int64(-1)
+            ready += propose(agent, team, tables)
+        rounds += 1
     done = True
     for agent in range(len(team.cell)):
-        event = team.proposal[agent]
-        if event >= 0 and happens(event, team.tally[event], tables.knowers):
-            _happen(event, time, team, tables)
-            team.tally[event] = -tables.knowers[event]
-        if event >= 0 and team.tally[event] < 0:
-            team.state[agent] = tables.next_state[agent, team.state[agent], team.cell[agent]]
-    for agent in range(len(team.cell)):
-        if team.proposal[agent] >= 0:
-            team.tally[team.proposal[agent]] = 0
-        is_final = tables.is_final[agent, team.state[agent]]
+        withdraw(agent, team, tables)
+        is_final = tables.is_final[u64(agent), u64(team.state[agent])]
         done = done and is_final
         if is_final and team.finish[agent] < 0:
             team.finish[agent] = time
-    return done
+    return ENDLESS if ready > 0 else int(done)
 
 
 @inlined
 def _happen(event: int, time: int, team: TeamState, tables: TeamTables) -> None:
-    """Note that an event has happened."""
+    """Let an event happen, unless an agent that knows it has taken part in one of this round."""
+    begin, end = tables.first_knower[event], tables.first_knower[event + 1]
+    for place in range(begin, end):
+        if team.following[u64(tables.knower[place])] >= 0:
+            return
+    for place in range(begin, end):
+        agent = u64(tables.knower[place])
+        state, kind = u64(team.state[agent]), u64(tables.kind[agent, u64(team.cell[agent])])
+        for slot in range(u64(tables.event.shape[3])):
+            if tables.event[agent, state, kind, slot] == event:
+                team.following[agent] = tables.next_state[agent, state, kind, slot]
     if team.event_time[event] < 0:
         team.event_time[event] = time
-    for agent in range(len(team.cell)):
-        bit = tables.memory_bit[agent, event]
+    for other in range(len(team.cell)):
+        bit = tables.memory_bit[other, event]
         if bit >= 0:
-            team.memory[agent] |= np.int64(1) << np.int64(bit)
+            team.memory[other] |= np.int64(1) << np.int64(bit)
 
 
 @inlined
 def choose(q: Floats, agent: int, cell: int, own: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
     """Choose an action by an agent's q-function."""
-    q0, q1, q2 = q[agent, cell, 0, own], q[agent, cell, 1, own], q[agent, cell, 2, own]
-    q3, q4 = q[agent, cell, 3, own], q[agent, cell, 4, own]
+    who, where, what = u64(agent), u64(cell), u64(own)
+    q0, q1, q2 = q[who, where, u64(0), what], q[who, where, u64(1), what], q[who, where, u64(2), what]
+    q3, q4 = q[who, where, u64(3), what], q[who, where, u64(4), what]
     if greedy:
         return greedy_action(q0, q1, q2, q3, q4, drawn)
     return softmax_action(q0, q1, q2, q3, q4, beta, drawn)
@@ -173,22 +213,23 @@ def play_episode(
     number: int,
     recording: Recording,
 ) -> int:
-    """Play a test episode; return its steps, or -1 if the task was not done in time."""
+    """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
     if begin_episode(number, play, team, tables):
         return 0
     for time in range(play.most_steps):
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             own = team.memory[agent] if by_memory else team.state[agent]
             key = team.key[agent]
             action = choose(q, agent, team.cell[agent], own, play.beta, play.greedy, first_number(key, time))
             if time < len(recording.action):
                 recording.action[time, agent] = action
-            move_agent(agent, action, second_number(key, time), team, tables)
-        done = synchronize(time + 1, team, tables)
+            ready += move_agent(agent, action, second_number(key, time), team, tables)
+        ended = settle(ready, time + 1, team, tables)
         record_step(time, team, recording)
-        if done:
-            return time + 1
-    return -1
+        if ended != GOING:
+            return time + 1 if ended == DONE else NEVER_SETTLED
+    return FAILED
 
 
 @kernel
@@ -200,7 +241,7 @@ def play_episodes(
     play: Play,
     first: int,
     recording: Recording,
-    steps: Ints,  # [episodes] out: steps, or -1
+    steps: Ints,  # [episodes] out: steps, FAILED or NEVER_SETTLED
     finish: NDArray[np.int32],  # [episodes, N] out: when each agent was first done, or -1
 ) -> None:
     """Play test episodes number first, first + 1, ..."""
