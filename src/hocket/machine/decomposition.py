@@ -81,7 +81,9 @@ class Decomposition:
         """What is legal and worth knowing, one sentence each."""
         said = []
         for agent, trace in self.early.items():
-            said.append(f"{agent} can finish before the team: its local reward machine is final after {_trace(trace)}.")
+            said.append(
+                f"{agent} can finish before the team: its local reward machine is final after {name_trace(trace)}."
+            )
         for agent in self.idle:
             known = _listing(self.knows[agent], "and") or "empty"
             said.append(f"The local reward machine of {agent} never changes state; its local event set is {known}.")
@@ -333,7 +335,7 @@ def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projectio
 
 
 def _failure(example: Counterexample) -> str:
-    after = f"Counterexample ({example.kind}): after {_trace(example.trace)}"
+    after = f"Counterexample ({example.kind}): after {name_trace(example.trace)}"
     if example.event is None:
         return (
             f"{after}, every local reward machine is final, but the team machine is in {example.state}, which is not."
@@ -355,7 +357,7 @@ def _merging(example: Counterexample, confusion: Confusion) -> str:
     )
 
 
-def _trace(trace: Sequence[str]) -> str:
+def name_trace(trace: Sequence[str]) -> str:
     """Name a trace, the middle of a long one left out."""
     if not trace:
         return "the empty trace"
