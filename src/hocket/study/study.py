@@ -37,7 +37,7 @@ from hocket.study.records import Record, record_of, run_key
 from hocket.study.review import review
 from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
 from hocket.task.catalogue import load_task
-from hocket.task.tables import compile_task
+from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
 LIMIT = MEGABYTE  # of a study's file
@@ -169,6 +169,7 @@ def run_study(
             raise FormatError("another study is at work in this folder", path=store)
         known = {record.key: record for record in load_results(store).records}
         groups = study.groups()
+        _check_learners(groups)
         for task in {group.task.digest: group.task for group in groups}.values():
             keep_task(store, task)
         plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
@@ -184,6 +185,16 @@ def run_study(
         left = sum(key not in known for key in plan)
         sum_up(store, ordered, missing=left, wall_seconds=round(time.perf_counter() - begin, 3))
     return load_results(store)
+
+
+def _check_learners(groups: Sequence[JobGroup]) -> None:
+    """Refuse a study of which some learner cannot train on a task, before any other begins."""
+    tables: dict[str, Tables] = {}
+    for group in groups:
+        mark = group.task.digest
+        if mark not in tables:
+            tables[mark] = compile_task(group.task)
+        find_learner(group.learner).check(tables[mark], group.settings)
 
 
 def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], workers: int) -> list[tuple[Batch, str]]:

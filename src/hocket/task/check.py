@@ -35,7 +35,7 @@ class Inspection:
 
     @property
     def ok(self) -> bool:
-        """Whether the task is decomposable and can be completed, its labelling is sound, and agents get to all events."""
+        """Whether the task is decomposable, its labelling is sound, and the team and every agent can complete."""
         is_sound = self.decomposition.ok and self.labelling.ok and self.endless is None
         return is_sound and not self.unreachable and not self.completion.problems
 
@@ -59,7 +59,7 @@ class Inspection:
 
 
 def check_task(task: Task) -> Inspection:
-    """Check a task: all but reachability of the machines alone, then whether agents get to where they propose events."""
+    """Check a task: decomposability, labelling, gates, completion, and whether agents get to where they propose events."""
     labelling, completion = check_labelling(task), find_completion(task.machine)
     if not labelling.ok or not task.decomposition.ok:
         return Inspection(task, labelling, None, (), completion)  # the rest builds on these
