@@ -80,7 +80,7 @@ class Game:
         return "ran out" if self.episode.time >= self.steps else None
 
     def can_leave(self, agent: str) -> bool:
-        """Say whether an agent's machine is in a final state that it can leave again; the end of the episode keeps it."""
+        """Say whether an agent is in a final state that it can leave again while the episode goes on."""
         machine = self.task.machines[agent]
         return not self.episode.done and bool(self._leavable[agent][machine.states.index(self.episode.states[agent])])
 

@@ -40,7 +40,6 @@ class OnRuns:
         """Run a study, keep its runs if asked, and sum them up."""
         from hocket.cli.results import print_results, results_as_json
         from hocket.report.summary import summarize
-
         from hocket.study.prospects import foresee
 
         if self.tensorboard and self.out is None:

@@ -35,4 +35,5 @@ def _too_short(group: JobGroup, inspection: Inspection) -> Iterator[str]:
         most = f"an episode ends after {settings.episode_steps:,} steps"
         yield f"{group.label}: {most}, and to complete the task takes {fewest:,} or more."
     if group.steps < settings.test_every:
-        yield f"{group.label}: {group.steps:,} steps of training end before the first test, after {settings.test_every:,}."
+        first = f"the first test, which comes after {settings.test_every:,}"
+        yield f"{group.label}: {group.steps:,} steps of training end before {first}."

@@ -169,11 +169,11 @@ def run_study(
             raise FormatError("another study is at work in this folder", path=store)
         known = {record.key: record for record in load_results(store).records}
         groups = study.groups()
-        _check_learners(groups)
+        missing = _missing(groups, known, chosen.workers)
+        _check_learners([batch for batch, _ in missing])
         for task in {group.task.digest: group.task for group in groups}.values():
             keep_task(store, task)
         plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
-        missing = _missing(groups, known, chosen.workers)
         tally = _Tally(len(plan), len(plan) - sum(len(batch.seeds) for batch, _ in missing), missing, watch)
         batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
         for finished in chosen.run(batches, tally.reporter, halt):
@@ -187,14 +187,14 @@ def run_study(
     return load_results(store)
 
 
-def _check_learners(groups: Sequence[JobGroup]) -> None:
+def _check_learners(batches: Sequence[Batch]) -> None:
     """Refuse a study of which some learner cannot train on a task, before any other begins."""
     tables: dict[str, Tables] = {}
-    for group in groups:
-        mark = group.task.digest
+    for batch in batches:
+        mark = batch.task.digest
         if mark not in tables:
-            tables[mark] = compile_task(group.task)
-        find_learner(group.learner).check(tables[mark], group.settings)
+            tables[mark] = compile_task(batch.task)
+        find_learner(batch.learner).check(tables[mark], batch.settings)
 
 
 def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], workers: int) -> list[tuple[Batch, str]]:

@@ -59,7 +59,7 @@ class Inspection:
 
 
 def check_task(task: Task) -> Inspection:
-    """Check a task: decomposability, labelling, gates, completion, and whether agents get to where they propose events."""
+    """Check a task: decomposability, completion, labelling, gates, and whether agents get to where they propose."""
     labelling, completion = check_labelling(task), find_completion(task.machine)
     if not labelling.ok or not task.decomposition.ok:
         return Inspection(task, labelling, None, (), completion)  # the rest builds on these
