@@ -92,7 +92,12 @@ class Check(OnSubject):
         completion = find_completion(machine)
         problems = [*(f"No trace reaches {state}." for state in machine.unreachable), *completion.problems]
         if self.json:
-            described: dict[str, object] = {"decomposable": None, "agents": {}, "counterexample": None, "problems": problems}
+            described: dict[str, object] = {
+                "decomposable": None,
+                "agents": {},
+                "counterexample": None,
+                "problems": problems,
+            }
             print_json({**described, "warnings": list(completion.warnings)})
             return 1 if completion.problems else 0
         console = make_console()
