@@ -12,7 +12,13 @@ from hypothesis import given
 
 import hocket as hk
 from hocket.machine.decomposition import Decomposition
-from hocket.task.labelling import LocalLabelling, check_labelling, localize, synchronize, team_label
+from hocket.task.labelling import (
+    LocalLabelling,
+    check_labelling,
+    localize,
+    synchronize,
+    team_label,
+)
 from hocket.task.settling import propose
 from hocket.task.tables import compile_task
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks

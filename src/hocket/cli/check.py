@@ -9,17 +9,21 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from hocket.cli.repair import assignment_as_json, print_repair
+from hocket.cli.repair import assignment_as_json, print_knows, print_repair
+from hocket.cli.show import print_machine
 from hocket.cli.subject import OnSubject, Subject, print_size, print_task
 from hocket.cli.terminal import SHOWN_AGENTS, Flag, make_console, print_columns, print_json, print_rest
 from hocket.errors import FormatError, HocketError
 from hocket.machine.assignment import Assignment, repair
 from hocket.machine.completion import find_completion, leaving_warnings
+from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
+from hocket.machine.reward_machine import RewardMachine
 from hocket.task.check import Inspection, check_task
 from hocket.task.labelling import Verdict
 from hocket.task.task import Task
 
+SHOWN_PARTS = 8  # of a sentence
 LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a repair by itself
 
 
@@ -30,7 +34,8 @@ class Findings(NamedTuple):
     ok: bool
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
-    labelling: Verdict | None  # of a task
+    notes: tuple[str, ...] = ()  # of a task, beside those of its decomposition
+    labelling: Verdict | None = None  # of a task
 
 
 @dataclass(frozen=True)
@@ -53,35 +58,43 @@ class Check(OnSubject):
         console = make_console()
         if subject.task is not None:
             print_task(console, subject.task)
-        print_size(console, "team machine" if subject.task else self.target, subject.machine)
+        print_size(console, "team machine" if subject.task else self.name, subject.machine)
+        if subject.reading is not None:
+            print_reading(console, subject.machine)
         print_decomposition(console, found, [said for said in findings.problems if said not in found.problems])
         _print_warnings(console, findings.warnings)
         if findings.labelling is not None and findings.ok:
             console.print("Labelling, gates, reachability: OK")
+            for note in findings.notes:
+                console.print(note)
         if fix is not None:
             console.print()
             print_repair(console, fix)
+            if subject.reading is not None:
+                print_knows(console, {agent: (*own, *fix.get(agent, ())) for agent, own in subject.knows.items()})
         return 0 if findings.ok else 1
 
     def examine(self, subject: Subject) -> Findings:
         """Check a task, or a machine with local event sets."""
         if subject.task is not None:
             seen = self.inspect(subject.task)
-            return Findings(seen.decomposition, seen.ok, seen.problems, seen.warnings, seen.labelling)
+            return Findings(seen.decomposition, seen.ok, seen.problems, seen.warnings, seen.notes, seen.labelling)
         found, completion = decompose(subject.machine, subject.knows, subject.control), find_completion(subject.machine)
         problems = (*found.problems, *completion.problems)
         warnings = (*completion.warnings, *leaving_warnings(found.machines))
-        return Findings(found, found.ok and not completion.problems, problems, warnings, None)
+        return Findings(found, found.ok and not completion.problems, problems, warnings)
 
     def inspect(self, task: Task) -> Inspection:
         """Inspect a task; a machine or gates that cannot be checked are an error, which names the file."""
         try:
             return check_task(task)
         except HocketError as error:
-            raise FormatError(str(error), path=self.target) from None
+            raise FormatError(str(error), path=self.name) from None
 
     def suggest(self, subject: Subject) -> Assignment | None:
         """Look for the cheapest repair, where that does not take long."""
+        if subject.is_independent:
+            return repair(subject.machine, subject.knows, subject.needs)
         if subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
             return None
         return repair(subject.enumerated(), subject.knows, subject.needs)
@@ -90,6 +103,7 @@ class Check(OnSubject):
         """Report on a machine without local event sets."""
         machine = subject.enumerated()
         completion = find_completion(machine)
+        notes = () if machine.meaning is None else machine.meaning.notes
         problems = [*(f"No trace reaches {state}." for state in machine.unreachable), *completion.problems]
         if self.json:
             described: dict[str, object] = {
@@ -101,8 +115,10 @@ class Check(OnSubject):
             print_json({**described, "warnings": list(completion.warnings)})
             return 1 if completion.problems else 0
         console = make_console()
-        print_size(console, self.target, machine)
-        for problem in problems:
+        print_size(console, self.name, machine)
+        if subject.reading is not None:
+            print_reading(console, machine)
+        for problem in (*problems, *notes):
             console.print(f"  {problem}")
         _print_warnings(console, completion.warnings)
         console.print("Well formed. To check decomposability, give the local event sets: --knows AGENT=EVENT,...")
@@ -112,6 +128,14 @@ class Check(OnSubject):
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
     for line in warnings:
         console.print(Text(f"Warning: {line}", "yellow"))
+
+
+def print_reading(console: Console, machine: RewardMachine | Composition) -> None:
+    """Show the machine of a sentence, or its parts."""
+    parts = dict(machine.parts) if isinstance(machine, Composition) else {"": machine}
+    for title, part in list(parts.items())[:SHOWN_PARTS]:
+        print_machine(console, title, part)
+    print_rest(console, len(parts) - SHOWN_PARTS, "part")
 
 
 def _findings_as_json(findings: Findings, fix: Assignment | None) -> dict[str, object]:
@@ -135,6 +159,7 @@ def _findings_as_json(findings: Findings, fix: Assignment | None) -> dict[str, o
             "kind": example.kind,
             "event": example.event,
             "state": example.state,
+            "remark": example.remark,
             "confusions": [
                 {
                     "agent": confusion.agent,
@@ -147,7 +172,7 @@ def _findings_as_json(findings: Findings, fix: Assignment | None) -> dict[str, o
         },
         "problems": list(findings.problems),
         "warnings": list(findings.warnings),
-        "notes": list(found.notes),
+        "notes": [*found.notes, *findings.notes],
         "repair": None if fix is None else assignment_as_json(fix),
     }
     if labelling is not None:

@@ -42,7 +42,8 @@ class Repair(OnSubject):
         costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
         forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
         try:
-            fix = repair(subject.enumerated(), subject.knows, subject.needs, costs, forbidden)
+            team = subject.machine if subject.is_independent else subject.enumerated()
+            fix = repair(team, subject.knows, subject.needs, costs, forbidden)
         except InfeasibleError as error:
             if self.json:
                 print_json({"add": None, "problems": [str(error)]})

@@ -8,24 +8,27 @@ clauses found so far is a lower bound; when it passes the check it is the answer
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from hocket.errors import AssignmentError, InfeasibleError
 from hocket.hitting_set import Clause, Pair, Price, hit_cheaply
 from hocket.machine.algebra import Projection
+from hocket.machine.composition import Composition
 from hocket.machine.decomposition import (
     Control,
     Knows,
     check_control,
     check_knows,
     confuse,
+    enumerate_states,
     find_failure,
     unknown_events,
 )
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.shares import independent_parts, shares
 
 Costs = Mapping[
     tuple[str, str], float
@@ -52,7 +55,7 @@ class Assignment(dict[str, Names]):
 
 
 def repair(
-    machine: RewardMachine,
+    machine: RewardMachine | Composition,
     knows: Knows,
     control: Control | None = None,
     cost: Costs | None = None,
@@ -71,6 +74,10 @@ def repair(
     {'A1': {'b'}}
     """
     known = check_knows(machine, knows)
+    if (parts := independent_parts(machine)) is not None:
+        found = _by_parts(parts, known, check_control(machine, known, control), cost, forbidden, repair)
+        return Assignment({agent: own for agent, own in found.items() if own}, found.cost, found.exact, found.bound)
+    machine = enumerate_states(machine) if isinstance(machine, Composition) else machine
     search = _Search(machine, known, check_control(machine, known, control), cost, forbidden)
     added, exact, bound = search.run(already=set(search.pairs_of(known)))
     events: dict[str, list[str]] = {}
@@ -80,7 +87,7 @@ def repair(
 
 
 def cheapest(
-    machine: RewardMachine,
+    machine: RewardMachine | Composition,
     agents: Iterable[str],
     control: Control,
     cost: Costs | None = None,
@@ -95,12 +102,62 @@ def cheapest(
     nobody = {agent: Names() for agent in everyone}
     if not nobody:
         raise AssignmentError("an assignment needs at least one agent, got none")
+    if (parts := independent_parts(machine)) is not None:
+        return _by_parts(parts, nobody, check_control(machine, nobody, control), cost, forbidden, _cheapest_of_part)
+    machine = enumerate_states(machine) if isinstance(machine, Composition) else machine
     search = _Search(machine, nobody, check_control(machine, nobody, control), cost, forbidden)
     added, exact, bound = search.run(already=set())
     events: dict[str, list[str]] = {agent: [] for agent in everyone}
     for agent, event in sorted(added):
         events[search.agents[agent]].append(search.events[event])
     return Assignment(events, search.total(added), exact, bound)
+
+
+def _cheapest_of_part(
+    part: RewardMachine,
+    knows: Knows,
+    control: Control | None = None,
+    cost: Costs | None = None,
+    forbidden: Iterable[tuple[str, str]] = (),
+) -> Assignment:
+    return cheapest(part, knows, control or {}, cost, forbidden)
+
+
+def _by_parts(
+    parts: Mapping[str, RewardMachine],
+    known: Mapping[str, Names],
+    control: Mapping[str, Names],
+    cost: Costs | None,
+    forbidden: Iterable[tuple[str, str]],
+    solve: Callable[..., Assignment],
+) -> Assignment:
+    """Solve independent parts one by one: pairs of different parts have nothing to do with each other.
+
+    Where all pairs cost the same, it is enough to look at the agents that control or know something of a part: what any
+    other agent would learn, one of them can learn instead.
+    """
+    owner = {event: name for name, part in parts.items() for event in part.events}
+    special: dict[str, dict[tuple[str, str], float]] = {}
+    for (agent, event), value in [*(cost or {}).items(), *((pair, math.inf) for pair in forbidden)]:
+        special.setdefault(owner.get(event, next(iter(parts))), {})[agent, event] = value
+    found: dict[str, list[str]] = {agent: [] for agent in known}
+    spent, exact, bounds = [0.0], True, [0.0]
+    for name, own in shares(parts, known).items():
+        part = parts[name]
+        controlled = {event: control[event] for event in part.events if event in control}
+        inside = Names([*own, *(agent for agents in controlled.values() for agent in agents)])
+        team = [agent for agent in known if agent in inside] if inside else list(known)[:1]
+        if name in special:
+            team = list(known)
+        prices = {pair: value for pair, value in special.get(name, {}).items() if not math.isinf(value)}
+        barred = [pair for pair, value in special.get(name, {}).items() if math.isinf(value)]
+        solved = solve(part, {agent: own.get(agent, ()) for agent in team}, controlled, prices, barred)
+        for agent, events in solved.items():
+            found[agent] += events
+        spent.append(solved.cost)
+        bounds.append(solved.bound)
+        exact = exact and solved.exact
+    return Assignment(found, math.fsum(spent), exact, math.fsum(bounds))
 
 
 class _Search:

@@ -13,7 +13,7 @@ import numpy as np
 from hocket.graphs import Flags, Graph, Reach, breadth_first, can_reach, labels_to
 from hocket.machine.blocking import Free, find_blocked
 from hocket.machine.composition import Composition
-from hocket.machine.decomposition import name_trace
+from hocket.machine.counterexample import name_trace
 from hocket.machine.reward_machine import RewardMachine
 
 LARGEST_SEARCH = 200_000  # joint states of a composition up to which all are searched
@@ -45,7 +45,7 @@ class Completion:
         said = []
         if self.completes is False:
             said.append("No trace completes the task: no final state of the team machine is reachable.")
-        if self.dead_end is not None and isinstance(self.machine, Composition):
+        if self.dead_end is not None and isinstance(self.machine, Composition) and not self.machine.is_independent:
             said.append(_blocking(self.machine, self.dead_end))
         return tuple(said)
 
@@ -55,10 +55,14 @@ class Completion:
         if not self.decided:
             size = f"there are more joint states than are searched (at most {LARGEST_SEARCH:,})"
             return (f"Whether the parts can block each other was not decided: {size}.",)
-        if self.dead_end is None or not self.completes or isinstance(self.machine, Composition):
+        if self.dead_end is None or not self.completes or self.problems:
             return ()
         after = f"After {name_trace(self.dead_end.trace)}, the task can no longer be completed"
-        return (f"{after}: the team machine is in {self.dead_end.state[0]}.",)
+        named = (
+            zip(self.machine.parts, self.dead_end.state, strict=True) if isinstance(self.machine, Composition) else ()
+        )
+        where = [f"{part} is in {own}" for part, own in named] or [f"the team machine is in {self.dead_end.state[0]}"]
+        return (f"{after}: {_shortened(where)}.",)
 
 
 def find_completion(machine: RewardMachine | Composition) -> Completion:
@@ -77,7 +81,7 @@ def find_completion(machine: RewardMachine | Composition) -> Completion:
     if not machine.has_completion_rewards and any(not part.is_final.any() for part in parts):
         return Completion(machine, None, None)
     if isinstance(machine, Composition):
-        return _of_composition(machine)
+        return _of_independent_parts(machine) if machine.is_independent else _of_composition(machine)
     names = tuple(machine.states)
     completes, node = _search(machine.graph, machine.reach, machine.is_final)
     if node is None:
@@ -105,6 +109,19 @@ def _names_of(machine: RewardMachine | Composition, labels: Iterable[int]) -> tu
 
 
 # Compositions.
+
+
+def _of_independent_parts(team: Composition) -> Completion:
+    """Look at each part alone, as parts without a common event cannot block each other; find the nearest dead end."""
+    ends = {name: end for name, part in team.parts.items() if (end := find_completion(part).dead_end) is not None}
+    if not ends:
+        return Completion(team, True, None)
+    name, end = min(ends.items(), key=lambda item: len(item[1].trace))
+    state = tuple(end.state[0] if own == name else part.initial for own, part in team.parts.items())
+    others = (part.graph for own, part in team.parts.items() if own != name)
+    starts = (part.start for own, part in team.parts.items() if own != name)
+    is_stuck = end.is_stuck and all(map(_is_sink, others, starts))
+    return Completion(team, True, DeadEnd(end.trace, state, is_stuck))
 
 
 def _of_composition(team: Composition) -> Completion:
