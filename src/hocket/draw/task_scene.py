@@ -55,7 +55,7 @@ def _verdict(task: Task) -> str:
 
 def _corners(task: Task) -> dict[str, tuple[str, ...]]:
     """List for each agent the places that are where it starts, and that no event and no gate is about."""
-    used = {condition.place for own in task.events.values() for condition in own.values()}
+    used = {place for own in task.events.values() for condition in own.values() for place in condition.places}
     used |= {region for agent in task.agents.values() for region in agent.gates}
     single: dict[int, list[str]] = {}
     for name, cells in task.grid.places.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from hocket.errors import FormatError, HocketError, TaskError, known_names
@@ -220,6 +222,14 @@ def _conditions_from(value: object, agents: Mapping[str, object], grid: Grid, ke
         return parse_conditions(value, agents, grid.places, key)
     conditions: dict[str, Condition] = {}
     for agent, text in as_table(value, key).items():
-        sentence = f"{agent} {as_text(text, f'{key}.{agent}')}"
-        conditions |= parse_conditions(sentence, [agent], grid.places, f"{key}.{agent}")
+        conditions[agent] = _condition_from(agent, text, grid, f"{key}.{agent}")
     return conditions
+
+
+def _condition_from(agent: str, value: object, grid: Grid, key: str) -> Condition:
+    """Read half a sentence, "at mat", or a list of them, of which one has to hold."""
+    halves = as_texts(value, key) if isinstance(value, list) else (as_text(value, key),)
+    if not halves:
+        raise FormatError("must say where the agent has to be, got an empty list", where=key)
+    ways = [parse_conditions(f"{agent} {half}", [agent], grid.places, key)[agent] for half in halves]
+    return reduce(or_, ways)

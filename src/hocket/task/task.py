@@ -259,7 +259,8 @@ class Task:
                 return sentence
         except TaskError:
             pass
-        return {agent: str(condition) for agent, condition in conditions.items()}
+        halves = {agent: [str(way) for way in condition.ways] for agent, condition in conditions.items()}
+        return {agent: own if len(own) > 1 else own[0] for agent, own in halves.items()}
 
     def __deepcopy__(self, memo: object) -> Task:
         return self  # nothing in it changes
