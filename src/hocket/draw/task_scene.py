@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from hocket.draw.geometry import rectangles
 from hocket.draw.palette import PALE, choose_colors, choose_letters
-from hocket.draw.scene import Area, Gate, Scene
+from hocket.draw.scene import Area, Barrier, Scene
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
@@ -102,10 +102,10 @@ def _choose_tags(places: Mapping[str, Collection[int]], gated: Collection[str]) 
     return choose_letters([name for name in places if name not in numbered], regions) | numbered
 
 
-def _gates(task: Task) -> dict[str, list[Gate]]:
-    """List for each region to whom it is closed, and until which event."""
-    found: dict[str, list[Gate]] = {}
+def _gates(task: Task) -> dict[str, list[Barrier]]:
+    """List for each region to whom it is closed, and when."""
+    found: dict[str, list[Barrier]] = {}
     for name, agent in task.agents.items():
-        for region, event in agent.gates.items():
-            found.setdefault(region, []).append((name, event))
+        for region, gate in agent.gates.items():
+            found.setdefault(region, []).append((name, gate))
     return found

@@ -67,7 +67,7 @@ def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
     machine = task.machines[agent]
     ends, arrived = _explore(tables, index)
     names, events = tuple(machine.states), tuple(task.events)
-    closed, gates = closed_regions(task, agent), task.agents[agent].gates
+    closed, gates = closed_regions(task, agent), task.gates[agent]
     said = []
     for state in np.flatnonzero(ends & ~machine.is_final).tolist():
         row = slice(machine.graph.first[state], machine.graph.first[state + 1])
@@ -77,7 +77,7 @@ def _stuck(task: Task, tables: Tables, index: int) -> list[str]:
             event = tuple(machine.events)[label]
             if event not in possible:
                 where = task.events[event].get(agent, ANYWHERE)
-                shut = [f"{region} is closed until {gates[region]}" for region in closed[state]]
+                shut = [f"{region} is closed {gates[region]}" for region in closed[state]]
                 why = f" ({', '.join(shut)})" if shut else ""
                 said.append(
                     f"{agent} never proposes {event} in state {names[state]}: no cell {where} is reachable{why}."

@@ -47,7 +47,8 @@ class Condition:
     def cells(self, grid: Grid, key: str) -> NDArray[np.bool_]:
         """Flag the cells in which it holds."""
         if self.others:
-            return np.logical_or.reduce([way.cells(grid, key) for way in self.ways])
+            found: NDArray[np.bool_] = np.logical_or.reduce([way.cells(grid, key) for way in self.ways])
+            return found
         if self.place is None:
             return grid.floor
         flags = np.zeros(grid.cells, np.bool_)

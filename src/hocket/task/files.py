@@ -25,12 +25,13 @@ from hocket.machine.formats.schema import (
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.conditions import Condition, parse_conditions
 from hocket.task.grid import Grid, read_map
-from hocket.task.task import Agent, Option, Task
+from hocket.task.task import Agent, Gate, Option, Task
 
 LIMIT = 16 * MEGABYTE
 TASK_KEYS = (
     "name", "description", "slip", "map", "legend", "places", "agents", "gates", "events", "memory", "machine",
 )  # fmt: skip
+GATE_KEYS = ("open", "close", "starts_open")
 AGENT_KEYS = ("start", "knows", "memory", "options", "sync")
 
 
@@ -149,15 +150,27 @@ def _part_events(machine: RewardMachine | Composition, agent: str) -> tuple[str,
     return tuple(machine.parts[agent].events) if isinstance(machine, Composition) and agent in machine.parts else None
 
 
-def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, dict[str, str]]:
-    gates: dict[str, dict[str, str]] = {agent: {} for agent in agents}
+def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, dict[str, Gate]]:
+    gates: dict[str, dict[str, Gate]] = {agent: {} for agent in agents}
     for region, value in as_table(table.get("gates", {}), "gates").items():
-        for agent, event in as_table(value, f"gates.{region}").items():
+        for agent, gate in as_table(value, f"gates.{region}").items():
             key = f"gates.{region}.{agent}"
             if agent not in agents:
                 raise FormatError(f"agent {agent!r} does not exist ({known_names(agent, agents)})", where=key)
-            gates[agent][region] = as_text(event, key)
+            gates[agent][region] = _gate_from(gate, key)
     return gates
+
+
+def _gate_from(value: object, key: str) -> Gate:
+    """Read the event that opens a gate, or a table of what opens it and what closes it."""
+    if not isinstance(value, dict):
+        return Gate(as_text(value, key))
+    check_keys(as_table(value, key), GATE_KEYS, f"{key}.")
+    opens, closes = (_names_from(value[own], f"{key}.{own}") if own in value else () for own in ("open", "close"))
+    starts_open = value.get("starts_open")
+    if not (starts_open is None or isinstance(starts_open, bool)):
+        raise FormatError(f"must be true or false, got {starts_open!r:.60}", where=f"{key}.starts_open")
+    return Gate(opens, closes, starts_open)
 
 
 def _agent_from(
@@ -165,7 +178,7 @@ def _agent_from(
     row: Document,
     grid: Grid,
     letters: Mapping[str, list[int]],
-    gates: Mapping[str, str],
+    gates: Mapping[str, Gate],
     memory: tuple[str, ...],
     part_events: tuple[str, ...] | None,
 ) -> Agent:
