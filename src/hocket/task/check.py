@@ -11,7 +11,7 @@ from hocket.machine.decomposition import Decomposition
 from hocket.task.conditions import ANYWHERE
 from hocket.task.gates import closed_regions
 from hocket.task.labelling import Verdict, check_labelling
-from hocket.task.settling import EndlessError, order_notes
+from hocket.task.settling import EndlessError, order_notes, repeat_notes
 from hocket.task.tables import Bools, Tables, compile_task
 from hocket.task.task import Task
 
@@ -36,8 +36,8 @@ class Inspection:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a designer should know of, one sentence each: where the order of events matters."""
-        return tuple(order_notes(self.task)) if self.ok else ()
+        """What a designer should know of, one sentence each: where the order of events matters, and what repeats."""
+        return (*order_notes(self.task), *repeat_notes(self.task)) if self.ok else ()
 
     @cached_property
     def problems(self) -> tuple[str, ...]:

@@ -26,21 +26,22 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.conditions import Condition, parse_conditions
 from hocket.task.grid import Grid, read_map
 from hocket.task.task import Agent, Gate, Option, Task
+from hocket.task.template import expand_team
 
 LIMIT = 16 * MEGABYTE
 TASK_KEYS = (
-    "name", "description", "slip", "map", "legend", "places", "agents", "gates", "events", "memory", "machine",
+    "name", "description", "slip", "team", "map", "legend", "places", "agents", "gates", "events", "memory", "machine",
 )  # fmt: skip
 GATE_KEYS = ("open", "close", "starts_open")
 AGENT_KEYS = ("start", "knows", "memory", "options", "sync")
 
 
-def read_task(path: Path) -> Task:
-    """Read a task from a .toml or .json file."""
+def read_task(path: Path, size: int | None = None) -> Task:
+    """Read a task from a .toml or .json file; of a team of like agents, with another number of them."""
     content = read_text(path, LIMIT)
     try:
         document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
-        return task_from(document, name=path.stem, folder=path.parent)
+        return task_from(document, path.stem, path.parent, size)
     except RecursionError:
         raise FormatError("is nested too deeply to be a task", path=path) from None
     except HocketError as error:
@@ -55,10 +56,11 @@ def save_task(task: Task, path: str | Path) -> None:
     write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n" if is_json else toml.unparse(document))
 
 
-def task_from(document: object, name: str = "task", folder: Path | None = None) -> Task:
+def task_from(document: object, name: str = "task", folder: Path | None = None, size: int | None = None) -> Task:
     """Build a task from nested dictionaries and lists, checking every key and type."""
     table = as_table(document, "the document")
     check_keys(table, TASK_KEYS)
+    table = expand_team(table, size)
     for key in ("map", "agents", "events", "machine"):
         if key not in table:
             raise FormatError("is missing", where=key)
@@ -76,7 +78,7 @@ def task_from(document: object, name: str = "task", folder: Path | None = None) 
             raise FormatError(f"event {event!r} does not exist in the machine ({hint})", where="memory")
     gates = _gates_from(table, rows)
     return Task(
-        name=as_text(table.get("name", name), "name"),
+        name=as_text(table.get("name", name), "name") + ("" if size is None else f"-{size}"),
         grid=grid,
         agents={
             agent: _agent_from(agent, row, grid, letters, gates[agent], memory, _part_events(machine, agent))
