@@ -51,6 +51,8 @@ def read_task(path: Path, size: int | None = None) -> Task:
 def save_task(task: Task, path: str | Path) -> None:
     """Write a task to a .toml or .json file; places stand in it by their coordinates."""
     path = Path(path)
+    if path.suffix.lower() not in (".toml", ".json"):
+        raise FormatError(f"a task is written as .toml or .json, got {path.suffix!r}", path=path)
     document = task.document()
     is_json = path.suffix.lower() == ".json"
     write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n" if is_json else toml.unparse(document))
