@@ -13,7 +13,7 @@ from hocket.machine.decomposition import Decomposition
 from hocket.task.conditions import ANYWHERE
 from hocket.task.gates import closed_regions
 from hocket.task.labelling import Verdict, check_labelling
-from hocket.task.settling import EndlessError, order_notes
+from hocket.task.settling import EndlessError, order_notes, repeat_notes
 from hocket.task.tables import Bools, Tables, compile_task
 from hocket.task.task import Task
 
@@ -41,8 +41,8 @@ class Inspection:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a designer should know of, one sentence each: where the order of events matters."""
-        return tuple(order_notes(self.task)) if self.ok else ()
+        """What a designer should know of, one sentence each: where the order of events matters, and what repeats."""
+        return (*order_notes(self.task), *repeat_notes(self.task)) if self.ok else ()
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def _stuck(task: Task, tables: Tables, index: int, found: Exploration) -> list[s
     machine = task.machines[agent]
     ends, arrived, _ = found
     names, events = tuple(machine.states), tuple(task.events)
-    closed, gates = closed_regions(task, agent), task.agents[agent].gates
+    closed, gates = closed_regions(task, agent), task.gates[agent]
     said = []
     for state in np.flatnonzero(ends & ~machine.is_final).tolist():
         row = slice(machine.graph.first[state], machine.graph.first[state + 1])
@@ -96,7 +96,7 @@ def _stuck(task: Task, tables: Tables, index: int, found: Exploration) -> list[s
             event = tuple(machine.events)[label]
             if event not in possible:
                 where = task.events[event].get(agent, ANYWHERE)
-                shut = [f"{region} is closed until {gates[region]}" for region in closed[state]]
+                shut = [f"{region} is closed {gates[region]}" for region in closed[state]]
                 why = f" ({', '.join(shut)})" if shut else ""
                 said.append(
                     f"{agent} never proposes {event} in state {names[state]}: no cell {where} is reachable{why}."
