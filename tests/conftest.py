@@ -7,8 +7,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from hocket.cli import main as cli
+
+settings.register_profile("hocket", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines are busy
+settings.load_profile("hocket")
 
 TRACED_EXAMPLES = 10  # of each law, in which coverage is measured
 

@@ -75,7 +75,7 @@ class Repair(OnSubject):
     ) -> None:
         """Write what was repaired: the user's own file with other local event sets where that can be, or a new one."""
         source = Path(self.target)
-        own = can_edit(source, out) and not self.control
+        own = bool(self.target) and can_edit(source, out) and not self.control
         if subject.task is not None:
             if not (own and edit_task(source, out, {agent: known[agent] for agent in changed})):
                 save_task(subject.task.with_knows(known), out)
