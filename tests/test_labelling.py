@@ -350,6 +350,18 @@ def two_ways(**knows: str) -> Decomposition:
     return hk.decompose(machine, {name: set(own) for name, own in knows.items()})
 
 
+def test_local_labels_are_made_for_the_states_that_some_trace_leads_to():
+    transitions = {("u0", "a"): "u1", ("lost", "b"): "u0"}
+    machine = hk.RewardMachine(initial="u0", transitions=transitions, final={"u1"})
+
+    def label(spots, state):
+        return ("a",) if state == "u0" and spots[0] == 1 else ("b",) if state == "lost" else ()
+
+    made = hk.localize(label, BITS, hk.decompose(machine, {"A1": {"a"}, "A2": {"b"}}))
+    assert made.verdict.ok
+    assert made.labels == {"A1": {(1, "u0"): "a"}, "A2": {}}
+
+
 def test_a_labelling_that_gives_an_agent_two_events_breaks_the_first_condition():
     def label(spots, state):
         return ("a", "b") if state == "u0" and spots == (1, 0) else ()

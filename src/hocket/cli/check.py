@@ -14,7 +14,7 @@ from hocket.cli.show import print_machine
 from hocket.cli.subject import OnSubject, Subject, print_size, print_task
 from hocket.cli.terminal import SHOWN_AGENTS, Flag, make_console, print_columns, print_json, print_rest
 from hocket.errors import FormatError, HocketError
-from hocket.machine.assignment import Assignment, repair
+from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
 from hocket.machine.completion import find_completion, leaving_warnings
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
@@ -97,7 +97,7 @@ class Check(OnSubject):
             return repair(subject.machine, subject.knows, subject.needs)
         if subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
             return None
-        return repair(subject.enumerated(), subject.knows, subject.needs)
+        return repair(subject.enumerated(), subject.knows, subject.needs, effort=EFFORT_FOR_A_HINT)
 
     def report_machine(self, subject: Subject) -> int:
         """Report on a machine without local event sets."""

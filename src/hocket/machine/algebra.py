@@ -32,6 +32,33 @@ def project(machine: RewardMachine, events: Iterable[str]) -> RewardMachine:
     return Projection(machine, flag_events(machine, events)).machine()
 
 
+def reachable_part(machine: RewardMachine) -> RewardMachine:
+    """Drop the states that no trace leads to; the others keep their names, and the events stay as they are.
+
+    >>> lost = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u2", "b"): "u0"}, final={"u1"})
+    >>> reachable_part(lost).states, reachable_part(lost).events
+    ({'u0', 'u1'}, {'a', 'b'})
+    """
+    kept = np.sort(machine.reach.order)
+    if len(kept) == len(machine.states):
+        return machine
+    number = np.full(len(machine.states), -1, np.int32)
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    graph, names = machine.graph, tuple(machine.states)
+    edges = np.flatnonzero(number[graph.source] >= 0)
+    return RewardMachine._from_arrays(
+        Names(names[state] for state in kept.tolist()),
+        machine.events,
+        int(number[machine.start]),
+        number[graph.source[edges]],
+        graph.label[edges],
+        number[graph.target[edges]],
+        machine.is_final[kept],
+        machine.reward[edges],
+        _compose_origin(machine, number),
+    )
+
+
 def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
     """Mark which of a machine's events are among `events`, refusing those that it does not have."""
     flags = np.zeros(len(machine.events), np.bool_)

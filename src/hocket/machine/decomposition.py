@@ -11,7 +11,7 @@ import numpy as np
 
 from hocket.errors import AssignmentError, MachineError, known_names
 from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, labels_to, prove_congruence
-from hocket.machine.algebra import Projection, flag_events
+from hocket.machine.algebra import Projection, flag_events, reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.counterexample import (
     Confusion,
@@ -39,7 +39,7 @@ class Decomposition:
     machine: RewardMachine | Composition
     knows: Mapping[str, Names]
     control: Mapping[str, Names]
-    machines: Mapping[str, RewardMachine]  # of each agent: the projection onto its local event set
+    machines: Mapping[str, RewardMachine]  # of each agent: the projection of the reachable part onto its event set
     counterexample: Counterexample | None
     unaware: tuple[tuple[str, str], ...]  # (agent, event): agents that control an event outside their local event set
     unknown: Names  # events that can happen and are in no local event set
@@ -104,6 +104,9 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     it and the team machine has no transition on it, or if all projections are final and the team machine is not. A
     composition needs no check if the local event sets are the events of its parts: it is decomposable into its parts.
 
+    States that no trace leads to are left out first: they confuse nobody. Whoever controls an event must know it even
+    where it cannot happen.
+
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
     >>> decompose(team, {"A1": {"a"}, "A2": {"a", "b"}}).ok
     True
@@ -123,17 +126,18 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
         return _by_parts(machine, parts, known, controllers, unaware)
     if isinstance(machine, Composition):
         machine = enumerate_states(machine)
-    projections = _projections_of(machine, known)
-    failure = find_failure(machine, list(projections.values()))
+    team = reachable_part(machine)
+    projections = _projections_of(team, known)
+    failure = find_failure(team, list(projections.values()))
     return Decomposition(
         machine=machine,
         knows=MappingProxyType(known),
         control=MappingProxyType(controllers),
         machines=MappingProxyType(_machines_of(projections)),
-        counterexample=None if failure is None else _counterexample(machine, projections, *failure),
+        counterexample=None if failure is None else _counterexample(team, projections, *failure),
         unaware=unaware,
-        unknown=Names(tuple(machine.events)[event] for event in unknown_events(machine, list(projections.values()))),
-        early=MappingProxyType(_early_finishers(machine, projections)),
+        unknown=Names(tuple(team.events)[event] for event in unknown_events(team, list(projections.values()))),
+        early=MappingProxyType(_early_finishers(team, projections)),
         idle=Names(
             agent for agent, projection in projections.items() if np.array_equal(projection.source, projection.target)
         ),
@@ -266,19 +270,18 @@ def _machines_of(projections: Mapping[str, Projection]) -> dict[str, RewardMachi
 
 
 def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) -> list[int]:
-    """List the events that can happen and are in no local event set."""
+    """List the events that can happen and are in no local event set; all states are reachable."""
     unseen = ~np.logical_or.reduce([projection.visible for projection in projections])
-    reached = np.zeros(len(machine.states), np.bool_)
-    reached[machine.reach.order] = True
     used = np.zeros(len(unseen), np.bool_)
-    used[machine.graph.label[reached[machine.graph.source]]] = True
+    used[machine.graph.label] = True
     return np.flatnonzero(used & unseen).tolist()
 
 
 def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the initial one in which the composition allows what the team machine does not.
 
-    Returns the state and the phantom event, or -1 for a premature completion; None if it is decomposable.
+    Returns the state and the phantom event, or -1 for a premature completion; None if it is decomposable. All states
+    are reachable.
     """
     order = machine.reach.order
     all_final = np.logical_and.reduce([projection.is_final[projection.classes[order]] for projection in projections])
@@ -295,17 +298,15 @@ def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> t
 def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the initial one, and an event that all who know it propose there, undefined in it."""
     order = machine.reach.order
-    rank = np.full(len(machine.states), len(order), np.int32)  # position in the order; past its end if unreachable
+    rank = np.empty(len(order), np.int32)  # position in the order
     rank[order] = np.arange(len(order), dtype=np.int32)
     by_event = np.argsort(machine.graph.label, kind="stable")
     begins = np.searchsorted(machine.graph.label[by_event], np.arange(len(machine.events) + 1))
     nearest, culprit = len(order), -1
     for event in range(len(machine.events)):
         allowed = np.sort(rank[machine.graph.source[by_event[begins[event] : begins[event + 1]]]])
-        if len(allowed) == 0 or (
-            allowed[0] == len(order) and not any(projection.visible[event] for projection in projections)
-        ):
-            continue  # nobody would propose it, or it never happens and is in no local event set
+        if len(allowed) == 0:
+            continue  # it cannot happen, and nobody would propose it
         proposed = _proposed(projections, event, nearest)
         wrong = proposed[~_is_among(proposed, allowed)]
         if len(wrong):
@@ -351,7 +352,7 @@ def _counterexample(
     confusions = []
     for agent, projection in projections.items():
         if event < 0 or projection.visible[event]:
-            other, hidden = confuse(projection, state, event)
+            other, hidden = confuse(machine, projection.visible, projection.classes, state, event)
             missing = tuple(events[label] for label in hidden)
             confusions.append(Confusion(agent, names.at(state), names.at(other), missing))
     trace = _trace_to(machine, state)
@@ -375,27 +376,26 @@ def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projectio
     return early
 
 
-def confuse(projection: Projection, state: int, event: int) -> tuple[int, list[int]]:
-    """Find a state that the projection merges with `state` and in which `event` is defined (-1: which is final).
+def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, event: int) -> tuple[int, list[int]]:
+    """Find a state that a projection merges with `state` and in which `event` is defined (-1: which is final).
 
-    Returns it with the hidden events on which the merging rests: as long as all of them stay hidden, the two states
-    stay merged, whatever else is in the local event set. Prefers a state that few hidden events alone lead to.
+    `classes` are those of the projection onto the `visible` events. Returns the state with the hidden events on which
+    the merging rests: as long as all of them stay hidden, the two states stay merged, whatever else is in the local
+    event set. Prefers a state that few hidden events alone lead to.
     """
-    team = projection.team
-    goals = _states_with(projection, event) & (projection.classes == projection.classes[state])
-    direct = hidden_path(team.graph, team.backward, ~projection.visible, state, goals)
+    goals = _states_with(team, event) & (classes == classes[state])
+    direct = hidden_path(team.graph, team.backward, ~visible, state, goals)
     if direct is not None:
         other, labels = direct
         return other, list(dict.fromkeys(labels))
-    proof = prove_congruence(team.graph, ~projection.visible[team.graph.label])
+    proof = prove_congruence(team.graph, ~visible[team.graph.label])
     other = int(np.flatnonzero(goals)[0])
     return other, hidden_reasons(team.graph, proof, state, other)
 
 
-def _states_with(projection: Projection, event: int) -> Flags:
+def _states_with(team: RewardMachine, event: int) -> Flags:
     if event < 0:
-        return projection.team.is_final
-    graph = projection.team.graph
-    flags = np.zeros(len(projection.team.states), np.bool_)
-    flags[graph.source[graph.label == event]] = True
+        return team.is_final
+    flags = np.zeros(len(team.states), np.bool_)
+    flags[team.graph.source[team.graph.label == event]] = True
     return flags

@@ -223,7 +223,7 @@ class RewardMachine:
 
     @cached_property
     def unreachable(self) -> Names:
-        """States that no trace reaches; they are kept, and take part in projections."""
+        """States that no trace reaches; `project` keeps them, `decompose` and `repair` drop them."""
         reached = np.zeros(len(self._states), np.bool_)
         reached[self.reach.order] = True
         return Names(self._state_names[state] for state in np.flatnonzero(~reached).tolist())
