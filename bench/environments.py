@@ -2,12 +2,13 @@
 
     python bench/environments.py [--out environments.json]
 
-The rival is Gymnasium's own way to run copies of an environment in one process, `SyncVectorEnv`.
+The rival is Gymnasium's own way to run copies of an environment in one process, `SyncVectorEnv`. What counts is
+processor time; all take turns, and medians over rounds are shown.
 """
 
 import argparse
 import json
-import time
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,21 +16,25 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
 import hocket as hk
+from hocket.learn.benchmark import processor_times
 
-TASK, AGENT, SECONDS = "buttons", "A2", 2.0
+TASK, AGENT = "buttons", "A2"
 COPIES = (1, 1_000, 10_000)
 
 
-def per_second(step: Callable[[], object], count: int) -> float:
-    """Step for a while; return how many steps of one copy that makes a second."""
-    begin, rounds = time.perf_counter(), 0
-    while (taken := time.perf_counter() - begin) < SECONDS:
-        step()
-        rounds += 1
-    return rounds * count / taken
+def steps(step: Callable[[], object], count: int) -> Callable[[], float]:
+    """Make some steps of so many copies; say how many steps of one copy that is."""
+    often = max(1, 1_000 // count)
+
+    def work() -> float:
+        for _ in range(often):
+            step()
+        return often * count
+
+    return work
 
 
-def alone(observation: str, *, counterfactuals: bool) -> float:
+def alone(observation: str, *, counterfactuals: bool) -> Callable[[], float]:
     """Step one agent alone."""
     env = hk.gym.individual_env(TASK, AGENT, observation=observation, counterfactuals=counterfactuals)
     actions = iter(lambda: int(rng.integers(5)), None)
@@ -41,17 +46,17 @@ def alone(observation: str, *, counterfactuals: bool) -> float:
         if terminated or truncated:
             env.reset()
 
-    return per_second(step, 1)
+    return steps(step, 1)
 
 
-def copies(envs: object, count: int) -> float:
+def copies(envs: object, count: int) -> Callable[[], float]:
     """Step copies of it."""
     rng = np.random.default_rng(0)
     envs.reset(seed=0)
-    return per_second(lambda: envs.step(rng.integers(0, 5, count)), count)
+    return steps(lambda: envs.step(rng.integers(0, 5, count)), count)
 
 
-def team(name: str) -> float:
+def team(name: str) -> Callable[[], float]:
     """Step a team; a step of all its agents counts as one."""
     env = hk.gym.team_env(name, observation="index")
     rng = np.random.default_rng(0)
@@ -62,11 +67,11 @@ def team(name: str) -> float:
             env.reset()
         env.step(dict(zip(env.agents, rng.integers(0, 5, len(env.agents)).tolist(), strict=True)))
 
-    return per_second(step, 1)
+    return steps(step, 1)
 
 
 def measure() -> dict[str, float]:
-    """Measure everything."""
+    """Measure everything: steps per second of processor time, rivals in turns."""
     found = {}
     for kind in ("onehot", "index"):
         found[f"individual_env, {kind}, with counterfactuals"] = alone(kind, counterfactuals=True)
@@ -79,7 +84,7 @@ def measure() -> dict[str, float]:
     found["SyncVectorEnv, index, 100"] = copies(SyncVectorEnv(single), 100)
     for name in (TASK, "rendezvous-10", "rendezvous-1000"):
         found[f"team_env, index, {name}"] = team(name)
-    return found
+    return processor_times(found)
 
 
 def main() -> None:
@@ -87,6 +92,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
     options = parser.parse_args()
     found = measure()
+    print(f"steps per second of processor time; load {os.getloadavg()[0]:.1f}")
     for what, speed in found.items():
         print(f"{speed:>12,.0f}  {what}")
     if options.out is not None:

@@ -21,10 +21,12 @@ from hocket.learn.dqprm import DqprmSettings
 from hocket.machine.composition import Composition
 from hocket.machine.formats import FORMATS
 from hocket.report.summary import LAST_TESTS, WINDOW
+from hocket.study.published import Level
 from hocket.study.review import EPISODES
 from hocket.study.study import load_study
 from hocket.task import files, grid, labelling
 from hocket.task.catalogue import MOST_AGENTS, built_in_tasks
+from hocket.task.settling import propose
 from hocket.task.task import MOST_LATCHED
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -166,11 +168,17 @@ def test_a_number_on_a_page_is_that_of_the_code(page, said):
     assert said in " ".join(PAGES[page].split())
 
 
-def test_the_page_on_results_quotes_its_own_table():
-    page = " ".join(PAGES["docs/results.md"].split())
-    (rows,) = [rows for _, columns, rows in tables(PAGES["docs/results.md"]) if "reached at" in columns]
-    optimal = {row[0]: row[2].split()[0] for row in rows if row[1] == "optimal"}
-    assert f"in place of {optimal['rendezvous-2']} and {optimal['rendezvous-10']}." in page
+def test_the_page_on_results_shows_what_the_papers_study_says_is_published():
+    (rows,) = [rows for _, columns, rows in tables(PAGES["docs/results.md"]) if "final: published" in columns]
+    published = load_study("paper", 1).published
+    shown = {}
+    for task, learner, final, measured, difference, reached, _, success, _ in rows:
+        steps, own = (float(cell.replace(",", "")) for cell in (final, measured))
+        shown[task, learner] = Level(
+            steps, None if reached == "never" else int(reached.replace(",", "")), float(success)
+        )
+        assert abs(100 * (own / steps - 1) - float(difference.removesuffix(" %"))) < 1
+    assert published is not None and shown == published.levels
 
 
 def test_the_readme_says_which_commands_print_json():
@@ -189,6 +197,7 @@ GLOSSARY = [row for _, _, rows in tables(PAGES["docs/glossary.md"]) for row in r
 def test_the_glossary_names_what_there_is(symbol, meaning, python, keys):
     task = hk.load_task("buttons")
     names = {"hk": hk, "task": task, "m": task.machine, "d": task.decomposition, "i": "A1", **vars(labelling)}
+    names["propose"] = propose
     if python.startswith("setting"):
         assert {*code(python)} <= {own.name for own in fields(DqprmSettings)}
     elif "hk.evaluate" in python:
@@ -262,10 +271,12 @@ def test_making_a_task_of_ones_own_goes_as_the_page_says(tmp_path):
 
 
 def test_the_study_on_the_page_is_one(tmp_path):
-    (block,) = re.findall(r"^```toml\n(.*?)^```$", PAGES["docs/studies.md"], re.MULTILINE | re.DOTALL)
-    (tmp_path / "sync.toml").write_text(block, encoding="utf-8")
+    study, published = re.findall(r"^```toml\n(.*?)^```$", PAGES["docs/studies.md"], re.MULTILINE | re.DOTALL)
+    (tmp_path / "sync.toml").write_text(study + published, encoding="utf-8")
     hk.save_task(hk.load_task("buttons"), tmp_path / "my-task.toml")
-    assert load_study(tmp_path / "sync.toml").groups()
+    found = load_study(tmp_path / "sync.toml")
+    assert found.groups() and found.published is not None
+    assert found.published.levels == {("buttons", "dqprm"): Level(30.0, 17_000, 1.0)}
 
 
 def anchors(page: str) -> set[str]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import replace
-from itertools import accumulate, product
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -18,6 +18,7 @@ import pytest
 from numba import njit
 
 import hocket as hk
+from algorithm import learn_alone, softmax
 from hocket import random
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmBlock, CqrmSettings
@@ -26,7 +27,7 @@ from hocket.learn.episodes import recording, team_state, team_tables
 from hocket.learn.iql import IqlBlock, IqlSettings
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, kernel
-from hocket.learn.kernels.dqprm import VECTOR, WORTHWHILE
+from hocket.learn.kernels.dqprm import LANES, WORTHWHILE
 from hocket.learn.kernels.team import Play, Recording, TeamState, play_episode
 from hocket.learn.optimal import OptimalBlock, OptimalSettings
 from hocket.learn.training import train
@@ -374,44 +375,6 @@ def test_each_agents_state_stands_for_the_teams_in_compiled_episodes_of_random_t
 # Learning alone: the paper's Algorithm 1, step by step.
 
 
-def softmax(q: np.ndarray, beta: float, drawn: float) -> int:
-    """Choose an action as the definition has it."""
-    best = max(q.tolist())
-    sums = list(accumulate(math.exp(beta * (value - best)) for value in q.tolist()))
-    return next(action for action, own in enumerate(sums) if drawn * sums[-1] < own)
-
-
-def learn_alone(world: Individual, settings: DqprmSettings, seed: int, steps: int) -> tuple[np.ndarray, int, int]:
-    """Learn as Algorithm 1 says, in single precision; return q [cells, actions, states], the cell and the state.
-
-    Every state of the machine learns what would have happened in it, by its own dynamics with the same random.
-    """
-    task, states, machine = world.task, list(world.machine.states), world.machine
-    key = random.stream_key(random.TRAINING, seed, world.index)
-    q = np.zeros((task.grid.cells, len(ACTIONS), len(states)), f32)
-    start = (task.agents[world.name].start, machine.initial)
-    (cell, state), clock = start, 0
-    for time in range(steps):
-        rate = f32(settings.learning_rate) / (f32(1) + f32(settings.learning_rate_decay) * f32(time))
-        beta = f32(1 / settings.temperature) * (f32(1) + f32(settings.temperature_decay) * f32(time))
-        action = softmax(q[cell, :, states.index(state)], float(beta), random.action_draw(key, time))
-        outcome = slip_outcome(random.slip_draw(key, time), random.threshold(task.slip))
-        best = q.max(axis=1)
-        for own, there in enumerate(states):
-            if there in machine.final or not (settings.counterfactual or there == state):
-                continue
-            end, drawn = world.arrive(there, cell, action, outcome), random.sync_draw(key, time)
-            target, reward = world.settle(there, end, lambda chance, own=drawn: own < random.threshold(chance))
-            goal = f32(reward) + f32(settings.discount) * best[end, states.index(target)]
-            q[cell, action, own] += rate * (goal - q[cell, action, own])
-            if there == state:
-                following = (end, target)
-        (cell, state), clock = following, clock + 1
-        if state in machine.final or clock >= settings.episode_steps:
-            (cell, state), clock = start, 0
-    return q, cell, states.index(state)
-
-
 def assert_learns_alike(task: hk.Task, name: str, settings: DqprmSettings, steps: int, seed: int = 4) -> np.ndarray:
     """Train lanes one by one and in lock step, in two pieces, and require what Algorithm 1 gives."""
     world = Individual(task, name, settings.sync_probability, literal=settings.sync_literal)
@@ -421,9 +384,9 @@ def assert_learns_alike(task: hk.Task, name: str, settings: DqprmSettings, steps
         block = DqprmBlock(tables, settings, [*range(seed + 1, seed + 1 + others), seed])
         block.train(0, steps // 3)
         block.train(steps // 3, steps - steps // 3)
-        lanes = block.lanes[world.index]
-        assert (lanes.cell[others], lanes.state[others]) == (cell, state)
-        np.testing.assert_array_equal(block.q[world.index, others, :, :, : q.shape[2]], q, strict=True)
+        lane = others * len(task.agents) + world.index
+        assert (block.lanes.cell[lane], block.lanes.state[lane]) == (cell, state)
+        np.testing.assert_array_equal(block.q[others, world.index, :, :, : q.shape[2]], q, strict=True)
     return q
 
 
@@ -463,7 +426,7 @@ def test_compiled_learning_follows_algorithm_1_on_random_tasks():
     assert learnt > len(RANDOM)
 
 
-@pytest.mark.parametrize("count", [WORTHWHILE, VECTOR - 1, VECTOR, VECTOR + 1, 2 * VECTOR + 3])
+@pytest.mark.parametrize("count", [WORTHWHILE, LANES - 1, LANES, LANES + 1, 2 * LANES + 3])
 def test_lanes_in_lock_step_learn_what_each_learns_by_itself(count):
     tables, settings = compile_task(hk.load_task("buttons")), DqprmSettings()
     together = DqprmBlock(tables, settings, range(count))
@@ -472,7 +435,7 @@ def test_lanes_in_lock_step_learn_what_each_learns_by_itself(count):
         alone = DqprmBlock(tables, settings, [seed])
         alone.train(0, 3_000)
         assert alone.q.any()
-        np.testing.assert_array_equal(alone.q[:, 0], together.q[:, seed], strict=True)
+        np.testing.assert_array_equal(alone.q[0], together.q[seed], strict=True)
 
 
 # Two agents as one.

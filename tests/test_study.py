@@ -141,7 +141,7 @@ def test_the_paper_is_a_study():
         ("rendezvous-2", "cqrm", 700_000, 10),
         ("rendezvous-2", "hil", 700_000, 10),
         ("rendezvous-2", "iql", 700_000, 10),
-        ("rendezvous-10", "dqprm", 150_000, 10),
+        ("rendezvous-10", "dqprm", 200_000, 10),
         ("rendezvous-10", "hil", 150_000, 10),
         ("rendezvous-10", "iql", 150_000, 10),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -23,7 +24,7 @@ class Bench:
     """Print one JSON object."""
 
     def run(self) -> int:
-        from hocket.learn.benchmark import measure_algebra, measure_learning  # loads the compiler
+        from hocket.learn.benchmark import ROUNDS, measure_algebra, measure_learning  # loads the compiler
 
         rows = [row for name in self.tasks for row in measure_learning(name)]
         seconds = measure_algebra(ALGEBRA_AGENTS)
@@ -37,4 +38,7 @@ class Bench:
             table.append([Text(cell) for cell in (f"{row.per_second / 1e6:.1f}", f"{row.ratio:.2f}", row.what)])
         print_columns(console, table)
         console.print(f"Decomposing rendezvous-{ALGEBRA_AGENTS} with all its states takes {seconds * 1000:.1f} ms.")
+        load = f" The machine's load is {os.getloadavg()[0]:.1f}." if hasattr(os, "getloadavg") else ""
+        words = f"Seconds of processor time; medians of {ROUNDS} rounds in which rivals take turns.{load}"
+        console.print(words, style="dim")
         return 0

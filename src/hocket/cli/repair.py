@@ -66,7 +66,8 @@ class Repair(OnSubject):
     def find(self, subject: Subject, costs: Costs, forbidden: list[tuple[str, str]]) -> Assignment:
         """Find what to add; to a task, so that it passes every check."""
         if subject.task is None:
-            return repair(subject.enumerated(), subject.knows, subject.needs, costs, forbidden)
+            team = subject.machine if subject.is_independent else subject.enumerated()
+            return repair(team, subject.knows, subject.needs, costs, forbidden)
         return repair_task(subject.task, costs, forbidden).added
 
     def write(
@@ -104,7 +105,7 @@ def print_repair(console: Console, repaired: Assignment) -> None:
     if not repaired:
         console.print(Text("Nothing needs to be added.", "bold green"))
         return
-    sure = "proved minimal" if repaired.exact else f"not proved minimal, lower bound {repaired.bound:g}"
+    sure = "proved minimal" if repaired.exact else f"the search stopped, lower bound {repaired.bound:g}"
     console.print(Text(f"Repair (cost {repaired.cost:g}, {sure}):", "bold"))
     for agent, events in repaired.items():
         console.print(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from rich.text import Text
 
 from hocket.cli.terminal import make_console, print_columns
@@ -20,6 +22,9 @@ def _row(section: Section, group: RunGroup) -> dict[str, object]:
     row |= {"steps": group.steps, "settings": dict(group.apart)}
     for policy, final in group.finals.items():
         row[policy] = {"quartiles": list(final.quartiles), "success": final.success.value, "reaching": final.reaching}
+    for own in section.beside:
+        if own.label == group.label:
+            row |= {"published": asdict(own.published), "measured": asdict(own.measured)}
     if (bounds := group.bounds) is not None:
         about = {"episodes": bounds.episodes, "lower": bounds.lower, "success": bounds.success.value}
         row["bounds"] = {**about, "upper": bounds.upper}
@@ -43,6 +48,7 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
                 table.append([Text(cell) for cell in ((section.title, *shown) if many else shown)])
     print_columns(console, table)
     console.print(f"The last {LAST_TESTS} tests of each run; a failed test counts as its most steps.", style="dim")
+    _print_published(summary)
     for section in summary.sections:
         for group in section.all_groups:
             if (bounds := group.bounds) is not None:
@@ -50,6 +56,39 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
                 within = f"{bounds.lower:.3f} <= V = {bounds.success.value:.3f} <= {bounds.upper:.3f}"
                 console.print(f"Theorem 3 for {where}, over {bounds.episodes:,} episodes: {within}")
     print_problems(summary)
+
+
+def _print_published(summary: Summary) -> None:
+    """Print what is published beside what is measured, and why they differ."""
+    rows = [(section.title, own) for section in summary.sections for own in section.beside]
+    if summary.published is None or not rows:
+        return
+    console = make_console()
+    titles = (
+        "task",
+        "learner",
+        "published",
+        "measured",
+        "",
+        "published from",
+        "measured from",
+        "published",
+        "measured",
+    )
+    table = [[Text(title, "dim") for title in titles]]
+    for task, own in rows:
+        levels = (own.published, own.measured)
+        final = (*(f"{level.final:.1f}" for level in levels), f"{own.difference:+.0%}")
+        reached = ["never" if level.reached is None else f"{level.reached:,}" for level in levels]
+        success = [f"{level.success:.3f}" for level in levels]
+        table.append([Text(cell) for cell in (task, own.label, *final, *reached, *success)])
+    console.print()
+    print_columns(console, table)
+    words = "final test steps, the training steps from which on they are within a tenth, and success"
+    console.print(f"Published by {summary.published.source}: {words}.", style="dim")
+    for note in summary.published.notes:
+        console.print(f"- {note}", style="dim")
+    console.print()
 
 
 def print_problems(summary: Summary) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,9 @@ class CqrmBlock:
     def __init__(self, tables: Tables, settings: CqrmSettings, seeds: Sequence[int], threads: int = 1) -> None:
         _check_size(tables, settings.most_memory)
         shape = _shapes(tables)["q"]
-        self.q = [np.zeros(shape, np.float32) for _ in seeds]
+        self.q = [_zeros(shape) for _ in seeds]
         self.tables = _joint_tables(tables)
+        self.room = kernels.make_room(len(self.tables.dynamics), shape[2])
         self.rule = kernels.Rule(
             settings.schedule, np.float32(settings.discount), settings.episode_steps, settings.counterfactual
         )
@@ -41,7 +43,6 @@ class CqrmBlock:
         self.learning = [
             kernels.Learning(
                 q,
-                np.zeros((shape[0], shape[2]), np.float32),
                 np.array(start, np.int64),
                 np.uint64(stream_key(TRAINING, seed, 0)),
             )
@@ -50,7 +51,7 @@ class CqrmBlock:
 
     def train(self, begin: int, steps: int) -> None:
         for own in self.learning:
-            kernels.train_jointly(own, self.tables, self.rule, begin, steps)
+            kernels.train_jointly(own, self.tables, self.rule, self.room, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         return {"q": self.q[index]}
@@ -60,13 +61,19 @@ class CqrmPlayer(Player):
     """Plays a q-function over the cells of two agents and the team machine's state."""
 
     def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
-        self.world = _joint_tables(tables)
+        self.world, self.room = _joint_tables(tables), kernels.make_room()
         self.beta, self.episode_steps = np.float32(1 / temperature), episode_steps
         self.finish, self.event_time = np.zeros(2, np.int64), np.zeros(0, np.int64)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         how = Play(self.beta, greedy, seed, self.episode_steps)
-        return kernels.play_jointly(arrays["q"], self.world, self.finish, how, number, record)
+        return kernels.play_jointly(arrays["q"], self.world, self.room, self.finish, how, number, record)
+
+
+def _zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Make a q-function with a few more numbers past its end, which kernels may read and ignore."""
+    size = prod(shape)
+    return np.zeros(size + kernels.WIDTH, np.float32)[:size].reshape(shape)
 
 
 def _check_size(tables: Tables, most_memory: int) -> None:
@@ -85,11 +92,13 @@ def _check_size(tables: Tables, most_memory: int) -> None:
 def _joint_tables(tables: Tables) -> kernels.JointTables:
     """Pick what two agents as one need."""
     agents = np.arange(len(tables.start))[:, None]
+    dynamics, pair = np.unique(tables.dynamics[agents, tables.team_class].T, axis=0, return_inverse=True)
     return kernels.JointTables(
-        tables.next_cell,
-        np.ascontiguousarray(tables.dynamics[agents, tables.team_class]),
-        tables.kind,
-        _settled(tables),
+        tables.next_cell.astype(np.uint16),
+        dynamics.astype(np.uint16),
+        pair.ravel().astype(np.uint16),
+        tables.kind.astype(np.uint16),
+        np.ascontiguousarray(_settled(tables).transpose(1, 2, 0)),
         tables.team_final,
         np.ascontiguousarray(tables.team_class),
         np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
@@ -99,13 +108,13 @@ def _joint_tables(tables: Tables) -> kernels.JointTables:
     )
 
 
-def _settled(tables: Tables) -> NDArray[np.int32]:
+def _settled(tables: Tables) -> NDArray[np.uint32]:
     """Tabulate the team state after a step; a final one leads to itself: [V, H, H]."""
     kinds = tables.event.shape[2]
     shape = (len(tables.team_final), kinds, kinds)
     team, one, other = np.unravel_index(np.arange(np.prod(shape)), shape)
     found = settle(tables, np.stack((one, other), axis=1), tables.team_class[:, team].T, team).team
-    return np.where(tables.team_final[team], team, found).reshape(shape).astype(np.int32)
+    return np.where(tables.team_final[team], team, found).reshape(shape).astype(np.uint32)
 
 
 def _shapes(tables: Tables) -> Shapes:

@@ -12,8 +12,8 @@ from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.kernels import dqprm as kernels
 from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import ScheduledSettings, SimulatedSettings
-from hocket.random import TRAINING, stream_key
-from hocket.task.individual import IndividualTable, individual_table
+from hocket.random import TRAINING, stream_key, threshold
+from hocket.task.individual import individual_table
 from hocket.task.tables import Tables
 
 
@@ -22,59 +22,105 @@ class DqprmSettings(SimulatedSettings, ScheduledSettings):
     """Decentralised q-learning with projected reward machines."""
 
     counterfactual: bool = True  # learn for all machine states in every step
+    wait_for_team: bool = False  # begin an episode only when all agents have finished theirs, as the paper's code does
 
 
 class DqprmBlock:
-    """Every agent with simulated teammates; the lanes of one agent go in lock step over all seeds."""
+    """Every agent of every seed with simulated teammates: a lane. Groups of lanes train on their own."""
 
     def __init__(self, tables: Tables, settings: DqprmSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        shape = machine_shapes(tables)["q"]
-        self.seeds, self.threads = seeds, max(1, min(threads, shape[0]))
-        self.q = np.zeros((shape[0], len(seeds), *shape[1:]), np.float32)
+        agents, cells, actions, self.states = machine_shapes(tables)["q"]
+        self.tables = lane_tables(tables, settings)
+        self.q = np.zeros((len(seeds), agents, cells, actions, self.tables.is_final.shape[1]), np.float32)
         self.rule = kernels.Rule(
-            settings.schedule, np.float32(settings.discount), settings.episode_steps, settings.counterfactual
+            settings.schedule,
+            np.float32(settings.discount),
+            settings.episode_steps,
+            settings.counterfactual,
+            agents if settings.wait_for_team else 1,
         )
-        self.tables = [_lane_table(tables, agent, settings) for agent in range(shape[0])]
-        self.lanes = [self._lanes(agent) for agent in range(shape[0])]
+        self.lanes = self._lanes(seeds)
+        self.groups = _groups(agents * len(seeds), self.rule.team_size)
+        self.threads = max(1, min(threads, len(self.groups)))
 
-    def _lanes(self, agent: int) -> kernels.Lanes:
-        count, table, q = len(self.seeds), self.tables[agent], self.q[agent]
-        keys = [stream_key(TRAINING, seed, agent) for seed in self.seeds]
+    def _lanes(self, seeds: Sequence[int]) -> kernels.Lanes:
+        agents = self.q.shape[1]
+        agent = np.tile(np.arange(agents, dtype=np.uint32), len(seeds))
+        keys = [stream_key(TRAINING, seed, own) for seed in seeds for own in range(agents)]
         return kernels.Lanes(
-            q,
-            np.zeros((count, q.shape[1], q.shape[3]), np.float32),
-            np.full(count, table.start, np.int64),
-            np.full(count, table.initial, np.int64),
-            np.zeros(count, np.int64),
-            np.array(keys, np.uint64),
+            self.q.reshape(len(agent), *self.q.shape[2:]),
+            agent,
+            self.tables.start[agent],
+            self.tables.initial[agent],
+            np.append(np.array(keys, np.uint64), np.zeros(kernels.LANES, np.uint64)),
+            np.zeros(len(agent) // self.rule.team_size, np.int64),
         )
 
     def train(self, begin: int, steps: int) -> None:
-        shares = [range(first, len(self.lanes), self.threads) for first in range(self.threads)]
+        shares = [self.groups[first :: self.threads] for first in range(self.threads)]
         if len(shares) == 1:
-            self._train_agents(shares[0], begin, steps)
+            self._train_groups(shares[0], begin, steps)
             return
         with ThreadPoolExecutor(len(shares)) as pool:
-            list(pool.map(lambda share: self._train_agents(share, begin, steps), shares))
+            list(pool.map(lambda share: self._train_groups(share, begin, steps), shares))
 
-    def _train_agents(self, agents: range, begin: int, steps: int) -> None:
-        room = kernels.make_room(len(self.seeds))
-        for agent in agents:
-            lanes, table = self.lanes[agent], self.tables[agent]
-            if len(self.seeds) >= kernels.WORTHWHILE:
-                kernels.train_lanes(lanes, table, self.rule, room, begin, steps)
+    def _train_groups(self, groups: Sequence[range], begin: int, steps: int) -> None:
+        room = kernels.make_room(self.q.shape[4])
+        for group in groups:
+            if len(group) >= kernels.WORTHWHILE or self.rule.team_size > 1:
+                kernels.train_lanes(self.lanes, self.tables, self.rule, room, group.start, group.stop, begin, steps)
             else:
-                for lane in range(len(self.seeds)):
-                    kernels.train_lane(lanes, table, self.rule, lane, begin, steps)
+                for lane in group:
+                    kernels.train_lane(self.lanes, self.tables, self.rule, room, lane, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
-        return {"q": np.ascontiguousarray(self.q[:, index])}
+        return {"q": np.ascontiguousarray(self.q[index, ..., : self.states])}
 
 
-def _lane_table(tables: Tables, agent: int, settings: SimulatedSettings) -> IndividualTable:
-    """Make an agent's table as kernels take it: rewards in single precision."""
-    table = individual_table(tables, agent, settings.sync_probability, sync_literal=settings.sync_literal)
-    return table._replace(reward=table.reward.astype(np.float32))
+def _groups(lanes: int, team_size: int) -> list[range]:
+    """Cut lanes into groups of whole teams, with no more lanes than a vector takes where teams are that small.
+
+    >>> _groups(20, 1)
+    [range(0, 16), range(16, 20)]
+    >>> _groups(20, 10)
+    [range(0, 10), range(10, 20)]
+    """
+    size = max(1, kernels.LANES // team_size) * team_size
+    return [range(first, min(first + size, lanes)) for first in range(0, lanes, size)]
+
+
+def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernels.LaneTables:
+    """Stack the tables of all agents as kernels take them; states that an agent lacks lead to themselves."""
+    own = [
+        individual_table(tables, agent, settings.sync_probability, sync_literal=settings.sync_literal)
+        for agent in range(len(tables.start))
+    ]
+    states = kernels.padded(max(len(table.is_final) for table in own))
+    kinds, outcomes = tables.event.shape[2], max(2, *(table.chance.shape[2] for table in own))
+    shape = (len(own), kinds, outcomes, states)
+    limit = np.full((len(own), kinds, outcomes - 1, states), np.iinfo(np.uint32).max, np.uint32)
+    next_state = np.broadcast_to(np.arange(states, dtype=np.uint32), shape).copy()
+    reward = np.zeros(shape, np.float32)
+    dynamics, is_final = np.zeros((len(own), states), np.uint32), np.ones((len(own), states), np.bool_)
+    for agent, table in enumerate(own):
+        count, _, cases = table.chance.shape
+        limit[agent, :, : cases - 1, :count] = np.minimum(table.limit, limit.max(initial=0)).transpose(1, 2, 0)
+        next_state[agent, :, :cases, :count] = table.next_state.transpose(1, 2, 0)
+        reward[agent, :, :cases, :count] = table.reward.transpose(1, 2, 0)
+        dynamics[agent, :count], is_final[agent, :count] = table.dynamics, table.is_final
+    return kernels.LaneTables(
+        next_cell=tables.next_cell.reshape(*tables.next_cell.shape[:3], -1).astype(np.uint16),
+        dynamics=dynamics,
+        distinct=dynamics.max(axis=1) + np.uint32(1),
+        kind=tables.kind.astype(np.uint16),
+        limit=limit,
+        next_state=next_state,
+        reward=reward,
+        is_final=is_final,
+        start=tables.start.astype(np.uint32),
+        initial=tables.initial.astype(np.uint32),
+        slip_limit=threshold(tables.slip),
+    )
 
 
 LEARNER = Learner(

@@ -80,6 +80,7 @@ def _options(tables: Tables) -> kernels.Options:
         np.zeros(agents, np.int64),
         np.zeros(agents),
         np.zeros(agents, np.int64),
+        np.zeros(tables.option_bit.shape[1], np.float32),
     )
 
 

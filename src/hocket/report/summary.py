@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hocket.draw.scene import Scene
 from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
-from hocket.errors import HocketError
+from hocket.errors import FormatError, HocketError
 from hocket.evaluation.bounds import Bounds, bound_success
 from hocket.learn.catalogue import is_reference
 from hocket.learn.policies import Run
@@ -31,11 +31,14 @@ from hocket.statistics import (
     trailing_mean,
     wilson,
 )
+from hocket.study.published import Level, Published, published_from
 from hocket.study.records import KINDS, Record, Replay, record_of
 from hocket.study.store import Results, differences, task_titles
 
 LAST_TESTS = 10  # of each run: its final performance
 WINDOW = 10  # tests in the trailing mean that the paper smooths its curves with
+LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
+NEAR = 0.1  # of the final level, within which a curve has reached it
 
 Numbers = NDArray[np.float64]
 
@@ -58,6 +61,19 @@ class Final:
     success: Share  # of the last tests
     reaching: int | None  # median over runs: training steps until the curve is within a tenth of its final level
     scores: tuple[float, ...]  # each run's mean of its last tests
+
+
+class Beside(NamedTuple):
+    """What is published of a learner on a task, and what is measured of a group of runs, by the same definition."""
+
+    label: str  # of the group
+    published: Level
+    measured: Level
+
+    @property
+    def difference(self) -> float:
+        """By which share the measured level lies above the published one."""
+        return self.measured.final / self.published.final - 1
 
 
 @dataclass(frozen=True)
@@ -94,6 +110,7 @@ class Section:
     reference: RunGroup | None  # drawn as a line across, for nothing was learnt
     most_steps: int  # a failed test counts as that many
     comparisons: tuple[tuple[str, str, Comparison], ...]  # the first label's runs against the second's, softmax
+    beside: tuple[Beside, ...] = ()  # what is published
 
     @property
     def all_groups(self) -> tuple[RunGroup, ...]:
@@ -124,6 +141,7 @@ class Summary:
     made: tuple[tuple[str, str], ...]  # what it was run with, and on
     problems: tuple[str, ...]  # files that could not be read
     missing: int  # runs that the study still lacks
+    published: Published | None = None  # levels that the study compares with
 
     def __repr__(self) -> str:
         return f"<Summary {self.title!r}: {', '.join(section.title for section in self.sections)}>"
@@ -136,19 +154,53 @@ def summarize(results: Results | Sequence[Run], title: str | None = None) -> Sum
     """Work out what a report says on a folder of runs, or on runs that `train` has returned."""
     if not isinstance(results, Results):
         results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, (), ())
-    scenes, problems = _scenes(results)
+    scenes, unseen = _scenes(results)
+    published, unclear = _published(results)
     sections = []
     for digest, name in task_titles(results.records).items():
         records = [record for record in results.records if record.digest == digest]
-        sections.append(_section(name, digest, scenes.get(digest), records))
+        section = _section(name, digest, scenes.get(digest), records)
+        sections.append(replace(section, beside=_beside(section, published)) if published is not None else section)
     missing = results.about.get("missing", 0)
     return Summary(
         title or results.folder.resolve().name,
         tuple(sections),
         _made(results),
-        (*results.problems, *problems),
+        (*results.problems, *unseen, *unclear),
         missing if isinstance(missing, int) else 0,
+        published,
     )
+
+
+def _published(results: Results) -> tuple[Published | None, tuple[str, ...]]:
+    """Read which published levels a folder's study compares with, and what is wrong with them."""
+    if "published" not in results.about:
+        return None, ()
+    try:
+        return published_from(results.about["published"]), ()
+    except FormatError as error:
+        return None, (f"{results.folder / 'study.json'}: {error}",)
+
+
+def _beside(section: Section, published: Published) -> tuple[Beside, ...]:
+    """Put what is measured beside what is published of the same learner on the same task."""
+    kind = KINDS[0]
+    return tuple(
+        Beside(group.label, found, measure_level(group.curves[kind], section.most_steps))
+        for group in section.groups
+        if (found := published.levels.get((section.title, group.learner))) is not None and kind in group.curves
+    )
+
+
+def measure_level(curve: Curve, most_steps: int) -> Level:
+    """Measure how good runs are in the end, and how soon, by the definition of published levels."""
+    medians = curve.plain.median
+    final = float(medians[-LAST_TESTS:].mean())
+    smooth = trailing_mean(medians, WINDOW)
+    within = np.abs(smooth - final) <= NEAR * final
+    never = final >= most_steps or not within.any()
+    reached = None if never else int(curve.step[within.argmax()])
+    return Level(final, reached, float(curve.success[-LAST_SUCCESSES:].mean()))
 
 
 def _scenes(results: Results) -> tuple[dict[str, Scene], list[str]]:

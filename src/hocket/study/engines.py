@@ -41,7 +41,7 @@ class Engine(Protocol):
 
 def run_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Event | None = None) -> list[Finished]:
     """Train the runs of a batch and review them; none, if it was stopped."""
-    compile_kernels(batch.learner, len(batch.seeds))
+    compile_kernels(batch.learner, len(batch.seeds), batch.task, batch.settings)
     runs = train_batch(batch, tables, report, stop)
     if any(run.steps < batch.steps for run in runs):
         return []

@@ -14,7 +14,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -47,6 +47,10 @@ class Results:
 
     def __repr__(self) -> str:
         return f"<Results of {len(self.records):,} runs>"
+
+    def with_runs(self, records: Iterable[Record], tasks: Mapping[str, Task], about: Mapping[str, object]) -> Results:
+        """Return what the folder holds when runs of some tasks have been added; nothing is read again."""
+        return replace(self, about=about, records=tuple(records), tasks={**self.tasks, **tasks})
 
     def policy(self, record: Record) -> Policy | None:
         """Load what a run learnt; None where it was not kept."""
@@ -120,10 +124,12 @@ def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable
     return load_results(store)
 
 
-def sum_up(folder: Path, records: Sequence[Record], **about: object) -> None:
-    """Write `curves.csv` and `study.json` anew, from all records."""
+def sum_up(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
+    """Write `curves.csv` and `study.json` anew, from all records; return what the latter says."""
+    says = _about(records) | about
     write_whole(folder / "curves.csv", curves_csv(records))
-    write_whole(folder / "study.json", json.dumps(_about(records) | about, indent=1, ensure_ascii=False) + "\n")
+    write_whole(folder / "study.json", json.dumps(says, indent=1, ensure_ascii=False) + "\n")
+    return says
 
 
 def curves_csv(records: Sequence[Record]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -33,6 +33,7 @@ from hocket.learn.training import (
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
 from hocket.study.engines import Engine, ThreadEngine
+from hocket.study.published import Published, published_from
 from hocket.study.records import Record, record_of, run_key
 from hocket.study.review import review
 from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
@@ -87,6 +88,7 @@ class Study:
     steps: int = DEFAULT_STEPS
     settings: Mapping[str, Value | Sequence[Value]] = field(default_factory=dict)
     also: tuple[Study, ...] = ()
+    published: Published | None = None  # to compare with
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tasks", tuple(self.tasks))
@@ -119,7 +121,7 @@ class Study:
             raise SettingsError(f"a study has at most {MOST_JOBS:,} combinations of settings, got {count:,}")
 
     def __add__(self, other: Study) -> Study:
-        own = {name: getattr(self, name) for name in ("tasks", "learners", "seeds", "steps", "settings")}
+        own = {name: getattr(self, name) for name in ("tasks", "learners", "seeds", "steps", "settings", "published")}
         return Study(**own, also=(*self.also, other))
 
     def groups(self) -> list[JobGroup]:
@@ -167,9 +169,11 @@ def run_study(
     with locked(store / ".lock", wait=False) as is_ours:
         if not is_ours:
             raise FormatError("another study is at work in this folder", path=store)
-        known = {record.key: record for record in load_results(store).records}
+        before = load_results(store)
+        known = {record.key: record for record in before.records}
         groups = study.groups()
-        for task in {group.task.digest: group.task for group in groups}.values():
+        tasks = {group.task.digest: group.task for group in groups}
+        for task in tasks.values():
             keep_task(store, task)
         plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
         missing = _missing(groups, known, chosen.workers)
@@ -182,8 +186,10 @@ def run_study(
             tally.finish(len(finished))
         ordered = _in_order(plan, known)
         left = sum(key not in known for key in plan)
-        sum_up(store, ordered, missing=left, wall_seconds=round(time.perf_counter() - begin, 3))
-    return load_results(store)
+        about: dict[str, object] = {"missing": left, "wall_seconds": round(time.perf_counter() - begin, 3)}
+        if study.published is not None:
+            about["published"] = study.published.document()
+        return before.with_runs(ordered, tasks, sum_up(store, ordered, **about))
 
 
 def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], workers: int) -> list[tuple[Batch, str]]:
@@ -280,16 +286,17 @@ def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> St
 
 
 def _study_from(document: Document, folder: Path, changes: Mapping[str, object]) -> Study:
-    check_keys(document, (*KEYS, "parts"))
+    check_keys(document, (*KEYS, "parts", "published"))
     parts = document.get("parts", [{}])
     if not isinstance(parts, list) or not parts:
         raise FormatError("must be tables: [[parts]]", where="parts")
-    common = {key: value for key, value in document.items() if key not in ("parts", "name")}
+    common = {key: value for key, value in document.items() if key not in ("parts", "name", "published")}
     studies = [
         _part_from({**common, **as_table(own, f"parts[{number}]"), **changes}, folder)
         for number, own in enumerate(parts, start=1)
     ]
-    return sum(studies[1:], start=studies[0])
+    whole = sum(studies[1:], start=studies[0])
+    return replace(whole, published=published_from(document["published"])) if "published" in document else whole
 
 
 def _part_from(table: Document, folder: Path) -> Study:

@@ -12,6 +12,7 @@ from hocket.learn.kernels.primitives import (
     ACTION_SHIFT,
     ACTION_UNIT,
     NOTHING,
+    SOFTLY,
     UNIT,
     Bools,
     Floats,
@@ -23,23 +24,30 @@ from hocket.learn.kernels.primitives import (
     rate_at,
     second_number,
     slip_outcome,
+    soft_weights,
     stream_key,
-    weight_of,
+    u64,
 )
 from hocket.learn.kernels.team import Play, Recording
+from hocket.learn.kernels.vectors import load, store
 from hocket.learn.settings import Schedule
 from hocket.random import TEAM
 
 ACTIONS = 5
+PAIRS = ACTIONS * ACTIONS
+HALF_ROOM, ROOM = 16, 32  # for pairs of actions
+WIDTH = 8  # team states whose best actions are found at once
+MINE, OTHERS = np.int64(0), np.int64(1)  # which of the two agents
 
 
 class JointTables(NamedTuple):
     """What two agents as one need to know of a task. A final team state leads to itself and pays nothing."""
 
-    next_cell: Shorts  # [2, D, S, A, K]
-    dynamics: Shorts  # [2, V] by team state
-    kind: Shorts  # [2, S]
-    settled: NDArray[np.int32]  # [V, H, H] the team state after a step, by the kinds of the agents' cells
+    next_cell: NDArray[np.uint16]  # [2, D, S, A, K]
+    dynamics: NDArray[np.uint16]  # [B, 2] of each agent, for each pair of them that occurs
+    pair: NDArray[np.uint16]  # [V] which of the pairs a team state has
+    kind: NDArray[np.uint16]  # [2, S]
+    settled: NDArray[np.uint32]  # [H, H, V] the team state after a step, by the kinds of the agents' cells
     is_final: Bools  # [V]
     own_state: Shorts  # [2, V] the state of an agent's own machine that contains a team state
     is_own_final: Bools  # [2, V] whether that is final
@@ -48,11 +56,18 @@ class JointTables(NamedTuple):
     slip_limit: int
 
 
+class Room(NamedTuple):
+    """Room for what is worked out within a step."""
+
+    value: Floats  # [ROOM] of the pairs of actions
+    weight: Floats  # [ROOM]
+    best: Floats  # [B, V and a few more] the best pair's value in the cells where a step ends, for each dynamics
+
+
 class Learning(NamedTuple):
     """Two agents that learn as one; all that is needed to go on."""
 
-    q: Floats  # [S * S, A * A, V]
-    best: Floats  # [S * S, V] the best joint action's value
+    q: Floats  # [S * S, A * A, V]; a few more numbers may be read past its end
     place: Ints  # [4] the agents' cells, the team state, the steps of the current episode
     key: np.uint64  # of the stream of random numbers
 
@@ -66,66 +81,100 @@ class Rule(NamedTuple):
     counterfactual: bool  # learn for all team states in every step
 
 
+def make_room(pairs: int = 0, states: int = 0) -> Room:
+    """Make room for so many pairs of dynamics and team states; of none, to choose actions only."""
+    numbers = (np.zeros(ROOM, np.float32), np.zeros(ROOM, np.float32))
+    return Room(*numbers, np.zeros((pairs, states + WIDTH), np.float32))
+
+
 @inlined
-def joint_action(q: Floats, cells: Index, state: Index, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
-    """Choose a joint action."""
-    best = q[cells, 0, state]
-    for action in range(1, ACTIONS * ACTIONS):
-        best = max(best, q[cells, action, state])
+def joint_action(
+    q: Floats, cells: Index, state: Index, beta: np.float32, greedy: bool, drawn: np.uint64, room: Room
+) -> Index:
+    """Choose a pair of actions."""
+    value, weight = room.value, room.weight
+    best = q[cells, u64(0), state]
+    for action in range(u64(PAIRS)):
+        value[action] = q[cells, action, state]
+        best = max(best, value[action])
+    if greedy:
+        for action in range(u64(PAIRS)):
+            weight[action] = UNIT if value[action] == best else NOTHING
+    else:
+        store(weight, u64(0), soft_weights(load(value, u64(0), HALF_ROOM), best, beta))
+        store(weight, u64(HALF_ROOM), soft_weights(load(value, u64(HALF_ROOM), HALF_ROOM), best, beta))
     total = NOTHING
-    for action in range(ACTIONS * ACTIONS):
-        total += weight_of(q[cells, action, state], best, beta, greedy)
+    for action in range(u64(PAIRS)):
+        value[action], total = total, total + weight[action]  # the weight of all before it
     mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * total
-    chosen, sum_so_far = 0, NOTHING
-    for action in range(ACTIONS * ACTIONS):
-        weight = weight_of(q[cells, action, state], best, beta, greedy)
-        if weight > NOTHING and mark >= sum_so_far:
+    chosen = u64(0)
+    for action in range(u64(PAIRS)):
+        if weight[action] > NOTHING and mark >= value[action]:
             chosen = action
-        sum_so_far += weight
     return chosen
 
 
 @inlined
-def advance(state: Index, one: Index, other: Index, tables: JointTables) -> np.int64:
+def advance(state: Index, one: Index, other: Index, tables: JointTables) -> Index:
     """Return the team state after the step in which the two agents arrive in their cells."""
-    return np.int64(tables.settled[state, tables.kind[0, one], tables.kind[1, other]])
+    return u64(tables.settled[u64(tables.kind[0, one]), u64(tables.kind[1, other]), state])
+
+
+@inlined
+def arrive(agent: Index, pair: Index, cell: Index, action: Index, outcome: Index, tables: JointTables) -> Index:
+    """Return the cell where an agent's action ends."""
+    dynamics = u64(tables.dynamics[pair, u64(agent)])
+    return u64(tables.next_cell[u64(agent), dynamics, cell, action, u64(outcome)])
+
+
+@inlined
+def find_best(q: Floats, cells: Index, room: Room, pair: Index) -> None:
+    """Find the value of the best pair of actions in every team state, in two cells."""
+    states = u64(q.shape[2])
+    width = u64(room.best.shape[1])
+    for first in range(u64(0), states, u64(WIDTH)):
+        at = cells * u64(PAIRS) * states + first
+        highest = load(q, at, WIDTH)
+        for action in range(u64(1), u64(PAIRS)):
+            highest = max(highest, load(q, at + action * states, WIDTH))
+        store(room.best, pair * width + first, highest)
 
 
 @kernel
-def train_jointly(learning: Learning, tables: JointTables, rule: Rule, begin: int, steps: int) -> None:
+def train_jointly(learning: Learning, tables: JointTables, rule: Rule, room: Room, begin: int, steps: int) -> None:
     """Train from step `begin` on; the halves of one random number decide who slips."""
-    q, best, place, key = learning
-    width = np.int64(tables.next_cell.shape[2])
-    one, other, state, clock = place[0], place[1], place[2], place[3]
+    q, place, key = learning
+    width, pairs = u64(tables.next_cell.shape[2]), u64(len(tables.dynamics))
+    one, other, state, clock = u64(place[0]), u64(place[1]), u64(place[2]), place[3]
     for time in range(begin, begin + steps):
         alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
         cells = one * width + other
-        action = joint_action(q, cells, state, beta, False, first_number(key, time))
+        action = joint_action(q, cells, state, beta, SOFTLY, first_number(key, time), room)
+        mine, others = action // u64(ACTIONS), action % u64(ACTIONS)
         slips = second_number(key, time)
         outcome_1 = slip_outcome(slips, tables.slip_limit)
         outcome_2 = slip_outcome(slips << np.uint64(32), tables.slip_limit)
-        next_one, next_other, next_state = one, other, state
-        for own in range(len(tables.is_final)):
-            end_1 = np.int64(tables.next_cell[0, tables.dynamics[0, own], one, action // ACTIONS, outcome_1])
-            end_2 = np.int64(tables.next_cell[1, tables.dynamics[1, own], other, action % ACTIONS, outcome_2])
-            target = advance(own, end_1, end_2, tables)
-            reward = UNIT if tables.is_final[target] and not tables.is_final[own] else NOTHING
-            if own == state:
-                next_one, next_other, next_state = end_1, end_2, target
+        for pair in range(pairs):  # before anything is learnt, for a step may end where it began
+            end_1 = arrive(MINE, pair, one, mine, outcome_1, tables)
+            end_2 = arrive(OTHERS, pair, other, others, outcome_2, tables)
+            find_best(q, end_1 * width + end_2, room, pair)
+        for own in range(u64(len(tables.is_final))):
             if rule.counterfactual or own == state:
+                pair = u64(tables.pair[own])
+                end_1 = arrive(MINE, pair, one, mine, outcome_1, tables)
+                end_2 = arrive(OTHERS, pair, other, others, outcome_2, tables)
+                target = advance(own, end_1, end_2, tables)
+                reward = UNIT if tables.is_final[target] and not tables.is_final[own] else NOTHING
                 old = q[cells, action, own]
-                goal = reward + rule.discount * best[end_1 * width + end_2, target]
+                goal = reward + rule.discount * room.best[pair, target]
                 q[cells, action, own] = old + alpha * (goal - old)
-        for own in range(len(tables.is_final)):
-            highest = q[cells, 0, own]
-            for other_action in range(1, ACTIONS * ACTIONS):
-                highest = max(highest, q[cells, other_action, own])
-            best[cells, own] = highest
+        pair = u64(tables.pair[state])
+        one = arrive(MINE, pair, one, mine, outcome_1, tables)
+        other = arrive(OTHERS, pair, other, others, outcome_2, tables)
+        state = advance(state, one, other, tables)
         clock += 1
-        one, other, state = next_one, next_other, next_state
         if tables.is_final[state] or clock >= rule.episode_steps:
-            one, other = np.int64(tables.start[0]), np.int64(tables.start[1])
-            state, clock = np.int64(tables.initial), np.int64(0)
+            one, other, state, clock = u64(tables.start[0]), u64(tables.start[1]), u64(tables.initial), np.int64(0)
     place[0], place[1], place[2], place[3] = one, other, state, clock
 
 
@@ -133,6 +182,7 @@ def train_jointly(learning: Learning, tables: JointTables, rule: Rule, begin: in
 def play_jointly(
     q: Floats,
     tables: JointTables,
+    room: Room,
     finish: Ints,  # [2] out: when each agent's own machine was first final, in steps; -1: never
     play: Play,
     number: int,
@@ -142,26 +192,28 @@ def play_jointly(
 
     The actions are drawn from the first agent's stream, the slips from each agent's own.
     """
-    width = np.int64(tables.next_cell.shape[2])
-    key_1, key_2 = stream_key(TEAM, play.seed, 0, number), stream_key(TEAM, play.seed, 1, number)
-    one, other, state = np.int64(tables.start[0]), np.int64(tables.start[1]), np.int64(tables.initial)
+    width = u64(tables.next_cell.shape[2])
+    key_1, key_2 = stream_key(TEAM, play.seed, MINE, number), stream_key(TEAM, play.seed, OTHERS, number)
+    one, other, state = u64(tables.start[0]), u64(tables.start[1]), u64(tables.initial)
     for agent in range(2):
         finish[agent] = 0 if tables.is_own_final[agent, state] else -1
     for time in range(play.most_steps):
         if tables.is_final[state]:
             return time
-        action = joint_action(q, one * width + other, state, play.beta, play.greedy, first_number(key_1, time))
+        action = joint_action(q, one * width + other, state, play.beta, play.greedy, first_number(key_1, time), room)
+        mine, others = action // u64(ACTIONS), action % u64(ACTIONS)
         outcome_1 = slip_outcome(second_number(key_1, time), tables.slip_limit)
         outcome_2 = slip_outcome(second_number(key_2, time), tables.slip_limit)
-        one = np.int64(tables.next_cell[0, tables.dynamics[0, state], one, action // ACTIONS, outcome_1])
-        other = np.int64(tables.next_cell[1, tables.dynamics[1, state], other, action % ACTIONS, outcome_2])
+        pair = u64(tables.pair[state])
+        one = arrive(MINE, pair, one, mine, outcome_1, tables)
+        other = arrive(OTHERS, pair, other, others, outcome_2, tables)
         state = advance(state, one, other, tables)
         for agent in range(2):
             if finish[agent] < 0 and tables.is_own_final[agent, state]:
                 finish[agent] = time + 1
         if time < len(recording.cell):
             recording.cell[time, 0], recording.cell[time, 1] = one, other
-            recording.action[time, 0], recording.action[time, 1] = action // ACTIONS, action % ACTIONS
+            recording.action[time, 0], recording.action[time, 1] = mine, others
             for agent in range(2):
                 recording.state[time, agent] = tables.own_state[agent, state]
     return play.most_steps if tables.is_final[state] else -1

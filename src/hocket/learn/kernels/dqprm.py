@@ -1,12 +1,16 @@
 """Tabular q-learning with reward machines (the paper's Algorithm 1), one agent with simulated teammates: a lane.
 
 `train_lane` trains one lane in plain numbers and arrays, as a graphics processor's thread would run it. `train_lanes`
-does the same to many lanes in lock step: what needs no table (random numbers, exponentials, the choice of actions) goes
-over all lanes at once, in loops that become vector instructions. Both give the same bits.
+trains many, a step of all of them at a time: random numbers and the choice of actions are vectors over lanes, and what
+a lane learns in a step is a vector over the states of its machine. Both give the same bits.
+
+Lanes of all agents and seeds lie in one room, teams one after the other. The lanes of a team begin their episodes
+together, those that have finished waiting for the others; where nobody waits, every lane is a team of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,44 +20,65 @@ from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     ACTION_SHIFT,
     ACTION_UNIT,
-    C1,
-    C2,
-    C3,
-    C4,
-    C5,
-    C6,
-    HALF,
-    LEAST,
-    LOG2_E,
-    UNIT,
+    CHANCE_MASK,
+    CHANCE_SHIFT,
+    Bools,
     Floats,
     Index,
-    Ints,
+    Numbers,
     beta_at,
     first_number,
     rate_at,
     second_number,
     slip_outcome,
+    soft_weights,
     softmax_action,
     sync_draw,
+    u64,
 )
+from hocket.learn.kernels.vectors import converted, load, store, take, where
 from hocket.learn.settings import Schedule
-from hocket.task.individual import IndividualTable
 
-VECTOR = 16  # lanes that a vector instruction takes; room is made for whole multiples
-WORTHWHILE = 3  # lanes from which on lock step pays
-BIAS, SHIFT = np.int32(127), np.int32(23)  # of the exponent in a 32-bit float
+LANES = 16  # whose actions are chosen at once
+WORTHWHILE = 3  # lanes from which on that pays
+FEW, MANY = 4, 8  # machine states that learn at once
+
+ZERO, ACTIONS, OUTCOMES, GROUP = u64(0), u64(5), u64(3), u64(LANES)
+
+Words = NDArray[np.uint32]
+Halves = NDArray[np.uint16]
+Learn = Callable[..., None]  # as `learn` does
+
+
+class LaneTables(NamedTuple):
+    """What agents that train with simulated teammates need of a task (see `hocket.task.individual.IndividualTable`).
+
+    U are the states of the largest machine or a few more: those that an agent lacks lead to themselves and pay nothing,
+    as final states do, so that their values stay 0.
+    """
+
+    next_cell: Halves  # [N, D, S, A * K]
+    dynamics: Words  # [N, U]
+    distinct: Words  # [N] how many dynamics an agent has
+    kind: Halves  # [N, S]
+    limit: Words  # [N, H, J - 1, U]
+    next_state: Words  # [N, H, J, U]; J is at least 2
+    reward: Floats  # [N, H, J, U]
+    is_final: Bools  # [N, U]
+    start: Words  # [N]
+    initial: Words  # [N]
+    slip_limit: int
 
 
 class Lanes(NamedTuple):
-    """Lanes of one agent, all at the same step of their training; all that is needed to go on."""
+    """Lanes that are at the same step of their training; all that is needed to go on."""
 
     q: Floats  # [lanes, S, A, U]
-    best: Floats  # [lanes, S, U] the best action's value
-    cell: Ints  # [lanes]
-    state: Ints  # [lanes] of the machine
-    clock: Ints  # [lanes] steps of the current episode
-    key: NDArray[np.uint64]  # [lanes] of the stream of random numbers
+    agent: Words  # [lanes]
+    cell: Words  # [lanes]
+    state: Words  # [lanes] of the machine
+    key: NDArray[np.uint64]  # [lanes and a few more] of the stream of random numbers
+    clock: NDArray[np.int64]  # [teams] steps of the current episode
 
 
 class Rule(NamedTuple):
@@ -63,121 +88,252 @@ class Rule(NamedTuple):
     discount: np.float32
     episode_steps: int  # at most
     counterfactual: bool  # learn for all machine states in every step
+    team_size: int  # lanes that wait for each other; 1: nobody waits
 
 
-class Together(NamedTuple):
-    """Room for what is computed for all lanes at once; `width` is the number of lanes or a little more."""
+class Room(NamedTuple):
+    """Room for what some lanes hand over within a step."""
 
-    weight: Floats  # [A, width] of the actions
-    best: Floats  # [width]
-    bits: NDArray[np.int32]  # [width] powers of two, as bits ...
-    power: Floats  # [width] ... and as the numbers that they are
-    first: NDArray[np.uint64]  # [width] random numbers
-    second: NDArray[np.uint64]  # [width]
-    action: Ints  # [width]
+    weight: Floats  # [A, LANES] values of the actions
+    move: Words  # [LANES] chosen: an action and its outcome
+    ready: Words  # [LANES] the draw that decides whether simulated teammates are
+    fresh: Floats  # [U] what a lane has learnt
 
 
-def make_room(lanes: int) -> Together:
-    """Make room for some lanes."""
-    width = -(-lanes // VECTOR) * VECTOR
-    bits = np.zeros(width, np.int32)
-    numbers = (np.zeros(width, np.uint64), np.zeros(width, np.uint64))
-    weight, best = np.zeros((5, width), np.float32), np.zeros(width, np.float32)
-    return Together(weight, best, bits, bits.view(np.float32), *numbers, np.zeros(width, np.int64))
+def padded(states: int) -> int:
+    """Say how many machine states there is to be room for: as many as learn at once, where they are few."""
+    return next((width for width in (FEW, MANY) if states <= width), states)
+
+
+def make_room(states: int) -> Room:
+    """Make room for machines of so many states."""
+    numbers = (np.zeros(LANES, np.uint32), np.zeros(LANES, np.uint32))
+    return Room(np.zeros((5, LANES), np.float32), *numbers, np.zeros(states, np.float32))
+
+
+# One lane.
 
 
 @inlined
 def learn(
-    lane: Index, action: Index, drawn: np.uint64, alpha: np.float32, lanes: Lanes, table: IndividualTable, rule: Rule
+    lane: Index, move: Index, ready: Index, alpha: np.float32, lanes: Lanes, tables: LaneTables, rule: Rule, room: Room
 ) -> None:
-    """Take an action, learn from it for every machine state, and start again where the episode ends.
-
-    Final states lead to themselves and pay nothing, so that their values stay 0.
-    """
-    q, best = lanes.q, lanes.best
-    cell, state = lanes.cell[lane], lanes.state[lane]
-    outcome = slip_outcome(drawn, table.slip_limit)
-    ready = sync_draw(drawn)
+    """Move and learn from it for every machine state."""
+    q, fresh = lanes.q, room.fresh
+    agent, cell, state = u64(lanes.agent[lane]), u64(lanes.cell[lane]), u64(lanes.state[lane])
+    action = u64(move) // OUTCOMES
     next_cell, next_state = cell, state
-    for own in range(len(table.dynamics)):
-        end = np.int64(table.next_cell[table.dynamics[own], cell, action, outcome])
-        kind, case = np.int64(table.kind[end]), np.int64(0)
-        for limit in table.limit[own, kind]:  # a branch would be guesswork
-            case += np.int64(ready >= limit)
-        target = np.int64(table.next_state[own, kind, case])
+    for own in range(u64(q.shape[3])):
+        end = u64(tables.next_cell[agent, u64(tables.dynamics[agent, own]), cell, u64(move)])
+        kind, case = u64(tables.kind[agent, end]), ZERO
+        for later in range(u64(tables.limit.shape[2])):  # a branch would be guesswork
+            case += u64(ready >= tables.limit[agent, kind, later, own])
+        target = u64(tables.next_state[agent, kind, case, own])
+        left = max(q[lane, end, u64(0), target], q[lane, end, u64(1), target])
+        right = max(q[lane, end, u64(2), target], q[lane, end, u64(3), target])
+        best = max(max(left, right), q[lane, end, u64(4), target])
+        old = q[lane, cell, action, own]
+        goal = tables.reward[agent, kind, case, own] + rule.discount * best
+        fresh[own] = old + alpha * (goal - old)
         if own == state:
             next_cell, next_state = end, target
+    for own in range(u64(q.shape[3])):
         if rule.counterfactual or own == state:
-            old = q[lane, cell, action, own]
-            goal = table.reward[own, kind, case] + rule.discount * best[lane, end, target]
-            q[lane, cell, action, own] = old + alpha * (goal - old)
-    for own in range(len(table.dynamics)):
-        left = max(q[lane, cell, 0, own], q[lane, cell, 1, own])
-        right = max(q[lane, cell, 2, own], q[lane, cell, 3, own])
-        best[lane, cell, own] = max(max(left, right), q[lane, cell, 4, own])
-    clock = lanes.clock[lane] + 1
-    if table.is_final[next_state] or clock >= rule.episode_steps:
-        next_cell, next_state, clock = np.int64(table.start), np.int64(table.initial), np.int64(0)
-    lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = next_cell, next_state, clock
+            q[lane, cell, action, own] = fresh[own]
+    lanes.cell[lane], lanes.state[lane] = next_cell, next_state
+
+
+# Many lanes.
 
 
 @inlined
-def choose_together(room: Together, beta: np.float32) -> None:
-    """Choose an action for every lane, as `softmax_action` does, from the values in `room.weight`."""
-    weight, best, bits, power, first, _, action = room
-    width = len(best)
-    for lane in range(width):
-        left, right = max(weight[0, lane], weight[1, lane]), max(weight[2, lane], weight[3, lane])
-        best[lane] = max(max(left, right), weight[4, lane])
-    for option in range(5):
-        for lane in range(width):
-            scaled = max(beta * (weight[option, lane] - best[lane]) * LOG2_E, LEAST)
-            whole = np.int32(scaled - HALF)
-            f = scaled - np.float32(whole)
-            bits[lane] = (whole + BIAS) << SHIFT
-            weight[option, lane] = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
-        for lane in range(width):
-            weight[option, lane] *= power[lane]
-    for lane in range(width):
-        w0 = weight[0, lane]
-        w1 = w0 + weight[1, lane]
-        w2 = w1 + weight[2, lane]
-        w3 = w2 + weight[3, lane]
-        w4 = w3 + weight[4, lane]
-        mark = np.float32(np.int64(first[lane] >> ACTION_SHIFT)) * ACTION_UNIT * w4
-        action[lane] = np.int64(mark >= w0) + np.int64(mark >= w1) + np.int64(mark >= w2) + np.int64(mark >= w3)
+def move_together(room: Room, keys: Numbers, time: int, beta: np.float32, slip_limit: int) -> None:
+    """Choose an action for every lane, as `softmax_action` does, from the values in `room`, and draw its outcome."""
+    q0, q1 = load(room.weight, u64(0), LANES), load(room.weight, u64(LANES), LANES)
+    q2, q3 = load(room.weight, u64(2 * LANES), LANES), load(room.weight, u64(3 * LANES), LANES)
+    q4 = load(room.weight, u64(4 * LANES), LANES)
+    best = max(max(max(q0, q1), max(q2, q3)), q4)
+    w0 = soft_weights(q0, best, beta)
+    w1 = w0 + soft_weights(q1, best, beta)
+    w2 = w1 + soft_weights(q2, best, beta)
+    w3 = w2 + soft_weights(q3, best, beta)
+    w4 = w3 + soft_weights(q4, best, beta)
+    mark = converted(converted(first_number(keys, time) >> ACTION_SHIFT, np.int32), np.float32) * ACTION_UNIT * w4
+    action = converted(mark >= w0, np.uint32) + converted(mark >= w1, np.uint32)
+    action = action + converted(mark >= w2, np.uint32) + converted(mark >= w3, np.uint32)
+    drawn = second_number(keys, time)
+    slip = converted(drawn >> CHANCE_SHIFT, np.uint32)
+    limit, half = np.uint32(slip_limit), np.uint32(slip_limit // 2)
+    outcome = converted(slip < limit, np.uint32) + converted(slip < half, np.uint32)
+    store(room.move, ZERO, action * np.uint32(3) + outcome)
+    store(room.ready, ZERO, converted(drawn & CHANCE_MASK, np.uint32))
+
+
+def _learn_at_once(width: int) -> Learn:
+    """Make `learn` for machines of so many states, all of which learn at once."""
+    states = u64(width)
+
+    @inlined
+    def goals(
+        lane: Index, agent: Index, end: Index, ready: Index, lanes: Lanes, tables: LaneTables, rule: Rule
+    ) -> Numbers:
+        """Compute what to learn in every machine state, of a move that ends in a cell."""
+        q, cases = lanes.q, u64(tables.next_state.shape[2])
+        first = (lane * u64(q.shape[1]) + end) * (ACTIONS * states)
+        left = max(load(q, first, width), load(q, first + states, width))
+        right = max(load(q, first + u64(2) * states, width), load(q, first + u64(3) * states, width))
+        best = max(max(left, right), load(q, first + u64(4) * states, width))
+        row = agent * u64(tables.limit.shape[1]) + u64(tables.kind[agent, end])
+        at, limit = row * cases * states, row * (cases - u64(1)) * states
+        passed = ready >= load(tables.limit, limit, width)
+        target = where(passed, load(tables.next_state, at + states, width), load(tables.next_state, at, width))
+        reward = where(passed, load(tables.reward, at + states, width), load(tables.reward, at, width))
+        for case in range(u64(2), cases):
+            passed = ready >= load(tables.limit, limit + (case - u64(1)) * states, width)
+            target = where(passed, load(tables.next_state, at + case * states, width), target)
+            reward = where(passed, load(tables.reward, at + case * states, width), reward)
+        return reward + rule.discount * take(best, target)
+
+    @inlined
+    def learn_at_once(
+        lane: Index,
+        move: Index,
+        ready: Index,
+        alpha: np.float32,
+        lanes: Lanes,
+        tables: LaneTables,
+        rule: Rule,
+        room: Room,
+    ) -> None:
+        q = lanes.q
+        agent, cell, state = u64(lanes.agent[lane]), u64(lanes.cell[lane]), u64(lanes.state[lane])
+        action = u64(move) // OUTCOMES
+        end = u64(tables.next_cell[agent, ZERO, cell, u64(move)])
+        goal = goals(lane, agent, end, ready, lanes, tables, rule)
+        for other in range(u64(1), u64(tables.distinct[agent])):
+            own_end = u64(tables.next_cell[agent, other, cell, u64(move)])
+            if own_end != end:
+                mine = load(tables.dynamics, agent * states, width) == np.uint32(other)
+                goal = where(mine, goals(lane, agent, own_end, ready, lanes, tables, rule), goal)
+        here = ((lane * u64(q.shape[1]) + cell) * ACTIONS + action) * states
+        old = load(q, here, width)
+        fresh = old + alpha * (goal - old)
+        own = u64(tables.dynamics[agent, state])
+        end = u64(tables.next_cell[agent, own, cell, u64(move)])
+        kind = u64(tables.kind[agent, end])
+        case = u64(ready >= tables.limit[agent, kind, ZERO, state])
+        for later in range(u64(1), u64(tables.limit.shape[2])):
+            case += u64(ready >= tables.limit[agent, kind, later, state])
+        lanes.cell[lane], lanes.state[lane] = end, tables.next_state[agent, kind, case, state]
+        if rule.counterfactual:
+            store(q, here, fresh)
+        else:
+            store(q, here, where(load(STATES, ZERO, width) == np.uint32(state), fresh, old))
+
+    return learn_at_once
+
+
+STATES = np.arange(MANY, dtype=np.uint32)
+learn_few, learn_many = _learn_at_once(FEW), _learn_at_once(MANY)
+
+
+@inlined
+def pass_time(team: Index, lanes: Lanes, tables: LaneTables, rule: Rule) -> None:
+    """Count a step of a team, and begin its next episode if everyone has finished or the time is up."""
+    first, last = team * u64(rule.team_size), (team + u64(1)) * u64(rule.team_size)
+    lanes.clock[team] += 1
+    if lanes.clock[team] < rule.episode_steps:
+        for lane in range(first, last):
+            if not tables.is_final[u64(lanes.agent[lane]), u64(lanes.state[lane])]:
+                return
+    for lane in range(first, last):
+        agent = u64(lanes.agent[lane])
+        lanes.cell[lane], lanes.state[lane] = tables.start[agent], tables.initial[agent]
+    lanes.clock[team] = 0
+
+
+@inlined
+def train_group(
+    learn_by: Learn,
+    lanes: Lanes,
+    tables: LaneTables,
+    rule: Rule,
+    room: Room,
+    first: int,
+    last: int,
+    begin: int,
+    steps: int,
+) -> None:
+    """Train the lanes of some whole teams, from `first` to before `last`, from step `begin` on."""
+    q, cell, state = lanes.q, lanes.cell, lanes.state
+    end, waits = u64(last), rule.team_size > 1
+    teams = range(u64(first) // u64(rule.team_size), end // u64(rule.team_size))
+    for time in range(begin, begin + steps):
+        alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
+        for group in range(u64(first), end, GROUP):
+            count = min(GROUP, end - group)
+            for place in range(count):
+                lane = group + place
+                for action in range(ACTIONS):
+                    room.weight[action, place] = q[lane, u64(cell[lane]), action, u64(state[lane])]
+            move_together(room, load(lanes.key, group, LANES), time, beta, tables.slip_limit)
+            for place in range(count):
+                lane = group + place
+                if not (waits and tables.is_final[u64(lanes.agent[lane]), u64(state[lane])]):
+                    learn_by(lane, room.move[place], room.ready[place], alpha, lanes, tables, rule, room)
+        for team in teams:
+            pass_time(team, lanes, tables, rule)
 
 
 @kernel
-def train_lanes(lanes: Lanes, table: IndividualTable, rule: Rule, room: Together, begin: int, steps: int) -> None:
-    """Train all lanes from step `begin` on, in lock step."""
-    q, cell, state, key = lanes.q, lanes.cell, lanes.state, lanes.key
-    for time in range(begin, begin + steps):
-        for lane in range(len(key)):
-            room.first[lane] = first_number(key[lane], time)
-            room.second[lane] = second_number(key[lane], time)
-        for lane in range(len(key)):
-            for option in range(5):
-                room.weight[option, lane] = q[lane, cell[lane], option, state[lane]]
-        choose_together(room, beta_at(rule.schedule, time))
-        alpha = rate_at(rule.schedule, time)
-        for lane in range(len(key)):
-            learn(lane, room.action[lane], room.second[lane], alpha, lanes, table, rule)
+def train_few(
+    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+) -> None:
+    """Train lanes whose machines have few states."""
+    train_group(learn_few, lanes, tables, rule, room, first, last, begin, steps)
 
 
 @kernel
-def train_lane(lanes: Lanes, table: IndividualTable, rule: Rule, lane: int, begin: int, steps: int) -> None:
-    """Train one lane from step `begin` on, as `train_lanes` does."""
-    q, key = lanes.q, lanes.key[lane]
+def train_many(
+    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+) -> None:
+    """Train lanes whose machines have some more states."""
+    train_group(learn_many, lanes, tables, rule, room, first, last, begin, steps)
+
+
+@kernel
+def train_any(
+    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+) -> None:
+    """Train lanes whose machines have any number of states."""
+    train_group(learn, lanes, tables, rule, room, first, last, begin, steps)
+
+
+def train_lanes(
+    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+) -> None:
+    """Train the lanes of some whole teams, from `first` to before `last`, from step `begin` on."""
+    train = {FEW: train_few, MANY: train_many}.get(lanes.q.shape[3], train_any)
+    train(lanes, tables, rule, room, first, last, begin, steps)
+
+
+@kernel
+def train_lane(lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, lane: int, begin: int, steps: int) -> None:
+    """Train one lane, which waits for nobody, from step `begin` on, as `train_lanes` does."""
+    q, key, own = lanes.q, lanes.key[lane], u64(lane)
     for time in range(begin, begin + steps):
-        cell, state = lanes.cell[lane], lanes.state[lane]
+        cell, state = u64(lanes.cell[own]), u64(lanes.state[own])
         action = softmax_action(
-            q[lane, cell, 0, state],
-            q[lane, cell, 1, state],
-            q[lane, cell, 2, state],
-            q[lane, cell, 3, state],
-            q[lane, cell, 4, state],
+            q[own, cell, u64(0), state],
+            q[own, cell, u64(1), state],
+            q[own, cell, u64(2), state],
+            q[own, cell, u64(3), state],
+            q[own, cell, u64(4), state],
             beta_at(rule.schedule, time),
             first_number(key, time),
         )
-        learn(lane, action, second_number(key, time), rate_at(rule.schedule, time), lanes, table, rule)
+        drawn = second_number(key, time)
+        move = np.uint32(3 * action + slip_outcome(drawn, tables.slip_limit))
+        ready = np.uint32(sync_draw(drawn))
+        learn(own, move, ready, rate_at(rule.schedule, time), lanes, tables, rule, room)
+        pass_time(own, lanes, tables, rule)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     NOTHING,
+    SOFTLY,
     UNIT,
     Bools,
     Floats,
@@ -18,6 +19,7 @@ from hocket.learn.kernels.primitives import (
     first_number,
     second_number,
     sync_draw,
+    u64,
     weight_of,
 )
 from hocket.learn.kernels.team import (
@@ -52,6 +54,7 @@ class Options(NamedTuple):
     chosen_in: Ints  # [N] the memory in which it was chosen
     earned: NDArray[np.float64]  # [N] discounted reward since then
     age: Ints  # [N] steps since then
+    weight: Floats  # [O] room for what weighs in a choice
 
 
 class Learning(NamedTuple):
@@ -91,22 +94,21 @@ def choose_option(
     Of the number that decides the chances in a step, the upper half decides whether the agent slips. The lower half is
     for simulated teammates (`sync_draw`); in the team world they are real, so that it is free to choose the option.
     """
-    best = np.float32(-1e30)
+    weight, best, total = options.weight, np.float32(-1e30), NOTHING
     for option in range(meta.shape[2]):
         if is_available(options, agent, option, memory):
             best = max(best, meta[agent, memory, option])
-    total = NOTHING
     for option in range(meta.shape[2]):
+        weight[option] = NOTHING
         if is_available(options, agent, option, memory):
-            total += weight_of(meta[agent, memory, option], best, beta, greedy)
+            weight[option] = weight_of(meta[agent, memory, option], best, beta, greedy)
+        total += weight[option]
     mark = np.float32(sync_draw(drawn)) * CHANCE_UNIT * total
     chosen, sum_so_far = -1, NOTHING
     for option in range(meta.shape[2]):
-        if is_available(options, agent, option, memory):
-            weight = weight_of(meta[agent, memory, option], best, beta, greedy)
-            if weight > NOTHING and (chosen < 0 or mark >= sum_so_far):
-                chosen = option
-            sum_so_far += weight
+        if weight[option] > NOTHING and (chosen < 0 or mark >= sum_so_far):
+            chosen = option
+        sum_so_far += weight[option]
     return chosen
 
 
@@ -138,14 +140,15 @@ def learn_options(
     """Update the policies of all options that are available now."""
     for option in range(low.shape[3]):
         if is_available(options, agent, option, memory):
-            at_target = options.target[agent, option, end]
+            at_target = options.target[agent, option, u64(end)]
             value = UNIT if at_target else NOTHING
             if not at_target or rule.bootstrap_past_end:
-                best = low[agent, end, 0, option]
+                best = low[agent, u64(end), 0, option]
                 for other in range(1, 5):
-                    best = max(best, low[agent, end, other, option])
+                    best = max(best, low[agent, u64(end), other, option])
                 value += rule.discount * best
-            low[agent, cell, action, option] += rule.learning_rate * (value - low[agent, cell, action, option])
+            here = (u64(agent), u64(cell), u64(action), u64(option))
+            low[here] += rule.learning_rate * (value - low[here])
 
 
 @inlined
@@ -173,11 +176,11 @@ def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, beg
             clock[0] = 0
             for agent in range(len(team.cell)):
                 options.current[agent] = -1
-        begin_options(meta, options, team, rule.beta, False, time)
-        ready = 0
+        begin_options(meta, options, team, rule.beta, SOFTLY, time)
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             key, cell = team.key[agent], team.cell[agent]
-            action = act(low, options, agent, cell, rule.beta, False, first_number(key, time))
+            action = act(low, options, agent, cell, rule.beta, SOFTLY, first_number(key, time))
             before[agent, 0], before[agent, 1] = cell, action
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, clock[0] + 1, team, tables)
@@ -218,7 +221,7 @@ def play_hierarchically(
         return 0
     for time in range(play.most_steps):
         begin_options(meta, options, team, play.beta, play.greedy, time)
-        ready = 0
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             key = team.key[agent]
             action = act(low, options, agent, team.cell[agent], play.beta, play.greedy, first_number(key, time))

@@ -9,6 +9,7 @@ import numpy as np
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     NOTHING,
+    SOFTLY,
     UNIT,
     Floats,
     Ints,
@@ -16,6 +17,7 @@ from hocket.learn.kernels.primitives import (
     first_number,
     rate_at,
     second_number,
+    u64,
 )
 from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, choose, move_agent, reset_team, settle
 from hocket.learn.settings import Schedule
@@ -42,9 +44,10 @@ class Rule(NamedTuple):
 @inlined
 def best_value(q: Floats, agent: int, cell: int, own: int) -> np.float32:
     """Return the value of an agent's best action."""
-    left = max(q[agent, cell, 0, own], q[agent, cell, 1, own])
-    right = max(q[agent, cell, 2, own], q[agent, cell, 3, own])
-    return max(max(left, right), q[agent, cell, 4, own])
+    who, where, what = u64(agent), u64(cell), u64(own)
+    left = max(q[who, where, u64(0), what], q[who, where, u64(1), what])
+    right = max(q[who, where, u64(2), what], q[who, where, u64(3), what])
+    return max(max(left, right), q[who, where, u64(4), what])
 
 
 @kernel
@@ -56,10 +59,10 @@ def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begi
             reset_team(team, tables)
             clock[0] = 0
         alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
-        ready = 0
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             cell, memory, key = team.cell[agent], team.memory[agent], team.key[agent]
-            action = choose(q, agent, cell, memory, beta, False, first_number(key, time))
+            action = choose(q, agent, cell, memory, beta, SOFTLY, first_number(key, time))
             before[agent, 0], before[agent, 1], before[agent, 2] = cell, memory, action
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, clock[0] + 1, team, tables)
@@ -71,7 +74,7 @@ def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begi
             target = reward
             if not done or rule.bootstrap_past_end:
                 target += rule.discount * best_value(q, agent, team.cell[agent], team.memory[agent])
-            cell, memory, action = before[agent, 0], before[agent, 1], before[agent, 2]
+            cell, memory, action = u64(before[agent, 0]), u64(before[agent, 1]), u64(before[agent, 2])
             q[agent, cell, action, memory] += alpha * (target - q[agent, cell, action, memory])
         clock[0] += 1
         if done or clock[0] >= rule.episode_steps:

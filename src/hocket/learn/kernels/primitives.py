@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.kernels.compiler import inlined
+from hocket.learn.kernels.vectors import converted, reinterpreted
 from hocket.learn.settings import Schedule
 
 Floats = NDArray[np.float32]
 Shorts = NDArray[np.int16]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Index = int | np.int64
+Index = Any  # a whole number; numba finds out of which type
+Numbers = Any  # a number, or a vector of them
+u64: Any = np.uint64  # an index of this type is never taken for one from the end, which would cost time
 
 GOLDEN = np.uint64(random.GOLDEN)
 MIX_1, MIX_2 = np.uint64(random.MIX_1), np.uint64(random.MIX_2)
@@ -25,9 +29,13 @@ ACTION_SHIFT = np.uint64(64 - random.ACTION_BITS)
 ACTION_UNIT = np.float32(2.0**-random.ACTION_BITS)
 TWO = np.uint64(2)
 ONE = np.uint64(1)
+SOFTLY: Any = np.bool_(
+    False
+)  # not greedily; of the type of what is not known beforehand, so that nothing is compiled twice
 
-# exp(x) for x <= 0 is 2^-n * 2^f with f within half of 0: a table of powers and a polynomial (a Taylor series) for 2^f.
-POWERS = (2.0 ** -np.arange(128)).astype(np.float32)
+# exp(x) for x <= 0 is 2^n * 2^f with f within half of 0: n becomes the exponent of a float, and 2^f is a polynomial (a
+# Taylor series). No number, not even NaN, leads out of a table.
+BIAS, EXPONENT_SHIFT = np.int32(127), np.int32(23)  # of the exponent in the bits of a 32-bit float
 LOG2_E = np.float32(math.log2(math.e))
 LEAST = np.float32(-126)
 C1, C2, C3, C4, C5, C6 = (np.float32(math.log(2) ** n / math.factorial(n)) for n in range(1, 7))
@@ -35,7 +43,7 @@ NOTHING, HALF, UNIT = np.float32(0), np.float32(0.5), np.float32(1)
 
 
 @inlined
-def mix(value: np.uint64) -> np.uint64:
+def mix(value: Numbers) -> Numbers:
     """Hash 64 bits to 64 bits."""
     value = (value ^ (value >> np.uint64(30))) * MIX_1
     value = (value ^ (value >> np.uint64(27))) * MIX_2
@@ -43,7 +51,7 @@ def mix(value: np.uint64) -> np.uint64:
 
 
 @inlined
-def stream_key(purpose: int, seed: int, agent: int, episode: int) -> np.uint64:
+def stream_key(purpose: int, seed: int, agent: Index, episode: int) -> Index:
     """Make the key of a stream."""
     key = mix(np.uint64(purpose) * GOLDEN)
     key = mix(key + np.uint64(seed) * GOLDEN + GOLDEN)
@@ -52,13 +60,13 @@ def stream_key(purpose: int, seed: int, agent: int, episode: int) -> np.uint64:
 
 
 @inlined
-def first_number(key: np.uint64, step: int) -> np.uint64:
+def first_number(key: Numbers, step: int) -> Numbers:
     """Draw the number that chooses the action in a step."""
     return mix(key + (np.uint64(step) * TWO + ONE) * GOLDEN)
 
 
 @inlined
-def second_number(key: np.uint64, step: int) -> np.uint64:
+def second_number(key: Numbers, step: int) -> Numbers:
     """Draw the number that decides the chances in a step."""
     return mix(key + (np.uint64(step) * TWO + TWO) * GOLDEN)
 
@@ -78,11 +86,21 @@ def beta_at(schedule: Schedule, time: int) -> np.float32:
 @inlined
 def exponential(x: np.float32) -> np.float32:
     """Compute exp(x) for x <= 0 to single precision; nothing smaller than 2^-126."""
-    scaled = max(x * LOG2_E, LEAST)
+    scaled = max(LEAST, x * LOG2_E)  # in this order NaN becomes LEAST, too
     whole = np.int32(scaled - HALF)
     f = scaled - np.float32(whole)
     power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
-    return np.float32(power * POWERS[-whole])
+    return np.float32(power * np.int32((whole + BIAS) << EXPONENT_SHIFT).view(np.float32))
+
+
+@inlined
+def soft_weights(values: Numbers, best: Numbers, beta: np.float32) -> Numbers:
+    """Compute exp(beta * (value - best)) for a vector of values, with the same bits as `exponential`."""
+    scaled = max(LEAST, beta * (values - best) * LOG2_E)
+    whole = converted(scaled - HALF, np.int32)
+    f = scaled - converted(whole, np.float32)
+    power = UNIT + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
+    return power * reinterpreted((whole + BIAS) << EXPONENT_SHIFT, np.float32)
 
 
 @inlined

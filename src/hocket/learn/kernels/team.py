@@ -11,6 +11,7 @@ from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     Bools,
     Floats,
+    Index,
     Ints,
     Shorts,
     first_number,
@@ -19,6 +20,7 @@ from hocket.learn.kernels.primitives import (
     slip_outcome,
     softmax_action,
     stream_key,
+    u64,
 )
 from hocket.random import TEAM
 
@@ -92,23 +94,24 @@ def reset_team(team: TeamState, tables: TeamTables) -> bool:
 
 
 @inlined
-def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> int:
+def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> Index:
     """Move an agent and let it propose events; return how many of them everyone proposes now."""
-    outcome = slip_outcome(drawn, tables.slip_limit)
-    dynamics = tables.dynamics[agent, team.state[agent]]
-    team.cell[agent] = np.int64(tables.next_cell[agent, dynamics, team.cell[agent], action, outcome])
+    outcome, own = slip_outcome(drawn, tables.slip_limit), u64(agent)
+    dynamics = u64(tables.dynamics[own, u64(team.state[own])])
+    team.cell[own] = tables.next_cell[own, dynamics, u64(team.cell[own]), u64(action), u64(outcome)]
     return propose(agent, team, tables)
 
 
 @inlined
-def propose(agent: int, team: TeamState, tables: TeamTables) -> int:
+def propose(agent: int, team: TeamState, tables: TeamTables) -> Index:
     """Count an agent among those that propose its events; return how many of them everyone proposes now."""
-    own = tables.event[agent, team.state[agent], tables.kind[agent, team.cell[agent]]]
-    ready = 0
-    for slot in range(len(own)):
-        event = np.int64(own[slot])
-        if event < 0:
+    kind = u64(tables.kind[u64(agent), u64(team.cell[agent])])
+    ready = np.int64(0)
+    for slot in range(u64(tables.event.shape[3])):
+        proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
+        if proposed < 0:
             break
+        event = u64(proposed)
         team.tally[event] += 1
         ready += int(team.tally[event] == tables.knowers[event])
     return ready
@@ -117,14 +120,16 @@ def propose(agent: int, team: TeamState, tables: TeamTables) -> int:
 @inlined
 def withdraw(agent: int, team: TeamState, tables: TeamTables) -> None:
     """Take back what an agent has proposed."""
-    own = tables.event[agent, team.state[agent], tables.kind[agent, team.cell[agent]]]
-    for slot in range(len(own)):
-        if own[slot] >= 0:
-            team.tally[np.int64(own[slot])] = 0
+    kind = u64(tables.kind[u64(agent), u64(team.cell[agent])])
+    for slot in range(u64(tables.event.shape[3])):
+        proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
+        if proposed < 0:
+            break
+        team.tally[u64(proposed)] = 0
 
 
 @inlined
-def settle(ready: int, time: int, team: TeamState, tables: TeamTables) -> int:
+def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
     """Let events happen in rounds until nothing more can, so many being ready; return DONE, GOING or ENDLESS."""
     rounds = 0
     while ready > 0 and rounds < tables.most_rounds:
@@ -133,7 +138,7 @@ def settle(ready: int, time: int, team: TeamState, tables: TeamTables) -> int:
                 _happen(event, time, team, tables)
         for agent in range(len(team.cell)):
             withdraw(agent, team, tables)
-        ready = 0
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             if team.following[agent] >= 0:
                 team.state[agent], team.following[agent] = team.following[agent], np.int64(-1)
@@ -142,7 +147,7 @@ def settle(ready: int, time: int, team: TeamState, tables: TeamTables) -> int:
     done = True
     for agent in range(len(team.cell)):
         withdraw(agent, team, tables)
-        is_final = tables.is_final[agent, team.state[agent]]
+        is_final = tables.is_final[u64(agent), u64(team.state[agent])]
         done = done and is_final
         if is_final and team.finish[agent] < 0:
             team.finish[agent] = time
@@ -154,14 +159,14 @@ def _happen(event: int, time: int, team: TeamState, tables: TeamTables) -> None:
     """Let an event happen, unless an agent that knows it has taken part in one of this round."""
     begin, end = tables.first_knower[event], tables.first_knower[event + 1]
     for place in range(begin, end):
-        if team.following[tables.knower[place]] >= 0:
+        if team.following[u64(tables.knower[place])] >= 0:
             return
     for place in range(begin, end):
-        agent = np.int64(tables.knower[place])
-        state, kind = team.state[agent], tables.kind[agent, team.cell[agent]]
-        for slot in range(tables.event.shape[3]):
+        agent = u64(tables.knower[place])
+        state, kind = u64(team.state[agent]), u64(tables.kind[agent, u64(team.cell[agent])])
+        for slot in range(u64(tables.event.shape[3])):
             if tables.event[agent, state, kind, slot] == event:
-                team.following[agent] = np.int64(tables.next_state[agent, state, kind, slot])
+                team.following[agent] = tables.next_state[agent, state, kind, slot]
     if team.event_time[event] < 0:
         team.event_time[event] = time
     for other in range(len(team.cell)):
@@ -173,8 +178,9 @@ def _happen(event: int, time: int, team: TeamState, tables: TeamTables) -> None:
 @inlined
 def choose(q: Floats, agent: int, cell: int, own: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
     """Choose an action by an agent's q-function."""
-    q0, q1, q2 = q[agent, cell, 0, own], q[agent, cell, 1, own], q[agent, cell, 2, own]
-    q3, q4 = q[agent, cell, 3, own], q[agent, cell, 4, own]
+    who, where, what = u64(agent), u64(cell), u64(own)
+    q0, q1, q2 = q[who, where, u64(0), what], q[who, where, u64(1), what], q[who, where, u64(2), what]
+    q3, q4 = q[who, where, u64(3), what], q[who, where, u64(4), what]
     if greedy:
         return greedy_action(q0, q1, q2, q3, q4, drawn)
     return softmax_action(q0, q1, q2, q3, q4, beta, drawn)
@@ -211,7 +217,7 @@ def play_episode(
     if begin_episode(number, play, team, tables):
         return 0
     for time in range(play.most_steps):
-        ready = 0
+        ready = np.int64(0)
         for agent in range(len(team.cell)):
             own = team.memory[agent] if by_memory else team.state[agent]
             key = team.key[agent]

@@ -28,7 +28,9 @@ def write_report(what: Summary | Results | str | Path, path: str | Path, *, titl
 def report_html(summary: Summary) -> str:
     """Lay out a report as a page; the same summary always gives the same text."""
     colors = line_colors(summary)
-    sections = [task_section(section, number, colors) for number, section in enumerate(summary.sections, start=1)]
+    sections = [
+        task_section(section, summary, number, colors) for number, section in enumerate(summary.sections, start=1)
+    ]
     parts = {
         "title": escape(summary.title),
         "style": _asset("page.css"),

@@ -9,6 +9,7 @@ from hocket.draw.scene import Scene
 from hocket.learn.catalogue import LEARNERS
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.overview import overview
+from hocket.report.page.published import beside
 from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
 from hocket.report.summary import Section, Summary
 
@@ -65,7 +66,7 @@ def navigation(summary: Summary) -> Html:
 # A task.
 
 
-def task_section(section: Section, number: int, colors: Mapping[str, int]) -> Html:
+def task_section(section: Section, summary: Summary, number: int, colors: Mapping[str, int]) -> Html:
     """Say everything about a task; scripts add curves and episodes where they find room made for them."""
     scene = section.scene
     parts = [
@@ -73,6 +74,7 @@ def task_section(section: Section, number: int, colors: Mapping[str, int]) -> Ht
         overview(scene, _starts(scene, section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
         _curves(section, number),
         statistics(section, colors),
+        beside(section, summary.published, colors),
         comparisons(section),
         bounds(section, colors),
         _episodes(section, number),

@@ -66,12 +66,13 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     return tag(
         "div",
         tag("h3", "Final performance"),
-        _scrolling(table, f"Statistics of {section.title}"),
+        scrolling(table, f"Statistics of {section.title}"),
         tag("p", note, class_="note"),
     )
 
 
-def _scrolling(table: Html, label: str) -> Html:
+def scrolling(table: Html, label: str) -> Html:
+    """Let a wide table scroll by itself."""
     return tag("div", table, class_="scrolling", tabindex="0", role="region", aria_label=label)
 
 
@@ -82,23 +83,25 @@ def _row(group: RunGroup, kind: str, final: Final, colors: Mapping[str, int]) ->
     seconds = f"{group.seconds:,.1f}"
     return tag(
         "tr",
-        tag("th", _learner(group.label, colors), scope="row", data_value=group.label),
+        tag("th", learner_key(group.label, colors), scope="row", data_value=group.label),
         tag("td", kind, data_value=kind),
-        _cell(len(group.seeds), f"{len(group.seeds):,}"),
-        _cell(middle, number(middle), f"({number(low)} to {number(high)})"),
-        _cell(final.mean.value, number(final.mean.value), _limits(final.mean, number)),
-        _cell(final.success.value, share(final.success.value), _limits(final.success, share)),
-        _cell(reaching, never) if reaching is None else _cell(reaching, f"{reaching:,}"),
-        _cell(group.seconds, seconds),
+        cell(len(group.seeds), f"{len(group.seeds):,}"),
+        cell(middle, number(middle), f"({number(low)} to {number(high)})"),
+        cell(final.mean.value, number(final.mean.value), _limits(final.mean, number)),
+        cell(final.success.value, share(final.success.value), _limits(final.success, share)),
+        cell(reaching, never) if reaching is None else cell(reaching, f"{reaching:,}"),
+        cell(group.seconds, seconds),
     )
 
 
-def _cell(value: float | None, text: str, remark: str = "") -> Html:
+def cell(value: float | None, text: str, remark: str = "") -> Html:
+    """Lay out a number as a cell of a table that can be sorted."""
     small = [" ", tag("small", remark)] if remark else []
     return tag("td", text, *small, class_="number", data_value="" if value is None else f"{value:.9g}")
 
 
-def _learner(label: str, colors: Mapping[str, int]) -> Html:
+def learner_key(label: str, colors: Mapping[str, int]) -> Html:
+    """Name a learner beside a mark in its colour."""
     color = colors.get(label)
     kind = "reference" if color is None else f"line-{color % 8}"
     return join([tag("span", class_=f"key {kind}", aria_hidden="true"), label])
@@ -183,7 +186,7 @@ def _bound(label: str, found: Bounds, colors: Mapping[str, int]) -> Html:
         aria_label=text,
     )
     numbers = tag("div", text, tag("small", _own_shares(found.agents)), class_="numbers")
-    return tag("div", tag("div", _learner(label, colors)), line, numbers, class_="row")
+    return tag("div", tag("div", learner_key(label, colors)), line, numbers, class_="row")
 
 
 def _own_shares(agents: Mapping[str, Share]) -> str:

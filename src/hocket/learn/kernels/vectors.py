@@ -1,0 +1,218 @@
+"""Several numbers at once: vectors of a fixed width, which compiled code keeps in the registers of the processor.
+
+Compilers find such vectors by themselves only where they can prove that arrays do not overlap, and they rarely can. So
+numba is taught a type for them: `load` and `store` go between arrays and vectors; `+ - * >> << & ^ >= < ==` and `max`
+work number by number, also with a scalar of the same type; the functions below do the rest. Nothing is rounded another
+way than scalars are. Functions of `primitives` that use nothing but these operators take vectors as they take scalars.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import core, extending
+
+Code = Any  # what numba and llvmlite compute with
+Kind = Any  # a type of numba's
+Emit = Callable[[Code, "Vector", Code, Code], Code]  # builder, the operands' type, the operands
+types: Any = core.types
+
+
+class Vector(types.Type):  # type: ignore[misc]
+    """The type of some numbers of one type."""
+
+    def __init__(self, scalar: Kind, width: int) -> None:
+        self.scalar, self.width = scalar, width
+        super().__init__(name=f"Vector({scalar}, {width})")
+
+    def of(self, scalar: Kind) -> Vector:
+        """Return the type of as many numbers of another type."""
+        return Vector(scalar, self.width)
+
+
+@extending.register_model(Vector)
+class _VectorModel(extending.models.PrimitiveModel):
+    def __init__(self, dmm: Code, fe_type: Vector) -> None:
+        one = ir.IntType(1) if fe_type.scalar == types.boolean else dmm.lookup(fe_type.scalar).get_value_type()
+        super().__init__(dmm, fe_type, ir.VectorType(one, fe_type.width))  # type: ignore[no-untyped-call]
+
+
+def _spread(builder: Code, value: Code, width: int) -> Code:
+    """Fill a vector with one number."""
+    kind = ir.VectorType(value.type, width)
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), width), None))
+
+
+def _operands(context: Code, builder: Code, kinds: Code, values: Code) -> tuple[Vector, list[Code]]:
+    """Turn a scalar beside a vector into a vector."""
+    vector = next(kind for kind in kinds if isinstance(kind, Vector))
+    spread = [
+        value
+        if isinstance(kind, Vector)
+        else _spread(builder, context.cast(builder, value, kind, vector.scalar), vector.width)
+        for kind, value in zip(kinds, values, strict=True)
+    ]
+    return vector, spread
+
+
+def _fits(one: Kind, other: Kind) -> Vector | None:
+    """Find the vector's type where two may be combined: both the same, or one a scalar of the other's."""
+    if isinstance(one, Vector):
+        return one if other in (one, one.scalar) else None
+    return other if isinstance(other, Vector) and one == other.scalar else None
+
+
+def _define(symbol: Callable[..., Any], emit: Emit, is_test: bool) -> None:
+    """Teach numba an operator on vectors."""
+
+    @extending.type_callable(symbol)
+    def typing(_: Code) -> Code:
+        def typer(one: Kind, other: Kind) -> Vector | None:
+            found = _fits(one, other)
+            return found.of(types.boolean) if found is not None and is_test else found
+
+        return typer
+
+    def lower(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        vector, (one, other) = _operands(context, builder, signature.args, values)
+        return emit(builder, vector, one, other)
+
+    for kinds in ((Vector, Vector), (Vector, types.Number), (types.Number, Vector)):
+        extending.lower_builtin(symbol, *kinds)(lower)  # type: ignore[no-untyped-call]
+
+
+def _is_float(vector: Vector) -> bool:
+    return isinstance(vector.scalar, types.Float)
+
+
+def _arithmetic(name: str) -> Emit:
+    def emit(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
+        return getattr(builder, ("f" if _is_float(vector) else "") + name)(one, other)
+
+    return emit
+
+
+def _shift_right(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
+    return (builder.ashr if vector.scalar.signed else builder.lshr)(one, other)
+
+
+def _test(sign: str) -> Emit:
+    def emit(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
+        if _is_float(vector):
+            return builder.fcmp_ordered(sign, one, other)
+        return (builder.icmp_signed if vector.scalar.signed else builder.icmp_unsigned)(sign, one, other)
+
+    return emit
+
+
+def _largest(builder: Code, vector: Vector, one: Code, other: Code) -> Code:
+    return builder.select(_test(">")(builder, vector, other, one), other, one)  # as Python does, with NaN too
+
+
+_define(operator.add, _arithmetic("add"), is_test=False)
+_define(operator.sub, _arithmetic("sub"), is_test=False)
+_define(operator.mul, _arithmetic("mul"), is_test=False)
+_define(operator.rshift, _shift_right, is_test=False)
+_define(operator.lshift, lambda builder, _, one, other: builder.shl(one, other), is_test=False)
+_define(operator.and_, lambda builder, _, one, other: builder.and_(one, other), is_test=False)
+_define(operator.xor, lambda builder, _, one, other: builder.xor(one, other), is_test=False)
+_define(operator.ge, _test(">="), is_test=True)
+_define(operator.lt, _test("<"), is_test=True)
+_define(operator.eq, _test("=="), is_test=True)
+_define(max, _largest, is_test=False)
+
+
+def _pointer(context: Code, builder: Code, array: Code, data: Code, start: Code, vector: Code) -> Code:
+    struct = context.make_array(array)(context, builder, data)
+    return builder.bitcast(builder.gep(struct.data, [start]), vector.as_pointer())
+
+
+def emitted(function: Callable[..., Code]) -> Callable[..., Code]:
+    """Make a function that kernels call of one that takes types, and returns the result's and how to compute it."""
+    return cast(Callable[..., Code], extending.intrinsic(prefer_literal=True)(function))
+
+
+@emitted
+def load(_: Code, array: Kind, start: Kind, width: Kind) -> Code:
+    """Read so many numbers of an array, flattened, from a place on."""
+    vector = Vector(array.dtype, width.literal_value)
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        at = _pointer(context, builder, array, values[0], values[1], context.get_value_type(vector))
+        return builder.load(at, align=array.dtype.bitwidth // 8)
+
+    return vector(array, types.uint64, width), emit
+
+
+@emitted
+def store(_: Code, array: Kind, start: Kind, value: Kind) -> Code:
+    """Write a vector to an array, flattened, from a place on."""
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        at = _pointer(context, builder, array, values[0], values[1], values[2].type)
+        builder.store(values[2], at, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64, value), emit
+
+
+@emitted
+def where(_: Code, test: Kind, one: Kind, other: Kind) -> Code:
+    """Take numbers of the first vector where a test holds, and of the second elsewhere."""
+    vector: Kind = _fits(one, other)
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        _, (first, second) = _operands(context, builder, signature.args[1:], values[1:])
+        return builder.select(values[0], first, second)
+
+    return vector(test, one, other), emit
+
+
+@emitted
+def take(_: Code, vector: Kind, places: Kind) -> Code:
+    """Take the numbers of a vector at some places in it."""
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        found = ir.Constant(values[0].type, ir.Undefined)
+        for number in range(vector.width):  # which the compiler knows as one instruction
+            at = ir.Constant(ir.IntType(32), number)
+            found = builder.insert_element(
+                found, builder.extract_element(values[0], builder.extract_element(values[1], at)), at
+            )
+        return found
+
+    return vector(vector, places), emit
+
+
+@emitted
+def converted(_: Code, vector: Kind, kind: Kind) -> Code:
+    """Convert numbers to another type, towards zero; truth values to 0 and 1."""
+    result = vector.of(kind.instance_type)
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        goal = context.get_value_type(result)
+        if _is_float(vector):
+            return builder.fptosi(values[0], goal)
+        if _is_float(result):
+            return builder.sitofp(values[0], goal)
+        width = 1 if vector.scalar == types.boolean else vector.scalar.bitwidth
+        if width < result.scalar.bitwidth:
+            return builder.zext(values[0], goal)
+        return builder.trunc(values[0], goal)
+
+    return result(vector, kind), emit
+
+
+@emitted
+def reinterpreted(_: Code, vector: Kind, kind: Kind) -> Code:
+    """Read the bits of numbers as those of another type."""
+    result = vector.of(kind.instance_type)
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        return builder.bitcast(values[0], context.get_value_type(result))
+
+    return result(vector, kind), emit
