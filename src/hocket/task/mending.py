@@ -32,7 +32,9 @@ def repair_task(task: Task, cost: Costs | None = None, forbidden: Iterable[tuple
     no events help, the error says what stands in the way, and proposes one change.
     """
     never = {*forbidden}
-    machine = enumerate_states(task.machine) if isinstance(task.machine, Composition) else task.machine
+    machine = task.machine
+    if isinstance(machine, Composition) and not machine.is_independent:
+        machine = enumerate_states(machine)
     fix = repair(machine, task.knows, task.needs, cost, never)
     mended = _adding(task, fix)
     more: dict[str, list[str]] = {agent: [*own] for agent, own in fix.items()}
