@@ -7,10 +7,14 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from hocket.cli import main as cli
 
 TRACED_EXAMPLES = 10  # of each law, in which coverage is measured
+
+settings.register_profile("house", deadline=None)  # whether a law holds does not depend on how busy a machine is
+settings.load_profile("house")
 
 
 @pytest.fixture(autouse=True)
