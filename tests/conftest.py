@@ -7,14 +7,14 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from hocket.cli import main as cli
 
-TRACED_EXAMPLES = 10  # of each law, in which coverage is measured
+settings.register_profile("hocket", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines are busy
+settings.load_profile("hocket")
 
-settings.register_profile("house", deadline=None)  # whether a law holds does not depend on how busy a machine is
-settings.load_profile("house")
+TRACED_EXAMPLES = 10  # of each law, in which coverage is measured
 
 
 @pytest.fixture(autouse=True)

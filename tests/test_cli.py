@@ -158,6 +158,7 @@ def test_check_of_a_machine_of_which_nobody_said_who_knows_what(hocket, tmp_path
         "agents": {},
         "counterexample": None,
         "problems": ["No trace reaches lost."],
+        "warnings": [],
     }
 
 

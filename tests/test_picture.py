@@ -26,7 +26,7 @@ from hocket.machine.composition import Composition
 from hocket.task.catalogue import built_in_tasks, load_task
 from hocket.task.conditions import Condition
 from hocket.task.grid import Grid
-from hocket.task.task import Agent
+from hocket.task.task import Agent, Gate
 from strategies import quick
 from test_drawing import NASTY, SVG, groups, points, texts
 
@@ -83,8 +83,8 @@ def test_every_place_agent_and_gate_is_told_and_every_machine_drawn(tmp_path, na
     for agent, own in task.agents.items():
         assert agent in told  # on the map and over the machine
         assert re.search(rf"^start of (.*, )?{re.escape(agent)}\b", whole, re.MULTILINE)
-        for event in own.gates.values():
-            assert re.search(rf"^closed to (.*, )?{re.escape(agent)}(,.*)? until {re.escape(event)}$", whole, re.M)
+        for gate in map(Gate.of, own.gates.values()):
+            assert re.search(rf"^closed to (.*, )?{re.escape(agent)}(,.*)? {re.escape(str(gate))}$", whole, re.M)
     for event in task.machine.events:
         assert event in told or isinstance(task.machine, Composition)
 

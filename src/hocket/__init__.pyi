@@ -46,7 +46,9 @@ from hocket.task.episode import IndividualEpisode as IndividualEpisode
 from hocket.task.episode import TeamEpisode as TeamEpisode
 from hocket.task.files import save_task as save_task
 from hocket.task.grid import Grid as Grid
+from hocket.task.mending import repair_task as repair_task
 from hocket.task.task import Agent as Agent
+from hocket.task.task import Gate as Gate
 from hocket.task.task import Option as Option
 from hocket.task.task import Task as Task
 

@@ -8,6 +8,7 @@ one edge at a time in plain Python for small or narrow ones, where numpy's fixed
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +91,44 @@ def _breadth_first_by_edge(graph: Graph, root: int) -> Reach:
                 via[end] = edge
                 order.append(end)
     return Reach(np.array(order, np.int32), np.array(via, np.int32))
+
+
+def can_reach(graph: Graph, goals: Flags) -> Flags:
+    """Flag the nodes from which some way leads to one of `goals`, in any number of steps or none."""
+    ends = np.flatnonzero(goals).astype(np.int32)
+    root = np.full(len(ends), graph.nodes, np.int32)  # one more node, before all goals
+    source, target = np.concatenate((graph.target, root)), np.concatenate((graph.source, ends))
+    turned, _ = make_graph(graph.nodes + 1, source, np.zeros(len(source), np.int32), target)
+    found = np.zeros(graph.nodes + 1, np.bool_)
+    found[breadth_first(turned, graph.nodes).order] = True
+    return found[:-1]
+
+
+def components(links: Sequence[Sequence[int]]) -> list[int]:
+    """Number the strongly connected components of a graph given by the successors of each node (Tarjan's algorithm)."""
+    rank, low, component = ([-1] * len(links) for _ in range(3))  # rank: in the order of discovery
+    ranks, found, path = 0, 0, []  # path: discovered, and in no component yet
+    for root in range(len(links)):
+        work = [(root, 0)] if rank[root] < 0 else []
+        while work:
+            node, position = work.pop()
+            if position == 0:
+                rank[node] = low[node] = ranks
+                ranks += 1
+                path.append(node)
+            else:
+                low[node] = min(low[node], low[links[node][position - 1]])
+            while position < len(links[node]) and rank[links[node][position]] >= 0:
+                if component[end := links[node][position]] < 0:
+                    low[node] = min(low[node], rank[end])
+                position += 1
+            if position < len(links[node]):
+                work += [(node, position + 1), (links[node][position], 0)]
+            elif low[node] == rank[node]:
+                while component[node] < 0:
+                    component[path.pop()] = found
+                found += 1
+    return component
 
 
 def labels_to(graph: Graph, reach: Reach, node: int) -> list[int]:

@@ -151,7 +151,7 @@ class Plane:
 
     def meets(self, point: Point, condition: Condition) -> bool:
         """Say whether an agent at a point fulfils a condition of an event."""
-        return condition.place is None or self.is_at(point, condition.place) == condition.inside
+        return any(way.place is None or self.is_at(point, way.place) == way.inside for way in condition.ways)
 
     def picture(self, points: Mapping[str, Point]) -> NDArray[np.uint8]:
         """Draw the places and the agents, [height, width, colour]."""

@@ -156,8 +156,8 @@ def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
     """List the events that an agent controls, and where it must be for them."""
     own = {event: conditions[agent] for event, conditions in task.events.items() if agent in conditions}
     for condition in own.values():
-        if condition.place is not None:
-            plane.disc(condition.place)
+        for place in condition.places:
+            plane.disc(place)
     return own
 
 

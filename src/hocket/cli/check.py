@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
@@ -14,6 +15,7 @@ from hocket.cli.subject import OnSubject, Subject, print_size, print_task
 from hocket.cli.terminal import SHOWN_AGENTS, Flag, make_console, print_columns, print_json, print_rest
 from hocket.errors import FormatError, HocketError
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
+from hocket.machine.completion import find_completion, leaving_warnings
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.reward_machine import RewardMachine
@@ -23,6 +25,17 @@ from hocket.task.task import Task
 
 SHOWN_PARTS = 8  # of a sentence
 LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a repair by itself
+
+
+class Findings(NamedTuple):
+    """What is there to report on a task, or on a machine with local event sets."""
+
+    decomposition: Decomposition
+    ok: bool
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # of a task, beside those of its decomposition
+    labelling: Verdict | None = None  # of a task
 
 
 @dataclass(frozen=True)
@@ -36,33 +49,40 @@ class Check(OnSubject):
         subject = self.subject()
         if not subject.knows:
             return self.report_machine(subject)
-        inspection = None if subject.task is None else self.inspect(subject.task)
-        found = inspection.decomposition if inspection else decompose(subject.machine, subject.knows, subject.control)
-        ok = inspection.ok if inspection else found.ok
-        labelling = inspection.labelling if inspection else None
-        problems = inspection.problems if inspection else found.problems
+        findings = self.examine(subject)
+        found = findings.decomposition
         fix = None if found.ok else self.suggest(subject)
         if self.json:
-            notes = [*found.notes, *(inspection.notes if inspection else ())]
-            print_json(_decomposition_as_json(found, fix, problems, notes, labelling))
-            return 0 if ok else 1
+            print_json(_findings_as_json(findings, fix))
+            return 0 if findings.ok else 1
         console = make_console()
         if subject.task is not None:
             print_task(console, subject.task)
         print_size(console, "team machine" if subject.task else self.name, subject.machine)
         if subject.reading is not None:
             print_reading(console, subject.machine)
-        print_decomposition(console, found, [said for said in problems if said not in found.problems])
-        if inspection is not None and inspection.ok:
+        print_decomposition(console, found, [said for said in findings.problems if said not in found.problems])
+        _print_warnings(console, findings.warnings)
+        if findings.labelling is not None and findings.ok:
             console.print("Labelling, gates, reachability: OK")
-            for note in inspection.notes:
+            for note in findings.notes:
                 console.print(note)
         if fix is not None:
             console.print()
             print_repair(console, fix)
             if subject.reading is not None:
                 print_knows(console, {agent: (*own, *fix.get(agent, ())) for agent, own in subject.knows.items()})
-        return 0 if ok else 1
+        return 0 if findings.ok else 1
+
+    def examine(self, subject: Subject) -> Findings:
+        """Check a task, or a machine with local event sets."""
+        if subject.task is not None:
+            seen = self.inspect(subject.task)
+            return Findings(seen.decomposition, seen.ok, seen.problems, seen.warnings, seen.notes, seen.labelling)
+        found, completion = decompose(subject.machine, subject.knows, subject.control), find_completion(subject.machine)
+        problems = (*found.problems, *completion.problems)
+        warnings = (*completion.warnings, *leaving_warnings(found.machines))
+        return Findings(found, found.ok and not completion.problems, problems, warnings)
 
     def inspect(self, task: Task) -> Inspection:
         """Inspect a task; a machine or gates that cannot be checked are an error, which names the file."""
@@ -82,19 +102,32 @@ class Check(OnSubject):
     def report_machine(self, subject: Subject) -> int:
         """Report on a machine without local event sets."""
         machine = subject.enumerated()
+        completion = find_completion(machine)
         notes = () if machine.meaning is None else machine.meaning.notes
-        problems = [f"No trace reaches {state}." for state in machine.unreachable]
+        problems = [*(f"No trace reaches {state}." for state in machine.unreachable), *completion.problems]
         if self.json:
-            print_json({"decomposable": None, "agents": {}, "counterexample": None, "problems": problems})
-            return 0
+            described: dict[str, object] = {
+                "decomposable": None,
+                "agents": {},
+                "counterexample": None,
+                "problems": problems,
+            }
+            print_json({**described, "warnings": list(completion.warnings)})
+            return 1 if completion.problems else 0
         console = make_console()
         print_size(console, self.name, machine)
         if subject.reading is not None:
             print_reading(console, machine)
         for problem in (*problems, *notes):
             console.print(f"  {problem}")
+        _print_warnings(console, completion.warnings)
         console.print("Well formed. To check decomposability, give the local event sets: --knows AGENT=EVENT,...")
-        return 0
+        return 1 if completion.problems else 0
+
+
+def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
+    for line in warnings:
+        console.print(Text(f"Warning: {line}", "yellow"))
 
 
 def print_reading(console: Console, machine: RewardMachine | Composition) -> None:
@@ -105,13 +138,8 @@ def print_reading(console: Console, machine: RewardMachine | Composition) -> Non
     print_rest(console, len(parts) - SHOWN_PARTS, "part")
 
 
-def _decomposition_as_json(
-    found: Decomposition,
-    fix: Assignment | None,
-    problems: Sequence[str],
-    notes: Sequence[str],
-    labelling: Verdict | None,
-) -> dict[str, object]:
+def _findings_as_json(findings: Findings, fix: Assignment | None) -> dict[str, object]:
+    found, labelling = findings.decomposition, findings.labelling
     example = found.counterexample
     described: dict[str, object] = {
         "decomposable": found.ok,
@@ -142,8 +170,9 @@ def _decomposition_as_json(
                 for confusion in example.confusions
             ],
         },
-        "problems": list(problems),
-        "notes": list(notes),
+        "problems": list(findings.problems),
+        "warnings": list(findings.warnings),
+        "notes": [*found.notes, *findings.notes],
         "repair": None if fix is None else assignment_as_json(fix),
     }
     if labelling is not None:

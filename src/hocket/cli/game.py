@@ -14,6 +14,8 @@ from hocket.cli.terminal import aligned
 from hocket.draw.scene import Moment, listed
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import CELL, TextMap, clip
+from hocket.graphs import Flags
+from hocket.machine.completion import leavable
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.episode import TeamEpisode, TeamStep
@@ -76,6 +78,15 @@ class Game:
         if self.episode.done:
             return "completed" if _is_final(self.task.machine, self.episode.team_state) else "disagreed"
         return "ran out" if self.episode.time >= self.steps else None
+
+    def can_leave(self, agent: str) -> bool:
+        """Say whether an agent is in a final state that it can leave again while the episode goes on."""
+        machine = self.task.machines[agent]
+        return not self.episode.done and bool(self._leavable[agent][machine.states.index(self.episode.states[agent])])
+
+    @cached_property
+    def _leavable(self) -> dict[str, Flags]:
+        return {agent: leavable(machine) for agent, machine in self.task.machines.items()}
 
     def advance(self, action: str | None = None) -> list[LoggedEvent]:
         """Let the driven agent act, and all others at random."""
@@ -182,7 +193,7 @@ def _agent_row(game: Game, name: str) -> list[Text]:
     status = Text(f"at {listed(here)}" if here else "at ({}, {})".format(*grid.row_column(cell)))
     wishes = () if game.last is None else game.episode.proposals[name]  # the step has settled, so these wait
     if game.episode.finished[name]:
-        status = Text("done", "green")
+        status = Text("final for now", "yellow") if game.can_leave(name) else Text("done", "green")
     elif wishes:
         missing = [own for own in game.task.knowers[wishes[0]] if wishes[0] not in game.episode.proposals[own]]
         status = Text.assemble((wishes[0], "bold"), f" waits for {listed(missing)}, ", status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,25 +13,27 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import UseAppendAction, arg
 
-from hocket.cli.subject import OnSubject, items
+from hocket.cli.subject import OnSubject, Subject, items
 from hocket.cli.terminal import Flag, Words, make_console, print_json
 from hocket.errors import AssignmentError, InfeasibleError
-from hocket.machine.assignment import Assignment, repair
+from hocket.machine.assignment import Assignment, Costs, repair
 from hocket.machine.formats import save_design
 from hocket.machine.formats.schema import Design
+from hocket.task.editing import can_edit, edit_design, edit_task
 from hocket.task.files import save_task
+from hocket.task.mending import repair_task
 
 
 @dataclass(frozen=True)
 class Repair(OnSubject):
-    """Find the cheapest events to add to local event sets so that the task is decomposable."""
+    """Find the cheapest events to add to local event sets so that the task is decomposable and passes every check."""
 
     cost: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT=COST")] = ()
     """The cost of adding an event to an agent's local event set; 1 if not given."""
     forbid: Annotated[UseAppendAction[Words], arg(metavar="AGENT:EVENT")] = ()
     """Events that must not be added to an agent's local event set."""
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
-    """Write the repaired task or machine to this file (.toml, .json)."""
+    """Write the repaired task or machine to this file (.toml, .json); your own file's comments and order are kept."""
     json: Flag = False
     """Print one JSON object."""
 
@@ -42,8 +44,7 @@ class Repair(OnSubject):
         costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
         forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
         try:
-            team = subject.machine if subject.is_independent else subject.enumerated()
-            fix = repair(team, subject.knows, subject.needs, costs, forbidden)
+            fix = self.find(subject, costs, forbidden)
         except InfeasibleError as error:
             if self.json:
                 print_json({"add": None, "problems": [str(error)]})
@@ -51,10 +52,8 @@ class Repair(OnSubject):
                 make_console().print(f"No repair: {error}.")
             return 1
         known = {agent: (*own, *fix.get(agent, ())) for agent, own in subject.knows.items()}
-        if self.out is not None and subject.task is not None:
-            save_task(subject.task.with_knows(known), self.out)
-        elif self.out is not None:
-            save_design(Design(subject.enumerated(), known, subject.control), self.out)
+        if self.out is not None:
+            self.write(subject, known, {*fix, *(agent for agent, _ in items(self.knows, "--knows"))}, self.out)
         if self.json:
             print_json({**assignment_as_json(fix), "knows": {agent: list(own) for agent, own in known.items()}})
             return 0
@@ -63,6 +62,25 @@ class Repair(OnSubject):
         if fix:
             print_knows(console, known)
         return 0
+
+    def find(self, subject: Subject, costs: Costs, forbidden: list[tuple[str, str]]) -> Assignment:
+        """Find what to add; to a task, so that it passes every check."""
+        if subject.task is None:
+            team = subject.machine if subject.is_independent else subject.enumerated()
+            return repair(team, subject.knows, subject.needs, costs, forbidden)
+        return repair_task(subject.task, costs, forbidden).added
+
+    def write(
+        self, subject: Subject, known: Mapping[str, tuple[str, ...]], changed: Collection[str], out: Path
+    ) -> None:
+        """Write what was repaired: the user's own file with other local event sets where that can be, or a new one."""
+        source = Path(self.target)
+        own = bool(self.target) and can_edit(source, out) and not self.control
+        if subject.task is not None:
+            if not (own and edit_task(source, out, {agent: known[agent] for agent in changed})):
+                save_task(subject.task.with_knows(known), out)
+        elif not (own and edit_design(source, out, known)):
+            save_design(Design(subject.enumerated(), known, subject.control), out)
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

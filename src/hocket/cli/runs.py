@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from hocket.cli.interrupt import INTERRUPTED, stopping
-from hocket.cli.terminal import Flag, print_json
+from hocket.cli.terminal import Flag, make_console, print_json
 from hocket.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -40,9 +40,12 @@ class OnRuns:
         """Run a study, keep its runs if asked, and sum them up."""
         from hocket.cli.results import print_results, results_as_json
         from hocket.report.summary import summarize
+        from hocket.study.prospects import foresee
 
         if self.tensorboard and self.out is None:
             raise SettingsError("--tensorboard needs a folder to write to: --out FOLDER")
+        for line in foresee(study):
+            make_console(stderr=True).print(f"Warning: {line}", style="yellow")
         with ExitStack() as stack:
             folder = self.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
             results, stopped = self.work(study, folder)

@@ -101,13 +101,18 @@ class OnSubject:
             knows = {agent: tuple(own) for agent, own in task.knows.items()}
             control, needs = ({e: tuple(own) for e, own in who.items()} for who in (task.control, task.needs))
             return Subject(self.name, task.machine, knows, control, needs, task)
-        knows = {**found.knows, **given}
         control = {**found.control, **{event: _names(text) for event, text in items(self.control, "--control")}}
-        if not knows:
-            for event, agents in control.items():
-                for agent in agents:
-                    knows[agent] = (*knows.get(agent, ()), event)
+        knows = {**(found.knows or _controlled(control)), **given}
         return Subject(self.name, found.machine, knows, control, control, None, found.reading)
+
+
+def _controlled(control: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """List the events that each agent controls."""
+    found: dict[str, tuple[str, ...]] = {}
+    for event, agents in control.items():
+        for agent in agents:
+            found[agent] = (*found.get(agent, ()), event)
+    return found
 
 
 def items(given: Words, option: str) -> Iterator[tuple[str, str]]:

@@ -20,36 +20,42 @@ from hocket.draw.palette import Style, agent_colors, choose_styles
 from hocket.errors import TaskError
 from hocket.machine.formats.schema import machine_to
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.gates import has_happened
+from hocket.task.gates import is_open
+from hocket.task.task import Gate
 
 FORMAT = "hocket scene 2"
 MOST_LISTED = 6  # names in a line
 LONGEST_NAME = 24  # characters of a name in a line about a gate
 LONGEST_NUMBER = 3  # digits of an agent's number
 
-Gate = tuple[str, str]  # an agent, and the event until which an area is closed to it
+Barrier = tuple[str, Gate | str]  # an agent, and what opens an area to it and closes it, or the event that opens it
 
 
 @dataclass(frozen=True)
 class Area:
-    """A part of a map that has names, a tag and a colour, and that may be closed to some agents until an event."""
+    """A part of a map that has names, a tag and a colour, and that gates may close to some agents."""
 
     shapes: tuple[Shape, ...]
     color: str  # #rrggbb
     names: tuple[str, ...] = ()
     tag: str = ""  # a letter or two, written on it
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[Barrier, ...] = ()
 
     @classmethod
     def rectangle(
-        cls, shape: tuple[float, float, float, float], color: str, name: str, tag: str = "", gates: Sequence[Gate] = ()
+        cls,
+        shape: tuple[float, float, float, float],
+        color: str,
+        name: str,
+        tag: str = "",
+        gates: Sequence[Barrier] = (),
     ) -> Area:
         """Make an area of a rectangle: left, top, width and height."""
         return cls((Shape(*shape),), color, (name,), tag, tuple(gates))
 
     @classmethod
     def disc(
-        cls, middle: Point, radius: float, color: str, name: str, tag: str = "", gates: Sequence[Gate] = ()
+        cls, middle: Point, radius: float, color: str, name: str, tag: str = "", gates: Sequence[Barrier] = ()
     ) -> Area:
         """Make a round area."""
         x, y = middle
@@ -63,11 +69,11 @@ class Area:
 
     @property
     def notes(self) -> list[str]:
-        """Say to whom it is closed, and until when, a line for each event."""
-        until: dict[str, list[str]] = {}
-        for agent, event in self.gates:
-            until.setdefault(event, []).append(_cut(agent))
-        return [f"closed to {listed(agents)} until {_cut(event)}" for event, agents in until.items()]
+        """Say to whom it is closed, and when, a line for each gate."""
+        until: dict[Gate, list[str]] = {}
+        for agent, gate in self.gates:
+            until.setdefault(Gate.of(gate), []).append(_cut(agent))
+        return [f"closed to {listed(agents)} {_shortened(gate)}" for gate, agents in until.items()]
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class Moment:
     """Where agents are on a map of cells, and in which states."""
 
     cells: Mapping[str, int]
-    states: Mapping[str, str] | None = None  # None: nothing has happened yet, so all gates are closed
+    states: Mapping[str, str] | None = None  # None: nothing has happened yet
     driven: str | None = None  # the agent through whose eyes it is seen; None: someone who watches all of them
 
     @property
@@ -167,31 +173,32 @@ class Scene:
 
     def closed(self, moment: Moment) -> dict[Area, list[str]]:
         """Find the areas that are closed, to the driven agent or else to anyone, and to whom."""
-        watched, states = {*self.agents} if moment.driven is None else {moment.driven}, moment.states
+        watched = {*self.agents} if moment.driven is None else {moment.driven}
+        states = moment.states or {agent: machine.initial for agent, machine in self.machines.items()}
         found = {}
         for area in filter(lambda area: area.gates, self.areas):
             agents = dict.fromkeys(agent for agent, _ in area.gates if agent in watched)
-            found[area] = [own for own in agents if states is None or self.bars(area, own, states[own])]
+            found[area] = [own for own in agents if self.bars(area, own, states[own])]
         return {area: agents for area, agents in found.items() if agents}
 
     def bars(self, area: Area, agent: str, state: str) -> bool:
-        """Say whether an area is closed to an agent in a state of its machine: until the events of all gates there."""
-        return any(own == agent and state not in self._after(agent, event) for own, event in area.gates)
+        """Say whether an area is closed to an agent in a state of its machine: unless all gates there are open."""
+        return any(own == agent and state not in self._open(agent, gate) for own, gate in area.gates)
 
-    def _after(self, agent: str, event: str) -> frozenset[str]:
-        """Find the states of an agent's machine in which an event has happened; where that cannot be told, none."""
+    def _open(self, agent: str, gate: Gate | str) -> frozenset[str]:
+        """Find the states of an agent's machine in which a gate is open; where that cannot be told, none."""
         known = self._opened
-        if (agent, event) not in known:
+        if (agent, gate) not in known:
             machine = self.machines[agent]
             try:
-                flags = has_happened(machine, event, f"gates.{agent}")
-                known[agent, event] = frozenset(name for name, flag in zip(machine.states, flags, strict=True) if flag)
+                flags = is_open(machine, Gate.of(gate), f"gates.{agent}")
+                known[agent, gate] = frozenset(name for name, flag in zip(machine.states, flags, strict=True) if flag)
             except TaskError:
-                known[agent, event] = frozenset()
-        return known[agent, event]
+                known[agent, gate] = frozenset()
+        return known[agent, gate]
 
     @cached_property
-    def _opened(self) -> dict[Gate, frozenset[str]]:
+    def _opened(self) -> dict[Barrier, frozenset[str]]:
         return {}
 
     # As JSON, for worlds that are not tasks of hocket's.
@@ -229,8 +236,21 @@ def _area_to(area: Area) -> dict[str, object]:
         "tag": area.tag,
         "color": area.color,
         "shapes": [_shape_to(shape) for shape in area.shapes],
-        "gates": [list(gate) for gate in area.gates],
+        "gates": [_barrier_to(*barrier) for barrier in area.gates],
     }
+
+
+def _barrier_to(agent: str, gate: Gate | str) -> list[object]:
+    """Lay a gate out: an agent and the event that opens it, or what opens it, what closes it, and how it starts."""
+    short = Gate.of(gate).short
+    if isinstance(short, str):
+        return [agent, short]
+    return [agent, list(short.opens), list(short.closes), short.starts_open]
+
+
+def _shortened(gate: Gate) -> str:
+    """Say when a gate is closed, with short names."""
+    return str(Gate(tuple(map(_cut, gate.opens)), tuple(map(_cut, gate.closes)), gate.starts_open))
 
 
 def _shape_to(shape: Shape) -> list[object]:

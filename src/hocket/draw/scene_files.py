@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hocket.draw.geometry import Point, Shape
-from hocket.draw.scene import FORMAT, Area, Gate, Scene
+from hocket.draw.scene import FORMAT, Area, Barrier, Scene
 from hocket.errors import FormatError, HocketError
 from hocket.files import MEGABYTE, read_text
 from hocket.machine.formats import json as json_notation
@@ -22,6 +22,7 @@ from hocket.machine.formats.schema import (
     check_keys,
     machine_from,
 )
+from hocket.task.task import Gate
 
 LIMIT = 16 * MEGABYTE
 LARGEST_LENGTH = 1e6
@@ -94,11 +95,13 @@ def _area(value: object, where: str) -> Area:
     return Area(shapes, color, as_texts(own.get("names"), f"{where}.names"), tag, gates)
 
 
-def _gate(value: object, where: str) -> Gate:
-    own = as_texts(value, where)
+def _gate(value: object, where: str) -> Barrier:
+    own = _list(value, where)
+    if len(own) == 4 and isinstance(own[3], bool):
+        return as_text(own[0], where), Gate(as_texts(own[1], where), as_texts(own[2], where), own[3])
     if len(own) != 2:
-        raise FormatError("must be an agent and an event", where=where)
-    return own[0], own[1]
+        raise FormatError("must be an agent and an event, or what opens, what closes, and true or false", where=where)
+    return as_text(own[0], where), as_text(own[1], where)
 
 
 def _shape(value: object, where: str) -> Shape:

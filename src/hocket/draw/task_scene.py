@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from hocket.draw.geometry import rectangles
 from hocket.draw.palette import PALE, choose_colors, choose_letters
-from hocket.draw.scene import Area, Gate, Scene
+from hocket.draw.scene import Area, Barrier, Scene
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
@@ -55,7 +55,7 @@ def _verdict(task: Task) -> str:
 
 def _corners(task: Task) -> dict[str, tuple[str, ...]]:
     """List for each agent the places that are where it starts, and that no event and no gate is about."""
-    used = {condition.place for own in task.events.values() for condition in own.values()}
+    used = {place for own in task.events.values() for condition in own.values() for place in condition.places}
     used |= {region for agent in task.agents.values() for region in agent.gates}
     single: dict[int, list[str]] = {}
     for name, cells in task.grid.places.items():
@@ -102,10 +102,10 @@ def _choose_tags(places: Mapping[str, Collection[int]], gated: Collection[str]) 
     return choose_letters([name for name in places if name not in numbered], regions) | numbered
 
 
-def _gates(task: Task) -> dict[str, list[Gate]]:
-    """List for each region to whom it is closed, and until which event."""
-    found: dict[str, list[Gate]] = {}
+def _gates(task: Task) -> dict[str, list[Barrier]]:
+    """List for each region to whom it is closed, and when."""
+    found: dict[str, list[Barrier]] = {}
     for name, agent in task.agents.items():
-        for region, event in agent.gates.items():
-            found.setdefault(region, []).append((name, event))
+        for region, gate in agent.gates.items():
+            found.setdefault(region, []).append((name, gate))
     return found

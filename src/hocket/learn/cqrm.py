@@ -31,7 +31,7 @@ class CqrmBlock:
     """Two agents as one, with the team's machine."""
 
     def __init__(self, tables: Tables, settings: CqrmSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        _check_size(tables, settings.most_memory)
+        _check_size(tables, settings)
         shape = _shapes(tables)["q"]
         self.q = [_zeros(shape) for _ in seeds]
         self.tables = _joint_tables(tables)
@@ -76,7 +76,7 @@ def _zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
     return np.zeros(size + kernels.WIDTH, np.float32)[:size].reshape(shape)
 
 
-def _check_size(tables: Tables, most_memory: int) -> None:
+def _check_size(tables: Tables, settings: CqrmSettings) -> None:
     """Require two agents, and a team machine with all its states that leaves room for a q-function."""
     agents, cells = tables.kind.shape
     states = len(tables.team_final)
@@ -85,8 +85,8 @@ def _check_size(tables: Tables, most_memory: int) -> None:
         raise SettingsError(f"cqrm trains two agents as one, got {agents}, which would need {needed:,} bytes a seed")
     if states == 0:
         raise SettingsError("cqrm needs the team machine with all its states, and this one is too large")
-    if needed > most_memory:
-        raise SettingsError(f"cqrm would need {needed:,} bytes a seed; the limit is {most_memory:,}")
+    if needed > settings.most_memory:
+        raise SettingsError(f"cqrm would need {needed:,} bytes a seed; the limit is {settings.most_memory:,}")
 
 
 def _joint_tables(tables: Tables) -> kernels.JointTables:
@@ -129,4 +129,5 @@ LEARNER = Learner(
     player=CqrmPlayer,
     shapes=_shapes,
     looks_at=LooksAt.TEAM,
+    check=_check_size,
 )

@@ -70,9 +70,8 @@ class HilPlayer(TeamPlayer):
 
 def _options(tables: Tables) -> kernels.Options:
     """Make room for the agents' current options."""
+    _check_options(tables)
     agents = len(tables.start)
-    if tables.option_bit.shape[1] == 0 or (tables.option_bit[:, 0] == -2).any():
-        raise SettingsError("hil needs a task in which every agent has options")
     return kernels.Options(
         tables.option_target,
         tables.option_bit,
@@ -82,6 +81,12 @@ def _options(tables: Tables) -> kernels.Options:
         np.zeros(agents, np.int64),
         np.zeros(tables.option_bit.shape[1], np.float32),
     )
+
+
+def _check_options(tables: Tables, _: HilSettings | None = None) -> None:
+    """Require options of every agent."""
+    if tables.option_bit.shape[1] == 0 or (tables.option_bit[:, 0] == -2).any():
+        raise SettingsError("hil needs a task in which every agent has options")
 
 
 def _shapes(tables: Tables) -> Shapes:
@@ -98,4 +103,5 @@ LEARNER = Learner(
     player=HilPlayer,
     shapes=_shapes,
     looks_at=LooksAt.OPTION,
+    check=_check_options,
 )

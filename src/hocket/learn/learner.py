@@ -76,6 +76,7 @@ class Learner:
     player: Callable[[Tables, float, int], Player]  # tables, temperature, the most steps of an episode
     shapes: Callable[[Tables], Shapes]  # of the arrays that make up a policy, by name
     looks_at: LooksAt
+    check: Callable[[Tables, Any], None] = lambda tables, settings: None  # refuses what it cannot train on
     is_reference: bool = False  # nothing is learnt, and figures draw it as a line across
     side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do
 

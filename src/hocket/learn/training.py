@@ -57,6 +57,7 @@ def train(
     numbers = check_seeds(seeds)
     check_work(task, steps)
     tables = compile_task(task)
+    find_learner(learner).check(tables, chosen)
     batches = make_batches(task, learner, chosen, numbers, steps, threads)
 
     def report(done: int, _: Sequence[Trial]) -> None:

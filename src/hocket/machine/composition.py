@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
+from hocket.graphs import Graph, make_graph
 from hocket.machine.names import Names, make_distinct
 from hocket.machine.reward_machine import RewardMachine
 
@@ -89,6 +90,16 @@ class Composition:
         states, *_ = _explore(self._machines, self.events)
         return np.array(states, np.int16).T
 
+    def reachable(self, most: int) -> tuple[NDArray[np.int32], Graph] | None:
+        """Tabulate the state of each part in each reachable joint state, breadth first: [states, parts]; also the
+        transitions between joint states. None where there are more than `most`.
+        """
+        states, *edges = _explore(self._machines, self.events, most)
+        if len(states) > most:
+            return None
+        graph, _ = make_graph(len(states), *(np.array(part, np.int32) for part in edges))
+        return np.array(states, np.int32), graph
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Composition) and list(self.parts.items()) == list(other.parts.items())
 
@@ -138,11 +149,12 @@ def compose(*machines: RewardMachine) -> RewardMachine:
 
 
 def _explore(
-    machines: Sequence[RewardMachine], events: Names
+    machines: Sequence[RewardMachine], events: Names, most: float = math.inf
 ) -> tuple[list[tuple[int, ...]], list[int], list[int], list[int]]:
     """List the reachable joint states, breadth first, and the transitions between them.
 
     A joint state is coded as one integer with a digit for each machine, so that a move is the addition of a constant.
+    The search ends with the first state beyond `most`, which is listed without its transitions.
     """
     place = [1]
     for machine in machines:
@@ -158,6 +170,8 @@ def _explore(
     for position, code in enumerate(codes):  # grows while it is read: the queue is the answer
         digits = tuple([code // low % (high // low) for low, high in pairwise(place)])
         states.append(digits)
+        if position >= most:
+            break
         for own, digit in zip(moves, digits, strict=True):
             for event, shift, others in own[digit]:
                 end = code + shift

@@ -38,7 +38,7 @@ from hocket.study.records import Record, record_of, run_key
 from hocket.study.review import review
 from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
 from hocket.task.catalogue import load_task
-from hocket.task.tables import compile_task
+from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
 LIMIT = MEGABYTE  # of a study's file
@@ -172,11 +172,12 @@ def run_study(
         before = load_results(store)
         known = {record.key: record for record in before.records}
         groups = study.groups()
+        missing = _missing(groups, known, chosen.workers)
+        _check_learners([batch for batch, _ in missing])
         tasks = {group.task.digest: group.task for group in groups}
         for task in tasks.values():
             keep_task(store, task)
         plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
-        missing = _missing(groups, known, chosen.workers)
         tally = _Tally(len(plan), len(plan) - sum(len(batch.seeds) for batch, _ in missing), missing, watch)
         batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
         for finished in chosen.run(batches, tally.reporter, halt):
@@ -190,6 +191,16 @@ def run_study(
         if study.published is not None:
             about["published"] = study.published.document()
         return before.with_runs(ordered, tasks, sum_up(store, ordered, **about))
+
+
+def _check_learners(batches: Sequence[Batch]) -> None:
+    """Refuse a study of which some learner cannot train on a task, before any other begins."""
+    tables: dict[str, Tables] = {}
+    for batch in batches:
+        mark = batch.task.digest
+        if mark not in tables:
+            tables[mark] = compile_task(batch.task)
+        find_learner(batch.learner).check(tables[mark], batch.settings)
 
 
 def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], workers: int) -> list[tuple[Batch, str]]:

@@ -20,8 +20,7 @@ from hocket.task.files import LIMIT as TASK_LIMIT
 from hocket.task.files import read_task
 from hocket.task.grid import Grid
 from hocket.task.task import Agent, Option, Task
-
-MOST_AGENTS = 5_000  # in a family
+from hocket.task.template import MOST_AGENTS
 
 # The paper's rendezvous: (row, column) of each agent's start and goal.
 RENDEZVOUS_ENDS = (
@@ -39,7 +38,10 @@ RENDEZVOUS_ENDS = (
 
 
 def load_task(name: str | Path) -> Task:
-    """Load a task by a built-in name (`buttons`; of a family `rendezvous-10`) or by the path of a file."""
+    """Load a task by a built-in name (`buttons`; of a family `rendezvous-10`) or by the path of a file.
+
+    A task for a team of like agents may have another number of them: `crew-6`, `crew.toml:6`.
+    """
     found = load(name)
     if isinstance(found, Design):
         raise FormatError("is a machine without a world; a task has a map, agents and events", path=name)
@@ -54,20 +56,35 @@ def as_task(task: Task | str | Path) -> Task:
 def load(name: str | Path) -> Task | Design:
     """Load a task, or a design where a file has a machine and no world."""
     text = str(name)
-    if (match := re.fullmatch(r"([a-z-]+)-(\d{1,9})", text)) and match[1] in FAMILIES:
+    match = re.fullmatch(r"([a-z-]+)-(\d{1,9})", text)
+    if match and match[1] in FAMILIES:
         try:
             return FAMILIES[match[1]](int(match[2]))
         except HocketError as error:
             raise FormatError(str(error), path=text) from None
     built_in = built_in_tasks()
     if text in built_in:
-        with resources.as_file(resources.files("hocket.task.builtin") / f"{text}.toml") as path:
-            return read_task(path)
+        return _built_in(text)
+    if match and match[1] in built_in and has_team(match[1]):
+        return _built_in(match[1], int(match[2]))
+    if sized := re.fullmatch(r"(.+\.(?:toml|json)):(\d{1,9})", text, re.IGNORECASE):
+        return read_task(Path(sized[1]), int(sized[2]))
     path = Path(name)
     if path.suffix.lower() in FORMATS or _exists(path):
         return read_task(path) if _has_world(path) else load_design(path)
     hint = known_names(text, [*built_in, *(f"{family}-3" for family in FAMILIES)])
     raise FormatError(f"there is no file and no built-in task of this name ({hint})", path=text)
+
+
+def _built_in(name: str, size: int | None = None) -> Task:
+    with resources.as_file(resources.files("hocket.task.builtin") / f"{name}.toml") as path:
+        return read_task(path, size)
+
+
+def has_team(name: str) -> bool:
+    """Say whether a built-in task is for a team of like agents, of which any number will do."""
+    content = (resources.files("hocket.task.builtin") / f"{name}.toml").read_text(encoding="utf-8")
+    return "team" in toml.parse(content)
 
 
 def _exists(path: Path) -> bool:

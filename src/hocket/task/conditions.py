@@ -12,19 +12,43 @@ from numpy.typing import NDArray
 from hocket.errors import TaskError, known_names
 from hocket.task.grid import Grid
 
-_CONDITION = re.compile(r"(?:not at|not in|at|in)(?:\s+|$)|anywhere(?=\s|,|$)")
+_WHERE = re.compile(r"(?:not at|not in|at|in)(?:\s+|$)")
+_CONDITION = re.compile(rf"{_WHERE.pattern}|anywhere(?=\s|,|$)")
 _AND = re.compile(r"(?:\s+and\s+|\s*,\s*)")
+_OR = re.compile(r"\s+or\s+")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Where an agent has to be for an event: at a place, not at a place, or anywhere."""
+    """Where an agent has to be for an event: at a place, not at a place, or anywhere; `|` joins alternatives.
+
+    >>> print(Condition("red") | Condition("blue", inside=False))
+    at red or not at blue
+    """
 
     place: str | None = None  # None: anywhere
     inside: bool = True
+    others: tuple[Condition, ...] = ()  # where it may be instead
+
+    def __or__(self, other: Condition) -> Condition:
+        ways = tuple(dict.fromkeys((*self.ways, *other.ways)))
+        return ANYWHERE if ANYWHERE in ways else Condition(ways[0].place, ways[0].inside, ways[1:])
+
+    @property
+    def ways(self) -> tuple[Condition, ...]:
+        """The alternatives, of which one has to hold."""
+        return (Condition(self.place, self.inside), *self.others) if self.others else (self,)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The places that it is about."""
+        return tuple(way.place for way in self.ways if way.place is not None)
 
     def cells(self, grid: Grid, key: str) -> NDArray[np.bool_]:
         """Flag the cells in which it holds."""
+        if self.others:
+            found: NDArray[np.bool_] = np.logical_or.reduce([way.cells(grid, key) for way in self.ways])
+            return found
         if self.place is None:
             return grid.floor
         flags = np.zeros(grid.cells, np.bool_)
@@ -32,6 +56,8 @@ class Condition:
         return flags if self.inside else grid.floor & ~flags
 
     def __str__(self) -> str:
+        if self.others:
+            return " or ".join(map(str, self.ways))
         return "anywhere" if self.place is None else f"{'at' if self.inside else 'not at'} {self.place}"
 
 
@@ -39,7 +65,7 @@ ANYWHERE = Condition()
 
 
 def parse_conditions(sentence: str, agents: Iterable[str], places: Iterable[str], key: str) -> dict[str, Condition]:
-    """Read when an event happens: "A2 and A3 at red button and A1 not at home", "all at meeting point".
+    """Read when an event happens: "A2 and A3 at red button and A1 not at home", "all at red or blue".
 
     Names are matched whole and longest first, so they may contain blanks.
     """
@@ -48,10 +74,7 @@ def parse_conditions(sentence: str, agents: Iterable[str], places: Iterable[str]
     conditions: dict[str, Condition] = {}
     while True:
         named = reader.agents(everyone)
-        word = reader.match(_CONDITION, "at, in, not at, not in or anywhere")
-        condition = Condition()
-        if word != "anywhere":
-            condition = Condition(reader.name(places, "place"), inside=not word.startswith("not"))
+        condition = reader.condition(everyone, places)
         for agent in named:
             if agent in conditions:
                 raise TaskError(f"agent {agent!r} has two conditions in {sentence!r}", key=key)
@@ -94,13 +117,33 @@ class _Reader:
         self.position += len(self.rest) - len(self.rest.lstrip())
         return named
 
+    def condition(self, everyone: Iterable[str], places: Iterable[str]) -> Condition:
+        """Read where agents have to be: "at red", "at red or blue", "at red or not at green", "anywhere"."""
+        word = self.match(_CONDITION, "at, in, not at, not in or anywhere")
+        if word == "anywhere":
+            return ANYWHERE
+        found = Condition(self.name(places, "place"), inside=not word.startswith("not"))
+        while _OR.match(self.text, self.position):
+            self.match(_OR, "'or'")
+            if _WHERE.match(self.text, self.position):
+                word = self.match(_WHERE, "a place")
+            elif self.known(places) is None and (agent := self.known(everyone)) is not None:
+                rule = f"'or' joins places of one agent, got another clause about {agent!r} in {self.text!r}"
+                advice = "write two events, since each agent must be able to propose on its own"
+                raise TaskError(f"{rule}; {advice}", key=self.key)
+            elif word.startswith("not"):
+                rest = f"'or at {self.rest}' or 'or not at {self.rest}'"
+                raise TaskError(f"after 'not at' say {rest}, got 'or {self.rest}' in {self.text!r}", key=self.key)
+            found |= Condition(self.name(places, "place"), inside=not word.startswith("not"))
+        return found
+
     def name(self, known: Iterable[str], what: str) -> str:
         """Read the longest known name that is not part of a longer word."""
         found = self.known(known)
         if found is not None:
             self.position += len(found)
             return found
-        unknown = re.split(r"\s+(?:and|not|at|in|anywhere)\b|,", self.rest)[0]
+        unknown = re.split(r"\s+(?:and|or|not|at|in|anywhere)\b|,", self.rest)[0]
         raise TaskError(f"{what} {unknown!r} does not exist ({known_names(unknown, known)})", key=self.key)
 
     def known(self, names: Iterable[str]) -> str | None:

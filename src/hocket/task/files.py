@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from hocket.errors import FormatError, HocketError, TaskError, known_names
@@ -28,21 +30,23 @@ from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.conditions import Condition, parse_conditions
 from hocket.task.grid import Grid, read_map
-from hocket.task.task import Agent, Option, Task
+from hocket.task.task import Agent, Gate, Option, Task
+from hocket.task.template import expand_team
 
 LIMIT = 16 * MEGABYTE
 TASK_KEYS = (
-    "name", "description", "slip", "map", "legend", "places", "agents", "gates", "events", "memory", "machine",
+    "name", "description", "slip", "team", "map", "legend", "places", "agents", "gates", "events", "memory", "machine",
 )  # fmt: skip
+GATE_KEYS = ("open", "close", "starts_open")
 AGENT_KEYS = ("start", "knows", "memory", "options", "sync")
 
 
-def read_task(path: Path) -> Task:
-    """Read a task from a .toml or .json file."""
+def read_task(path: Path, size: int | None = None) -> Task:
+    """Read a task from a .toml or .json file; of a team of like agents, with another number of them."""
     content = read_text(path, LIMIT)
     try:
         document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
-        return task_from(document, name=path.stem, folder=path.parent)
+        return task_from(document, path.stem, path.parent, size)
     except RecursionError:
         raise FormatError("is nested too deeply to be a task", path=path) from None
     except HocketError as error:
@@ -52,15 +56,18 @@ def read_task(path: Path) -> Task:
 def save_task(task: Task, path: str | Path) -> None:
     """Write a task to a .toml or .json file; places stand in it by their coordinates."""
     path = Path(path)
+    if path.suffix.lower() not in (".toml", ".json"):
+        raise FormatError(f"a task is written as .toml or .json, got {path.suffix!r}", path=path)
     document = task.document()
     is_json = path.suffix.lower() == ".json"
     write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n" if is_json else toml.unparse(document))
 
 
-def task_from(document: object, name: str = "task", folder: Path | None = None) -> Task:
+def task_from(document: object, name: str = "task", folder: Path | None = None, size: int | None = None) -> Task:
     """Build a task from nested dictionaries and lists, checking every key and type."""
     table = as_table(document, "the document")
     check_keys(table, TASK_KEYS)
+    table = expand_team(table, size)
     for key in ("map", "agents", "events", "machine"):
         if key not in table:
             raise FormatError("is missing", where=key)
@@ -82,7 +89,7 @@ def task_from(document: object, name: str = "task", folder: Path | None = None) 
             raise FormatError(f"event {event!r} does not exist in the machine ({hint})", where="memory")
     gates = _gates_from(table, rows)
     return Task(
-        name=as_text(table.get("name", name), "name"),
+        name=as_text(table.get("name", name), "name") + ("" if size is None else f"-{size}"),
         grid=grid,
         agents={
             agent: _agent_from(agent, row, grid, letters, gates[agent], memory, _part_events(machine, agent))
@@ -173,15 +180,27 @@ def _part_events(machine: RewardMachine | Composition, agent: str) -> tuple[str,
     return tuple(machine.parts[agent].events) if isinstance(machine, Composition) and agent in machine.parts else None
 
 
-def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, dict[str, str]]:
-    gates: dict[str, dict[str, str]] = {agent: {} for agent in agents}
+def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, dict[str, Gate]]:
+    gates: dict[str, dict[str, Gate]] = {agent: {} for agent in agents}
     for region, value in as_table(table.get("gates", {}), "gates").items():
-        for agent, event in as_table(value, f"gates.{region}").items():
+        for agent, gate in as_table(value, f"gates.{region}").items():
             key = f"gates.{region}.{agent}"
             if agent not in agents:
                 raise FormatError(f"agent {agent!r} does not exist ({known_names(agent, agents)})", where=key)
-            gates[agent][region] = as_text(event, key)
+            gates[agent][region] = _gate_from(gate, key)
     return gates
+
+
+def _gate_from(value: object, key: str) -> Gate:
+    """Read the event that opens a gate, or a table of what opens it and what closes it."""
+    if not isinstance(value, dict):
+        return Gate(as_text(value, key))
+    check_keys(as_table(value, key), GATE_KEYS, f"{key}.")
+    opens, closes = (_names_from(value[own], f"{key}.{own}") if own in value else () for own in ("open", "close"))
+    starts_open = value.get("starts_open")
+    if not (starts_open is None or isinstance(starts_open, bool)):
+        raise FormatError(f"must be true or false, got {starts_open!r:.60}", where=f"{key}.starts_open")
+    return Gate(opens, closes, starts_open)
 
 
 def _agent_from(
@@ -189,7 +208,7 @@ def _agent_from(
     row: Document,
     grid: Grid,
     letters: Mapping[str, list[int]],
-    gates: Mapping[str, str],
+    gates: Mapping[str, Gate],
     memory: tuple[str, ...],
     part_events: tuple[str, ...] | None,
 ) -> Agent:
@@ -246,6 +265,14 @@ def _conditions_from(value: object, agents: Mapping[str, object], grid: Grid, ke
         return parse_conditions(value, agents, grid.places, key)
     conditions: dict[str, Condition] = {}
     for agent, text in as_table(value, key).items():
-        sentence = f"{agent} {as_text(text, f'{key}.{agent}')}"
-        conditions |= parse_conditions(sentence, [agent], grid.places, f"{key}.{agent}")
+        conditions[agent] = _condition_from(agent, text, grid, f"{key}.{agent}")
     return conditions
+
+
+def _condition_from(agent: str, value: object, grid: Grid, key: str) -> Condition:
+    """Read half a sentence, "at mat", or a list of them, of which one has to hold."""
+    halves = as_texts(value, key) if isinstance(value, list) else (as_text(value, key),)
+    if not halves:
+        raise FormatError("must say where the agent has to be, got an empty list", where=key)
+    ways = [parse_conditions(f"{agent} {half}", [agent], grid.places, key)[agent] for half in halves]
+    return reduce(or_, ways)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.task import Task
+from hocket.task.task import Gate, Task
 
 
 def closed_cells(task: Task, agent: str) -> list[frozenset[int]]:
@@ -24,37 +25,57 @@ def closed_regions(task: Task, agent: str) -> list[list[str]]:
     """For each state of an agent's machine: the regions that are closed to it."""
     machine = task.machines[agent]
     closed: list[list[str]] = [[] for _ in machine.states]
-    for region, event in task.agents[agent].gates.items():
+    for region, gate in task.gates[agent].items():
         key = f"gates.{region}.{agent}"
-        if event not in machine.events:
-            raise TaskError(f"{event}, which opens the gate, must be in the local event set of {agent}", key=key)
-        for state in np.flatnonzero(~has_happened(machine, event, key)).tolist():
+        for event in gate.events:
+            if event not in machine.events:
+                does = "opens" if event in gate.opens else "closes"
+                raise TaskError(f"{event}, which {does} the gate, must be in the local event set of {agent}", key=key)
+        for state in np.flatnonzero(~is_open(machine, gate, key)).tolist():
             closed[state].append(region)
     return closed
 
 
-def has_happened(machine: RewardMachine, event: str, key: str) -> NDArray[np.bool_]:
-    """For each state: whether an event has happened before; the same on all traces to it, or it is an error."""
-    start = (machine.initial, False)
+def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
+    """For each state: whether the last event of a gate to happen has opened it.
+
+    It is the same on all traces to the state, or it is an error. What no trace reaches counts as closed.
+    """
+    ways = _traces(machine, gate)
+    told = {opened for _, opened in ways}
+    if True not in told:
+        raise TaskError(f"this gate can never open: {_never(gate.opens)} in the agent's machine", key=key)
+    if False not in told:
+        raise TaskError(f"this gate can never close: {_never(gate.closes)} in the agent's machine", key=key)
+    for state, opened in ways:
+        if opened and (state, False) in ways:
+            closed, open_ = (", ".join(ways[state, seen]) or "nothing" for seen in (False, True))
+            plain = isinstance(gate.short, str)
+            what = f"whether {gate.short} has happened" if plain else "whether the gate is open"
+            raise TaskError(f"a state must tell {what}, but {closed} and {open_} both lead to {state}", key=key)
+    return np.array([(state, True) in ways for state in machine.states], np.bool_)
+
+
+def _traces(machine: RewardMachine, gate: Gate) -> dict[tuple[str, bool], tuple[str, ...]]:
+    """Find a shortest trace to each state with the gate open and with the gate closed, where there is one."""
+    after = dict.fromkeys(gate.opens, True) | dict.fromkeys(gate.closes, False)
+    start = (machine.initial, bool(gate.starts_open))
     ways: dict[tuple[str, bool], tuple[str, ...]] = {start: ()}
     queue = deque([start])
     moves: dict[str, list[tuple[str, str]]] = {}
     for (source, name), target in machine.transitions.items():
         moves.setdefault(source, []).append((name, target))
     while queue:
-        state, happened = here = queue.popleft()
+        state, opened = here = queue.popleft()
         for name, target in moves.get(state, ()):
-            there = (target, happened or name == event)
+            there = (target, after.get(name, opened))
             if there not in ways:
                 ways[there] = (*ways[here], name)
                 queue.append(there)
-    if not any(happened for _, happened in ways):
-        raise TaskError(f"this gate can never open: {event} never happens in the agent's machine", key=key)
-    for state, happened in ways:
-        if happened and (state, False) in ways:
-            without, with_it = (", ".join(ways[state, seen]) or "nothing" for seen in (False, True))
-            raise TaskError(
-                f"a state must tell whether {event} has happened, but {without} and {with_it} both lead to {state}",
-                key=key,
-            )
-    return np.array([(state, True) in ways for state in machine.states], np.bool_)
+    return ways
+
+
+def _never(events: Sequence[str]) -> str:
+    if not events:
+        return "no event does that"
+    return f"{events[0]} never happens" if len(events) == 1 else f"none of {', '.join(events)} ever happens"

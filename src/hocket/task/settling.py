@@ -304,6 +304,36 @@ def _order_notes(task: Task) -> Iterator[str]:
                     )
 
 
+def repeat_notes(task: Task) -> list[str]:
+    """Say which events may happen several times in one step: possible again as soon as they have happened.
+
+    Everyone who knows such an event has to be in a state of its machine in which it can happen twice in a row.
+    """
+    again = {agent: _repeated(machine) for agent, machine in task.machines.items()}
+    notes = []
+    for event, knowers in task.knowers.items():
+        if knowers and all(event in again[agent] for agent in knowers):
+            state = again[knowers[0]][event]
+            notes.append(
+                f"{event} may happen several times in one step, as nobody has to move in between: {knowers[0]} in "
+                f"state {state} proposes it, and then again."
+            )
+    return (
+        notes
+        if len(notes) <= MOST_NOTES
+        else [*notes[:MOST_NOTES], "More events may happen several times in one step."]
+    )
+
+
+def _repeated(machine: RewardMachine) -> dict[str, str]:
+    """List the events that can happen twice in a row, with the first state in which they can."""
+    found: dict[str, str] = {}
+    for (state, event), target in machine.transitions.items():
+        if (target, event) in machine.transitions:
+            found.setdefault(event, state)
+    return found
+
+
 def _commute(machine: RewardMachine, own: Mapping[str, str], one: str, other: str) -> bool:
     """Say whether two events of a state lead to the same state in either order."""
     ends = machine.step(own[one], other), machine.step(own[other], one)

@@ -35,12 +35,58 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """What opens a region to an agent, and what closes it again: the last of these events to happen decides.
+
+    It is closed at the start, unless nothing opens it or `starts_open` says otherwise.
+
+    >>> Gate("on", "off")
+    Gate(opens=('on',), closes=('off',), starts_open=False)
+    """
+
+    opens: str | tuple[str, ...] = ()
+    closes: str | tuple[str, ...] = ()
+    starts_open: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("opens", "closes"):
+            own = getattr(self, name)
+            object.__setattr__(self, name, (own,) if isinstance(own, str) else tuple(own))
+        if self.starts_open is None:
+            object.__setattr__(self, "starts_open", not self.opens)
+
+    @classmethod
+    def of(cls, gate: Gate | str) -> Gate:
+        """Take a gate as it is, or an event as the gate that it opens for good."""
+        return cls(gate) if isinstance(gate, str) else gate
+
+    @property
+    def events(self) -> Names:
+        """All that opens or closes it."""
+        return Names((*self.opens, *self.closes))
+
+    @property
+    def short(self) -> Gate | str:
+        """The event that opens it for good, where there is no more to say."""
+        return self.opens[0] if self == Gate(self.opens[:1]) and self.opens else self
+
+    def __str__(self) -> str:
+        opened = f"until {' or '.join(self.opens)}" if self.opens else "for good"
+        if not self.closes:
+            return opened
+        again = f"from {' or '.join(self.closes)} on"
+        if self.starts_open:
+            return f"{again} {opened}" if self.opens else again
+        return f"{opened}, and again {again}"
+
+
+@dataclass(frozen=True)
 class Agent:
-    """Where an agent starts, its local event set, and which regions are closed to it until an event."""
+    """Where an agent starts, its local event set, and which regions are closed to it, and when."""
 
     start: int  # a cell
     knows: Iterable[str]  # its local event set
-    gates: Mapping[str, str] = field(default_factory=dict)  # region -> the event that opens it
+    gates: Mapping[str, Gate | str] = field(default_factory=dict)  # region -> its gate, or the event that opens it
     memory: tuple[str, ...] = ()  # events that the baselines' agent remembers to have happened
     options: tuple[Option, ...] = ()
     sync: Mapping[str, float] = field(default_factory=dict)  # event -> chance per step, in place of the setting's
@@ -126,10 +172,8 @@ class Task:
         own = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
         for event in own:
             self._require_event(event, f"{key}.knows")
-        for region, event in agent.gates.items():
-            gate = f"gates.{region}.{name}"
-            self.grid.place(region, gate)
-            self._require_event(event, gate)
+        for region, gate in agent.gates.items():
+            self._check_gate(region, Gate.of(gate), f"gates.{region}.{name}")
         if len(agent.memory) > MOST_LATCHED or len(set(agent.memory)) < len(agent.memory):
             raise TaskError(f"an agent remembers at most {MOST_LATCHED} events, each once", key=f"{key}.memory")
         for event in agent.memory:
@@ -146,11 +190,20 @@ class Task:
         return Agent(
             agent.start,
             Names(event for event in self.events if event in own),
-            MappingProxyType(dict(agent.gates)),
+            MappingProxyType({region: Gate.of(gate).short for region, gate in agent.gates.items()}),
             tuple(agent.memory),
             tuple(agent.options),
             MappingProxyType(dict(agent.sync)),
         )
+
+    def _check_gate(self, region: str, gate: Gate, key: str) -> None:
+        self.grid.place(region, key)
+        if not gate.events:
+            raise TaskError("a gate needs an event that opens or closes it", key=key)
+        for event in gate.events:
+            self._require_event(event, key)
+            if event in gate.opens and event in gate.closes:
+                raise TaskError(f"an event opens a gate or closes it, got {event!r} for both", key=key)
 
     def _require_event(self, event: str, key: str) -> None:
         if event not in self.machine.events:
@@ -164,12 +217,23 @@ class Task:
 
     @cached_property
     def needs(self) -> Mapping[str, Names]:
-        """Who must know each event: the agents that control it, and those to whom it opens a gate."""
+        """Who must know each event: the agents that control it, and those to whom it opens or closes a gate."""
         waiting: dict[str, list[str]] = {event: list(own) for event, own in self.control.items()}
-        for name, agent in self.agents.items():
-            for event in agent.gates.values():
-                waiting[event].append(name)
+        for name, gates in self.gates.items():
+            for gate in gates.values():
+                for event in gate.events:
+                    waiting[event].append(name)
         return MappingProxyType({event: Names(own) for event, own in waiting.items()})
+
+    @cached_property
+    def gates(self) -> Mapping[str, Mapping[str, Gate]]:
+        """The gates of each agent, by region."""
+        return MappingProxyType(
+            {
+                name: MappingProxyType({region: Gate.of(gate) for region, gate in agent.gates.items()})
+                for name, agent in self.agents.items()
+            }
+        )
 
     @cached_property
     def knows(self) -> Mapping[str, Names]:
@@ -237,10 +301,10 @@ class Task:
             name: [list(grid.row_column(cell)) for cell in sorted(own)] for name, own in grid.places.items()
         }
         document["agents"] = {name: _agent_to(agent, grid) for name, agent in self.agents.items()}
-        gates: dict[str, dict[str, str]] = {}
+        gates: dict[str, dict[str, object]] = {}
         for name, agent in self.agents.items():
-            for region, event in agent.gates.items():
-                gates.setdefault(region, {})[name] = event
+            for region, gate in agent.gates.items():
+                gates.setdefault(region, {})[name] = gate if isinstance(gate, str) else _gate_to(gate)
         if gates:
             document["gates"] = gates
         document["events"] = {event: self._sentence(event) for event in self.events}
@@ -259,7 +323,8 @@ class Task:
                 return sentence
         except TaskError:
             pass
-        return {agent: str(condition) for agent, condition in conditions.items()}
+        halves = {agent: [str(way) for way in condition.ways] for agent, condition in conditions.items()}
+        return {agent: own if len(own) > 1 else own[0] for agent, own in halves.items()}
 
     def __deepcopy__(self, memo: object) -> Task:
         return self  # nothing in it changes
@@ -296,6 +361,15 @@ def _agent_to(agent: Agent, grid: Grid) -> Document:
         row["options"] = [own.target + (f" after {own.after}" if own.after else "") for own in agent.options]
     if agent.sync:
         row["sync"] = {event: float(chance) for event, chance in agent.sync.items()}
+    return row
+
+
+def _gate_to(gate: Gate) -> Document:
+    """Lay a gate out as a file has it, leaving out what goes without saying."""
+    lists = {"open": gate.opens, "close": gate.closes}
+    row: Document = {key: own[0] if len(own) == 1 else list(own) for key, own in lists.items() if own}
+    if gate.starts_open != (not gate.opens):
+        row["starts_open"] = gate.starts_open
     return row
 
 

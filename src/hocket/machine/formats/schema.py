@@ -10,16 +10,18 @@ In place of transitions, a sentence: `formula` (LTLf), `regex`, or `declare`, a 
 
 Optional: `events` and `states`, lists that declare more than transitions use; `rewards`, state -> event -> number,
 which makes it a general machine (what is not listed is worth 0); `knows`, agent -> events; `control`, event -> agents.
+A transition may count: `a = { to = "u1", times = 3, otherwise = "u0" }` (see `counting`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hocket.errors import FormatError, MachineError, known_names
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
+from hocket.machine.formats.counting import MOST_TIMES, Counted, Counting
 from hocket.machine.formulas import LANGUAGES, read_sentence
 from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
@@ -28,6 +30,7 @@ from hocket.machine.reward_machine import RewardMachine
 Document = dict[str, object]
 
 MACHINE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards", *LANGUAGES)
+COUNTED_KEYS = ("to", "times", "otherwise")
 DESIGN_KEYS = (*MACHINE_KEYS, "knows", "control")
 
 
@@ -89,15 +92,24 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
         state: as_table(row, f"{at}transitions.{state}")
         for state, row in as_table(table["transitions"], f"{at}transitions").items()
     }
-    transitions = {
-        (state, event): as_text(target, f"{at}transitions.{state}.{event}")
+    moves = {
+        (state, event): _target(state, target, f"{at}transitions.{state}.{event}")
         for state, row in rows.items()
         for event, target in row.items()
     }
     lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
     if "states" not in lists and not all(rows.values()):
-        lists["states"] = tuple(dict.fromkeys([*rows, *transitions.values()]))
+        lists["states"] = _states(rows, moves)
     initial, rewards = _initial(table, lists.get("states", ()), at), _rewards(table, at)
+    transitions = {key: target for key, target in moves.items() if isinstance(target, str)}
+    if len(transitions) < len(moves):
+        states = tuple(dict.fromkeys([*_states(rows, moves), *lists.get("states", ()), initial]))
+        counting = Counting(initial, moves, states, f"{at}transitions")
+        transitions, lists["states"] = counting.transitions, tuple(counting.copies_of(states))
+        unknown = [state for state in lists.get("final", ()) if state not in states]  # the machine will say so
+        lists["final"] = (*counting.copies_of(lists.get("final", ())), *unknown)
+        lists.setdefault("events", tuple(dict.fromkeys(event for _, event in moves)))
+        rewards = None if rewards is None else counting.spread(rewards)
     try:
         return RewardMachine(
             initial=initial,
@@ -116,6 +128,30 @@ def _whole(reading: Reading, at: str) -> RewardMachine:
         return reading.machine(Limits())
     except MachineError as error:
         raise FormatError(str(error), where=at.rstrip(".") or None) from None
+
+
+def _target(state: str, value: object, where: str) -> str | Counted:
+    """Read where a transition leads: a state, or a table if it counts."""
+    if not isinstance(value, dict):
+        return as_text(value, where)
+    check_keys(value, COUNTED_KEYS, f"{where}.")
+    for key in ("to", "times"):
+        if key not in value:
+            raise FormatError("is missing; a transition that counts has 'to' and 'times'", where=f"{where}.{key}")
+    times = value["times"]
+    if type(times) is not int or not 1 <= times <= MOST_TIMES:
+        raise FormatError(
+            f"must be a whole number from 1 to {MOST_TIMES:,}, got {_shown(times)}", where=f"{where}.times"
+        )
+    return Counted(
+        as_text(value["to"], f"{where}.to"), times, as_text(value.get("otherwise", state), f"{where}.otherwise")
+    )
+
+
+def _states(rows: Iterable[str], moves: Mapping[tuple[str, str], str | Counted]) -> tuple[str, ...]:
+    """List the states that transitions name."""
+    ends = [(end,) if isinstance(end, str) else (end.otherwise, end.to) for end in moves.values()]
+    return tuple(dict.fromkeys([*rows, *(state for own in ends for state in own)]))
 
 
 def design_to(design: Design) -> Document:

@@ -1,0 +1,239 @@
+"""Whether a task can be completed: by some trace, after which trace no longer, and who then waits for what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from hocket.graphs import Flags, Graph, Reach, breadth_first, can_reach, labels_to
+from hocket.machine.blocking import Free, find_blocked
+from hocket.machine.composition import Composition
+from hocket.machine.counterexample import name_trace
+from hocket.machine.reward_machine import RewardMachine
+
+LARGEST_SEARCH = 200_000  # joint states of a composition up to which all are searched
+MOST_EFFORT = 10_000_000  # joint states times what it takes to go on from one
+SHOWN_AGENTS = 6
+
+
+@dataclass(frozen=True)
+class DeadEnd:
+    """A state that is not final and from which no trace completes."""
+
+    trace: tuple[str, ...]  # that leads to it
+    state: tuple[str, ...]  # of each part; of the team machine alone where it has no parts
+    is_stuck: bool  # nothing can happen any more
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What is known of how a task can end."""
+
+    machine: RewardMachine | Composition
+    completes: bool | None  # whether some trace completes; None: not decided
+    dead_end: DeadEnd | None  # a nearest one, where nothing can happen any more if there is such a one
+    decided: bool = True  # whether dead ends were searched for exhaustively
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """What has to be repaired, one sentence each: parts that block each other, a task that nothing completes."""
+        said = []
+        if self.completes is False:
+            said.append("No trace completes the task: no final state of the team machine is reachable.")
+        if self.dead_end is not None and isinstance(self.machine, Composition) and not self.machine.is_independent:
+            said.append(_blocking(self.machine, self.dead_end))
+        return tuple(said)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What is legal and may be a mistake, one sentence each."""
+        if not self.decided:
+            size = f"there are more joint states than are searched (at most {LARGEST_SEARCH:,})"
+            return (f"Whether the parts can block each other was not decided: {size}.",)
+        if self.dead_end is None or not self.completes or self.problems:
+            return ()
+        after = f"After {name_trace(self.dead_end.trace)}, the task can no longer be completed"
+        named = (
+            zip(self.machine.parts, self.dead_end.state, strict=True) if isinstance(self.machine, Composition) else ()
+        )
+        where = [f"{part} is in {own}" for part, own in named] or [f"the team machine is in {self.dead_end.state[0]}"]
+        return (f"{after}: {_shortened(where)}.",)
+
+
+def find_completion(machine: RewardMachine | Composition) -> Completion:
+    """Find out whether a task can be completed, and a shortest trace after which it no longer can.
+
+    A machine without final states that has rewards of its own is not a task to be completed; nothing is said of it.
+
+    >>> one = RewardMachine(initial="0", transitions={("0", "left"): "1", ("1", "meet"): "2"}, final={"2"})
+    >>> other = RewardMachine(initial="0", transitions={("0", "meet"): "1", ("1", "left"): "2"}, final={"2"})
+    >>> print(*find_completion(Composition({"A1": one, "A2": other})).problems, sep="\\n")
+    No trace completes the task: no final state of the team machine is reachable.
+    After the empty trace, the parts block each other: A1 waits for left (A2 does not propose it), A2 waits for meet \
+(A1 does not propose it).
+    """
+    parts = machine.parts.values() if isinstance(machine, Composition) else (machine,)
+    if not machine.has_completion_rewards and any(not part.is_final.any() for part in parts):
+        return Completion(machine, None, None)
+    if isinstance(machine, Composition):
+        return _of_independent_parts(machine) if machine.is_independent else _of_composition(machine)
+    names = tuple(machine.states)
+    completes, node = _search(machine.graph, machine.reach, machine.is_final)
+    if node is None:
+        return Completion(machine, completes, None)
+    trace = _names_of(machine, labels_to(machine.graph, machine.reach, node))
+    return Completion(machine, completes, DeadEnd(trace, (names[node],), _is_sink(machine.graph, node)))
+
+
+def _search(graph: Graph, reach: Reach, is_final: Flags) -> tuple[bool, int | None]:
+    """Say whether a final node is reached, and find a nearest one from which none is; one without edges comes first."""
+    hopeful = can_reach(graph, is_final)
+    dead = reach.order[~hopeful[reach.order]]
+    stuck = dead[graph.first[dead] == graph.first[dead + 1]]
+    nearest = [*stuck[:1].tolist(), *dead[:1].tolist()]
+    return bool(hopeful[reach.order[0]]), nearest[0] if nearest else None
+
+
+def _is_sink(graph: Graph, node: int) -> bool:
+    return bool(graph.first[node] == graph.first[node + 1])
+
+
+def _names_of(machine: RewardMachine | Composition, labels: Iterable[int]) -> tuple[str, ...]:
+    events = tuple(machine.events)
+    return tuple(events[label] for label in labels)
+
+
+# Compositions.
+
+
+def _of_independent_parts(team: Composition) -> Completion:
+    """Look at each part alone, as parts without a common event cannot block each other; find the nearest dead end."""
+    ends = {name: end for name, part in team.parts.items() if (end := find_completion(part).dead_end) is not None}
+    if not ends:
+        return Completion(team, True, None)
+    name, end = min(ends.items(), key=lambda item: len(item[1].trace))
+    state = tuple(end.state[0] if own == name else part.initial for own, part in team.parts.items())
+    others = (part.graph for own, part in team.parts.items() if own != name)
+    starts = (part.start for own, part in team.parts.items() if own != name)
+    is_stuck = end.is_stuck and all(map(_is_sink, others, starts))
+    return Completion(team, True, DeadEnd(end.trace, state, is_stuck))
+
+
+def _of_composition(team: Composition) -> Completion:
+    """Search as few joint states as tell whether there is a dead end, then all of them for the nearest one."""
+    reduced = find_blocked(team, _most_states(team))
+    if isinstance(reduced, Free):
+        return Completion(team, True, None)
+    reachable = team.reachable(_most_states(team))
+    if reachable is None:
+        if reduced is None:
+            return Completion(team, None, None, decided=False)
+        return Completion(team, None, _dead_end(team, reduced.state, _names_of(team, reduced.labels), reduced.is_stuck))
+    states, graph = reachable
+    machines = team.parts.values()
+    is_final = np.logical_and.reduce([part.is_final[states[:, index]] for index, part in enumerate(machines)])
+    reach = breadth_first(graph, 0)
+    completes, node = _search(graph, reach, is_final)
+    if node is None:
+        return Completion(team, completes, None)
+    trace = _names_of(team, labels_to(graph, reach, node))
+    return Completion(team, completes, _dead_end(team, states[node].tolist(), trace, _is_sink(graph, node)))
+
+
+def _most_states(team: Composition) -> int:
+    """Bound the joint states by what it takes to go on from one: its parts, and the events that they propose."""
+    effort = sum(1 + int(np.diff(part.graph.first).max(initial=0)) for part in team.parts.values())
+    return max(1, min(LARGEST_SEARCH, MOST_EFFORT // effort))
+
+
+def _dead_end(team: Composition, state: Iterable[int], trace: tuple[str, ...], is_stuck: bool) -> DeadEnd:
+    names = tuple(tuple(part.states)[own] for part, own in zip(team.parts.values(), state, strict=True))
+    return DeadEnd(trace, names, is_stuck)
+
+
+def _blocking(team: Composition, end: DeadEnd) -> str:
+    """Say in which way the parts of a composition block each other."""
+    after = f"After {name_trace(end.trace)}"
+    now = dict(zip(team.parts, end.state, strict=True))
+    shared = {
+        event for event, number in Counter(chain(*(part.events for part in team.parts.values()))).items() if number > 1
+    }
+    proposed = {agent: _proposed(part, now[agent], shared) for agent, part in team.parts.items()}
+    waits = []
+    for agent, part in team.parts.items():
+        if now[agent] not in part.final:
+            wishes = _wishes(team, proposed, agent)
+            waits.append(f"{agent} waits for {wishes}" if wishes else f"{agent} is in {now[agent]}, which is not final")
+    blocked = "the parts block each other" if end.is_stuck else "events can still happen, but the task never completes"
+    return f"{after}, {blocked}: {_shortened(waits)}."
+
+
+def _proposed(part: RewardMachine, state: str, shared: Collection[str]) -> set[str]:
+    """Collect the shared events that a part proposes in a state, or in one that it can go to alone."""
+    moves: dict[str, dict[str, str]] = {}
+    for (start, event), target in part.transitions.items():
+        moves.setdefault(start, {})[event] = target
+    places, found = {state}, set()
+    queue = [state]
+    for place in queue:  # grows while it is read
+        for event, target in moves.get(place, {}).items():
+            if event in shared:
+                found.add(event)
+            elif target not in places:
+                places.add(target)
+                queue.append(target)
+    return found
+
+
+def _wishes(team: Composition, proposed: Mapping[str, Collection[str]], agent: str) -> str:
+    """Name the events that an agent waits for, and who does not propose them."""
+    wishes = []
+    for event in team.parts[agent].events:
+        others = [name for name, part in team.parts.items() if event in part.events and event not in proposed[name]]
+        if event in proposed[agent] and others:
+            wishes.append(f"{event} ({_shortened(others)} {'does' if len(others) == 1 else 'do'} not propose it)")
+    return " or ".join(wishes[:SHOWN_AGENTS])
+
+
+def _shortened(said: list[str]) -> str:
+    more = len(said) - SHOWN_AGENTS
+    return ", ".join(said) if more <= 0 else f"{', '.join(said[:SHOWN_AGENTS])}, … ({more:,} more)"
+
+
+# Local machines.
+
+
+def leavable(machine: RewardMachine) -> Flags:
+    """Flag the final states that can be left again: from which some trace leads to one that is not final."""
+    return machine.is_final & can_reach(machine.graph, ~machine.is_final)
+
+
+def find_leaving(machine: RewardMachine) -> tuple[tuple[str, ...], str] | None:
+    """Find a shortest trace to a final state, and an event that leads from there to one that is not final."""
+    graph, reach = machine.graph, machine.reach
+    leaving = machine.is_final[graph.source] & ~machine.is_final[graph.target]
+    rows = np.zeros(graph.nodes, np.bool_)
+    rows[graph.source[leaving]] = True
+    near = reach.order[rows[reach.order]]
+    if len(near) == 0:
+        return None
+    node = int(near[0])
+    row = np.arange(graph.first[node], graph.first[node + 1])
+    event = int(graph.label[row[leaving[row]][0]])
+    return _names_of(machine, labels_to(graph, reach, node)), _names_of(machine, [event])[0]
+
+
+def leaving_warnings(machines: Mapping[str, RewardMachine]) -> tuple[str, ...]:
+    """Name the agents that can leave a final state of their local machines again, one sentence each."""
+    said = []
+    for agent, machine in machines.items():
+        if (found := find_leaving(machine)) is not None:
+            trace, event = found
+            final = f"its local reward machine is final after {name_trace(trace)}"
+            said.append(f"{agent} can leave a final state again: {final}, and no longer once {event} happens.")
+    return tuple(said)

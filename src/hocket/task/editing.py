@@ -1,0 +1,80 @@
+"""Changing local event sets in a user's file, and nothing else: comments, order, map and legend stay as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, MutableMapping
+from pathlib import Path
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.machine.formats import json as json_notation
+
+LIMIT = MEGABYTE  # of a file that is edited; larger ones are written anew
+Knows = Mapping[str, Iterable[str]]
+
+
+def can_edit(source: Path, target: Path) -> bool:
+    """Say whether a file can be kept as it is but for its local event sets: in one format, and not too large."""
+    suffix = source.suffix.lower()
+    if suffix not in (".toml", ".json") or target.suffix.lower() != suffix or not source.is_file():
+        return False
+    return source.stat().st_size <= LIMIT
+
+
+def edit_task(source: Path, target: Path, knows: Knows) -> bool:
+    """Write a task file with other local event sets of some agents; False where these are not listed one by one."""
+    return _edit(source, target, knows, in_agents=True)
+
+
+def edit_design(source: Path, target: Path, knows: Knows) -> bool:
+    """Write a machine file with other local event sets."""
+    return _edit(source, target, knows, in_agents=False)
+
+
+def _edit(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> bool:
+    content = read_text(source, LIMIT)
+    is_toml = source.suffix.lower() == ".toml"
+    try:
+        document = tomlkit.parse(content) if is_toml else json_notation.parse(content)
+    except (TOMLKitError, RecursionError):  # what the standard library's parser reads, this one may not
+        return False
+    if not isinstance(document, MutableMapping):
+        return False
+    if in_agents:
+        rows = document.get("agents")
+        if (
+            not isinstance(rows, MutableMapping)
+            or not knows.keys() <= rows.keys()
+            or _loses_machine(document, source, target)
+        ):
+            return False
+        for agent, events in knows.items():
+            _put(rows[agent], "knows", [*events])
+    else:
+        table = document.setdefault("knows", tomlkit.table() if is_toml else {})
+        for agent, events in knows.items():
+            _put(table, agent, [*events])
+    write_whole(
+        target, tomlkit.dumps(document) if is_toml else json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    )
+    return True
+
+
+def _loses_machine(document: Mapping[str, object], source: Path, target: Path) -> bool:
+    """Say whether a task names a machine's file that is not beside the new one."""
+    machine = document.get("machine")
+    return isinstance(machine, Mapping) and "file" in machine and source.resolve().parent != target.resolve().parent
+
+
+def _put(row: MutableMapping[str, object], key: str, events: list[str]) -> None:
+    """Put a list of events into a table, keeping the list that is there where it only has to grow."""
+    present = row.get(key)
+    if not isinstance(present, list) or not set(present) <= set(events):
+        row[key] = events
+        return
+    for event in events:
+        if event not in present:
+            present.append(event)

@@ -1,0 +1,175 @@
+"""What cannot work is said by the commands: check, play and train, with their exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+import hocket as hk
+from hocket.cli.game import Game, draw_frame
+from hocket.study.prospects import foresee
+from hocket.study.study import Study, run_study
+from hocket.task.check import check_task
+from strategies import quick
+from task_strategies import tasks
+from test_cli import save
+from test_completion import LEFT_FIRST, MEET_FIRST
+from worlds import at, corridor, courtyard, fewest_steps, gatehouse, line, meeting
+
+BLOCKED = (
+    "After the empty trace, the parts block each other: "
+    "Ann waits for left (Ben does not propose it), Ben waits for meet (Ann does not propose it)."
+)
+
+
+def crossed() -> hk.Task:
+    """Let Ann want to leave before they meet, and Ben the other way round."""
+    both = {"left": at(Ann="door"), "meet": at(Ann="mat", Ben="mat")}
+    agents = {"Ann": hk.Agent(0, ("left", "meet")), "Ben": hk.Agent(3, ("left", "meet"))}
+    parts = hk.Composition({"Ann": LEFT_FIRST, "Ben": MEET_FIRST})
+    return hk.Task("crossed", line(4, door=0, mat=2), agents, both, parts)
+
+
+def carrying() -> hk.Task:
+    """Let Ben take and put things as often as he likes, until Ann says that it is enough, which he does not notice."""
+    moves = {("free", "take"): "laden", ("laden", "put"): "free", ("free", "enough"): "over"}
+    return hk.Task(
+        "carrying",
+        line(3, store=0, table=2, bell=1),
+        {"Ann": hk.Agent(2, ("take", "put", "enough")), "Ben": hk.Agent(2, ("take", "put"))},
+        {"take": at(Ben="store"), "put": at(Ben="table"), "enough": at(Ann="bell")},
+        hk.RewardMachine(initial="free", transitions=moves, final={"over"}),
+        slip=0.0,
+    )
+
+
+def write(task: hk.Task, folder: Path) -> Path:
+    """Write a task to a file."""
+    path = folder / f"{task.name}.json"
+    path.write_text(json.dumps(task.document()), encoding="utf-8")
+    return path
+
+
+# check
+
+
+def test_check_says_no_to_parts_that_block_each_other_and_who_waits_for_what(hocket, tmp_path):
+    path = write(crossed(), tmp_path)
+    code, out, err = hocket("check", path)
+    assert (code, err) == (1, "")
+    assert BLOCKED in out.splitlines()
+    assert "reachability: OK" not in out
+    code, out, _ = hocket("check", path, "--json")
+    found = json.loads(out)
+    assert code == 1
+    assert found["decomposable"] is True
+    assert BLOCKED in found["problems"]
+    assert found["warnings"] == []
+
+
+@pytest.mark.parametrize("knows", [(), ("--knows", "A1=a,b")], ids=["alone", "with local event sets"])
+def test_check_says_no_to_a_machine_that_nothing_completes(hocket, tmp_path, knows):
+    moves = {("u0", "a"): "u1", ("lost", "b"): "u2"}
+    path = save(tmp_path, hk.RewardMachine(initial="u0", transitions=moves, final={"u2"}))
+    code, out, err = hocket("check", path, *knows)
+    assert (code, err) == (1, "")
+    assert "No trace completes the task: no final state of the team machine is reachable." in out
+    code, out, _ = hocket("check", path, "--json", *knows)
+    assert code == 1
+    assert any(said.startswith("No trace completes") for said in json.loads(out)["problems"])
+
+
+@pytest.mark.parametrize("knows", [(), ("--knows", "A1=a,b,c")], ids=["alone", "with local event sets"])
+def test_check_warns_of_a_state_that_never_completes(hocket, tmp_path, knows):
+    moves = {("u0", "a"): "u1", ("u1", "b"): "u2", ("u1", "c"): "violated"}
+    path = save(tmp_path, hk.RewardMachine(initial="u0", transitions=moves, final={"u2"}))
+    said = "After the trace a, c, the task can no longer be completed: the team machine is in violated."
+    code, out, err = hocket("check", path, *knows)
+    assert (code, err) == (0, "")
+    assert f"Warning: {said}" in out.splitlines()
+    code, out, _ = hocket("check", path, "--json", *knows)
+    assert code == 0
+    assert json.loads(out)["warnings"] == [said]
+
+
+def test_check_warns_of_an_agent_that_can_leave_a_final_state_again(hocket, tmp_path):
+    code, out, err = hocket("check", write(carrying(), tmp_path))
+    assert (code, err) == (0, "")
+    final = "its local reward machine is final after the empty trace, and no longer once take happens"
+    assert f"Warning: Ben can leave a final state again: {final}." in out.splitlines()
+
+
+# play
+
+
+def test_an_agent_that_can_leave_its_final_state_is_final_for_now_until_the_team_is_done():
+    game = Game(carrying(), None, seed=0, steps=100)
+
+    def row(agent: str) -> str:
+        return next(line.plain for line in draw_frame(game, 120) if f" {agent} " in line.plain)
+
+    def step(ann: str, ben: str) -> None:
+        game.episode.step({"Ann": ann, "Ben": ben})
+
+    assert row("Ben").endswith("final for now")
+    step("stay", "left")
+    step("stay", "left")
+    assert "final" not in row("Ben") and "done" not in row("Ben")
+    step("stay", "right")
+    step("left", "right")
+    assert game.outcome == "completed"
+    assert row("Ann").endswith("done") and row("Ben").endswith("done")
+
+
+# train
+
+
+def test_train_says_before_it_starts_what_makes_the_run_pointless(hocket, tmp_path):
+    code, out, err = hocket("train", write(crossed(), tmp_path), "--seeds", "1", "--steps", "1000", "--json")
+    assert code == 0
+    assert f"Warning: crossed: {BLOCKED}" in err.splitlines()
+    assert json.loads(out)
+
+
+def test_steps_too_few_for_an_episode_or_a_test_are_foreseen():
+    assert foresee(Study([corridor(9)], ["dqprm"], 1, 7, {"episode_steps": 5})) == (
+        "corridor dqprm episode_steps=5: 7 steps of training complete no episode, as each takes 8 or more.",
+        "corridor dqprm episode_steps=5: an episode ends after 5 steps, and to complete the task takes 8 or more.",
+        "corridor dqprm episode_steps=5: 7 steps of training end before the first test, which comes after 1,000.",
+    )
+    assert foresee(Study([corridor(9)], ["dqprm"], 1, 8, {"test_every": 8})) == ()
+
+
+def test_learners_are_checked_before_the_first_begins(tmp_path):
+    begun = []
+
+    class Idle:
+        workers = 1
+
+        def run(self, batches, reporter, stop):
+            begun.extend(batches)
+            return iter(())
+
+    with pytest.raises(hk.HocketError, match="cqrm trains two agents"):
+        run_study(Study([hk.load_task("buttons")], ["dqprm", "cqrm"], 1, 1000), tmp_path, engine=Idle())
+    with pytest.raises(hk.HocketError, match="hil needs a task in which every agent has options"):
+        run_study(Study([gatehouse()], ["dqprm", "hil"], 1, 1000), tmp_path, engine=Idle())
+    assert begun == []
+
+
+@pytest.mark.parametrize("task", [corridor(5), meeting(), gatehouse(), courtyard()], ids=lambda task: task.name)
+def test_no_team_is_faster_than_the_fewest_steps(task):
+    assert 0 < check_task(task).fewest_steps <= fewest_steps(task)
+
+
+@quick
+@given(tasks())
+def test_no_random_team_is_faster_than_the_fewest_steps(task):
+    inspection = check_task(task)
+    if inspection.ok and inspection.completion.completes:
+        try:
+            needed = fewest_steps(task)
+        except AssertionError:
+            return  # a team can be in its own way where no agent is
+        assert inspection.fewest_steps <= needed

@@ -1,0 +1,95 @@
+"""Teams of like agents: what is said once holds for each of them."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import hocket as hk
+from hocket.errors import FormatError
+from hocket.task.catalogue import load
+from hocket.task.files import task_from
+from hocket.task.template import MOST_AGENTS, expand_team
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "format.md").read_text(encoding="utf-8")
+(BELLS,) = re.findall(r"^```toml\n(team = .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def bells(tmp_path) -> Path:
+    path = tmp_path / "bells.toml"
+    path.write_text(BELLS, encoding="utf-8")
+    return path
+
+
+def by_hand(count: int) -> dict:
+    """Write the task of the page out for a number of agents."""
+    numbers = range(1, count + 1)
+    return {
+        "description": f"{count} agents ring, each its own bell, and then meet.",
+        "map": "s.B.M",
+        "legend": {"s": "start", "B": "bells", "M": "mat"},
+        "memory": [f"ring{i}" for i in numbers],
+        "agents": {f"A{i}": {"start": "start", "options": ["bells", f"mat after ring{i}"]} for i in numbers},
+        "events": {**{f"ring{i}": f"A{i} at bells" for i in numbers}, "meet": "all at mat"},
+        "machine": {
+            "parts": {
+                f"A{i}": {
+                    "final": ["met"],
+                    "transitions": {"apart": {f"ring{i}": "rung"}, "rung": {"meet": "met"}},
+                }
+                for i in numbers
+            }
+        },
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_a_template_is_what_one_would_write_by_hand(bells, count):
+    assert expand_team(tomllib.loads(BELLS), count) == by_hand(count)
+    task = hk.load_task(f"{bells}:{count}")
+    assert task.name == f"bells-{count}"
+    assert task == task_from(by_hand(count), name=f"bells-{count}")
+    assert hk.check_task(task).ok
+
+
+def test_the_number_in_the_file_holds_unless_another_is_chosen(bells):
+    assert len(hk.load_task(bells).agents) == 3 and hk.load_task(bells).name == "bells"
+    assert len(hk.load_task(f"{bells}:5").agents) == 5
+
+
+def test_the_command_line_takes_a_size(bells, hocket):
+    code, out, err = hocket("check", f"{bells}:4")
+    assert code == 0 and "4 agents" in out and not err
+    code, out, err = hocket("check", f"{bells}:0")
+    assert code == 2 and "team: must be a whole number from 1 to 5,000, got 0" in err
+
+
+def test_a_task_without_a_team_has_one_size_and_keeps_its_braces(tmp_path):
+    document = by_hand(2)
+    document["description"] = "{i} of {n}"
+    assert task_from(document).description == "{i} of {n}"
+    with pytest.raises(FormatError, match="only for a task with `team`"):
+        task_from(document, size=3)
+
+
+@pytest.mark.parametrize("count", [True, 1.0, "3", -1, MOST_AGENTS + 1])
+def test_the_number_of_agents_is_a_whole_number_within_bounds(count):
+    with pytest.raises(FormatError, match="team: must be a whole number"):
+        expand_team({"team": count})
+
+
+def test_a_name_in_full_and_by_a_number_is_refused():
+    with pytest.raises(FormatError, match="'A2' is there twice"):
+        expand_team({"team": 3, "agents": {"A{i}": {}, "A2": {}}})
+
+
+def test_a_template_grows_only_so_far():
+    with pytest.raises(FormatError, match="more than 16 MB"):
+        expand_team({"team": MOST_AGENTS, "agents": {"A{i}": {"knows": ["x" * 100] * 1_000}}})
+
+
+def test_a_size_that_no_task_has_is_an_error_that_names_it():
+    with pytest.raises(FormatError, match="no built-in task of this name"):
+        load("buttons-3")
