@@ -33,7 +33,7 @@ from hocket.task.catalogue import built_in_tasks
 from strategies import quick
 from test_drawing import SIGHT, TO_CONES, TO_OKLAB, linear
 
-PATIENCE = 30  # seconds before a terminal that stays silent counts as broken
+PATIENCE = 120  # seconds after which a program will not answer any more, however busy the machine is
 ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[@-~]|\].*?\x07|.)")
 UP, RIGHT, LEFT = b"\x1b[A", b"\x1b[C", b"\x1bOD"  # the last as terminals in application mode send it
 
