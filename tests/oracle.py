@@ -214,9 +214,9 @@ def bisimulation_classes(machine: Machine) -> frozenset[frozenset[State]]:
 
 
 def decomposable(machine: Machine, knows: Knows) -> bool:
-    """Compare the team machine with the product of its projections."""
-    parts = [project(machine, known) for known in knows.values()]
-    return bisimilar(reachable(machine), compose(parts))
+    """Compare the reachable part of the team machine with the product of its projections."""
+    machine = reachable(machine)
+    return bisimilar(machine, compose([project(machine, known) for known in knows.values()]))
 
 
 def controllers_know(knows: Knows, control: Mapping[str, Iterable[str]]) -> bool:
@@ -240,7 +240,7 @@ def evidence_after(machine: Machine, parts: Mapping[str, Machine], trace: Trace)
 
 def shortest_evidence(machine: Machine, knows: Knows) -> set[Evidence]:
     """Collect all counterexamples of the least length by enumerating the traces of the team machine."""
-    parts = {agent: project(machine, known) for agent, known in knows.items()}
+    parts = {agent: project(reachable(machine), known) for agent, known in knows.items()}
     traces: list[Trace] = [()]
     for _ in machine.states:
         found = {evidence for trace in traces for evidence in evidence_after(machine, parts, trace)}

@@ -146,6 +146,23 @@ def task_machines(draw: st.DrawFn, max_states: int = 6, events: Sequence[str] = 
 
 
 @st.composite
+def stray_machines(draw: st.DrawFn, max_states: int = 5, events: Sequence[str] = EVENTS[:3]) -> hk.RewardMachine:
+    """Draw a task-completion machine of which much may be out of reach: states, final ones among them, and events."""
+    rng = draw(_generators)
+    names = [f"u{i}" for i in range(draw(_sizes(max_states)))]
+    final = [name for name in names if rng.random() < 0.3]
+    density = rng.choice((0.3, 0.5))
+    transitions = {
+        (name, event): rng.choice(names)
+        for name in names
+        for event in events
+        if name not in final and rng.random() < density
+    }
+    initial = rng.choice(names)
+    return hk.RewardMachine(initial=initial, transitions=transitions, final=final, states=names, events=events)
+
+
+@st.composite
 def reward_machines(draw: st.DrawFn, max_states: int = 5, events: Sequence[str] = EVENTS[:3]) -> hk.RewardMachine:
     """Draw a general machine: any rewards, and perhaps ways out of final states."""
     rng = draw(_generators)

@@ -6,12 +6,16 @@ import json
 import re
 import signal
 
+import numpy as np
 import pytest
 from rich.console import Console
+from rich.status import Status
 
 import hocket as hk
-from hocket.cli import progress
+from hocket.cli import evaluate, progress
 from hocket.study.study import Update, run_study
+from hocket.task.grid import ACTIONS, STAY
+from hocket.task.tables import compile_task
 from studies import OneByOne
 from worlds import meeting
 
@@ -212,3 +216,54 @@ def drawn(display) -> str:
     console = Console(file=io.StringIO(), width=100)
     console.print(display._render())
     return console.file.getvalue()
+
+
+# Exact values.
+
+
+def no_such_number(name: str) -> float:
+    """Refuse NaN and Infinity, which Python's reader of JSON would let through."""
+    raise ValueError(name)
+
+
+def test_exact_values_are_printed_with_their_errors(hocket, task, tmp_path):
+    hocket("train", task, *SMALL, "--learner", "optimal", "--out", tmp_path / "runs")
+    code, out, err = hocket("evaluate", task, tmp_path / "runs", "--exact", "--episodes", "50")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].endswith("if done") and "exact V" in lines[0] and "exact mean" in lines[0]
+    assert re.search(r" 1  +\d+\.\d+ ± \de-\d\d  +\d+\.\d+ ± \de-\d\d$", lines[1])
+
+
+def test_evaluations_as_json_have_no_infinities(hocket, task, tmp_path):
+    still = np.zeros(dqprm_shape(meeting()), np.float32)
+    still[:, :, STAY] = 1
+    settings = {"temperature": 0.02, "episode_steps": 5}
+    policy = hk.Policy("meeting", meeting().digest, "dqprm", 0, settings, {"q": still})
+    hocket("train", task, "--seeds", "1", "--steps", "1000", "--out", tmp_path / "runs")
+    (path,) = (tmp_path / "runs" / "policies").glob("*.npz")
+    policy.save(path)
+    code, out, _ = hocket("evaluate", task, tmp_path / "runs", "--exact", "--greedy", "--episodes", "5", "--json")
+    assert code == 0
+    (row,) = json.loads(out, parse_constant=no_such_number)
+    assert row["mean_steps"] is None and row["success"]["value"] == 0
+    exact = row["exact"]
+    assert (exact["success"], exact["success_error"], exact["failure"]) == (0, 0, 1)
+    assert exact["mean_steps"] is None and exact["mean_steps_if_done"] is None
+
+
+def dqprm_shape(task: hk.Task) -> tuple[int, ...]:
+    """Give the shape of what dqprm learns on a task."""
+    agents, states, cells = compile_task(task).event.shape
+    return agents, cells, len(ACTIONS), states
+
+
+def test_a_terminal_is_told_how_far_a_solution_is(task, tmp_path, monkeypatch):
+    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+    monkeypatch.setattr(evaluate, "make_console", lambda *, stderr=False: console)
+    told = []
+    monkeypatch.setattr(Status, "update", lambda _, line: told.append(line))
+    runs = hk.train(meeting(), "optimal", seeds=2, steps=1)
+    evaluate._solve_all(meeting(), [run.policy for run in runs], greedy=False)
+    assert told[0].startswith("policy 1 of 2: ") and "joint states found" in told[0]
+    assert any(line.startswith("policy 2 of 2: ") for line in told)

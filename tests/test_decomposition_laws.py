@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import hocket as hk
 import oracle
+from hocket.machine.algebra import reachable_part
 from strategies import (
     AGENTS,
     BUTTONS_KNOWS,
@@ -151,9 +152,9 @@ def test_the_explanation_names_trace_kind_event_agents_merged_states_and_missing
 
 @quick
 @given(teams())
-def test_the_machines_of_a_decomposition_are_the_projections(team):
-    machines = hk.decompose(*team).machines
-    assert machines == {agent: hk.project(team.machine, known) for agent, known in team.knows.items()}
+def test_the_machines_of_a_decomposition_are_the_projections_of_the_reachable_part(team):
+    machines, reached = hk.decompose(*team).machines, reachable_part(team.machine)
+    assert machines == {agent: hk.project(reached, known) for agent, known in team.knows.items()}
 
 
 @thorough
@@ -326,3 +327,72 @@ def test_costs_change_the_cheapest_assignment():
     a_is_dear = hk.cheapest(machine, ("A1", "A2"), control, cost={("A2", "a"): 3})
     assert b_is_dear == {"A1": {"a"}, "A2": {"a", "b"}}
     assert a_is_dear == {"A1": {"a", "b"}, "A2": {"b"}}
+
+
+# States that no trace leads to, and events that cannot happen.
+
+
+def out_of_reach() -> hk.RewardMachine:
+    """Build a machine that cannot move, beside states and events that nobody will ever see."""
+    return hk.RewardMachine(initial="s0", transitions={("s1", "a"): "s2", ("s1", "b"): "s0"}, final={"s2"})
+
+
+def test_what_no_trace_reaches_confuses_nobody():
+    machine = out_of_reach()
+    for knows in ({"A": ()}, {"A": "a"}, {"A": "b"}, {"A": ("a", "b")}, {"A": "a", "B": ()}):
+        assert hk.decompose(machine, knows).ok
+
+
+def test_a_repair_ignores_what_no_trace_reaches():
+    found = hk.repair(out_of_reach(), {"A": (), "B": ()}, forbidden=[("A", "b")])
+    assert (found, found.cost, found.exact, found.bound) == ({}, 0, True, 0)
+    assert hk.cheapest(out_of_reach(), ["A", "B"], {}) == {"A": frozenset(), "B": frozenset()}
+
+
+def test_no_repair_is_called_impossible_because_of_states_out_of_reach():
+    machine = hk.RewardMachine(
+        initial="s0",
+        transitions={("s0", "a"): "s1", ("s2", "b"): "s0", ("s2", "a"): "s3"},
+        final={"s1", "s3"},
+    )
+    found = hk.repair(machine, {"A": (), "B": ("b",)}, forbidden=[("A", "b"), ("B", "a")])
+    assert (found, found.exact) == ({"A": {"a"}}, True)
+
+
+def test_a_controller_must_know_its_event_even_where_it_cannot_happen():
+    result = hk.decompose(out_of_reach(), {"A": (), "B": ()}, {"b": "A"})
+    assert not result.ok and result.unaware == (("A", "b"),)
+    assert hk.repair(out_of_reach(), {"A": (), "B": ()}, {"b": "A"}) == {"A": {"b"}}
+    assert hk.cheapest(out_of_reach(), ["A", "B"], {"b": "A"}) == {"A": {"b"}, "B": frozenset()}
+
+
+def test_an_event_that_cannot_happen_need_not_be_known():
+    machine = hk.RewardMachine(initial="u", transitions={("u", "a"): "v"}, final={"v"}, events=("a", "spare"))
+    assert hk.decompose(machine, {"A": "a"}).ok
+    assert not hk.decompose(machine, {"A": "a"}).unknown
+    assert hk.cheapest(machine, ["A", "B"], {"a": "A"}) == {"A": {"a"}, "B": frozenset()}
+
+
+def test_machines_of_a_decomposition_leave_out_what_no_trace_reaches_and_keep_names():
+    machine = hk.RewardMachine(
+        initial="u",
+        transitions={("lost", "b"): "u", ("u", "a"): "v", ("v", "b"): "w"},
+        final={"w"},
+    )
+    result = hk.decompose(machine, {"A": ("a", "b")})
+    assert result.machines["A"].states == {"u", "v", "w"}
+    assert result.machines["A"].events == {"a", "b"}
+    assert result.machine is machine
+    assert "No trace leads to lost." in result.problems
+
+
+def test_an_agent_whose_events_are_all_out_of_reach_is_idle():
+    machine = hk.RewardMachine(
+        initial="u",
+        transitions={("u", "a"): "v", ("lost", "b"): "found", ("lost", "a"): "u"},
+        final={"v", "found"},
+    )
+    result = hk.decompose(machine, {"A": ("a",), "B": ("b",)})
+    assert result.ok
+    assert result.idle == {"B"}
+    assert list(result.early) == ["B"]  # it sees nothing happen, so it takes the task for done from the start

@@ -1,14 +1,23 @@
 """Success, the bounds of Theorem 3, and the exact solution of a team's chain."""
 
 import math
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 import hocket as hk
-from hocket.evaluation import exact
+from chain_strategies import GOAL, make_chain
+from hocket.evaluation import exact, joint_chain
+from hocket.evaluation.chains import solve
 from hocket.learn.policies import Run
+from hocket.task.episode import TeamEpisode
+from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
+from task_strategies import tasks
 
 pytestmark = pytest.mark.xdist_group("kernels")
 
@@ -41,6 +50,13 @@ def always(task: hk.Task, action: int) -> np.ndarray:
     q = np.zeros((agents, cells, 5, states))
     q[:, :, action] = 10
     return q
+
+
+def chain_of(task: hk.Task, policy: hk.Policy) -> joint_chain.JointChain:
+    """Explore a team's chain under a softmax policy."""
+    tables = compile_task(task)
+    choice, _ = exact._choices(policy, greedy=False)
+    return joint_chain.explore(tables, joint_chain.tabulate_moves(tables, choice), lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -77,20 +93,17 @@ def test_two_walkers_who_must_be_there_at_once_are_solved_by_hand():
     assert exact.solve_team(task, policy_of(task, always(task, 1))).mean_steps == pytest.approx(4)
 
 
-def test_storm_finds_the_same_success_and_time(tmp_path, trained):
+def test_storm_finds_the_same_success_and_time(tmp_path):
     stormpy = pytest.importorskip("stormpy")
     task = corridor(slip=0.3, agents=2, cells=4)
     policy = policy_of(task, always(task, 1) * 0.01, temperature=0.05)
-    tables = compile_task(task)
-    moves = [exact._moves(tables, agent, policy, False) for agent in range(2)]
-    source, target, weight, count = exact._explore(tables, moves)
-    chances: list[dict[int, float]] = [{} for _ in range(count)]
-    for start, end, chance in zip(source, target, weight, strict=True):
-        goal = count if end < 0 else end
-        chances[start][goal] = chances[start].get(goal, 0.0) + chance
+    chain = chain_of(task, policy).chain
+    count = chain.states
     lines = ["@type: DTMC", "@parameters", "", "@reward_models", "steps", "@nr_states", str(count + 1)]
     lines += ["@nr_choices", str(count + 1), "@model"]
-    for state, row in enumerate([*chances, {count: 1.0}]):
+    for state in range(count + 1):
+        own = slice(*chain.first[state : state + 2]) if state < count else slice(0, 0)
+        row = dict(zip(chain.target[own].tolist(), chain.chance[own].tolist(), strict=True)) or {count: 1.0}
         label = " init" if state == 0 else " done" if state == count else ""
         lines += [f"state {state} [{int(state < count)}]{label}", "\taction 0 [0]"]
         lines += [f"\t\t{goal} : {chance!r}" for goal, chance in sorted(row.items())]
@@ -102,6 +115,120 @@ def test_storm_finds_the_same_success_and_time(tmp_path, trained):
     found = exact.solve_team(task, policy)
     assert answers[0] == pytest.approx(found.success, abs=1e-6)
     assert answers[1] == pytest.approx(found.mean_steps, rel=1e-4)
+
+
+def follow_by_hand(task: hk.Task, choice: np.ndarray, most_states: int) -> list[dict[int, float]] | None:
+    """List a team's chain, without slips, by trying all joint actions in plain Python; None if it is too large."""
+    names = list(task.agents)
+    states = {name: list(machine.states) for name, machine in task.machines.items()}
+    begin = TeamEpisode(task, strict=False)
+    number = {(*begin.cells.values(), *begin.states.values()): 0}
+    rows: list[dict[int, float]] = []
+    queue = list(number)
+    for joint in queue:
+        row: dict[int, float] = {}
+        for actions in product(range(len(ACTIONS)), repeat=len(names)):
+            episode = TeamEpisode(task, strict=False)
+            episode.cells = dict(zip(names, joint[: len(names)], strict=True))
+            episode.states = dict(zip(names, joint[len(names) :], strict=True))
+            chance = math.prod(
+                choice[agent, episode.cells[name], action, states[name].index(episode.states[name])]
+                for agent, (name, action) in enumerate(zip(names, actions, strict=True))
+            )
+            if chance == 0:
+                continue
+            step = episode.step({name: ACTIONS[action] for name, action in zip(names, actions, strict=True)})
+            after = (*step.cells.values(), *step.states.values())
+            if not step.done and after not in number:
+                number[after] = len(queue)
+                queue.append(after)
+            end = GOAL if step.done else number[after]
+            row[end] = row.get(end, 0.0) + chance
+        rows.append(row)
+        if len(queue) > most_states:
+            return None
+    return rows
+
+
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(tasks(), st.booleans(), st.randoms(use_true_random=False))
+def test_a_team_is_solved_as_its_episodes_in_plain_python_are(task, greedy, rng):
+    task = replace(task, slip=0.0)
+    assume(not TeamEpisode(task, strict=False).done)
+    tables = compile_task(task)
+    (agents, states), cells = tables.is_final.shape, tables.cells
+    shape = (agents, cells, len(ACTIONS), states)
+    policy = policy_of(task, np.random.default_rng(rng.randrange(2**32)).integers(0, 3, shape) / 4, temperature=0.2)
+    choice, _ = exact._choices(policy, greedy)
+    rows = follow_by_hand(task, choice, 400)
+    assume(rows is not None)
+    found, expected = exact.solve_team(task, policy, greedy=greedy), solve(make_chain(rows))
+    assert found.success == pytest.approx(expected.success.value, abs=1e-12)
+    assert found.mean_steps == pytest.approx(expected.steps.value, rel=1e-9)
+    assert found.mean_steps_if_done == pytest.approx(expected.steps_if_reached.value, rel=1e-9, nan_ok=True)
+    assert found.states <= len(rows)
+
+
+def test_after_little_training_a_softmax_team_still_succeeds_surely_however_long_it_takes():
+    task = hk.load_task("rendezvous-2")
+    for run in hk.train(task, "dqprm", seeds=2, steps=3_000):
+        found = exact.solve_team(task, run.policy)
+        assert (found.success, found.success_error, found.failure) == (1, 0, 0)
+        assert found.mean_steps < 1e7 and found.mean_steps_error <= 1e-8 * found.mean_steps
+
+
+def test_a_move_that_never_comes_counts_as_impossible():
+    task = corridor()
+    found = exact.solve_team(task, policy_of(task, always(task, 4) * 100))
+    assert (found.success, found.success_error) == (0, 0)
+
+
+def test_a_move_that_comes_once_in_an_age_counts():
+    # Staying is worth 10 more than moving, at a temperature of 0.02: a chance of exp(-500) for each of three steps.
+    task = corridor()
+    found = exact.solve_team(task, policy_of(task, always(task, 4)))
+    assert (found.success, found.success_error) == (1, 0)
+    assert found.mean_steps == pytest.approx((1 + 2 + 3) * math.exp(500), rel=1e-9)
+
+
+def test_a_team_that_is_too_large_is_refused_with_its_size(monkeypatch):
+    task = hk.load_task("rendezvous-2")
+    policy = policy_of(task, always(task, 1) * 0)
+    monkeypatch.setattr(joint_chain, "MOST_STATES", 5_000)
+    with pytest.raises(hk.HocketError, match=r"the joint chain has more than 5,000 states"):
+        exact.solve_team(task, policy)
+    monkeypatch.setattr(joint_chain, "MOST_STATES", 100_000)
+    monkeypatch.setattr(joint_chain, "MOST_TRANSITIONS", 100_000)
+    with pytest.raises(hk.HocketError, match=r"up to 100,000 states and 100,000 transitions"):
+        exact.solve_team(task, policy)
+
+
+def test_room_for_joint_states_grows_without_changing_what_is_found(monkeypatch):
+    task = corridor(slip=0.3, agents=2, cells=6)
+    policy = policy_of(task, always(task, 1) * 0.01, temperature=0.05)
+    roomy = chain_of(task, policy)
+    monkeypatch.setattr(joint_chain, "FIRST_ROOM", (2, 3))
+    tight = chain_of(task, policy)
+    rows = [
+        {(*joint.cell[end], *joint.state[end]) if end < joint.chain.states else None for end in joint.chain.target}
+        for joint in (roomy, tight)
+    ]
+    assert rows[0] == rows[1]
+    assert exact_numbers(roomy) == pytest.approx(exact_numbers(tight), rel=1e-12)
+
+
+def exact_numbers(joint: joint_chain.JointChain) -> list[float]:
+    found = solve(joint.chain)
+    return [found.success.value, found.steps.value]
+
+
+def test_values_that_are_no_numbers_are_refused():
+    task = corridor()
+    with pytest.raises(hk.HocketError, match="values must be finite"):
+        exact.solve_team(task, policy_of(task, np.full_like(always(task, 1), math.inf)))
+    for temperature in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(hk.HocketError, match="temperature must be above 0"):
+            exact.solve_team(task, policy_of(task, always(task, 1), temperature))
 
 
 def test_many_episodes_agree_with_the_exact_solution():

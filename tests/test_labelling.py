@@ -12,7 +12,13 @@ from hypothesis import given
 
 import hocket as hk
 from hocket.machine.decomposition import Decomposition
-from hocket.task.labelling import LocalLabelling, check_labelling, localize, synchronize, team_label
+from hocket.task.labelling import (
+    LocalLabelling,
+    check_labelling,
+    localize,
+    synchronize,
+    team_label,
+)
 from hocket.task.settling import propose
 from hocket.task.tables import compile_task
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
@@ -342,6 +348,18 @@ def two_ways(**knows: str) -> Decomposition:
     """Split a machine that a or b completes."""
     machine = hk.RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u0", "b"): "u1"}, final={"u1"})
     return hk.decompose(machine, {name: set(own) for name, own in knows.items()})
+
+
+def test_local_labels_are_made_for_the_states_that_some_trace_leads_to():
+    transitions = {("u0", "a"): "u1", ("lost", "b"): "u0"}
+    machine = hk.RewardMachine(initial="u0", transitions=transitions, final={"u1"})
+
+    def label(spots, state):
+        return ("a",) if state == "u0" and spots[0] == 1 else ("b",) if state == "lost" else ()
+
+    made = hk.localize(label, BITS, hk.decompose(machine, {"A1": {"a"}, "A2": {"b"}}))
+    assert made.verdict.ok
+    assert made.labels == {"A1": {(1, "u0"): "a"}, "A2": {}}
 
 
 def test_a_labelling_that_gives_an_agent_two_events_breaks_the_first_condition():

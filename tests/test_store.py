@@ -17,6 +17,7 @@ from hocket.draw.task_scene import scene_of
 from hocket.report.summary import summarize
 from hocket.study.records import Record, Replay, Review, Trials, parse_record, slug, write_record
 from hocket.study.store import curves_csv, differences, keep_record, keep_task, load_results, open_store, sum_up
+from strategies import quick
 from worlds import corridor, meeting
 
 TASK = meeting()
@@ -256,6 +257,7 @@ def test_a_world_that_is_not_hockets_is_kept_by_its_scene(tmp_path):
     assert section.scene == scene and section.groups[0].label == "sac"
 
 
+@quick
 @given(data=st.data())
 def test_a_scene_with_anything_changed_is_refused_or_read(data, tmp_path_factory):
     document = json.loads(scene_of(TASK).text)

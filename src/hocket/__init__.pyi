@@ -20,6 +20,9 @@ from hocket.machine.composition import compose as compose
 from hocket.machine.decomposition import decompose as decompose
 from hocket.machine.formats import load_machine as load_machine
 from hocket.machine.formats import save_machine as save_machine
+from hocket.machine.formulas import from_declare as from_declare
+from hocket.machine.formulas import from_ltlf as from_ltlf
+from hocket.machine.formulas import from_regex as from_regex
 from hocket.machine.interop import from_aalpy as from_aalpy
 from hocket.machine.interop import from_networkx as from_networkx
 from hocket.machine.interop import to_aalpy as to_aalpy

@@ -14,6 +14,10 @@ class MachineError(HocketError):
     """A machine that breaks a rule of its definition, or an operation that it is outside of."""
 
 
+class FormulaError(MachineError):
+    """A formula that cannot be read, or that means no task; where it can, it names the column."""
+
+
 class AssignmentError(HocketError):
     """Agents, events or costs that do not fit the machine they are meant for."""
 
@@ -67,4 +71,4 @@ def known_names(name: str, known: Iterable[str]) -> str:
         return f"did you mean {printable(repr(near[0]))}?"
     if not names:
         return "there are none"
-    return f"known: {', '.join(printable(known, 40) for known in names[:8])}{', …' if len(names) > 8 else ''}"
+    return f"known: {', '.join(printable(known, 40) for known in names[:12])}{', …' if len(names) > 12 else ''}"

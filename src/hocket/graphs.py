@@ -42,9 +42,12 @@ class Reach(NamedTuple):
 
 def make_graph(nodes: int, source: Ints, label: Ints, target: Ints) -> tuple[Graph, NDArray[np.intp]]:
     """Sort edges into a graph; also return the permutation that did it."""
-    order = np.lexsort((label, source))
+    ahead = (source[1:] > source[:-1]) | ((source[1:] == source[:-1]) & (label[1:] > label[:-1]))
     first = np.zeros(nodes + 1, np.int32)
     np.cumsum(np.bincount(source, minlength=nodes), out=first[1:])
+    if ahead.all():
+        return Graph(first, source.view(), label.view(), target.view()), np.arange(len(source))
+    order = np.lexsort((label, source))
     return Graph(first, source[order], label[order], target[order]), order
 
 
@@ -234,6 +237,8 @@ def hidden_path(
 
     `backward` has the edges turned round. Returns the goal and the labels on the way to it, or None.
     """
+    if len(forward.target) >= SMALL:
+        return _hidden_path_by_level(forward, backward, hidden, start, goals)
     came: dict[int, tuple[int, int]] = {start: (-1, -1)}
     queue = deque([start])
     while queue:
@@ -247,6 +252,38 @@ def hidden_path(
                     came[end] = (node, label)
                     queue.append(end)
     return None
+
+
+def _hidden_path_by_level(
+    forward: Graph, backward: Graph, hidden: Flags, start: int, goals: Flags
+) -> tuple[int, list[int]] | None:
+    via = np.full((2, forward.nodes), -1, np.int32)  # the node before each, and the label of the step from there
+    seen = np.zeros(forward.nodes, np.bool_)
+    seen[start] = True
+    level = np.array([start], np.int32)
+    while not goals[level].any():
+        steps = []
+        for graph in (forward, backward):
+            edges = ranges(graph.first[level], graph.first[level + 1])
+            place = np.repeat(np.arange(len(level), dtype=np.int32), graph.first[level + 1] - graph.first[level])
+            fresh = hidden[graph.label[edges]] & ~seen[graph.target[edges]]
+            steps.append((place[fresh], graph.label[edges[fresh]], graph.target[edges[fresh]]))
+        place, label, end = (np.concatenate(parts) for parts in zip(*steps, strict=True))
+        order = np.argsort(place, kind="stable")  # as if node after node were looked at, forward edges first
+        place, label, end = place[order], label[order], end[order]
+        _, first = np.unique(end, return_index=True)
+        first.sort()
+        if len(first) == 0:
+            return None
+        via[:, end[first]] = level[place[first]], label[first]
+        level = end[first]
+        seen[level] = True
+    goal = node = int(level[goals[level]][0])
+    labels = []
+    while via[0, node] >= 0:
+        labels.append(int(via[1, node]))
+        node = int(via[0, node])
+    return goal, labels[::-1]
 
 
 def _labels_back(came: dict[int, tuple[int, int]], node: int) -> list[int]:

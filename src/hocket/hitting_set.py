@@ -1,103 +1,236 @@
-"""The cheapest set that has something in common with each of some sets (minimum-cost hitting set)."""
+"""The cheapest set that passes a test which larger sets pass as well, found with implicit hitting sets.
+
+A set that fails is a clause: of the elements outside it every passing set has at least one, and the larger the failing
+set, the stronger the clause. A passing set is thus one that hits all clauses; few of them have to be known to find a
+cheapest one and to prove that nothing cheaper passes. Sets are the bits of integers, and prices are whole numbers, so
+that sums and comparisons are exact.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
-Pair = tuple[int, int]
-Clause = frozenset[Pair]
+NODE, CLAUSE = 500, 10  # effort for a node of the search tree, and for a clause that is looked at in it
+STUBBORN = 5  # nodes after which guesses are tried out
 
 
-class Price(NamedTuple):
-    """What a choice costs; of equally dear choices the one with less burden is better."""
+class Effort:
+    """How much work may still be done: counted, not timed, so that an answer is the same on every machine."""
 
-    cost: float
-    burden: int
+    def __init__(self, left: int) -> None:
+        self.left = left
 
+    def spend(self, amount: int) -> None:
+        self.left -= amount
 
-FREE = Price(0.0, 0)
-
-
-class HittingSet(NamedTuple):
-    """A set that hits every clause, and whether it was proved that no better one exists."""
-
-    chosen: frozenset[Pair]
-    proved: bool
+    @property
+    def is_spent(self) -> bool:
+        return self.left <= 0
 
 
-def hit_cheaply(clauses: Iterable[Clause], price: Mapping[Pair, Price], branchings: int) -> HittingSet:
-    """Find a cheapest set that hits every clause, by branch and bound with at most `branchings` branchings.
+class Cheapest(NamedTuple):
+    """A set that passes, and what every set that passes costs at least: what this one costs, if that was proved."""
 
-    No clause may be empty.
+    chosen: int
+    bound: int
+
+
+def find_cheapest(
+    passes: Callable[[int], bool],
+    explain: Callable[[int], int],
+    prices: Mapping[int, int],
+    effort: Effort,
+    guesses: Iterable[int] = (),
+) -> Cheapest:
+    """Find a cheapest set of priced elements that passes a test, by branch and bound.
+
+    All elements together must pass, and so must every set that contains one that passes. `explain` gives for a set that
+    fails some elements of which every larger one that passes has at least one. `guesses` are sets in which a cheap one
+    may be found, if they pass. When the effort is spent the best set so far is returned, with the bound proved so far.
+    In any case, no element can be left out of the set.
     """
-    search = _Search(_without_supersets(clauses), price, branchings)
-    search.branch(search.clauses, frozenset(), FREE, frozenset())
-    return HittingSet(search.best, search.branchings > 0)
+    return _Search(passes, explain, prices, effort).run(guesses)
 
 
-def _without_supersets(clauses: Iterable[Clause]) -> list[Clause]:
-    """Drop the clauses that are hit whenever a smaller one is."""
-    kept: list[Clause] = []
-    for clause in sorted(set(clauses), key=lambda clause: (len(clause), sorted(clause))):
-        if not any(smaller <= clause for smaller in kept):
-            kept.append(clause)
-    return kept
+def elements_of(chosen: int) -> list[int]:
+    """List the elements of a set in ascending order."""
+    return [element for element, digit in enumerate(reversed(f"{chosen:b}")) if digit == "1"]
 
 
-def total(prices: Iterable[Price]) -> Price:
-    """Add up prices."""
-    cost, burden = FREE
-    for price in prices:
-        cost, burden = cost + price.cost, burden + price.burden
-    return Price(cost, burden)
+def as_set(elements: Iterable[int]) -> int:
+    """Put elements into a set."""
+    listed = list(elements)
+    digits = bytearray(b"0") * (max(listed, default=0) + 1)
+    for element in listed:
+        digits[-1 - element] = ord("1")
+    return int(digits, 2)
+
+
+def take_what_fits(items: Sequence[int], fits: Callable[[int], bool], taken: int, effort: Effort | None = None) -> int:
+    """Add items one after the other, each if the set with it still fits; whole runs at once where they do.
+
+    Parts of a set that fits must fit. Stops early when the effort, if one is given, is spent.
+    """
+    if not items or (effort is not None and effort.is_spent):
+        return taken
+    if fits(whole := taken | as_set(items)):
+        return whole
+    if len(items) == 1:
+        return taken
+    half = len(items) // 2
+    taken = take_what_fits(items[:half], fits, taken, effort)
+    return take_what_fits(items[half:], fits, taken, effort)
+
+
+class _Node(NamedTuple):
+    """The sets that contain `inside` and nothing of `outside`."""
+
+    bound: int  # no passing one costs less
+    depth: int  # negative, so that of equally promising nodes the deepest comes first
+    inside: int
+    outside: int
+    element: int  # to branch on
+
+
+class _Ascent:
+    """A lower bound by dual ascent: each clause takes from the prices of its elements what it costs to hit it.
+
+    What is left of a price is never negative, so a set that hits all clauses costs no less than they took together.
+    """
+
+    def __init__(self, prices: Mapping[int, int], inside: int, outside: int) -> None:
+        self.inside, self.outside = inside, outside
+        self.free = inside  # elements of which nothing is left to pay
+        self.left = dict(prices)
+        self.bound = sum(prices[element] for element in elements_of(inside))
+        self.taken: list[tuple[int, int]] = []  # (clause, amount)
+
+    def take(self, clause: int) -> bool:
+        """Raise the bound by a clause; say whether one of its elements may be chosen at all."""
+        if clause & self.free:
+            return True
+        if not (possible := clause & ~self.outside):
+            return False
+        elements = elements_of(possible)
+        amount = min(self.left[element] for element in elements)
+        self.bound += amount
+        self.taken.append((possible, amount))
+        for element in elements:
+            self.left[element] -= amount
+            if self.left[element] == 0:
+                self.free |= 1 << element
+        return True
 
 
 class _Search:
-    def __init__(self, clauses: list[Clause], price: Mapping[Pair, Price], branchings: int) -> None:
-        self.clauses = clauses
-        self.price = price
-        self.branchings = branchings
-        self.best = self.greedily()
-        self.best_price = total(price[pair] for pair in sorted(self.best))
+    def __init__(
+        self,
+        passes: Callable[[int], bool],
+        explain: Callable[[int], int],
+        prices: Mapping[int, int],
+        effort: Effort,
+    ) -> None:
+        self.passes, self.explain, self.prices, self.effort = passes, explain, prices, effort
+        self.everything = as_set(prices)
+        self.clauses: list[int] = []
+        self.is_thorough = False  # whether clauses are made as strong as possible
+        self.best, self.best_price = self.everything, sum(prices.values())
 
-    def greedily(self) -> frozenset[Pair]:
-        """Take the pair that hits most per cost until all is hit."""
-        left, chosen = list(self.clauses), set[Pair]()
-        while left:
-            hits: dict[Pair, int] = {}
-            for clause in left:
-                for pair in clause:
-                    hits[pair] = hits.get(pair, 0) + 1
-            best = min(hits, key=lambda pair: (self.price[pair].cost / hits[pair], self.price[pair].burden, pair))
-            chosen.add(best)
-            left = [clause for clause in left if best not in clause]
-        return frozenset(chosen)
+    def run(self, guesses: Iterable[int]) -> Cheapest:
+        """Try with clauses as they come, which is often enough; then with strong ones, branching where it is needed."""
+        waiting: list[_Node] = []
+        self.examine(waiting, _Node(0, 0, 0, 0, 0))
+        if waiting and not self.effort.is_spent:
+            self.is_thorough = True
+            self.clauses.clear()
+            self.examine(waiting, heappop(waiting))
+        opened = 0
+        while waiting and waiting[0].bound < self.best_price:
+            if self.effort.is_spent:
+                return Cheapest(self.best, waiting[0].bound)
+            node = heappop(waiting)
+            opened += 1
+            if opened == STUBBORN:
+                self.try_out(guesses)
+            branch = 1 << node.element
+            self.examine(waiting, node._replace(depth=node.depth - 1, outside=node.outside | branch))
+            self.examine(waiting, node._replace(depth=node.depth - 1, inside=node.inside | branch))
+        return Cheapest(self.best, self.best_price)
 
-    def branch(self, left: Sequence[Clause], chosen: frozenset[Pair], spent: Price, barred: frozenset[Pair]) -> None:
-        """Extend `chosen`, never by a pair in `barred`, so as to hit what is left."""
-        if not left:
-            if spent < self.best_price:
-                self.best, self.best_price = chosen, spent
-            return
-        if self.branchings <= 0:
-            return
-        self.branchings -= 1
-        options: list[Clause] = [clause - barred for clause in left]
-        if not all(options) or total((spent, self.bound(options))) >= self.best_price:
-            return
-        shortest = min(options, key=len)
-        for pair in sorted(shortest, key=lambda pair: (self.price[pair], pair)):
-            rest = [clause for clause in left if pair not in clause]
-            self.branch(rest, chosen | {pair}, total((spent, self.price[pair])), barred)
-            barred = barred | {pair}
+    def try_out(self, guesses: Iterable[int]) -> None:
+        for guess in guesses:
+            if not self.effort.is_spent and self.passes(guess):
+                self.reduce(guess)
 
-    def bound(self, clauses: Sequence[Clause]) -> Price:
-        """Add up the cheapest members of clauses that have nothing in common: no hitting set costs less."""
-        touched: set[Pair] = set()
-        least: list[Price] = []
-        for clause in sorted(clauses, key=len):
-            if touched.isdisjoint(clause):
-                least.append(min(self.price[pair] for pair in clause))
-                touched |= clause
-        return total(least)
+    def examine(self, waiting: list[_Node], node: _Node) -> None:
+        """Bound what a node can promise, look for a good set in it, and let it wait if it may hold a better one."""
+        ascent = _Ascent(self.prices, node.inside, node.outside)
+        if not self.climb(ascent):
+            return
+        found = self.complete(ascent)
+        room = self.best_price - ascent.bound
+        if room > 0:
+            too_dear = as_set(element for element, left in ascent.left.items() if left >= room) & ~node.inside
+            bound, element = max(node.bound, ascent.bound), self.choose(ascent, found)
+            heappush(waiting, _Node(bound, node.depth, node.inside, node.outside | too_dear, element))
+
+    def climb(self, ascent: _Ascent) -> bool:
+        """Raise the bound until what it has made free passes; say whether the node may hold a better set."""
+        known = sorted(self.clauses, key=lambda clause: (clause & ~ascent.outside).bit_count())
+        self.effort.spend(NODE + len(self.prices) + CLAUSE * len(known))
+        for clause in known:
+            if not ascent.take(clause):
+                return False
+        while ascent.bound < self.best_price and not self.effort.is_spent and not self.passes(ascent.free):
+            if not ascent.take(self.refute(ascent.free, ascent)):
+                return False
+        return ascent.bound < self.best_price
+
+    def complete(self, ascent: _Ascent) -> int:
+        """Hit all clauses cheaply, and what else turns up."""
+        chosen = ascent.inside
+        for clause in self.clauses:
+            chosen |= self.hit(clause, chosen, ascent)
+        while not self.passes(chosen):
+            chosen |= self.hit(self.refute(chosen, ascent), chosen, ascent)
+        return self.reduce(chosen)
+
+    def reduce(self, chosen: int) -> int:
+        """Leave out of a set what it passes without, dear elements first; remember the best that was so found."""
+        dear = sorted(elements_of(chosen), key=lambda element: (-self.prices[element], -element))
+        chosen &= ~take_what_fits(dear, lambda spare: self.passes(chosen & ~spare), 0)
+        price = sum(self.prices[element] for element in elements_of(chosen))
+        if price < self.best_price:
+            self.best, self.best_price = chosen, price
+        return chosen
+
+    def hit(self, clause: int, chosen: int, ascent: _Ascent) -> int:
+        """Choose the cheapest element of a clause, a free one if there is one, unless it is hit already."""
+        if clause & chosen:
+            return 0
+        elements = elements_of(clause & ascent.free or clause & ~ascent.outside or clause)
+        return 1 << min(elements, key=lambda element: (self.prices[element], element))
+
+    def refute(self, failing: int, ascent: _Ascent) -> int:
+        """Make a clause of a failing set, where there is time one as strong as possible, and remember it."""
+        clause = self.explain(failing) & self.everything
+        if self.is_thorough:
+            order = sorted(elements_of(clause), key=lambda e: (ascent.outside >> e & 1, ascent.left[e]))
+            rest = self.everything & ~clause
+            clause &= ~take_what_fits(order, lambda more: not self.passes(rest | more), 0, self.effort)
+        self.clauses.append(clause)
+        return clause
+
+    def choose(self, ascent: _Ascent, found: int) -> int:
+        """Choose the element of a set to which most of the gap between its price and the bound is due.
+
+        There is one unless the effort is spent: all elements of the set are free, so some clause is hit twice.
+        """
+        gap = dict.fromkeys(elements_of(found & ~ascent.inside), 0)
+        for clause, amount in ascent.taken:
+            hits = elements_of(clause & found)
+            for element in hits:
+                gap[element] += amount * (len(hits) - 1)
+        return max(gap, key=lambda element: (gap[element], -element))

@@ -15,7 +15,7 @@ from hocket.adapters.events import Answer, Problems, RawStep, StepEvents, Synchr
 from hocket.adapters.observations import Observation, Sight, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.errors import AssignmentError, known_names
-from hocket.machine.assignment import repair
+from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
 from hocket.machine.names import Names
@@ -231,9 +231,10 @@ def _why_not(decomposition: Decomposition) -> str:
     """Say why a machine is not decomposable, and what would repair it."""
     said = ["the machine must be decomposable with respect to `knows`:", *decomposition.explain().splitlines()]
     if isinstance(decomposition.machine, RewardMachine):
-        added = repair(decomposition.machine, decomposition.knows, decomposition.control)
+        team, knows, control = decomposition.machine, decomposition.knows, decomposition.control
+        added = repair(team, knows, control, effort=EFFORT_FOR_A_HINT)
         needed = " and ".join(
             f"{', '.join(events)} to the local event set of {agent}" for agent, events in added.items()
         )
-        said.append(f"Minimum-cost repair: add {needed}.")
+        said.append(f"{'Minimum-cost repair' if added.exact else 'Repair'}: add {needed}.")
     return "\n".join(said)

@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from hocket.cli.repair import assignment_as_json, print_repair
+from hocket.cli.repair import assignment_as_json, print_knows, print_repair
+from hocket.cli.show import print_machine
 from hocket.cli.subject import OnSubject, Subject, print_size, print_task
 from hocket.cli.terminal import SHOWN_AGENTS, Flag, make_console, print_columns, print_json, print_rest
 from hocket.errors import FormatError, HocketError
-from hocket.machine.assignment import Assignment, repair
+from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
+from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
+from hocket.machine.reward_machine import RewardMachine
 from hocket.task.check import Inspection, check_task
 from hocket.task.labelling import Verdict
 from hocket.task.task import Task
 
+SHOWN_PARTS = 8  # of a sentence
 LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a repair by itself
 
 
@@ -45,7 +49,9 @@ class Check(OnSubject):
         console = make_console()
         if subject.task is not None:
             print_task(console, subject.task)
-        print_size(console, "team machine" if subject.task else self.target, subject.machine)
+        print_size(console, "team machine" if subject.task else self.name, subject.machine)
+        if subject.reading is not None:
+            print_reading(console, subject.machine)
         print_decomposition(console, found, [said for said in problems if said not in found.problems])
         if inspection is not None and inspection.ok:
             console.print("Labelling, gates, reachability: OK")
@@ -54,6 +60,8 @@ class Check(OnSubject):
         if fix is not None:
             console.print()
             print_repair(console, fix)
+            if subject.reading is not None:
+                print_knows(console, {agent: (*own, *fix.get(agent, ())) for agent, own in subject.knows.items()})
         return 0 if ok else 1
 
     def inspect(self, task: Task) -> Inspection:
@@ -61,27 +69,40 @@ class Check(OnSubject):
         try:
             return check_task(task)
         except HocketError as error:
-            raise FormatError(str(error), path=self.target) from None
+            raise FormatError(str(error), path=self.name) from None
 
     def suggest(self, subject: Subject) -> Assignment | None:
         """Look for the cheapest repair, where that does not take long."""
+        if subject.is_independent:
+            return repair(subject.machine, subject.knows, subject.needs)
         if subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
             return None
-        return repair(subject.enumerated(), subject.knows, subject.needs)
+        return repair(subject.enumerated(), subject.knows, subject.needs, effort=EFFORT_FOR_A_HINT)
 
     def report_machine(self, subject: Subject) -> int:
         """Report on a machine without local event sets."""
         machine = subject.enumerated()
+        notes = () if machine.meaning is None else machine.meaning.notes
         problems = [f"No trace reaches {state}." for state in machine.unreachable]
         if self.json:
             print_json({"decomposable": None, "agents": {}, "counterexample": None, "problems": problems})
             return 0
         console = make_console()
-        print_size(console, self.target, machine)
-        for problem in problems:
+        print_size(console, self.name, machine)
+        if subject.reading is not None:
+            print_reading(console, machine)
+        for problem in (*problems, *notes):
             console.print(f"  {problem}")
         console.print("Well formed. To check decomposability, give the local event sets: --knows AGENT=EVENT,...")
         return 0
+
+
+def print_reading(console: Console, machine: RewardMachine | Composition) -> None:
+    """Show the machine of a sentence, or its parts."""
+    parts = dict(machine.parts) if isinstance(machine, Composition) else {"": machine}
+    for title, part in list(parts.items())[:SHOWN_PARTS]:
+        print_machine(console, title, part)
+    print_rest(console, len(parts) - SHOWN_PARTS, "part")
 
 
 def _decomposition_as_json(
@@ -110,6 +131,7 @@ def _decomposition_as_json(
             "kind": example.kind,
             "event": example.event,
             "state": example.state,
+            "remark": example.remark,
             "confusions": [
                 {
                     "agent": confusion.agent,

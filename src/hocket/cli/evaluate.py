@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,11 @@ from hocket.cli.terminal import Flag, make_console, print_columns, print_json
 
 if TYPE_CHECKING:
     from hocket.evaluation.bounds import Evaluation
+    from hocket.evaluation.exact import Exact
+    from hocket.learn.policies import Policy
+    from hocket.task.task import Task
+
+NEARLY_NONE = 1e-6  # chance of failure below which it is written out
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class Evaluate:
     greedy: Flag = False
     """Take the best action instead of drawing by softmax."""
     exact: Flag = False
-    """Also solve the team's Markov chain, where it is small enough."""
+    """Also solve the team's Markov chain, with certified errors; one that is too large is refused with its size."""
     json: Flag = False
     """Print one JSON object."""
 
@@ -41,33 +47,68 @@ class Evaluate:
         task = load_task(self.target)
         policies = load_policies(self.runs, task)
         found = evaluate(task, policies, self.episodes, greedy=self.greedy)
-        exact: list[dict[str, float] | None] = [None] * len(policies)
-        if self.exact:
-            from hocket.evaluation.exact import solve_team  # loads scipy
-
-            exact = [asdict(solve_team(task, policy, greedy=self.greedy)) for policy in policies]
-        rows = [
-            {"learner": policy.learner, "seed": policy.seed, **asdict(own), "exact": solved}
-            for policy, own, solved in zip(policies, found, exact, strict=True)
-        ]
+        exact = _solve_all(task, policies, self.greedy) if self.exact else [None] * len(policies)
         if self.json:
-            print_json(rows)
+            rows = zip(policies, found, exact, strict=True)
+            print_json([_row(policy, own, solved) for policy, own, solved in rows])
         else:
-            _print_evaluations(rows, found)
+            _print_evaluations(policies, found, exact)
         return 0
 
 
-def _print_evaluations(rows: Sequence[Mapping[str, Any]], found: Sequence[Evaluation]) -> None:
+def _row(policy: Policy, own: Evaluation, solved: Exact | None) -> dict[str, Any]:
+    return {"learner": policy.learner, "seed": policy.seed, **asdict(own), "exact": solved and asdict(solved)}
+
+
+def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence[Exact]:
+    """Solve the chain of each policy; a terminal shows what is being done."""
+    from hocket.evaluation.exact import solve_team  # loads scipy
+
+    with make_console(stderr=True).status("") as line:
+
+        def solve(number: int, policy: Policy) -> Exact:
+            which = f"policy {number} of {len(policies)}"
+            return solve_team(task, policy, greedy=greedy, progress=lambda doing: line.update(f"{which}: {doing}"))
+
+        return [solve(number, policy) for number, policy in enumerate(policies, 1)]
+
+
+def _print_evaluations(policies: Sequence[Policy], found: Sequence[Evaluation], exact: Sequence[Exact | None]) -> None:
     titles = ["learner", "seed", "V (95 %)", "lower", "upper", "steps: mean", "quartiles"]
-    if rows and rows[0]["exact"] is not None:
-        titles += ["exact V", "exact mean"]
+    if exact and exact[0] is not None:
+        titles += ["exact V", "exact mean", "if done"]
     table = [[Text(title, "dim") for title in titles]]
-    for row, own in zip(rows, found, strict=True):
+    for policy, own, solved in zip(policies, found, exact, strict=True):
         low, middle, high = own.quartiles
-        cells = [row["learner"], str(row["seed"])]
+        cells = [policy.learner, str(policy.seed)]
         cells += [f"{own.success.value:.4f} ({own.success.low:.4f} to {own.success.high:.4f})"]
         cells += [f"{own.lower:.4f}", f"{own.upper:.4f}", f"{own.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
-        if row["exact"] is not None:
-            cells += [f"{row['exact']['success']:.6f}", f"{row['exact']['mean_steps']:.4f}"]
+        if solved is not None:
+            cells += _describe(solved)
         table.append([Text(cell) for cell in cells])
     print_columns(make_console(), table)
+
+
+def _describe(solved: Exact) -> list[str]:
+    """Write exact values with their errors; what the graph decides has none."""
+    if 0 < solved.failure < NEARLY_NONE:
+        success = f"1 - {with_error(solved.failure, solved.failure_error)}"
+    else:
+        success = with_error(solved.success, solved.success_error)
+    means = (solved.mean_steps, solved.mean_steps_error), (solved.mean_steps_if_done, solved.mean_steps_if_done_error)
+    return [success, *(with_error(*mean) for mean in means)]
+
+
+def with_error(value: float, error: float) -> str:
+    """Write a number, and a bound on its error with one digit, rounded up.
+
+    >>> with_error(26.13525314405, 2.501e-12)
+    '26.135253 ± 3e-12'
+    >>> with_error(1.0, 0.0), with_error(math.inf, 0.0)
+    ('1', 'inf')
+    """
+    if error == 0 or not math.isfinite(error):
+        return f"{value:.8g}" if error == 0 else f"{value:.8g} ± any"
+    power = math.floor(math.log10(error))
+    digit = math.ceil(error / 10.0**power)
+    return f"{value:.8g} ± {digit if digit < 10 else 1}e{power + (digit == 10):+03d}"

@@ -42,7 +42,8 @@ class Repair(OnSubject):
         costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
         forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
         try:
-            fix = repair(subject.enumerated(), subject.knows, subject.needs, costs, forbidden)
+            team = subject.machine if subject.is_independent else subject.enumerated()
+            fix = repair(team, subject.knows, subject.needs, costs, forbidden)
         except InfeasibleError as error:
             if self.json:
                 print_json({"add": None, "problems": [str(error)]})
@@ -86,7 +87,7 @@ def print_repair(console: Console, repaired: Assignment) -> None:
     if not repaired:
         console.print(Text("Nothing needs to be added.", "bold green"))
         return
-    sure = "proved minimal" if repaired.exact else f"not proved minimal, lower bound {repaired.bound:g}"
+    sure = "proved minimal" if repaired.exact else f"the search stopped, lower bound {repaired.bound:g}"
     console.print(Text(f"Repair (cost {repaired.cost:g}, {sure}):", "bold"))
     for agent, events in repaired.items():
         console.print(

@@ -14,6 +14,10 @@ from hocket.cli.terminal import Words, count
 from hocket.errors import AssignmentError
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
+from hocket.machine.formats.schema import Design, Document, design_from
+from hocket.machine.formulas import LANGUAGES
+from hocket.machine.formulas.build import Reading
+from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
 from hocket.task.task import Task
@@ -30,14 +34,22 @@ class Subject(NamedTuple):
     control: Mapping[str, tuple[str, ...]]
     needs: Mapping[str, tuple[str, ...]]  # event -> who must know it: control, and in a task also gates
     task: Task | None  # None: a machine without a world
+    reading: Reading | None = None  # of a sentence, where it is one
 
     @property
     def is_large(self) -> bool:
         """Whether the team machine has more states than anyone would list."""
         return isinstance(self.machine, Composition) and self.machine.most_states > LARGEST_COMPOSITION
 
+    @property
+    def is_independent(self) -> bool:
+        """Whether it is given as parts with no event in common, which are looked at one by one."""
+        return isinstance(self.machine, Composition) and self.machine.is_independent
+
     def enumerated(self) -> RewardMachine:
         """The team machine with all its states."""
+        if self.reading is not None:
+            return self.reading.machine(Limits())
         return enumerate_states(self.machine) if isinstance(self.machine, Composition) else self.machine
 
 
@@ -45,31 +57,57 @@ class Subject(NamedTuple):
 class OnSubject:
     """What the commands that work on a task or a machine have in common."""
 
-    target: Annotated[Positional[str], arg(metavar="TASK|MACHINE")]
+    target: Annotated[Positional[str], arg(metavar="[TASK|MACHINE]")] = ""
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
     knows: Annotated[UseAppendAction[Words], arg(metavar="AGENT=EVENT,...")] = ()
     """An agent's local event set, in place of the file's."""
     control: Annotated[UseAppendAction[Words], arg(metavar="EVENT=AGENT,...")] = ()
     """The agents that control an event, in place of the file's (of a machine; in a task, its conditions say it)."""
 
+    formula: Annotated[str | None, arg(metavar="TEXT")] = None
+    """A formula of LTLf in place of a task or machine: "F key & (!door U key)"."""
+    regex: Annotated[str | None, arg(metavar="TEXT")] = None
+    """A regular expression over events, likewise: "(load drop)* ; take"."""
+    declare: Annotated[UseAppendAction[Words], arg(metavar="CONSTRAINT")] = ()
+    """DECLARE constraints, likewise: "response(a, b)" "existence(b)"."""
+    events: Annotated[str, arg(metavar="EVENT,...")] = ""
+    """The events that can happen, if there are more than the sentence has."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return self.target or next((key for key in LANGUAGES if getattr(self, key)), "nothing")
+
+    def load(self) -> Task | Design:
+        """Load a task or a machine by its name, or read the sentence that was given instead."""
+        constraints = [text for words in self.declare for text in words]
+        sentences: Document = {"formula": self.formula, "regex": self.regex, "declare": constraints or None}
+        given: Document = {key: value for key, value in sentences.items() if value is not None}
+        if len(given) + bool(self.target) != 1:
+            rule = "name a task or a machine, or give one of --formula, --regex and --declare"
+            raise AssignmentError(f"{rule}, got {', '.join([*given, *filter(None, [self.target])]) or 'nothing'}")
+        if self.target:
+            return load(self.target)
+        return design_from(given | ({"events": list(_names(self.events))} if self.events else {}))
+
     def subject(self) -> Subject:
         """Load it; without local event sets, assume that agents know what they control."""
         given = {agent: _names(text) for agent, text in items(self.knows, "--knows")}
-        found = load(self.target)
+        found = self.load()
         if isinstance(found, Task):
             if self.control:
                 raise AssignmentError("--control is for machines; in a task the conditions of an event say it")
             task = found.with_knows(given) if given else found
             knows = {agent: tuple(own) for agent, own in task.knows.items()}
             control, needs = ({e: tuple(own) for e, own in who.items()} for who in (task.control, task.needs))
-            return Subject(self.target, task.machine, knows, control, needs, task)
+            return Subject(self.name, task.machine, knows, control, needs, task)
         knows = {**found.knows, **given}
         control = {**found.control, **{event: _names(text) for event, text in items(self.control, "--control")}}
         if not knows:
             for event, agents in control.items():
                 for agent in agents:
                     knows[agent] = (*knows.get(agent, ()), event)
-        return Subject(self.target, found.machine, knows, control, control, None)
+        return Subject(self.name, found.machine, knows, control, control, None, found.reading)
 
 
 def items(given: Words, option: str) -> Iterator[tuple[str, str]]:

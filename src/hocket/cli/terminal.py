@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -39,8 +40,16 @@ def print_line(console: Console, line: Text) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value for programs."""
-    print(json.dumps(value, indent=2))
+    """Print a value for programs; what JSON has no number for is null."""
+    print(json.dumps(_without_infinities(value), indent=2, allow_nan=False))
+
+
+def _without_infinities(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _without_infinities(own) for key, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinities(own) for own in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:

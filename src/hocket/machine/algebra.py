@@ -32,6 +32,33 @@ def project(machine: RewardMachine, events: Iterable[str]) -> RewardMachine:
     return Projection(machine, flag_events(machine, events)).machine()
 
 
+def reachable_part(machine: RewardMachine) -> RewardMachine:
+    """Drop the states that no trace leads to; the others keep their names, and the events stay as they are.
+
+    >>> lost = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u2", "b"): "u0"}, final={"u1"})
+    >>> reachable_part(lost).states, reachable_part(lost).events
+    ({'u0', 'u1'}, {'a', 'b'})
+    """
+    kept = np.sort(machine.reach.order)
+    if len(kept) == len(machine.states):
+        return machine
+    number = np.full(len(machine.states), -1, np.int32)
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    graph, names = machine.graph, tuple(machine.states)
+    edges = np.flatnonzero(number[graph.source] >= 0)
+    return RewardMachine._from_arrays(
+        Names(names[state] for state in kept.tolist()),
+        machine.events,
+        int(number[machine.start]),
+        number[graph.source[edges]],
+        graph.label[edges],
+        number[graph.target[edges]],
+        machine.is_final[kept],
+        machine.reward[edges],
+        _compose_origin(machine, number),
+    )
+
+
 def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
     """Mark which of a machine's events are among `events`, refusing those that it does not have."""
     flags = np.zeros(len(machine.events), np.bool_)
@@ -90,7 +117,7 @@ class Projection:
     def machine(self, *, trace_back: bool = True) -> RewardMachine:
         """Give the classes names; its members are states of the team machine, or of what that was made from."""
         number = np.cumsum(self.visible, dtype=np.int32) - np.int32(1)  # of the visible events, among themselves
-        team_states = Origin(tuple(self.team.states), self.classes)
+        team_states = Origin(self.team.states, self.classes)
         origin = _compose_origin(self.team, self.classes) if trace_back else team_states
         return RewardMachine._from_arrays(
             _name_classes(origin, len(self.is_final)),
@@ -126,7 +153,7 @@ def _compose_origin(machine: RewardMachine, classes: Ints) -> Origin:
     """Trace classes back to the states of the machine that was first taken a quotient of."""
     earlier = machine._origin
     if earlier is None:
-        return Origin(tuple(machine.states), classes)
+        return Origin(machine.states, classes)
     return Origin(earlier.states, np.where(earlier.classes < 0, np.int32(-1), classes[earlier.classes]))
 
 
@@ -140,7 +167,7 @@ def _name_classes(origin: Origin, count: int) -> Names:
     begin = 0
     for end in ends:
         shown = nodes[begin:end] if end - begin < 4 else nodes[[begin, end - 1]]
-        members = [origin.states[node] for node in shown.tolist()]
+        members = [origin.states.at(node) for node in shown.tolist()]
         name = members[0] if len(members) == 1 else "{" + (",…," if end - begin > 3 else ",").join(members) + "}"
         names.append(f"#{len(names)}" if len(members) > 1 and len(name) > LONGEST_CLASS_NAME else name)
         begin = end

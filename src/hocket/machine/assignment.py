@@ -1,42 +1,35 @@
 """Minimum-cost local event sets under which a task is decomposable: repairing some, or finding them from control alone.
 
-Decomposability is monotone: adding an event to a local event set preserves it. So a counterexample under some
-assignment is a clause: of certain pairs (agent, event) at least one must be added. The cheapest set that hits all
-clauses found so far is a lower bound; when it passes the check it is the answer, and until then it yields another one.
+Decomposability is monotone: adding an event to a local event set preserves it. So an assignment that fails is a clause:
+of the pairs (agent, event) that it lacks, at least one must be added. What is searched is the cheapest set of pairs
+that hits all such clauses; see `hocket.hitting_set`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from hocket.errors import AssignmentError, InfeasibleError
-from hocket.hitting_set import Clause, Pair, Price, hit_cheaply
-from hocket.machine.algebra import Projection
-from hocket.machine.decomposition import (
-    Control,
-    Knows,
-    check_control,
-    check_knows,
-    confuse,
-    find_failure,
-    unknown_events,
-)
+from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest, take_what_fits
+from hocket.machine.algebra import reachable_part
+from hocket.machine.composition import Composition
+from hocket.machine.decomposition import Control, Knows, check_control, check_knows, enumerate_states
+from hocket.machine.failures import Failures
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.shares import independent_parts, shares
 
-Costs = Mapping[
-    tuple[str, str], float
-]  # (agent, event) -> what it costs to have the event in the agent's local event set
+Costs = Mapping[tuple[str, str], float]  # (agent, event) -> the cost of the event in the agent's local event set
+Pair = tuple[int, int]  # (agent, event), by their positions
 
 DEFAULT_COST = 1.0
+DEAREST = 1e300  # so that no sum of costs overflows
 BURDEN, ODD_BURDEN = 1_000, 1_001  # between equally dear answers: few pairs, and of those few odd ones
-EFFORT = 200_000_000  # transitions looked at while searching; some ten seconds. Past it the answer may not be cheapest
-LEAST_EFFORT = 2_000  # what one projection counts for at least
-BRANCHINGS = 100_000  # per hitting set
-CACHED_STATES = 50_000_000  # states over all projections that are kept
+EFFORT = 100_000_000  # five to eight seconds. Past it the answer may not be cheapest
+EFFORT_FOR_A_HINT = 12_000_000  # less than a second, for a fix that nobody has asked for
 
 
 class Assignment(dict[str, Names]):
@@ -52,17 +45,21 @@ class Assignment(dict[str, Names]):
 
 
 def repair(
-    machine: RewardMachine,
+    machine: RewardMachine | Composition,
     knows: Knows,
     control: Control | None = None,
     cost: Costs | None = None,
     forbidden: Iterable[tuple[str, str]] = (),
+    effort: int = EFFORT,
 ) -> Assignment:
     """Find the cheapest events to add to local event sets so that the task is decomposable.
 
     A pair (agent, event) costs 1 unless `cost` says otherwise; a forbidden pair is never added. Empty where nothing is
     needed. Agents get the events that they control. Of equally cheap answers, one in which agents get the events that
     they wait for: an event after which something of their own can happen where nothing could before.
+
+    The search counts its work, some fifteen million units a second, and stops when it has spent its `effort`. Then
+    `exact` is False, and `bound` is what every answer costs at least. No event can be left out of what is returned.
 
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
     >>> repair(team, {"A1": {"a"}, "A2": {"b"}})
@@ -71,40 +68,109 @@ def repair(
     {'A1': {'b'}}
     """
     known = check_knows(machine, knows)
+    if (parts := independent_parts(machine)) is not None:
+        found = _by_parts(parts, known, check_control(machine, known, control), cost, forbidden, repair)
+        return Assignment({agent: own for agent, own in found.items() if own}, found.cost, found.exact, found.bound)
+    machine = enumerate_states(machine) if isinstance(machine, Composition) else machine
     search = _Search(machine, known, check_control(machine, known, control), cost, forbidden)
-    added, exact, bound = search.run(already=set(search.pairs_of(known)))
-    events: dict[str, list[str]] = {}
-    for agent, event in sorted(added):
-        events.setdefault(search.agents[agent], []).append(search.events[event])
-    return Assignment(events, search.total(added), exact, bound)
+    return search.run(set(search.pairs_of(known)), {}, effort)
 
 
 def cheapest(
-    machine: RewardMachine,
+    machine: RewardMachine | Composition,
     agents: Iterable[str],
     control: Control,
     cost: Costs | None = None,
     forbidden: Iterable[tuple[str, str]] = (),
+    effort: int = EFFORT,
 ) -> Assignment:
     """Find the cheapest local event sets under which the task is decomposable, from who controls which event alone.
 
-    Every local event set has the events that its agent controls. Costs and forbidden pairs are as for `repair`, and so
-    is the choice between equally cheap answers; a lower cost for the pairs that you prefer overrules it.
+    Every local event set has the events that its agent controls. Costs, forbidden pairs and effort are as for `repair`,
+    and so is the choice between equally cheap answers; a lower cost for the pairs that you prefer overrules it.
     """
     everyone = [check_name(agent, "an agent") for agent in ([agents] if isinstance(agents, str) else agents)]
     nobody = {agent: Names() for agent in everyone}
     if not nobody:
         raise AssignmentError("an assignment needs at least one agent, got none")
+    if (parts := independent_parts(machine)) is not None:
+        return _by_parts(parts, nobody, check_control(machine, nobody, control), cost, forbidden, _cheapest_of_part)
+    machine = enumerate_states(machine) if isinstance(machine, Composition) else machine
     search = _Search(machine, nobody, check_control(machine, nobody, control), cost, forbidden)
-    added, exact, bound = search.run(already=set())
-    events: dict[str, list[str]] = {agent: [] for agent in everyone}
-    for agent, event in sorted(added):
-        events[search.agents[agent]].append(search.events[event])
-    return Assignment(events, search.total(added), exact, bound)
+    return search.run(set(), {agent: [] for agent in everyone}, effort)
+
+
+class _Prices:
+    """Costs in whole numbers, each with a burden that decides between sets of pairs that cost the same."""
+
+    def __init__(self, cost: Mapping[Pair, float], waiting: set[Pair]) -> None:
+        ratios = {pair: own.as_integer_ratio() for pair, own in cost.items()}
+        self.scale = max((divisor for _, divisor in ratios.values()), default=1)  # all are powers of two
+        self.unit = 1 + ODD_BURDEN * len(cost)  # more than all burdens together
+        self.of = {
+            pair: above * (self.scale // below) * self.unit + (BURDEN if pair in waiting else ODD_BURDEN)
+            for pair, (above, below) in ratios.items()
+        }
+
+    def total(self, pairs: Iterable[Pair]) -> int:
+        return sum(self.of[pair] for pair in pairs)
+
+    def cost(self, price: int) -> float:
+        return price // self.unit / self.scale
+
+    def cost_the_same(self, one: int, other: int) -> bool:
+        return one // self.unit == other // self.unit
+
+
+def _cheapest_of_part(
+    part: RewardMachine,
+    knows: Knows,
+    control: Control | None = None,
+    cost: Costs | None = None,
+    forbidden: Iterable[tuple[str, str]] = (),
+) -> Assignment:
+    return cheapest(part, knows, control or {}, cost, forbidden)
+
+
+def _by_parts(
+    parts: Mapping[str, RewardMachine],
+    known: Mapping[str, Names],
+    control: Mapping[str, Names],
+    cost: Costs | None,
+    forbidden: Iterable[tuple[str, str]],
+    solve: Callable[..., Assignment],
+) -> Assignment:
+    """Solve independent parts one by one: pairs of different parts have nothing to do with each other.
+
+    Where all pairs cost the same, it is enough to look at the agents that control or know something of a part: what any
+    other agent would learn, one of them can learn instead.
+    """
+    owner = {event: name for name, part in parts.items() for event in part.events}
+    special: dict[str, dict[tuple[str, str], float]] = {}
+    for (agent, event), value in [*(cost or {}).items(), *((pair, math.inf) for pair in forbidden)]:
+        special.setdefault(owner.get(event, next(iter(parts))), {})[agent, event] = value
+    found: dict[str, list[str]] = {agent: [] for agent in known}
+    spent, exact, bounds = [0.0], True, [0.0]
+    for name, own in shares(parts, known).items():
+        part = parts[name]
+        controlled = {event: control[event] for event in part.events if event in control}
+        inside = Names([*own, *(agent for agents in controlled.values() for agent in agents)])
+        team = [agent for agent in known if agent in inside] if inside else list(known)[:1]
+        if name in special:
+            team = list(known)
+        prices = {pair: value for pair, value in special.get(name, {}).items() if not math.isinf(value)}
+        barred = [pair for pair, value in special.get(name, {}).items() if math.isinf(value)]
+        solved = solve(part, {agent: own.get(agent, ()) for agent in team}, controlled, prices, barred)
+        for agent, events in solved.items():
+            found[agent] += events
+        spent.append(solved.cost)
+        bounds.append(solved.bound)
+        exact = exact and solved.exact
+    return Assignment(found, math.fsum(spent), exact, math.fsum(bounds))
 
 
 class _Search:
-    """The implicit hitting set search; a pair is (position of the agent, position of the event)."""
+    """What is asked for, in numbers."""
 
     def __init__(
         self,
@@ -114,18 +180,14 @@ class _Search:
         cost: Costs | None,
         forbidden: Iterable[tuple[str, str]],
     ) -> None:
-        self.machine = machine
+        self.machine = reachable_part(machine)
         self.agents, self.events = tuple(known), tuple(machine.events)
         self.place = Names(self.agents)
         self.cost = self.check_costs(cost, forbidden)
-        self.control = {
-            (self.place.index(agent), machine.events.index(e)) for e, own in control.items() for agent in own
-        }
+        self.control = set(self.pairs_of({a: [e for e, own in control.items() if a in own] for a in known}))
         controlled = {event for _, event in self.control}
         waiting = self.waiting(self.control | {pair for pair in self.pairs_of(known) if pair[1] not in controlled})
-        self.price = {pair: Price(own, BURDEN if pair in waiting else ODD_BURDEN) for pair, own in self.cost.items()}
-        self.effort = EFFORT
-        self.projections: dict[bytes, Projection] = {}
+        self.prices = _Prices({pair: own for pair, own in self.cost.items() if not math.isinf(own)}, waiting)
 
     def check_costs(self, cost: Costs | None, forbidden: Iterable[tuple[str, str]]) -> dict[Pair, float]:
         """Give every pair its cost; what is forbidden costs infinitely much."""
@@ -136,8 +198,8 @@ class _Search:
                 isinstance(key, tuple) and len(key) == 2 and key[0] in self.place and key[1] in self.machine.events
             ):
                 raise AssignmentError(f"costs and prohibitions are for pairs (agent, event) that exist, got {key!r}")
-            if not isinstance(value, int | float | np.number) or not value >= 0:
-                raise AssignmentError(f"the cost of {key!r} must be a number of at least 0, got {value!r}")
+            if not isinstance(value, int | float | np.number) or not (0 <= value <= DEAREST or value == math.inf):
+                raise AssignmentError(f"the cost of {key!r} must be a number from 0 to {DEAREST:g}, got {value!r:.60}")
             table[self.place.index(key[0]), self.machine.events.index(key[1])] = float(value)
         return table
 
@@ -157,87 +219,48 @@ class _Search:
     def pairs_of(self, known: Mapping[str, Iterable[str]]) -> Iterable[Pair]:
         return ((self.place.index(a), self.machine.events.index(e)) for a, events in known.items() for e in events)
 
-    def total(self, pairs: Iterable[Pair]) -> float:
-        return math.fsum(self.cost[pair] for pair in pairs)
-
-    def run(self, already: set[Pair]) -> tuple[set[Pair], bool, float]:
-        """Return the pairs to add, whether nothing cheaper would do, and the lower bound that was proved."""
+    def run(self, already: set[Pair], events: dict[str, list[str]], effort: int) -> Assignment:
+        """Add the cheapest pairs to what is known already, and put their names into `events`."""
         forced = self.control - already
+        self.refuse_forbidden(forced)
+        failures = Failures(self.machine, len(self.agents), Effort(effort))
+        base = as_set(failures.pair(*pair) for pair in already | forced)
+        can_happen = set(self.machine.graph.label.tolist())
+        useful = {
+            failures.pair(*pair): price
+            for pair, price in self.prices.of.items()
+            if pair[1] in can_happen and pair not in already and pair not in forced
+        }
+        if not failures.are_prevented(base | as_set(useful)):
+            raise self.impossible(failures, base | as_set(useful))
+        found = find_cheapest(
+            lambda added: failures.are_prevented(base | added),
+            lambda added: failures.explain(base | added),
+            useful,
+            failures.effort,
+            guesses=failures.split(as_set(useful)),  # often it is best that one agent learns of nearly everything
+        )
+        added = forced | {failures.agent_and_event(number) for number in elements_of(found.chosen)}
+        for agent, event in sorted(added):
+            events.setdefault(self.agents[agent], []).append(self.events[event])
+        price, bound = self.prices.total(added), self.prices.total(forced) + found.bound
+        exact = self.prices.cost_the_same(price, bound)
+        return Assignment(events, self.prices.cost(price), exact, self.prices.cost(bound))
+
+    def refuse_forbidden(self, forced: Iterable[Pair]) -> None:
         for agent, event in sorted(forced):
             if math.isinf(self.cost[agent, event]):
                 who, what = self.agents[agent], self.events[event]
                 raise InfeasibleError(
                     f"{who} must know {what}, which it controls or waits for at a gate, but that is forbidden"
                 )
-        base = already | forced
-        clauses: list[Clause] = []
-        while True:
-            hitting = hit_cheaply(clauses, self.price, BRANCHINGS)
-            bound = self.total(forced | hitting.chosen if hitting.proved else forced)
-            found = self.disjoint_clauses(base | hitting.chosen)
-            if not found:
-                return forced | hitting.chosen, hitting.proved, bound
-            clauses += found
-            if self.effort <= 0 or not hitting.proved:
-                return forced | self.settle(base, set(hitting.chosen)), False, bound
 
-    def disjoint_clauses(self, known: set[Pair]) -> list[Clause]:
-        """Collect failures that have no pair in common, each found with all pairs of the earlier ones added."""
-        found: list[Clause] = []
-        while (clause := self.clause(known)) is not None:
-            found.append(clause)
-            known = known | clause
-        return found
-
-    def settle(self, base: set[Pair], added: set[Pair]) -> set[Pair]:
-        """Add cheap pairs until all is well, then drop those that are not needed, dear ones first."""
-        while (clause := self.clause(base | added)) is not None:
-            added.add(min(clause, key=lambda pair: (self.price[pair], pair)))
-        for pair in sorted(added, key=self.price.__getitem__, reverse=True):
-            if self.clause(base | added - {pair}) is None:
-                added.discard(pair)
-        return added
-
-    def clause(self, known: set[Pair]) -> Clause | None:
-        """Check an assignment; if it fails, return pairs of which every valid larger assignment has at least one."""
-        projections = self.views_of(known)
-        if unknown := unknown_events(self.machine, projections):
-            pairs = {(agent, unknown[0]) for agent in range(len(self.agents))}
-        elif (failure := find_failure(self.machine, projections)) is not None:
-            pairs = self.pairs_against(projections, *failure)
-        else:
-            return None
-        allowed = frozenset(pair for pair in pairs if not math.isinf(self.cost[pair]))
-        if not allowed:
-            needed = ", ".join(f"{self.agents[agent]}: {self.events[event]}" for agent, event in sorted(pairs))
-            raise InfeasibleError(
-                f"the task is not decomposable unless one of these pairs (agent: event) is allowed: {needed}"
-            )
-        return allowed
-
-    def pairs_against(self, projections: Sequence[Projection], state: int, event: int) -> set[Pair]:
-        """List the pairs that could prevent a failure: they separate merged states, or make one more agent propose."""
-        pairs: set[Pair] = set()
-        for agent, projection in enumerate(projections):
-            if event < 0 or projection.visible[event]:
-                pairs.update((agent, hidden) for hidden in confuse(projection, state, event)[1])
-            else:
-                pairs.add((agent, event))
-        return pairs
-
-    def views_of(self, known: Iterable[Pair]) -> list[Projection]:
-        """Take the agents' projections, of which most stay the same from one assignment to the next."""
-        visible = np.zeros((len(self.agents), len(self.events)), np.bool_)
-        if known:
-            visible[tuple(np.array(list(known)).T)] = True
-        self.effort -= LEAST_EFFORT + len(self.machine.states)
-        return [self.projection(row) for row in visible]
-
-    def projection(self, visible: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Projection:
-        key = visible.tobytes()
-        if key not in self.projections:
-            if len(self.projections) * len(self.machine.states) > CACHED_STATES:
-                self.projections.clear()
-            self.effort -= max(LEAST_EFFORT, len(self.machine.graph.target))
-            self.projections[key] = Projection(self.machine, visible)
-        return self.projections[key]
+    def impossible(self, failures: Failures, known: int) -> InfeasibleError:
+        """Name few forbidden pairs of which one would have to be allowed."""
+        forbidden = [failures.pair(*pair) for pair, own in self.cost.items() if math.isinf(own)]
+        useless = take_what_fits(forbidden, lambda more: not failures.are_prevented(known | more), 0)
+        missing = map(failures.agent_and_event, elements_of(as_set(forbidden) & ~(known | useless)))
+        needed = ", ".join(f"{self.agents[agent]}: {self.events[event]}" for agent, event in missing)
+        return InfeasibleError(
+            f"the task is not decomposable unless one of these pairs (agent: event) is allowed: {needed}"
+        )

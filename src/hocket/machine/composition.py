@@ -66,6 +66,12 @@ class Composition:
         """The number of states if all were reachable."""
         return math.prod(len(part.states) for part in self._machines)
 
+    @cached_property
+    def is_independent(self) -> bool:
+        """Whether no event is in two parts and each part, which rewards nothing else, can be completed by itself."""
+        shared = any(len(owners) > 1 for owners in self._owners.values())
+        return not shared and all(part.is_task_completion and _completes(part) for part in self._machines)
+
     def machine(self) -> RewardMachine:
         """Enumerate the reachable states."""
         return compose(*self._machines)
@@ -91,6 +97,10 @@ class Composition:
 
     def __repr__(self) -> str:
         return f"<Composition of {len(self.parts):,} machines, {len(self.events):,} events>"
+
+
+def _completes(machine: RewardMachine) -> bool:
+    return bool(machine.is_final[machine.reach.order].any())
 
 
 def compose(*machines: RewardMachine) -> RewardMachine:

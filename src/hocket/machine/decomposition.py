@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
 
 import numpy as np
 
 from hocket.errors import AssignmentError, MachineError, known_names
 from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, labels_to, prove_congruence
-from hocket.machine.algebra import Projection, flag_events
+from hocket.machine.algebra import Projection, flag_events, reachable_part
 from hocket.machine.composition import Composition
+from hocket.machine.counterexample import (
+    Confusion,
+    Counterexample,
+    describe_failure,
+    describe_merging,
+    listing,
+    name_trace,
+)
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.shares import independent_parts, join_shares, notes_of, shares
 from hocket.notebook_hook import shown
 
 LARGEST_ENUMERATION = 5_000_000  # states
 
-Kind = Literal["phantom event", "premature completion"]
 Knows = Mapping[str, Iterable[str]]  # agent -> its local event set
 Control = Mapping[str, Iterable[str]]  # event -> the agents that control it, together
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """Two states that an agent's projection merges, and the events outside its local event set that merge them."""
-
-    agent: str
-    state: str  # of the team machine after the trace
-    merged_with: str  # in which the event is defined, or which is final
-    missing: tuple[str, ...]  # to separate the two, the local event set needs at least one of these
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """A shortest trace after which the composition of the local machines allows what the team machine does not."""
-
-    trace: tuple[str, ...]  # of the team machine
-    kind: Kind
-    event: str | None  # the phantom event; None for a premature completion
-    state: str  # where the team machine is after the trace
-    confusions: tuple[Confusion, ...]  # one for each agent that proposes the event, or is in a final state
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,7 +39,7 @@ class Decomposition:
     machine: RewardMachine | Composition
     knows: Mapping[str, Names]
     control: Mapping[str, Names]
-    machines: Mapping[str, RewardMachine]  # of each agent: the projection onto its local event set
+    machines: Mapping[str, RewardMachine]  # of each agent: the projection of the reachable part onto its event set
     counterexample: Counterexample | None
     unaware: tuple[tuple[str, str], ...]  # (agent, event): agents that control an event outside their local event set
     unknown: Names  # events that can happen and are in no local event set
@@ -71,19 +57,23 @@ class Decomposition:
         said = [f"{agent} controls {event}, which is not in its local event set." for agent, event in self.unaware]
         said += [f"{event} is in no local event set, so no agent can tell that it happened." for event in self.unknown]
         if self.counterexample is not None:
-            said.append(_failure(self.counterexample))
+            said.append(describe_failure(self.counterexample))
+            if self.counterexample.remark:
+                said.append(f"There, {self.counterexample.remark}")
         if isinstance(self.machine, RewardMachine) and self.machine.unreachable:
-            said.append(f"No trace reaches {_listing(self.machine.unreachable)}.")
+            said.append(f"No trace reaches {listing(self.machine.unreachable)}.")
         return tuple(said)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What is legal and worth knowing, one sentence each."""
-        said = []
+        said = list(notes_of(self.machine))
         for agent, trace in self.early.items():
-            said.append(f"{agent} can finish before the team: its local reward machine is final after {_trace(trace)}.")
+            said.append(
+                f"{agent} can finish before the team: its local reward machine is final after {name_trace(trace)}."
+            )
         for agent in self.idle:
-            known = _listing(self.knows[agent], "and") or "empty"
+            known = listing(self.knows[agent], "and") or "empty"
             said.append(f"The local reward machine of {agent} never changes state; its local event set is {known}.")
         return tuple(said)
 
@@ -102,7 +92,7 @@ class Decomposition:
             return "\n".join((verdict, *self.problems, *self.notes))
         lines = ["Not decomposable.", *self.problems]
         if self.counterexample is not None:
-            lines += [_merging(self.counterexample, confusion) for confusion in self.counterexample.confusions]
+            lines += [describe_merging(self.counterexample, confusion) for confusion in self.counterexample.confusions]
         return "\n".join(lines)
 
 
@@ -113,6 +103,9 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     team machine, so only the converse can fail. It fails in a reachable state if all agents that know an event propose
     it and the team machine has no transition on it, or if all projections are final and the team machine is not. A
     composition needs no check if the local event sets are the events of its parts: it is decomposable into its parts.
+
+    States that no trace leads to are left out first: they confuse nobody. Whoever controls an event must know it even
+    where it cannot happen.
 
     >>> team = RewardMachine(initial="u0", transitions={("u0", "a"): "u1", ("u1", "b"): "u2"}, final={"u2"})
     >>> decompose(team, {"A1": {"a"}, "A2": {"a", "b"}}).ok
@@ -127,21 +120,24 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     unaware = tuple(
         (agent, event) for event, agents in controllers.items() for agent in agents if event not in known[agent]
     )
+    if isinstance(machine, Composition) and known == {agent: part.events for agent, part in machine.parts.items()}:
+        return _into_parts(machine, known, controllers, unaware)
+    if (parts := independent_parts(machine)) is not None:
+        return _by_parts(machine, parts, known, controllers, unaware)
     if isinstance(machine, Composition):
-        if known == {agent: part.events for agent, part in machine.parts.items()}:
-            return _into_parts(machine, known, controllers, unaware)
         machine = enumerate_states(machine)
-    projections = _projections_of(machine, known)
-    failure = find_failure(machine, list(projections.values()))
+    team = reachable_part(machine)
+    projections = _projections_of(team, known)
+    failure = find_failure(team, list(projections.values()))
     return Decomposition(
         machine=machine,
         knows=MappingProxyType(known),
         control=MappingProxyType(controllers),
         machines=MappingProxyType(_machines_of(projections)),
-        counterexample=None if failure is None else _counterexample(machine, projections, *failure),
+        counterexample=None if failure is None else _counterexample(team, projections, *failure),
         unaware=unaware,
-        unknown=Names(tuple(machine.events)[event] for event in unknown_events(machine, list(projections.values()))),
-        early=MappingProxyType(_early_finishers(machine, projections)),
+        unknown=Names(tuple(team.events)[event] for event in unknown_events(team, list(projections.values()))),
+        early=MappingProxyType(_early_finishers(team, projections)),
         idle=Names(
             agent for agent, projection in projections.items() if np.array_equal(projection.source, projection.target)
         ),
@@ -162,6 +158,55 @@ def _into_parts(
         early=MappingProxyType({}),
         idle=Names(agent for agent, part in team.parts.items() if np.array_equal(part.graph.source, part.graph.target)),
     )
+
+
+def _by_parts(
+    team: RewardMachine | Composition,
+    parts: Mapping[str, RewardMachine],
+    known: dict[str, Names],
+    control: dict[str, Names],
+    unaware: tuple[tuple[str, str], ...],
+) -> Decomposition:
+    """Split independent parts one by one."""
+    machines: dict[str, list[RewardMachine]] = {agent: [] for agent in known}
+    examples: list[Counterexample] = []
+    unknown: list[str] = []
+    for name, own in shares(parts, known).items():
+        part = parts[name]
+        projections = _projections_of(part, own)
+        for agent, machine in _machines_of(projections).items():
+            machines[agent].append(machine)
+        views = list(projections.values())
+        unseen = [tuple(part.events)[event] for event in unknown_events(part, views)] if views else list(part.events)
+        unknown += unseen
+        if views and (failure := find_failure(part, views)) is not None:
+            examples.append(_complete_others(_counterexample(part, projections, *failure), part, parts))
+    joined = {agent: join_shares(agent, own) for agent, own in machines.items()}
+    return Decomposition(
+        machine=team,
+        knows=MappingProxyType(known),
+        control=MappingProxyType(control),
+        machines=MappingProxyType(joined),
+        counterexample=min(examples, key=lambda example: len(example.trace), default=None),
+        unaware=unaware,
+        unknown=Names(unknown),
+        early=MappingProxyType({}),
+        idle=Names(agent for agent, own in joined.items() if np.array_equal(own.graph.source, own.graph.target)),
+    )
+
+
+def _complete_others(
+    example: Counterexample, part: RewardMachine, parts: Mapping[str, RewardMachine]
+) -> Counterexample:
+    """Lengthen the story of a premature completion in one part: the agents believe in it once all others are done."""
+    if example.event is not None:
+        return example
+    trace = list(example.trace)
+    for other in parts.values():
+        if other is not part:
+            done = next(state for state in other.reach.order.tolist() if other.is_final[state])
+            trace += _trace_to(other, done)
+    return replace(example, trace=tuple(trace))
 
 
 def enumerate_states(team: Composition) -> RewardMachine:
@@ -225,19 +270,18 @@ def _machines_of(projections: Mapping[str, Projection]) -> dict[str, RewardMachi
 
 
 def unknown_events(machine: RewardMachine, projections: Sequence[Projection]) -> list[int]:
-    """List the events that can happen and are in no local event set."""
+    """List the events that can happen and are in no local event set; all states are reachable."""
     unseen = ~np.logical_or.reduce([projection.visible for projection in projections])
-    reached = np.zeros(len(machine.states), np.bool_)
-    reached[machine.reach.order] = True
     used = np.zeros(len(unseen), np.bool_)
-    used[machine.graph.label[reached[machine.graph.source]]] = True
+    used[machine.graph.label] = True
     return np.flatnonzero(used & unseen).tolist()
 
 
 def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the initial one in which the composition allows what the team machine does not.
 
-    Returns the state and the phantom event, or -1 for a premature completion; None if it is decomposable.
+    Returns the state and the phantom event, or -1 for a premature completion; None if it is decomposable. All states
+    are reachable.
     """
     order = machine.reach.order
     all_final = np.logical_and.reduce([projection.is_final[projection.classes[order]] for projection in projections])
@@ -254,17 +298,15 @@ def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> t
 def _find_phantom(machine: RewardMachine, projections: Sequence[Projection]) -> tuple[int, int] | None:
     """Find a state nearest to the initial one, and an event that all who know it propose there, undefined in it."""
     order = machine.reach.order
-    rank = np.full(len(machine.states), len(order), np.int32)  # position in the order; past its end if unreachable
+    rank = np.empty(len(order), np.int32)  # position in the order
     rank[order] = np.arange(len(order), dtype=np.int32)
     by_event = np.argsort(machine.graph.label, kind="stable")
     begins = np.searchsorted(machine.graph.label[by_event], np.arange(len(machine.events) + 1))
     nearest, culprit = len(order), -1
     for event in range(len(machine.events)):
         allowed = np.sort(rank[machine.graph.source[by_event[begins[event] : begins[event + 1]]]])
-        if len(allowed) == 0 or (
-            allowed[0] == len(order) and not any(projection.visible[event] for projection in projections)
-        ):
-            continue  # nobody would propose it, or it never happens and is in no local event set
+        if len(allowed) == 0:
+            continue  # it cannot happen, and nobody would propose it
         proposed = _proposed(projections, event, nearest)
         wrong = proposed[~_is_among(proposed, allowed)]
         if len(wrong):
@@ -306,19 +348,21 @@ def _counterexample(
     machine: RewardMachine, projections: Mapping[str, Projection], state: int, event: int
 ) -> Counterexample:
     """Describe a failure: the trace to its state, its kind, and the states that projections merge."""
-    names, events = tuple(machine.states), tuple(machine.events)
+    names, events = machine.states, tuple(machine.events)
     confusions = []
     for agent, projection in projections.items():
         if event < 0 or projection.visible[event]:
-            other, hidden = confuse(projection, state, event)
+            other, hidden = confuse(machine, projection.visible, projection.classes, state, event)
             missing = tuple(events[label] for label in hidden)
-            confusions.append(Confusion(agent, names[state], names[other], missing))
+            confusions.append(Confusion(agent, names.at(state), names.at(other), missing))
+    trace = _trace_to(machine, state)
     return Counterexample(
-        trace=_trace_to(machine, state),
+        trace=trace,
         kind="phantom event" if event >= 0 else "premature completion",
         event=events[event] if event >= 0 else None,
-        state=names[state],
+        state=names.at(state),
         confusions=tuple(confusions),
+        remark="" if machine.meaning is None else machine.meaning.say(trace),
     )
 
 
@@ -332,66 +376,26 @@ def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projectio
     return early
 
 
-def _failure(example: Counterexample) -> str:
-    after = f"Counterexample ({example.kind}): after {_trace(example.trace)}"
-    if example.event is None:
-        return (
-            f"{after}, every local reward machine is final, but the team machine is in {example.state}, which is not."
-        )
-    agents = [confusion.agent for confusion in example.confusions]
-    if not agents:
-        why = f"nothing prevents {example.event}, which is in no local event set"
-    else:
-        why = f"{_listing(agents, 'and')} {'proposes' if len(agents) == 1 else 'propose'} {example.event}"
-    return f"{after}, {why}, but {example.event} is undefined in state {example.state}."
+def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, event: int) -> tuple[int, list[int]]:
+    """Find a state that a projection merges with `state` and in which `event` is defined (-1: which is final).
 
-
-def _merging(example: Counterexample, confusion: Confusion) -> str:
-    """Say which states a projection merges, and what would separate them."""
-    how = "which is final" if example.event is None else f"where {example.event} is defined"
-    return (
-        f"The projection of {confusion.agent} merges {confusion.state} and {confusion.merged_with}, {how}; "
-        f"to separate them, its local event set needs {_listing(confusion.missing)}."
-    )
-
-
-def _trace(trace: Sequence[str]) -> str:
-    """Name a trace, the middle of a long one left out."""
-    if not trace:
-        return "the empty trace"
-    if len(trace) > 24:
-        return f"the trace {', '.join(trace[:12])}, … ({len(trace) - 24} more), {', '.join(trace[-12:])}"
-    return f"the trace {', '.join(trace)}"
-
-
-def _listing(names: Iterable[str], joint: str = "or") -> str:
-    listed = list(names)
-    if len(listed) > 12:
-        return f"{', '.join(listed[:12])} and {len(listed) - 12} more"
-    return f" {joint} ".join((", ".join(listed[:-1]), listed[-1])) if len(listed) > 1 else "".join(listed)
-
-
-def confuse(projection: Projection, state: int, event: int) -> tuple[int, list[int]]:
-    """Find a state that the projection merges with `state` and in which `event` is defined (-1: which is final).
-
-    Returns it with the hidden events on which the merging rests: as long as all of them stay hidden, the two states
-    stay merged, whatever else is in the local event set. Prefers a state that few hidden events alone lead to.
+    `classes` are those of the projection onto the `visible` events. Returns the state with the hidden events on which
+    the merging rests: as long as all of them stay hidden, the two states stay merged, whatever else is in the local
+    event set. Prefers a state that few hidden events alone lead to.
     """
-    team = projection.team
-    goals = _states_with(projection, event) & (projection.classes == projection.classes[state])
-    direct = hidden_path(team.graph, team.backward, ~projection.visible, state, goals)
+    goals = _states_with(team, event) & (classes == classes[state])
+    direct = hidden_path(team.graph, team.backward, ~visible, state, goals)
     if direct is not None:
         other, labels = direct
         return other, list(dict.fromkeys(labels))
-    proof = prove_congruence(team.graph, ~projection.visible[team.graph.label])
+    proof = prove_congruence(team.graph, ~visible[team.graph.label])
     other = int(np.flatnonzero(goals)[0])
     return other, hidden_reasons(team.graph, proof, state, other)
 
 
-def _states_with(projection: Projection, event: int) -> Flags:
+def _states_with(team: RewardMachine, event: int) -> Flags:
     if event < 0:
-        return projection.team.is_final
-    graph = projection.team.graph
-    flags = np.zeros(len(projection.team.states), np.bool_)
-    flags[graph.source[graph.label == event]] = True
+        return team.is_final
+    flags = np.zeros(len(team.states), np.bool_)
+    flags[team.graph.source[team.graph.label == event]] = True
     return flags

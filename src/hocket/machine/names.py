@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 
 from hocket.errors import MachineError, known_names
 
@@ -11,11 +11,26 @@ from hocket.errors import MachineError, known_names
 class Names(Set[str], Hashable):
     """An immutable set of names that remembers their order."""
 
-    __slots__ = ("_index",)
-    _index: dict[str, int]
+    __slots__ = ("_count", "_listed", "_make", "_table")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._index = {name: position for position, name in enumerate(dict.fromkeys(names))}
+        self._table: dict[str, int] | None = {name: position for position, name in enumerate(dict.fromkeys(names))}
+        self._count = len(self._table)
+        self._make: Callable[[int], str] | None = None
+        self._listed: tuple[str, ...] | None = None
+
+    @classmethod
+    def lazily(cls, count: int, make: Callable[[int], str]) -> Names:
+        """Promise so many names, of which `make` gives the one at a position; no two of them may be equal."""
+        names = cls()
+        names._table, names._count, names._make = None, count, make
+        return names
+
+    @property
+    def _index(self) -> dict[str, int]:
+        if self._table is None:
+            self._table = {name: position for position, name in enumerate(map(self._make or str, range(self._count)))}
+        return self._table
 
     def __contains__(self, name: object) -> bool:
         return name in self._index
@@ -24,7 +39,7 @@ class Names(Set[str], Hashable):
         return iter(self._index)
 
     def __len__(self) -> int:
-        return len(self._index)
+        return self._count
 
     def __hash__(self) -> int:
         return hash(frozenset(self._index))
@@ -32,9 +47,20 @@ class Names(Set[str], Hashable):
     def __repr__(self) -> str:
         return "{" + ", ".join(map(repr, self)) + "}"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Names, (list(self),)
+
     def index(self, name: str) -> int:
         """Return the position of a name."""
         return self._index[name]
+
+    def at(self, position: int) -> str:
+        """Return the name at a position, without making the others where they are not made yet."""
+        if self._table is None and self._make is not None:
+            return self._make(position)
+        if self._listed is None:
+            self._listed = tuple(self)
+        return self._listed[position]
 
 
 def check_name(name: object, what: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from numbers import Real
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,23 @@ class MachineRun(NamedTuple):
 class Origin(NamedTuple):
     """Which states of an earlier machine the states of a quotient stand for."""
 
-    states: tuple[str, ...]
+    states: Names
     classes: Ints  # [earlier states] the quotient's state for each; -1 where there is none
+
+
+class Meaning(Protocol):
+    """Where a machine comes from a formula: what its states mean in the formula's words."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth knowing about the formula, one sentence each."""
+
+    @property
+    def parts(self) -> Mapping[str, RewardMachine]:
+        """Machines with no event in common whose composition the machine is; none where it is not known to be one."""
+
+    def say(self, trace: Sequence[str]) -> str:
+        """Say in a sentence which conjuncts are broken, or still open, after a trace."""
 
 
 class RewardMachine:
@@ -59,6 +74,7 @@ class RewardMachine:
     _states: Names
     _events: Names
     _origin: Origin | None
+    meaning: Meaning | None  # of a machine that was made from a formula
 
     def __init__(
         self,
@@ -102,6 +118,7 @@ class RewardMachine:
         is_final: Flags,
         reward: NDArray[np.float64] | None,
         origin: Origin | None = None,
+        meaning: Meaning | None = None,
     ) -> None:
         graph, order = make_graph(len(states), source, label, target)
         entering = is_final[graph.target] & ~is_final[graph.source]
@@ -112,6 +129,7 @@ class RewardMachine:
             _states=states,
             _events=events,
             _origin=origin,
+            meaning=meaning,
             start=start,
             graph=graph,
             is_final=is_final,
@@ -131,10 +149,11 @@ class RewardMachine:
         is_final: Flags,
         reward: NDArray[np.float64] | None = None,
         origin: Origin | None = None,
+        meaning: Meaning | None = None,
     ) -> RewardMachine:
         """Build a machine from parts that are known to be sound; without `reward`, entering a final state earns 1."""
         machine = cls.__new__(cls)
-        machine._set(states, events, start, source, label, target, is_final, reward, origin)
+        machine._set(states, events, start, source, label, target, is_final, reward, origin, meaning)
         return machine
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -146,8 +165,8 @@ class RewardMachine:
     def __reduce__(self) -> tuple[object, ...]:
         graph = self.graph
         edges = (graph.source, graph.label, graph.target)
-        parts = (self._states, self._events, self.start, *edges, self.is_final, self.reward, self._origin)
-        return RewardMachine._from_arrays, parts
+        names = (self._states, self._events, self.start)
+        return RewardMachine._from_arrays, (*names, *edges, self.is_final, self.reward, self._origin, self.meaning)
 
     @property
     def states(self) -> Names:
@@ -168,11 +187,12 @@ class RewardMachine:
 
     @property
     def initial(self) -> str:
-        return self._state_names[self.start]
+        return self._states.at(self.start)
 
     @cached_property
     def final(self) -> Names:
-        return Names(self._state_names[state] for state in np.flatnonzero(self.is_final).tolist())
+        found = np.flatnonzero(self.is_final).tolist()
+        return Names(self._state_names[state] for state in found) if found[1:] else Names(map(self._states.at, found))
 
     @cached_property
     def transitions(self) -> Mapping[tuple[str, str], str]:
@@ -203,7 +223,7 @@ class RewardMachine:
 
     @cached_property
     def unreachable(self) -> Names:
-        """States that no trace reaches; they are kept, and take part in projections."""
+        """States that no trace reaches; `project` keeps them, `decompose` and `repair` drop them."""
         reached = np.zeros(len(self._states), np.bool_)
         reached[self.reach.order] = True
         return Names(self._state_names[state] for state in np.flatnonzero(~reached).tolist())

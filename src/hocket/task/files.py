@@ -9,6 +9,7 @@ from pathlib import Path
 from hocket.errors import FormatError, HocketError, TaskError, known_names
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.composition import Composition
+from hocket.machine.decomposition import decompose
 from hocket.machine.formats import json as json_notation
 from hocket.machine.formats import load_machine, toml
 from hocket.machine.formats.schema import (
@@ -19,7 +20,11 @@ from hocket.machine.formats.schema import (
     as_texts,
     check_keys,
     machine_from,
+    sentence_from,
 )
+from hocket.machine.formulas import LANGUAGES
+from hocket.machine.formulas.build import Reading
+from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.conditions import Condition, parse_conditions
 from hocket.task.grid import Grid, read_map
@@ -66,6 +71,10 @@ def task_from(document: object, name: str = "task", folder: Path | None = None) 
         _check_agent(agent, row, is_part="parts" in as_table(table["machine"], "machine"))
     grid, letters = _grid_from(table, rows)
     machine = _machine_from(as_table(table["machine"], "machine"), folder)
+    if isinstance(machine, Reading):
+        machine = _shared_out(
+            machine, {agent: as_texts(row["knows"], f"agents.{agent}.knows") for agent, row in rows.items()}
+        )
     memory = as_texts(table.get("memory", []), "memory")
     for event in memory:
         if event not in machine.events:
@@ -122,7 +131,7 @@ def _cell_from(value: object, grid: Grid, key: str) -> int:
     return grid.cell(row, column)
 
 
-def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Composition:
+def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Composition | Reading:
     if "file" in table:
         check_keys(table, ("file",), "machine.")
         name = as_text(table["file"], "machine.file")
@@ -140,7 +149,24 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
                 for agent, part in as_table(table["parts"], "machine.parts").items()
             }
         )
+    if {*LANGUAGES} & {*table}:
+        return sentence_from(table, "machine.")
     return machine_from(table, "machine.")
+
+
+def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]]) -> RewardMachine | Composition:
+    """Make the team machine of a sentence: a part for each agent, where its independent parts are decomposable.
+
+    Where they are not, one machine, so that whoever checks the task can say how the team goes wrong and what mends it.
+    """
+    try:
+        if len(reading.groups) > 1:
+            found = decompose(reading.parts(Limits()), knows)
+            if found.ok:
+                return Composition(dict(found.machines))
+        return reading.machine(Limits())
+    except HocketError as error:
+        raise FormatError(str(error), where="machine") from None
 
 
 def _part_events(machine: RewardMachine | Composition, agent: str) -> tuple[str, ...] | None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError
+from hocket.machine.algebra import reachable_part
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
@@ -113,9 +114,8 @@ def localize(
         agent: {member: own for own, members in machine.members.items() for member in members}
         for agent, machine in decomposition.machines.items()
     }
-    seen = {
-        (spots, state): frozenset(label(spots, state)) for spots in product(*states.values()) for state in team.states
-    }
+    reached = reachable_part(team).states
+    seen = {(spots, state): frozenset(label(spots, state)) for spots in product(*states.values()) for state in reached}
     labels: dict[str, dict[tuple[Hashable, str], str]] = {agent: {} for agent in agents}
     verdict = Verdict(True)
     for (spots, state), events in seen.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from hocket.errors import FormatError, HocketError, known_names
+from hocket.errors import FormatError, HocketError, MachineError, known_names
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.formats import dot, hoa, json, text, toml
 from hocket.machine.formats.schema import Design
@@ -39,7 +39,10 @@ FORMATS = MappingProxyType(
 
 def load_machine(path: str | Path) -> RewardMachine:
     """Read a machine from a file; the suffix says in which format."""
-    return load_design(path).machine
+    try:
+        return load_design(path).enumerated()
+    except MachineError as error:
+        raise FormatError(str(error), path=path) from None
 
 
 def save_machine(machine: RewardMachine, path: str | Path) -> None:

@@ -25,7 +25,7 @@ EDGE = re.compile(rf"{_QUOTED} -> {_QUOTED} \[event={_QUOTED}, reward=\"([^\"]+)
 
 def write(design: Design) -> str:
     """Write a machine; local event sets and control have no place in a drawing."""
-    machine = design.machine
+    machine = design.enumerated()
     design.check_bare("DOT")
     point = "start"
     while point in machine.states:

@@ -6,6 +6,8 @@
     u0 = { a = "u1" }
     u1 = { b = "u2" }
 
+In place of transitions, a sentence: `formula` (LTLf), `regex`, or `declare`, a list of constraints.
+
 Optional: `events` and `states`, lists that declare more than transitions use; `rewards`, state -> event -> number,
 which makes it a general machine (what is not listed is worth 0); `knows`, agent -> events; `control`, event -> agents.
 """
@@ -16,20 +18,32 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hocket.errors import FormatError, MachineError, known_names
+from hocket.machine.composition import Composition
+from hocket.machine.decomposition import enumerate_states
+from hocket.machine.formulas import LANGUAGES, read_sentence
+from hocket.machine.formulas.build import Reading
+from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
 
 Document = dict[str, object]
 
-MACHINE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards")
+MACHINE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards", *LANGUAGES)
 DESIGN_KEYS = (*MACHINE_KEYS, "knows", "control")
 
 
 class Design(NamedTuple):
     """A team machine with local event sets, and the agents that control each event."""
 
-    machine: RewardMachine
+    machine: RewardMachine | Composition  # a composition where it is a sentence that has independent parts
     knows: Mapping[str, tuple[str, ...]] = {}
     control: Mapping[str, tuple[str, ...]] = {}
+    reading: Reading | None = None  # of the sentence, where it is one
+
+    def enumerated(self) -> RewardMachine:
+        """The team machine with all its states."""
+        if self.reading is not None:
+            return self.reading.machine(Limits())
+        return enumerate_states(self.machine) if isinstance(self.machine, Composition) else self.machine
 
     def check_bare(self, what: str) -> None:
         """Refuse to lose local event sets and control in a format that has no place for them."""
@@ -42,12 +56,31 @@ def design_from(document: object) -> Design:
     table = as_table(document, "the document")
     check_keys(table, DESIGN_KEYS)
     knows, control = (as_lists(table.pop(key, {}), key) for key in ("knows", "control"))
-    return Design(machine_from(table), knows, control)
+    if not {*LANGUAGES} & {*table}:
+        return Design(machine_from(table), knows, control)
+    reading = sentence_from(table)
+    machine = reading.parts(Limits()) if len(reading.groups) > 1 else reading.machine(Limits())
+    return Design(machine, knows, control, reading)
+
+
+def sentence_from(table: Document, at: str = "") -> Reading:
+    """Read the sentence that stands in place of transitions."""
+    language = next(key for key in LANGUAGES if key in table)
+    check_keys(table, (language, "events"), at, f"beside {language} nothing but events may stand; ")
+    value = table[language]
+    sentence = as_texts(value, f"{at}{language}") if language == "declare" else as_text(value, f"{at}{language}")
+    events = as_texts(table["events"], f"{at}events") if "events" in table else None
+    try:
+        return read_sentence(language, sentence, events)
+    except MachineError as error:
+        raise FormatError(str(error), where=f"{at}{language}") from None
 
 
 def machine_from(table: Document, at: str = "") -> RewardMachine:
     """Build a machine from its table; `at` says where in a file the table stands."""
     check_keys(table, MACHINE_KEYS, at)
+    if {*LANGUAGES} & {*table}:
+        return _whole(sentence_from(table, at), at)
     if "transitions" not in table:
         raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
     if "final" not in table and "rewards" not in table:
@@ -78,9 +111,16 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
         raise FormatError(str(error), where=at.rstrip(".") or None) from None
 
 
+def _whole(reading: Reading, at: str) -> RewardMachine:
+    try:
+        return reading.machine(Limits())
+    except MachineError as error:
+        raise FormatError(str(error), where=at.rstrip(".") or None) from None
+
+
 def design_to(design: Design) -> Document:
     """Lay a design out as `design_from` reads it."""
-    document = machine_to(design.machine)
+    document = machine_to(design.enumerated())
     moves: Document = {key: document.pop(key) for key in ("transitions", "rewards") if key in document}
     for key, lists in (("knows", design.knows), ("control", design.control)):
         if lists:
@@ -126,11 +166,11 @@ def _rewards(table: Document, at: str) -> dict[tuple[str, str], float] | None:
     }
 
 
-def check_keys(table: Document, known: tuple[str, ...], at: str = "") -> None:
+def check_keys(table: Document, known: tuple[str, ...], at: str = "", rule: str = "") -> None:
     """Refuse keys that have no meaning."""
     for key in table:
         if key not in known:
-            raise FormatError(f"unknown key ({known_names(key, known)})", where=f"{at}{key}")
+            raise FormatError(f"unknown key ({rule}{known_names(key, known)})", where=f"{at}{key}")
 
 
 def as_table(value: object, where: str) -> Document:

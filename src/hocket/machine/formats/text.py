@@ -116,7 +116,7 @@ def _shown(line: str) -> str:
 
 def write(design: Design) -> str:
     """Write a machine; local event sets and control have no place in this format."""
-    machine = design.machine
+    machine = design.enumerated()
     design.check_bare("the text format")
     if FINAL_MARK in machine.events:
         raise MachineError(f"in this format the event {FINAL_MARK!r} marks final states, so it cannot be an event")

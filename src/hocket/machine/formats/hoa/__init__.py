@@ -22,7 +22,7 @@ def read(content: str) -> Design:
 
 def write(design: Design) -> str:
     """Write a machine as a complete, deterministic automaton; what changes nothing has no place in this format."""
-    machine = design.machine
+    machine = design.enumerated()
     design.check_bare("HOA")
     _check_room(machine)
     events, states = list(machine.events), list(machine.states)

@@ -1,0 +1,267 @@
+"""Absorbing Markov chains, solved with a certified error: how likely the goal is reached, and how long it takes.
+
+Whether the goal is reached surely, perhaps or never is a question of the graph alone, and decided there. The numbers
+come from going round the equations where that settles soon, otherwise from state elimination. Two proofs bound their
+errors, and the sharper one counts.
+
+*Counting.* By the matrix-tree theorem each of the numbers is a ratio of two sums of products, with one chance from the
+row of each state in every product and nothing negative anywhere. So if the chances of a row are off by a factor between
+1 - e and 1 + e, the ratio is off by at most (1 + e) / (1 - e). Elimination is exact but for such changes of single rows
+(O'Cinneide 1993), and counts them. This does not depend on how slowly the chain mixes.
+
+*Checking.* Let A x = b be the equations, and w the expected steps until all is over. No entry of the inverse of A is
+negative, so if A w, worked out with its rounding errors, is at least 1 - r > 0 everywhere, then x is off by at most
+w / (1 - r) times the largest residual. This is sharper where a chain mixes fast, and independent of how x was found.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import breadth_first_order
+
+from hocket.errors import SettingsError
+from hocket.evaluation.equations import MOST_ENTRIES, MOST_WORK, Elimination, Report, find_blocks
+from hocket.evaluation.iteration import Iteration
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+UNIT = 2.0**-53  # the largest relative error of a rounding
+SMALLEST = 2.0**-1022  # chance; below it rounding errors are no longer relative
+TINIEST = 2.0**-1074  # the largest error of a product below that
+SHARP = 1e-10  # error with which iteration is as good as elimination: of a chance, or as a share of expected steps
+ENOUGH = 1e-6  # the largest error, likewise, that is accepted at all
+FEW_ROUNDS = 1_000  # of iteration, before elimination is tried
+MOST_LOOKS = 20_000_000_000  # at transitions by iteration, where elimination is too much; about one a nanosecond
+SAFE = 1 + 1e-9  # covers the roundings made in working out a bound
+
+# Roundings of a number, in units, counted twice where they are in a row of chances: above and below the fraction.
+PER_ROW = 12  # adding up, dividing, multiplying, adding: 5, and what products of roundings add
+PER_SUM = 2
+PER_TRANSITION = 2  # of the chain, when those to the same state, and out of a block, are added up
+PER_STATE = 12  # when its value is put together from those of later states
+
+
+class Chain(NamedTuple):
+    """Transitions of states 0..n - 1, sorted by state; target n is the goal. What is missing to 1 is staying."""
+
+    first: Ints  # [n + 1] the transitions of state s are first[s]..first[s + 1] - 1
+    target: Ints  # [transitions]
+    chance: Floats  # [transitions] above 0
+
+    @property
+    def states(self) -> int:
+        return len(self.first) - 1
+
+
+class Bounded(NamedTuple):
+    """A number, and how far it may be off."""
+
+    value: float
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What becomes of a chain that starts in state 0."""
+
+    success: Bounded  # chance of reaching the goal
+    failure: Bounded  # chance of never reaching it
+    steps: Bounded  # expected, to the goal; infinite if it may never be reached
+    steps_if_reached: Bounded  # expected, of those who reach it; not a number if nobody does
+
+    def is_within(self, share: float) -> bool:
+        """Say whether errors are small enough: of chances in themselves, of expected steps as a share of them."""
+        chances, times = (self.success, self.failure), (self.steps, self.steps_if_reached)
+        return all(own.error <= share for own in chances) and all(own.error <= share * own.value for own in times)
+
+
+def solve(chain: Chain, places: Ints | None = None, blur: float = 0.0, report: Report = lambda _: None) -> Solution:
+    """Solve a chain for its first state; refuse one that is too large, with its size.
+
+    `places` [states, d] are coordinates that help to take the chain apart: connected states should be close to each
+    other. Each chance may be off by a factor of 1 + `blur`; the certified errors contain what follows from that.
+
+    >>> solve(Chain(np.array([0, 2]), np.array([0, 1]), np.array([0.75, 0.25]))).steps.value
+    4.0
+    """
+    if chain.states == 0:
+        return Solution(Bounded(1.0), Bounded(0.0), Bounded(0.0), Bounded(0.0))
+    if len(chain.chance) and not chain.chance.min() >= SMALLEST:
+        raise SettingsError(f"chances must be at least {SMALLEST:.1e}, got {chain.chance.min()!r}")
+    network = _prune(chain, places)
+    if network is None:
+        return Solution(Bounded(0.0), Bounded(1.0), Bounded(math.inf), Bounded(math.nan))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _solve(network, blur, report)
+
+
+# What the graph says.
+
+
+class Network(NamedTuple):
+    """The states from which the goal can be reached, and which can be reached themselves; state 0 is the first."""
+
+    matrix: csr_array  # [n, n + 2] chances of changes: to states, to the goal, and to where the goal is out of reach
+    transitions: Ints  # [n] that were added up for each row of it
+    places: Ints | None  # [n, d]
+
+    @property
+    def states(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the goal is reached with probability 1: nothing leads to where it is out of reach."""
+        return not (self.matrix.indices == self.states + 1).any()
+
+
+def _prune(chain: Chain, places: Ints | None) -> Network | None:
+    """Keep the states that matter, without staying; None if the goal is out of reach."""
+    count = chain.states
+    source = np.repeat(np.arange(count), np.diff(chain.first))
+    edges = coo_array((np.ones(len(source)), (source, chain.target)), shape=(count + 1, count + 1)).tocsr()
+    can_reach = _reached(edges.T.tocsr(), count)
+    if not can_reach[0]:
+        return None
+    live = np.flatnonzero(can_reach[:count] & _reached(edges, 0)[:count])
+    number = np.full(count + 1, len(live) + 1)
+    number[live] = np.arange(len(live))
+    number[count] = len(live)
+    kept = (number[source] < len(live)) & (chain.target != source)
+    rows, columns = number[source[kept]], number[chain.target[kept]]
+    matrix = coo_array((chain.chance[kept], (rows, columns)), shape=(len(live), len(live) + 2)).tocsr()
+    return Network(matrix, np.bincount(rows), None if places is None else places[live])
+
+
+def _reached(edges: csr_array, root: int) -> NDArray[np.bool_]:
+    found = np.zeros(edges.shape[0], np.bool_)
+    found[breadth_first_order(edges, root, return_predecessors=False)] = True
+    return found
+
+
+# The numbers and their errors.
+
+
+class Solver(Protocol):
+    """Finds values for right sides of a network's equations."""
+
+    def solve(self, right: Floats, ends: Floats) -> Floats | None:
+        """Find [n + ends] values for [n] numbers, or give up."""
+
+
+def _solve(network: Network, blur: float, report: Report) -> Solution:
+    """Solve for the first state of a network, in which the goal is at least possible."""
+    blocks = find_blocks(network.matrix)
+    near_goal_first = np.lexsort((-np.arange(network.states), blocks.block[: network.states]))
+    if blocks.large:
+        found = _certify(network, Iteration(network.matrix, near_goal_first, FEW_ROUNDS, report), blur)
+        if found is not None and found.is_within(SHARP):
+            return found
+    elimination = Elimination(network.matrix, blocks, network.places)
+    if elimination.is_affordable:
+        elimination.run(report)
+        found = _certify(network, elimination, blur)
+        if found is None or not found.is_within(ENOUGH):
+            raise SettingsError(f"a chain of {network.states:,} states has numbers that are out of range for floats")
+        return found
+    rounds = MOST_LOOKS // int(network.matrix.nnz)
+    found = _certify(network, Iteration(network.matrix, near_goal_first, rounds, report), blur)
+    if found is None or not found.is_within(ENOUGH):
+        raise SettingsError(
+            f"a chain of {network.states:,} states does not settle in {rounds:,} rounds, and taking out its states one "
+            f"by one would take {elimination.work:.0e} multiplications and {8 * elimination.entries / 1e9:.1f} GB "
+            f"({MOST_WORK:.0e} and {8 * MOST_ENTRIES / 1e9:.1f} GB are allowed); estimate it instead"
+        )
+    return found
+
+
+def _certify(network: Network, solver: Solver, blur: float) -> Solution | None:
+    """Let a solver find the numbers, and bound their errors."""
+    none, one = np.zeros(network.states), np.ones(network.states)
+    over = solver.solve(one, np.zeros(2))
+    if over is None or not np.isfinite(over).all():
+        return None
+    proof = _Proof(network, solver, blur, over)
+    if network.is_sure:
+        steps = proof.bound(over, one)
+        return Solution(Bounded(1.0), Bounded(0.0), steps, steps)
+    reached, lost = solver.solve(none, np.array([1.0, 0.0])), solver.solve(none, np.array([0.0, 1.0]))
+    taken = None if reached is None else solver.solve(reached[:-2], np.zeros(2))
+    if reached is None or lost is None or taken is None:
+        return None
+    success, failure = proof.bound(reached, none), proof.bound(lost, none)
+    total = proof.bound(taken, reached[:-2], proof.error(reached, none))
+    return Solution(success, failure, Bounded(math.inf), _divide(total, success))
+
+
+def _divide(above: Bounded, below: Bounded) -> Bounded:
+    """Divide positive numbers; nothing is known where the lower one may be zero."""
+    if below.error >= below.value or above.value <= 0:
+        return Bounded(math.nan, math.inf)
+    value = above.value / below.value
+    relative = above.error / above.value + below.error / below.value
+    return Bounded(value, SAFE * value * (relative / (1 - below.error / below.value) + 2 * UNIT))
+
+
+class _Proof:
+    """Bounds how far solutions of a network's equations may be off."""
+
+    def __init__(self, network: Network, solver: Solver, blur: float, over: Floats) -> None:
+        entries = network.matrix.tocoo()
+        self.source: Ints = entries.row
+        self.target: Ints = entries.col
+        self.chance: Floats = entries.data
+        self.states, self.over = network.states, over[:-2]
+        self.blur = blur + network.transitions.astype(np.float64) * UNIT  # of the sums in each row
+        self.relative, self.products = math.inf, 0.0
+        if isinstance(solver, Elimination):
+            seen = solver.roundings
+            units = PER_ROW * seen.rows + PER_SUM * seen.sums
+            units += PER_TRANSITION * int(network.transitions.sum()) + PER_STATE * network.states
+            self.relative = math.expm1(SAFE * (units * UNIT + 2 * blur * network.states))
+            self.products = seen.products + solver.entries
+        self.slack = 1 - float(self._residual(over, np.ones(self.states)).max())
+
+    def error(self, values: Floats, right: Floats, right_error: Floats | None = None) -> Floats:
+        """Bound the errors of a solution for a right side, which may be off itself, as one that was solved for: [n]."""
+        counted = np.full(self.states, math.inf)
+        if self.relative < math.inf:
+            solved = 1 if right_error is None else 2
+            counted[:] = solved * (self.relative * values[:-2] + self._underflow(values))
+        if self.slack <= 0:
+            return counted
+        residual = self._residual(values, right).max() + (0.0 if right_error is None else right_error.max())
+        checked: Floats = SAFE * residual * self.over / self.slack
+        found: Floats = np.minimum(counted, checked)
+        return found
+
+    def bound(self, values: Floats, right: Floats, right_error: Floats | None = None) -> Bounded:
+        """Give the first value with its error."""
+        return Bounded(float(values[0]), float(self.error(values, right, right_error)[0]))
+
+    def _residual(self, values: Floats, right: Floats) -> Floats:
+        """Bound by how much each equation is missed, with the rounding errors of looking: [n]."""
+        flow = self.chance * (values[self.source] - values[self.target])
+        size = np.bincount(self.source, np.abs(flow), self.states)
+        missed = np.abs(right - np.bincount(self.source, flow, self.states))
+        roundings = np.bincount(self.source, minlength=self.states) + 4
+        looking = (roundings * UNIT + self.blur) * size + 2 * UNIT * right + roundings * TINIEST
+        bound: Floats = SAFE * (missed + looking)
+        return bound
+
+    def _underflow(self, values: Floats) -> Floats:
+        """Bound what products too small for floating point could have changed: [n].
+
+        Each is off by at most the smallest number, in one of the rows, and a row is used at most as often as there are
+        steps. The two factors are kept apart from each other's ranges.
+        """
+        half = math.sqrt(TINIEST)
+        bound: Floats = (4 * self.products * half * self.over) * (half * (1 + values.max()))
+        return bound

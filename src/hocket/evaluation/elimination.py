@@ -1,0 +1,361 @@
+"""State elimination for absorbing Markov chains, without a single subtraction.
+
+Taking a state out of a chain sends every way through it straight on: the chance of going from i to j grows by that of
+going from i to the state times the share in which the state is left for j. How likely it is left at all is a sum, too.
+So numbers are only added, multiplied and divided, all of them non-negative, and every rounding changes a chance by a
+factor close to 1, however slowly the chain mixes (Grassmann, Taksar and Heyman 1985). `Roundings` counts them.
+
+States go in an order of nested dissection, so that most of the work is on dense fronts: the states that are taken out
+(pivots), and those left that lead to them or that they lead to (the border).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from hocket.learn.kernels.compiler import inlined, kernel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+LEAF = 96  # states that are not dissected further
+PANEL = 32  # pivots that are taken out at once
+WIDE = 500  # rows of a front from which on threads are worth it
+THREADS = os.cpu_count() or 1
+
+
+class Front(NamedTuple):
+    """Pivots, and the states left that they are connected to, by their places in the order of elimination."""
+
+    begin: int  # pivots are begin..end - 1
+    end: int
+    border: Ints
+    children: list[int]  # earlier fronts whose borders begin among these pivots
+
+    @property
+    def work(self) -> float:
+        """Count the multiplications that it takes."""
+        pivots, left = float(self.end - self.begin), float(len(self.border))
+        return ((pivots + left) ** 3 - left**3) / 3
+
+    @property
+    def entries(self) -> int:
+        """Count the chances that are kept of it."""
+        return (self.end - self.begin) * (self.end - self.begin + 2 * len(self.border))
+
+
+class Factor(NamedTuple):
+    """A front whose pivots have been taken out."""
+
+    states: Ints  # [pivots + border]
+    left: Floats  # [pivots + border, pivots] above the diagonal shares of leaving, below it chances of getting there
+    right: Floats  # [pivots, border] shares of leaving
+    leaving: Floats  # [pivots] chance of leaving in a step
+
+
+@dataclass
+class Roundings:
+    """How often rounding may have changed numbers."""
+
+    rows: int = 0  # of chances, in each of which a state was replaced by its ways on
+    sums: int = 0  # rows of chances to which another front's were added
+    products: float = 0.0  # that may have been too small for floating point
+
+
+# The order.
+
+
+def dissect(matrix: csr_array, places: Ints) -> list[Ints]:
+    """Split a block of states into two, each of these likewise, and those that part them, which come after both.
+
+    `places` [states, d] are coordinates, in one of which a block is cut in the middle. Any places are right; with those
+    in which connected states are close to each other, few states part a block.
+    """
+    entries = matrix.tocoo()
+    return list(_dissect(np.arange(matrix.shape[0]), entries.row, entries.col, places))
+
+
+def _dissect(states: Ints, source: Ints, target: Ints, places: Ints) -> Iterator[Ints]:
+    cuts = [_cut(column, source, target) for column in places.T] if len(states) > LEAF else []
+    good = [cut for cut in cuts if cut is not None]
+    if not good:
+        yield states
+        return
+    side = min(good, key=_cost)
+    for own in (1, 2):
+        chosen = side == own
+        if chosen.any():
+            number = np.cumsum(chosen) - 1
+            inside = chosen[source] & chosen[target]
+            yield from _dissect(states[chosen], number[source[inside]], number[target[inside]], places[chosen])
+    if (side == 0).any():
+        yield states[side == 0]
+
+
+def _cut(column: Ints, source: Ints, target: Ints) -> NDArray[np.int8] | None:
+    """Cut states in the middle of a coordinate: side 1, side 2, and 0 for those of one side that touch the other."""
+    middle = np.median(column)
+    high = column > middle if (column > middle).any() else column >= middle
+    if high.all():
+        return None
+    crosses = high[source] != high[target]
+    touched = np.concatenate([source[crosses], target[crosses]])
+    sides = []
+    for own in (False, True):
+        side = np.where(high, 2, 1).astype(np.int8)
+        side[touched[high[touched] == own]] = 0
+        sides.append(side)
+    return min(sides, key=_cost)
+
+
+def _cost(side: NDArray[np.int8]) -> float:
+    parted, low, high = (int(count) for count in np.bincount(side, minlength=3))
+    return parted / (1 + min(low, high))
+
+
+def make_fronts(matrix: csr_array, groups: Sequence[Ints]) -> list[Front]:
+    """Find the border of each group of pivots; states are numbered in the order of elimination."""
+    pattern = matrix + matrix.T
+    ends = np.cumsum([len(group) for group in groups])
+    fronts: list[Front] = []
+    waiting: list[list[int]] = [[] for _ in groups]
+    for number, (group, end) in enumerate(zip(groups, ends.tolist(), strict=True)):
+        begin = end - len(group)
+        near = [pattern.indices[pattern.indptr[begin] : pattern.indptr[end]].astype(np.int64)]
+        near += [fronts[child].border for child in waiting[number]]
+        border = np.unique(np.concatenate(near))
+        border = border[border >= end]
+        fronts.append(Front(begin, end, border, waiting[number]))
+        if len(border):
+            waiting[int(np.searchsorted(ends, border[0], side="right"))].append(number)
+    return fronts
+
+
+# The elimination.
+
+
+def eliminate(
+    matrix: csr_array,
+    absorbed: Floats,
+    fronts: Sequence[Front],
+    roundings: Roundings,
+    report: Callable[[float], None],
+) -> list[Factor]:
+    """Take out all states; `matrix` and the chance per step of leaving for good are in the order of elimination."""
+    columns = matrix.tocsc()
+    slot = np.zeros(len(absorbed), np.int64)
+    left_over: dict[int, Floats] = {}  # by front: what its border has got, with a last column for what is absorbed
+    factors = []
+    with ThreadPoolExecutor(THREADS) as pool:
+        for number, front in enumerate(fronts):
+            begin, end, border, children = front
+            index = np.concatenate([np.arange(begin, end), border])
+            slot[index] = np.arange(len(index))
+            table = np.zeros((len(index), len(index) + 1))
+            _assemble(table, matrix, columns, front, slot)
+            table[: end - begin, -1] = absorbed[begin:end]
+            for child in children:
+                add_front(table, left_over.pop(child), slot[fronts[child].border])
+                roundings.sums += len(fronts[child].border)
+            factors.append(_reduce(table, index, end - begin, roundings, pool))
+            left_over[number] = table[end - begin :, end - begin :].copy()
+            report(front.work)
+    return factors
+
+
+def _assemble(table: Floats, rows: csr_array, columns: csr_array, front: Front, slot: Ints) -> None:
+    """Fill in the chances between pivots, and between pivots and the border, both ways."""
+    begin, end = front.begin, front.end
+    span = slice(rows.indptr[begin], rows.indptr[end])
+    source = np.repeat(np.arange(end - begin), np.diff(rows.indptr[begin : end + 1]))
+    target, later = rows.indices[span], rows.indices[span] >= begin
+    table[source[later], slot[target[later]]] = rows.data[span][later]
+    span = slice(columns.indptr[begin], columns.indptr[end])
+    target = np.repeat(np.arange(end - begin), np.diff(columns.indptr[begin : end + 1]))
+    source, later = columns.indices[span], columns.indices[span] >= end
+    table[slot[source[later]], target[later]] = columns.data[span][later]
+
+
+def _reduce(table: Floats, index: Ints, pivots: int, roundings: Roundings, pool: Executor) -> Factor:
+    """Take the first states out of a dense table."""
+    size = len(table)
+    leaving = np.zeros(pivots)
+    for begin in range(0, pivots, PANEL):
+        end = min(begin + PANEL, pivots)
+        changed = take_out(table, begin, end, leaving)
+        if size - end < WIDE:
+            changed += pass_on(table, begin, end, end, size)
+        else:
+            cuts = np.linspace(end, size, 1 + THREADS).astype(int).tolist()
+            changed += sum(pool.map(partial(pass_on, table, begin, end), cuts[:-1], cuts[1:]))
+        roundings.rows += changed
+        roundings.products += float(changed) * (size - begin + 1)
+    return Factor(index, table[:, :pivots].copy(), table[:pivots, pivots:-1].copy(), leaving)
+
+
+@inlined
+def careful_sum(table: Floats, row: int, begin: int, end: int) -> float:
+    """Add up a part of a row with what each addition loses, so that the result is off by two roundings at most."""
+    total, lost = 0.0, 0.0
+    for column in range(begin, end):
+        value = table[row, column]
+        after = total + value
+        lost += (total - after) + value if total >= value else (value - after) + total
+        total = after
+    return total + lost
+
+
+@inlined
+def pass_one(table: Floats, row: int, pivot: int, begin: int, end: int) -> None:
+    """Replace a pivot by its ways on, in some columns of a row."""
+    chance = table[row, pivot]
+    for column in range(begin, end):
+        table[row, column] += chance * table[pivot, column]
+
+
+@inlined
+def pass_four(table: Floats, row: int, pivot: int, begin: int, end: int) -> None:
+    """Replace four pivots one after the other, with the same roundings, but looking at each column once."""
+    one, two, three, four = table[row, pivot], table[row, pivot + 1], table[row, pivot + 2], table[row, pivot + 3]
+    for column in range(begin, end):
+        value = table[row, column] + one * table[pivot, column]
+        value = value + two * table[pivot + 1, column]
+        value = value + three * table[pivot + 2, column]
+        table[row, column] = value + four * table[pivot + 3, column]
+
+
+@kernel
+def take_out(table: Floats, begin: int, end: int, leaving: Floats) -> int:
+    """Bring pivots up to date with the earlier ones of their panel, and turn their chances into shares of leaving."""
+    changed, width = 0, table.shape[1]
+    for row in range(begin, end):
+        for pivot in range(begin, row):
+            if table[row, pivot] > 0:
+                changed += 1
+                pass_one(table, row, pivot, pivot + 1, width)
+        leaving[row] = careful_sum(table, row, row + 1, width)
+        for column in range(row + 1, width):
+            table[row, column] /= leaving[row]
+    return changed
+
+
+@kernel
+def pass_on(table: Floats, begin: int, end: int, first: int, last: int) -> int:
+    """Replace a panel's pivots by their ways on, in the rows first..last - 1."""
+    changed, width = 0, table.shape[1]
+    for row in range(first, last):
+        before = changed
+        for pivot in range(begin, end):
+            if table[row, pivot] > 0:
+                changed += 1
+                pass_one(table, row, pivot, pivot + 1, end)
+        if changed > before:
+            fours = end - (end - begin) % 4
+            for pivot in range(begin, fours, 4):
+                pass_four(table, row, pivot, end, width)
+            for pivot in range(fours, end):
+                pass_one(table, row, pivot, end, width)
+    return changed
+
+
+@kernel
+def add_front(table: Floats, other: Floats, slot: Ints) -> None:
+    """Add what another front has left."""
+    size, last = len(slot), table.shape[1] - 1
+    for row in range(size):
+        for column in range(size):
+            table[slot[row], slot[column]] += other[row, column]
+        table[slot[row], last] += other[row, size]
+
+
+# Right sides.
+
+
+def substitute(factors: Sequence[Factor], right: Floats) -> Floats:
+    """Solve for a right side, in the order of elimination: what is collected per step until all is over."""
+    values = right.copy()
+    for factor in factors:
+        gather(factor.left, factor.leaving, factor.states, values)
+    for factor in reversed(factors):
+        spread(factor.left, factor.right, factor.states, values)
+    return values
+
+
+@kernel
+def gather(left: Floats, leaving: Floats, index: Ints, values: Floats) -> None:
+    """Pass on what a front's pivots collect."""
+    pivots = len(leaving)
+    for row in range(len(index)):
+        total = values[index[row]]
+        for pivot in range(min(row, pivots)):
+            total += left[row, pivot] * values[index[pivot]]
+        values[index[row]] = total / leaving[row] if row < pivots else total
+
+
+@kernel
+def spread(left: Floats, right: Floats, index: Ints, values: Floats) -> None:
+    """Give a front's pivots their values, those of all later states being known."""
+    pivots = left.shape[1]
+    for row in range(pivots - 1, -1, -1):
+        total, lost = values[index[row]], 0.0
+        for column in range(row + 1, len(index)):
+            share = left[row, column] if column < pivots else right[row, column - pivots]
+            value = share * values[index[column]]
+            after = total + value
+            lost += (total - after) + value if total >= value else (value - after) + total
+            total = after
+        values[index[row]] = total + lost
+
+
+@kernel
+def solve_small(
+    from_block: int,
+    to_block: int,
+    begin: Ints,
+    state: Ints,
+    block: Ints,
+    first: Ints,
+    target: Ints,
+    chance: Floats,
+    right: Floats,
+    values: Floats,
+    table: Floats,  # [LEAF, LEAF + 1] room for a block
+    nothing: Floats,  # [LEAF, 0]
+    leaving: Floats,  # [LEAF] room
+    slot: Ints,  # [n] room
+) -> tuple[int, float]:
+    """Solve small blocks one after the other; return how many rows and numbers rounding may have changed."""
+    rows, products = 0, 0.0
+    for number in range(from_block, to_block):
+        own = state[begin[number] : begin[number + 1]]
+        size = len(own)
+        small = table[:size, : size + 1]
+        for row in range(size):
+            slot[own[row]] = row
+            for column in range(size + 1):
+                small[row, column] = 0.0
+        for row in range(size):
+            collected = right[own[row]]
+            for entry in range(first[own[row]], first[own[row] + 1]):
+                if block[target[entry]] == number:
+                    small[row, slot[target[entry]]] = chance[entry]
+                else:
+                    small[row, size] += chance[entry]
+                    collected += chance[entry] * values[target[entry]]
+            values[own[row]] = collected
+        changed = take_out(small, 0, size, leaving)
+        gather(small, leaving[:size], own, values)
+        spread(small[:, :size], nothing, own, values)
+        rows += changed
+        products += float(changed) * (size + 1)
+    return rows, products

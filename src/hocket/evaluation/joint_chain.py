@@ -1,0 +1,245 @@
+"""The Markov chain of a team: all joint states that can be reached, and the chances of their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import SettingsError
+from hocket.evaluation.chains import Chain
+from hocket.learn.episodes import team_state, team_tables
+from hocket.learn.kernels.compiler import inlined, kernel
+from hocket.learn.kernels.team import DONE, TeamState, TeamTables, propose, reset_team, settle
+from hocket.task.grid import STEPS, outcome_chances
+from hocket.task.tables import Tables
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Shorts = NDArray[np.int16]
+
+MOST_STATES = 2_000_000  # joint states
+MOST_TRANSITIONS = 60_000_000  # between them; about 100 bytes each while they are solved
+FIRST_ROOM = (4_096, 65_536)  # for states and transitions, before it grows
+NEVER = 1e-300  # a chance per step below which a joint move counts as impossible
+GOAL = -1  # the completed task, while states are still being numbered
+CHUNK = 20_000  # joint states between two looks at the clock
+
+
+class Moves(NamedTuple):
+    """Where each agent goes from each cell in each state of its machine, and how likely."""
+
+    ends: Shorts  # [N, U, S] how many cells it may go to
+    end: Shorts  # [N, U, S, K]
+    chance: Floats  # [N, U, S, K]
+
+
+def tabulate_moves(tables: Tables, choice: Floats) -> Moves:
+    """Add up where actions, chosen with the given chances [N, S, A, U], lead with all their outcomes.
+
+    An agent in whose machine nothing can happen any more stays where it is: nobody can tell the difference, and there
+    are fewer joint states.
+    """
+    slips = np.array(outcome_chances(tables.slip))
+    agents, cells, _, states = choice.shape
+    rows = np.arange(cells)[:, None]
+    most = len(STEPS)
+    ends, chances = np.zeros((agents, states, cells, most), np.int16), np.zeros((agents, states, cells, most))
+    count = np.zeros((agents, states, cells), np.int16)
+    for agent in range(agents):
+        for state in range(int(tables.states[agent])):
+            end = tables.next_cell[agent, tables.dynamics[agent, state]].reshape(cells, -1)
+            chance = (choice[agent, :, :, state, None] * slips).reshape(cells, -1)
+            if (tables.event[agent, state] < 0).all():
+                end, chance = rows.astype(np.int16), np.ones((cells, 1))
+            order = np.argsort(end, axis=1, kind="stable")
+            end, chance = end[rows, order], chance[rows, order]
+            number = np.concatenate([np.zeros_like(rows), (np.diff(end) != 0).cumsum(axis=1)], axis=1)
+            ends[agent, state][rows, number] = end
+            np.add.at(chances[agent, state], (rows, number), chance)
+            count[agent, state] = number[:, -1] + 1
+    return Moves(count, ends, chances)
+
+
+class JointChain(NamedTuple):
+    """A team's chain, and where its agents are in each joint state."""
+
+    chain: Chain
+    cell: Shorts  # [states, N]
+    state: Shorts  # [states, N] of their machines
+
+
+class Room(NamedTuple):
+    """Room for joint states and transitions."""
+
+    cell: Shorts  # [states, N]
+    state: Shorts  # [states, N]
+    slot: NDArray[np.int32]  # [a power of 2] joint states by a hash of what they are; -1: free
+    first: Ints  # [states + 1]
+    target: NDArray[np.int32]  # [transitions]
+    chance: Floats  # [transitions]
+    pick: Ints  # [N] which of its moves each agent makes
+
+
+class Found(NamedTuple):
+    """How far an exploration has come."""
+
+    expanded: int  # states whose transitions are listed
+    states: int
+    transitions: int
+
+
+def explore(tables: Tables, moves: Moves, report: Callable[[Found], None]) -> JointChain:
+    """List the joint states that can be reached and their transitions; refuse what is too large, with its size."""
+    world, team = team_tables(tables), team_state(tables)
+    room = _make_room(*FIRST_ROOM, len(tables.start))
+    found = Found(0, start_in(room, team, world), 0)
+    while found.expanded < found.states:
+        until = found.expanded + CHUNK
+        found = Found(*expand(world, team, moves, room, *found, until))
+        report(found)
+        if found.expanded < min(found.states, until):
+            room = _grow(room, found)
+    states, transitions = found.states, found.transitions
+    target = np.where(room.target[:transitions] == GOAL, states, room.target[:transitions])
+    chain = Chain(room.first[: states + 1], target, room.chance[:transitions])
+    return JointChain(chain, room.cell[:states], room.state[:states])
+
+
+def _make_room(states: int, transitions: int, agents: int) -> Room:
+    return Room(
+        np.zeros((states, agents), np.int16),
+        np.zeros((states, agents), np.int16),
+        np.full(1 << (2 * states).bit_length(), -1, np.int32),
+        np.zeros(states + 1, np.int64),
+        np.zeros(transitions, np.int32),
+        np.zeros(transitions),
+        np.zeros(agents, np.int64),
+    )
+
+
+def _grow(room: Room, found: Found) -> Room:
+    """Double what is full, up to the most that is allowed."""
+    states, transitions = len(room.cell), len(room.target)
+    if found.states == states:
+        states = min(2 * states, MOST_STATES)
+    else:
+        transitions = min(2 * transitions, MOST_TRANSITIONS)
+    if (states, transitions) == (len(room.cell), len(room.target)):
+        raise SettingsError(
+            f"the joint chain has more than {found.states:,} states, {found.expanded:,} of which have "
+            f"{found.transitions:,} transitions; up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions can "
+            "be solved, so estimate it instead"
+        )
+    larger = _make_room(states, transitions, len(room.pick))
+    for new, old in ((larger.cell, room.cell), (larger.state, room.state), (larger.first, room.first)):
+        new[: len(old)] = old
+    larger.target[: found.transitions] = room.target[: found.transitions]
+    larger.chance[: found.transitions] = room.chance[: found.transitions]
+    sort_in(larger, found.states)
+    return larger
+
+
+@inlined
+def slot_of(room: Room, cell: Shorts, state: Shorts, row: int) -> int:
+    """Find the slot of a joint state, given as a row: where it is, or a free one where it belongs."""
+    mark = np.uint64(0)
+    for agent in range(cell.shape[1]):
+        mark = (mark ^ np.uint64(cell[row, agent] * 65_536 + state[row, agent])) * np.uint64(0x9E3779B97F4A7C15)
+        mark ^= mark >> np.uint64(29)
+    last = len(room.slot) - 1
+    slot = np.int64(mark & np.uint64(last))
+    while room.slot[slot] >= 0:
+        same = True
+        for agent in range(cell.shape[1]):
+            same = same and cell[row, agent] == room.cell[room.slot[slot], agent]
+            same = same and state[row, agent] == room.state[room.slot[slot], agent]
+        if same:
+            break
+        slot = (slot + 1) & last
+    return int(slot)
+
+
+@kernel
+def sort_in(room: Room, states: int) -> None:
+    """Fill the slots anew."""
+    for number in range(states):
+        room.slot[slot_of(room, room.cell, room.state, number)] = number
+
+
+@inlined
+def number_of(room: Room, states: int, team: TeamState) -> int:
+    """Find the number of the joint state that a team is in; a new one gets the next number, which is `states`."""
+    for agent in range(len(team.cell)):
+        room.cell[states, agent] = team.cell[agent]
+        room.state[states, agent] = team.state[agent]
+    slot = slot_of(room, room.cell, room.state, states)
+    if room.slot[slot] < 0:
+        room.slot[slot] = states
+    return int(room.slot[slot])
+
+
+@kernel
+def start_in(room: Room, team: TeamState, tables: TeamTables) -> int:
+    """Note the first joint state; return how many there are: none, if the task is done from the beginning."""
+    if reset_team(team, tables):
+        return 0
+    return number_of(room, 0, team) + 1
+
+
+@inlined
+def step_jointly(now: int, room: Room, moves: Moves, team: TeamState, tables: TeamTables) -> tuple[float, bool]:
+    """Move everyone from a joint state as picked; return how likely that is, and whether the task is then done."""
+    chance, ready = 1.0, 0
+    for agent in range(len(team.cell)):
+        cell, state, pick = room.cell[now, agent], room.state[now, agent], room.pick[agent]
+        team.cell[agent], team.state[agent] = moves.end[agent, state, cell, pick], state
+        ready += propose(agent, team, tables)
+        chance *= moves.chance[agent, state, cell, pick]
+    return chance, settle(ready, 0, team, tables) == DONE
+
+
+@inlined
+def pick_next(now: int, room: Room, moves: Moves) -> bool:
+    """Pick the next joint move from a joint state; say whether there is one."""
+    for agent in range(len(room.pick)):
+        room.pick[agent] += 1
+        if room.pick[agent] < moves.ends[agent, room.state[now, agent], room.cell[now, agent]]:
+            return True
+        room.pick[agent] = 0
+    return False
+
+
+@kernel
+def expand(
+    tables: TeamTables,
+    team: TeamState,
+    moves: Moves,
+    room: Room,
+    expanded: int,
+    states: int,
+    transitions: int,
+    until: int,
+) -> tuple[int, int, int]:
+    """List the transitions of joint states, as far as there is room; return how far it has come."""
+    while expanded < min(states, until):
+        room.first[expanded] = transitions
+        more = True
+        while more:
+            chance, done = step_jointly(expanded, room, moves, team, tables)
+            if chance >= NEVER:
+                if states == len(room.cell) or transitions == len(room.target):
+                    room.pick[:] = 0
+                    return expanded, states, room.first[expanded]
+                room.target[transitions] = GOAL
+                if not done:
+                    room.target[transitions] = number_of(room, states, team)
+                    states = max(states, room.target[transitions] + 1)
+                room.chance[transitions] = chance
+                transitions += 1
+            more = pick_next(expanded, room, moves)
+        expanded += 1
+        room.first[expanded] = transitions
+    return expanded, states, transitions

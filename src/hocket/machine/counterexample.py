@@ -1,0 +1,72 @@
+"""Counterexample: a shortest trace after which local machines allow what the team machine does not, and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["phantom event", "premature completion"]
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Two states that an agent's projection merges, and the events outside its local event set that merge them."""
+
+    agent: str
+    state: str  # of the team machine after the trace
+    merged_with: str  # in which the event is defined, or which is final
+    missing: tuple[str, ...]  # to separate the two, the local event set needs at least one of these
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A shortest trace after which the composition of the local machines allows what the team machine does not."""
+
+    trace: tuple[str, ...]  # of the team machine
+    kind: Kind
+    event: str | None  # the phantom event; None for a premature completion
+    state: str  # where the team machine is after the trace
+    confusions: tuple[Confusion, ...]  # one for each agent that proposes the event, or is in a final state
+    remark: str = ""  # what that state means in the words of the formula, where the machine comes from one
+
+
+def describe_failure(example: Counterexample) -> str:
+    """Say what the local machines allow after which trace, and the team machine does not."""
+    after = f"Counterexample ({example.kind}): after {name_trace(example.trace)}"
+    if example.event is None:
+        return (
+            f"{after}, every local reward machine is final, but the team machine is in {example.state}, which is not."
+        )
+    agents = [confusion.agent for confusion in example.confusions]
+    if not agents:
+        why = f"nothing prevents {example.event}, which is in no local event set"
+    else:
+        why = f"{listing(agents, 'and')} {'proposes' if len(agents) == 1 else 'propose'} {example.event}"
+    return f"{after}, {why}, but {example.event} is undefined in state {example.state}."
+
+
+def describe_merging(example: Counterexample, confusion: Confusion) -> str:
+    """Say which states a projection merges, and what would separate them."""
+    how = "which is final" if example.event is None else f"where {example.event} is defined"
+    return (
+        f"The projection of {confusion.agent} merges {confusion.state} and {confusion.merged_with}, {how}; "
+        f"to separate them, its local event set needs {listing(confusion.missing)}."
+    )
+
+
+def name_trace(trace: Sequence[str]) -> str:
+    """Name a trace, the middle of a long one left out."""
+    if not trace:
+        return "the empty trace"
+    if len(trace) > 24:
+        return f"the trace {', '.join(trace[:12])}, … ({len(trace) - 24} more), {', '.join(trace[-12:])}"
+    return f"the trace {', '.join(trace)}"
+
+
+def listing(names: Iterable[str], joint: str = "or") -> str:
+    """Join names by commas and a word, leaving out what would be too many."""
+    listed = list(names)
+    if len(listed) > 12:
+        return f"{', '.join(listed[:12])} and {len(listed) - 12} more"
+    return f" {joint} ".join((", ".join(listed[:-1]), listed[-1])) if len(listed) > 1 else "".join(listed)

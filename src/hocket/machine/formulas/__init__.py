@@ -1,0 +1,219 @@
+"""Tasks as sentences: LTLf, regular expressions and DECLARE, read as machines or as machines side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, overload
+
+from hocket.errors import FormulaError, known_names
+from hocket.machine.composition import Composition
+from hocket.machine.formulas.build import Reading, read_conjuncts
+from hocket.machine.formulas.declare import parse_declare
+from hocket.machine.formulas.language import Translator, conjuncts_of
+from hocket.machine.formulas.limits import MOST_SECONDS, MOST_STATES, Limits
+from hocket.machine.formulas.ltlf import parse_ltlf
+from hocket.machine.formulas.regex import Regex
+from hocket.machine.formulas.syntax import FUTURE, PAST, Formulas
+from hocket.machine.names import in_order
+from hocket.machine.reward_machine import RewardMachine
+
+LANGUAGES = ("formula", "regex", "declare")  # as files and the command line call them
+
+
+def read_sentence(
+    language: str, sentence: str | Sequence[str], events: Iterable[str] | None = None, limits: Limits | None = None
+) -> Reading:
+    """Read a task in one of the languages: a text, or for DECLARE a list of texts."""
+    limits = limits or Limits()
+    if language == "declare":
+        return read_declare(sentence, events, limits)
+    return (read_ltlf if language == "formula" else read_regex)(str(sentence), events, limits)
+
+
+@overload
+def from_ltlf(
+    text: str,
+    events: Iterable[str] | None = None,
+    *,
+    parts: Literal[False] = False,
+    most_states: int = MOST_STATES,
+    most_seconds: float = MOST_SECONDS,
+) -> RewardMachine: ...
+@overload
+def from_ltlf(
+    text: str,
+    events: Iterable[str] | None = None,
+    *,
+    parts: Literal[True],
+    most_states: int = MOST_STATES,
+    most_seconds: float = MOST_SECONDS,
+) -> Composition: ...
+def from_ltlf(
+    text: str,
+    events: Iterable[str] | None = None,
+    *,
+    parts: bool = False,
+    most_states: int = MOST_STATES,
+    most_seconds: float = MOST_SECONDS,
+) -> RewardMachine | Composition:
+    """Make the machine of a formula of LTLf: the task is completed when the trace so far first satisfies it.
+
+    One event happens at a time; `events` are those that can, by default those in the formula. `X` is strong, `WX` weak.
+    With `parts`, conjuncts that are independent of each other become machines of their own, side by side, and the
+    product of their states is never built. The machine is minimal; what takes more than the limits is an error.
+
+    >>> machine = from_ltlf("(!door U key) & F door")
+    >>> for (state, event), target in machine.transitions.items():
+    ...     print(f"{state:22} {event:5} {target}")
+    !door U key & F door   door  violated
+    !door U key & F door   key   F door
+    F door                 door  done
+    """
+    limits = Limits(most_states, most_seconds)
+    return _made(read_ltlf(text, events, limits), parts, limits)
+
+
+@overload
+def from_regex(
+    text: str,
+    events: Iterable[str] | None = None,
+    *,
+    parts: Literal[False] = False,
+    most_states: int = MOST_STATES,
+    most_seconds: float = MOST_SECONDS,
+) -> RewardMachine: ...
+@overload
+def from_regex(
+    text: str,
+    events: Iterable[str] | None = None,
+    *,
+    parts: Literal[True],
+    most_states: int = MOST_STATES,
+    most_seconds: float = MOST_SECONDS,
+) -> Composition: ...
+def from_regex(
+    text: str,
+    events: Iterable[str] | None = None,
+    *,
+    parts: bool = False,
+    most_states: int = MOST_STATES,
+    most_seconds: float = MOST_SECONDS,
+) -> RewardMachine | Composition:
+    """Make the machine of a regular expression over events: the task is completed when the trace so far first matches.
+
+    >>> from_regex("load take ; drop").states
+    {'load take drop', 'take drop', 'violated', 'drop', 'done'}
+    """
+    limits = Limits(most_states, most_seconds)
+    return _made(read_regex(text, events, limits), parts, limits)
+
+
+@overload
+def from_declare(
+    constraints: Iterable[str],
+    events: Iterable[str] | None = None,
+    *,
+    parts: Literal[False] = False,
+    most_states: int = MOST_STATES,
+    most_seconds: float = MOST_SECONDS,
+) -> RewardMachine: ...
+@overload
+def from_declare(
+    constraints: Iterable[str],
+    events: Iterable[str] | None = None,
+    *,
+    parts: Literal[True],
+    most_states: int = MOST_STATES,
+    most_seconds: float = MOST_SECONDS,
+) -> Composition: ...
+def from_declare(
+    constraints: Iterable[str],
+    events: Iterable[str] | None = None,
+    *,
+    parts: bool = False,
+    most_states: int = MOST_STATES,
+    most_seconds: float = MOST_SECONDS,
+) -> RewardMachine | Composition:
+    """Make the machine of DECLARE constraints, all of which have to hold: `response(a, b)`, `existence(a, 2)`, ...
+
+    >>> from_declare(["precedence(key, door)", "existence(door)"]).run(("key", "door"), undefined="stay").completed
+    True
+    """
+    limits = Limits(most_states, most_seconds)
+    return _made(read_declare(constraints, events, limits), parts, limits)
+
+
+def _made(reading: Reading, parts: bool, limits: Limits) -> RewardMachine | Composition:
+    return reading.parts(limits) if parts else reading.machine(limits)
+
+
+def read_ltlf(text: str, events: Iterable[str] | None, limits: Limits) -> Reading:
+    """Read a formula and sort its conjuncts."""
+    formulas, declared = _with_events(events)
+    formula = parse_ltlf(text, formulas)
+    names = _all_events(formulas, declared)
+    conjuncts = conjuncts_of(formulas, formula, len(names), limits)
+    return read_conjuncts(conjuncts, names, limits, _notes(formulas, formula))
+
+
+def read_regex(text: str, events: Iterable[str] | None, limits: Limits) -> Reading:
+    """Read a regular expression and sort the factors of its intersection."""
+    formulas, declared = _with_events(events)
+    regex = Regex(text, formulas)
+    names = _all_events(formulas, declared)
+    return read_conjuncts(regex.conjuncts(len(names), limits), names, limits)
+
+
+def read_declare(constraints: Iterable[str], events: Iterable[str] | None, limits: Limits) -> Reading:
+    """Read constraints and sort them."""
+    if isinstance(constraints, str) or not isinstance(constraints, Iterable):
+        raise FormulaError(f"constraints must come as a list, such as ['response(a, b)'], got {constraints!r:.60}")
+    formulas, declared = _with_events(events)
+    read: list[tuple[str, int]] = []
+    for number, text in enumerate(constraints, start=1):
+        try:
+            read.append((text, parse_declare(text, formulas)))
+        except FormulaError as error:
+            raise FormulaError(f"constraint {number}: {error}") from None
+    if not read:
+        raise FormulaError("a task needs at least one constraint, got none")
+    names = _all_events(formulas, declared)
+    translator = Translator(formulas, len(names), limits)
+    return read_conjuncts([translator.conjunct(formula, text.strip()) for text, formula in read], names, limits)
+
+
+def _with_events(events: Iterable[str] | None) -> tuple[Formulas, int | None]:
+    """Begin a store of formulas that knows the declared events, in their order; also count them, if there are any."""
+    formulas = Formulas()
+    for event in () if events is None else in_order(events, "an event"):
+        formulas.name(event)
+    return formulas, None if events is None else len(formulas.events)
+
+
+def _all_events(formulas: Formulas, declared: int | None) -> Sequence[str]:
+    """List the events; where some are declared, there must be no others."""
+    names = list(formulas.events)
+    for name in () if declared is None else names[declared:]:
+        hint = known_names(name, names[:declared])
+        raise FormulaError(f"event {name!r} is not among the events declared ({hint})")
+    if not names:
+        raise FormulaError("a task needs at least one event, got none; name one in the formula, or give events")
+    return names
+
+
+def _notes(formulas: Formulas, formula: int) -> list[str]:
+    """Warn of past operators where there is no past yet: at the first position, in a formula that also looks ahead."""
+    if formulas.is_pure_past(formula):
+        return []
+    shallow = {formula}
+    waiting = [formula]
+    while waiting:
+        number = waiting.pop()
+        if formulas.op[number] in PAST:
+            text = formulas.text(number, 40)
+            return [f"`{text}` is read at the first position, where nothing is past; put it under F or G."]
+        if formulas.op[number] not in FUTURE:
+            fresh = {*formulas.arguments[number]} - shallow
+            shallow |= fresh
+            waiting += fresh
+    return []

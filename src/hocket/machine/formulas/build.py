@@ -1,0 +1,280 @@
+"""From conjuncts to a machine, or to parts: what completes the task, what ends it, and which conjuncts interact."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from hocket.errors import FormulaError
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to, make_graph
+from hocket.machine.composition import Composition
+from hocket.machine.formulas.automaton import Automaton, conjunction
+from hocket.machine.formulas.language import Conjunct
+from hocket.machine.formulas.limits import Limits
+from hocket.machine.formulas.meaning import (
+    DONE,
+    LONGEST_QUOTE,
+    VIOLATED,
+    FormulaMeaning,
+    distinct,
+    join_texts,
+    states_of_conjuncts,
+)
+from hocket.machine.formulas.partition import minimal
+from hocket.machine.names import Names
+from hocket.machine.reward_machine import RewardMachine
+
+NAMED_EAGERLY = 5_000  # states up to which names are made at once and without numbers
+
+
+class Group(NamedTuple):
+    """Conjuncts that events tie together, and the automaton of all of them."""
+
+    conjuncts: tuple[Conjunct, ...]
+    automaton: Automaton
+
+    @property
+    def text(self) -> str:
+        return _short(join_texts([conjunct.text for conjunct in self.conjuncts]))
+
+
+class Reading(NamedTuple):
+    """A task in the form of conjuncts, sorted into groups that have no event in common."""
+
+    events: tuple[str, ...]
+    groups: tuple[Group, ...]  # more than one only if each, once it holds, holds for good: they are independent
+    notes: tuple[str, ...]
+
+    def parts(self, limits: Limits) -> Composition:
+        """Make a machine of each group; side by side they are the task."""
+        named = distinct(group.text for group in self.groups)
+        return Composition({name: self.part(group, limits) for name, group in zip(named, self.groups, strict=True)})
+
+    def part(self, group: Group, limits: Limits) -> RewardMachine:
+        """Make the machine of a group, over the events that matter to it (all, if there are no other groups)."""
+        own = group.automaton.relevant() if len(self.groups) > 1 else range(len(self.events))
+        meaning = FormulaMeaning(self.events, group.conjuncts, self.notes)
+        return _machine(group.automaton, list(own), meaning, limits)
+
+    def machine(self, limits: Limits) -> RewardMachine:
+        """Make one machine of all groups."""
+        if len(self.groups) == 1:
+            return self.part(self.groups[0], limits)
+        return _side_by_side(self, limits)
+
+
+def read_conjuncts(
+    conjuncts: Sequence[Conjunct], events: Sequence[str], limits: Limits, notes: Iterable[str] = ()
+) -> Reading:
+    """Sort conjuncts into independent groups, and refuse what is no task."""
+    serious = [conjunct for conjunct in conjuncts if not _is_trivial(conjunct.automaton)]
+    if all(conjunct.automaton.accepts[0] for conjunct in serious):
+        raise FormulaError(f"{_quoted(conjuncts)} is true before anything happens, so there is nothing to do")
+    groups = [_grouped(own, limits) for own in _tied(serious)]
+    if len(groups) > 1 and not all(group.automaton.lasts for group in groups):
+        factors = [group.automaton for group in groups]
+        _check_room(factors, serious, limits)
+        groups = [_grouped(serious, limits, factors)]
+    breaking = sorted({event for group in groups for event in group.automaton.breaking()})
+    told = [*notes, *_breaking_note(groups, [events[event] for event in breaking])]
+    return Reading(tuple(events), tuple(groups), tuple(told))
+
+
+def _is_trivial(automaton: Automaton) -> bool:
+    return automaton.states == 1 and bool(automaton.accepts[0])
+
+
+def _tied(conjuncts: Sequence[Conjunct]) -> list[list[Conjunct]]:
+    """Put conjuncts together that have events in common, directly or over others."""
+    root = list(range(len(conjuncts)))
+
+    def top(index: int) -> int:
+        while root[index] != index:
+            root[index] = index = root[root[index]]
+        return index
+
+    owner: dict[int, int] = {}
+    for index, conjunct in enumerate(conjuncts):
+        for event in conjunct.automaton.relevant():
+            root[top(index)] = top(owner.setdefault(event, index))
+    found: dict[int, list[Conjunct]] = {}
+    for index, conjunct in enumerate(conjuncts):
+        found.setdefault(top(index), []).append(conjunct)
+    return list(found.values())
+
+
+def _grouped(conjuncts: Sequence[Conjunct], limits: Limits, factors: Sequence[Automaton] = ()) -> Group:
+    """Multiply the automata of conjuncts, and refuse what can never come true."""
+    for conjunct in conjuncts:
+        if not conjunct.automaton.accepts.any():
+            raise FormulaError(f"{_quoted([conjunct])} can never come true")
+    factors = factors or [conjunct.automaton for conjunct in conjuncts]
+    automaton = conjunction(factors, limits, _quoted(conjuncts))
+    if not automaton.accepts.any():
+        raise FormulaError(f"{_quoted(conjuncts)} can never come true, as its conjuncts exclude each other")
+    return Group(tuple(conjuncts), automaton)
+
+
+def _check_room(factors: Sequence[Automaton], conjuncts: Sequence[Conjunct], limits: Limits) -> None:
+    """Refuse at once a product of automata with no events in common, all of whose states are there."""
+    hopeful = _count_states(factors)
+    if hopeful > limits.states:
+        broken = next(conjunct for conjunct in conjuncts if not conjunct.automaton.lasts)
+        raise FormulaError(
+            f"{_quoted(conjuncts)} is too large: it needs about {_count(hopeful)} states, more than the limit "
+            f"of {limits.states:,} (most_states), as {_quoted([broken])} can be broken again while others are open"
+        )
+
+
+def _count_states(factors: Sequence[Automaton]) -> int:
+    """Count the states of a product of automata that have no event in common, without dead ends."""
+    size: dict[int, int] = {}  # of those that have the same moves
+    for factor in factors:
+        if id(factor.move) not in size:
+            size[id(factor.move)] = factor.states - int(factor.hopeless.any())
+    return math.prod(size[id(factor.move)] for factor in factors)
+
+
+def _breaking_note(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    culprits = [c.text for group in groups for c in group.conjuncts if not c.automaton.lasts][:2]
+    what = " and ".join(f"`{_short(text)}`" for text in culprits)
+    return [f"Once completed, the task counts as done, though later events could break {what} again: {shown}."]
+
+
+def _quoted(conjuncts: Sequence[Conjunct]) -> str:
+    return f"`{_short(join_texts([conjunct.text for conjunct in conjuncts[:50]]))}`"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + "…"
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"2^{math.log2(number):.0f}"
+
+
+def _machine(automaton: Automaton, own: list[int], meaning: FormulaMeaning, limits: Limits) -> RewardMachine:
+    """Cut an automaton off where it first accepts, and make a machine over some events of what is before that."""
+    limits.check(_quoted(meaning.conjuncts), automaton.states, len(own))
+    move, accepts = automaton.move, automaton.accepts
+    if not automaton.lasts:
+        still = np.arange(automaton.states, dtype=np.int32)
+        move, accepts, _ = minimal(np.where(accepts[:, None], still[:, None], move), accepts, 0, limits)
+    table = Table(move[:, [automaton.column(event) for event in own]], accepts, own)
+    return table.machine(meaning, Ways(table, meaning).conjuncts)
+
+
+class Table(NamedTuple):
+    """Where events lead from each state; the initial one is 0, and what is accepted or hopeless is never left."""
+
+    target: Ints  # [states, events]
+    accepts: Flags  # [states]
+    events: Sequence[int]  # the numbers that the columns have among all events
+
+    def machine(self, meaning: FormulaMeaning, conjuncts: Callable[[int], Sequence[int]]) -> RewardMachine:
+        """Make a machine, leaving out what changes nothing; `conjuncts` says where they are in each state."""
+        states = len(self.target)
+        moves = self.target != np.arange(states, dtype=np.int32)[:, None]
+        ends = ~moves.any(axis=1)
+
+        def name(state: int) -> str:
+            return (DONE if self.accepts[state] else VIOLATED) if ends[state] else meaning.name(conjuncts(state))
+
+        if states <= NAMED_EAGERLY:
+            names = Names(distinct(map(name, range(states))))
+        else:
+            names = Names.lazily(states, lambda state: name(state) if ends[state] else f"{name(state)} #{state}")
+        source = np.repeat(np.arange(states, dtype=np.int32), moves.sum(axis=1))
+        label = np.broadcast_to(np.arange(moves.shape[1], dtype=np.int32), moves.shape)[moves]
+        events = Names(meaning.events[event] for event in self.events)
+        target, is_final = self.target[moves], self.accepts.copy()
+        return RewardMachine._from_arrays(names, events, 0, source, label, target, is_final, meaning=meaning)
+
+
+class Ways:
+    """Shortest traces to the states of a table, found when a name is first asked for."""
+
+    def __init__(self, table: Table, meaning: FormulaMeaning) -> None:
+        self.table, self.meaning = table, meaning
+
+    @cached_property
+    def came(self) -> tuple[Graph, Reach]:
+        states, events = self.table.target.shape
+        source = np.repeat(np.arange(states, dtype=np.int32), events)
+        label = np.tile(np.arange(events, dtype=np.int32), states)
+        graph, _ = make_graph(states, source, label, self.table.target.ravel())
+        return graph, breadth_first(graph, 0)
+
+    def conjuncts(self, state: int) -> tuple[int, ...]:
+        """Say in which state each conjunct is in a state of the table."""
+        events = self.table.events
+        return self.meaning.follow([events[label] for label in labels_to(*self.came, state)])
+
+
+def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
+    """Make the machine of independent groups: a digit for each group's state, and one dead end for all of them.
+
+    It is minimal as it stands: where two states differ in the digit of a group, events of that group tell them apart
+    once all other groups are done, and from a state that is not the dead end each of them can still be.
+    """
+    count = _count_states([group.automaton for group in reading.groups])
+    conjuncts = tuple(conjunct for group in reading.groups for conjunct in group.conjuncts)
+    if count > limits.states:
+        raise FormulaError(
+            f"{_quoted(conjuncts)} is too large: it has {_count(count)} states, more than the limit of "
+            f"{limits.states:,} (most_states); its {len(reading.groups):,} parts are independent: try parts=True"
+        )
+    limits.check(_quoted(conjuncts), count, len(reading.events))
+    digits = [_Digits.of(group) for group in reading.groups]
+    ends_badly = any(own.dead for own in digits)
+    target = np.repeat(np.arange(count + ends_badly, dtype=np.int32)[:, None], len(reading.events), axis=1)
+    codes = np.arange(count, dtype=np.int32)
+    final, place = 0, 1
+    for own in digits:
+        digit = codes // place % own.size
+        for event, following in own.moves.items():
+            end = codes + ((following - np.arange(own.size)) * place).astype(np.int32)[digit]
+            target[:count, event] = np.where(following[digit] < 0, count, end) if own.dead else end
+        final, place = final + own.final * place, place * own.size
+    accepts = np.zeros(len(target), np.bool_)
+    accepts[final] = True
+    no_dead_ends = {} if ends_badly else reading.parts(limits).parts
+    meaning = FormulaMeaning(reading.events, conjuncts, reading.notes, no_dead_ends)
+    reached = [states_of_conjuncts(*group) for group in reading.groups]
+
+    def states(code: int) -> list[int]:
+        found: list[int] = []
+        for own, conjunct_states in zip(digits, reached, strict=True):
+            code, digit = divmod(code, own.size)
+            found += conjunct_states[own.state[digit]]
+        return found
+
+    return Table(target, accepts, range(len(reading.events))).machine(meaning, states)
+
+
+class _Digits(NamedTuple):
+    """A group's states from which it can still come to hold, as the digits 0 .. size - 1."""
+
+    size: int
+    final: int
+    dead: bool  # whether the group has a dead end beside them
+    state: list[int]  # [size] the state of each digit
+    moves: dict[int, Ints]  # event -> [size] the next digit, -1 for the dead end
+
+    @classmethod
+    def of(cls, group: Group) -> _Digits:
+        automaton = group.automaton
+        hopeless = automaton.hopeless
+        state = np.flatnonzero(~hopeless)
+        digit = np.full(automaton.states, -1, np.int32)
+        digit[state] = np.arange(len(state), dtype=np.int32)
+        moves = {event: digit[automaton.move[state, automaton.column(event)]] for event in automaton.relevant()}
+        final = int(digit[np.flatnonzero(automaton.accepts)[0]])
+        return cls(len(state), final, bool(hopeless.any()), state.tolist(), moves)

@@ -1,0 +1,223 @@
+"""From a formula to an automaton: what remains to be shown after each event.
+
+A state is a Boolean function of obligations "there is a next position, and there this formula holds", kept as a
+decision diagram, so that states that say the same are the same. An event turns each obligation into what its formula
+says at that position. With past operators a state also has what they said at the last position; as that may depend on
+what is yet to come, it is such a function, too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hocket.machine.formulas.automaton import Automaton, from_rows
+from hocket.machine.formulas.decisions import FALSE, TRUE, Decisions
+from hocket.machine.formulas.limits import Limits
+from hocket.machine.formulas.syntax import CONSTANTS, WEAK, Formulas, Op
+
+LATER = frozenset({Op.EVENTUALLY, Op.UNTIL, Op.STRONG_RELEASE})  # hold now or are put off to the next position
+EARLIER = frozenset({Op.ONCE, Op.SINCE})  # hold now or held at the last position
+MOST_PATHS = 4  # alternatives that are written out in what is left of a formula
+LONGEST_REMAINDER = 60  # characters
+MOST_COMPARED = 100  # pairs of states
+
+
+class State(NamedTuple):
+    """What is left to be shown, and what past operators need to know of the last position."""
+
+    left: int
+    before: tuple[int, ...]
+
+
+class TooManyStates(Exception):  # noqa: N818
+    """More states than were asked for."""
+
+
+class Progression:
+    """A formula, taken through a trace event by event."""
+
+    def __init__(self, formulas: Formulas, formula: int, limits: Limits, *, at_last: bool = False) -> None:
+        self.formulas, self.formula, self.limits = formulas, formula, limits
+        self.at_last = at_last  # whether the formula is read at the last position of a trace instead of the first
+        below = formulas.below(formula)
+        self.events = sorted({formulas.event[number] for number in below} - {-1})
+        self.cells = self._cells(below)
+        self.decisions = Decisions(lambda nodes: limits.check("this formula", len(self.found)))
+        self.variable: dict[int, int] = {}  # formula -> the variable of its obligation
+        self.obligation: list[int] = []
+        self.found: dict[State, int] = {}
+        self._memory: dict[int, dict[int, int]] = {}  # event -> formula -> its value there, where the past is no matter
+
+    def _cells(self, below: list[int]) -> dict[int, int]:
+        """Number the formulas whose values at the last position matter."""
+        cells: dict[int, int] = {}
+        for number in below:
+            number = self._strong(number)
+            op = self.formulas.op[number]
+            if op in EARLIER or op is Op.YESTERDAY:
+                cells.setdefault(number if op in EARLIER else self.formulas.arguments[number][0], len(cells))
+        return cells
+
+    def _strong(self, formula: int) -> int:
+        """Take the opposite of a weak operator; what it says is the negation of what that says."""
+        return self.formulas.negate(formula) if self.formulas.op[formula] in WEAK else formula
+
+    def start(self) -> State:
+        """Where nothing has happened and all is left to be shown."""
+        return State(self._next(self.formula), (FALSE,) * len(self.cells))
+
+    def _next(self, formula: int) -> int:
+        variable = self.variable.setdefault(formula, len(self.variable))
+        if variable == len(self.obligation):
+            self.obligation.append(formula)
+        return self.decisions.make(variable, FALSE, TRUE)
+
+    def step(self, state: State, event: int) -> State:
+        """Take one event."""
+        values = self._memory.setdefault(event, {}) if not self.cells else {}
+        if self.at_last:
+            left = self.value(self.formula, event, values, state)
+        else:
+            left = self.decisions.substitute(
+                state.left, lambda variable: self.value(self.obligation[variable], event, values, state)
+            )
+        if not self.at_last and left <= FALSE:  # true or false for good
+            return State(left, (FALSE,) * len(self.cells))
+        return State(left, tuple(self.value(cell, event, values, state) for cell in self.cells))
+
+    def value(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
+        """What a formula says at the position of an event, in terms of what is to hold at the next one."""
+        waiting = [formula]
+        while waiting:
+            formula = waiting[-1]
+            needed = [other for other in self._needs(formula, state) if other not in values]
+            if formula in values or not needed:
+                waiting.pop()
+                if formula not in values:
+                    values[formula] = self._value(formula, event, values, state)
+            else:
+                waiting += needed
+        return values[formula]
+
+    def _needs(self, formula: int, state: State) -> tuple[int, ...]:
+        """List the formulas whose values at the same position the value of a formula depends on."""
+        op, arguments = self.formulas.op[formula], self.formulas.arguments[formula]
+        if op in (Op.NEXT, Op.WEAK_NEXT):
+            return ()
+        if op in WEAK:
+            return (self.formulas.negate(formula),)
+        if op in EARLIER or op is Op.YESTERDAY:
+            cell = formula if op in EARLIER else arguments[0]
+            before = state.before[self.cells[cell]]
+            hopes = tuple(self.obligation[self.decisions.variable[node]] for node in self.decisions.nodes(before))
+            return (*arguments, *hopes) if op in EARLIER else hopes
+        return arguments
+
+    def _value(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
+        op, arguments = self.formulas.op[formula], self.formulas.arguments[formula]
+        decisions = self.decisions
+        if op in CONSTANTS:
+            return TRUE if op is Op.TRUE else FALSE
+        if op is Op.EVENT:
+            return TRUE if self.formulas.event[formula] == event else FALSE
+        if op is Op.NEXT:
+            return self._next(arguments[0])
+        if op is Op.WEAK_NEXT:
+            return self._next(self.formulas.negate(arguments[0])) ^ 1
+        if op in WEAK:
+            return values[self.formulas.negate(formula)] ^ 1
+        if op is Op.YESTERDAY:
+            return self._before(arguments[0], values, state)
+        if op in LATER or op in EARLIER:
+            other = self._next(formula) if op in LATER else self._before(formula, values, state)
+            first, last = values[arguments[0]], values[arguments[-1]]
+            if len(arguments) == 1:
+                return decisions.disjoin(last, other)
+            if op is Op.STRONG_RELEASE:
+                return decisions.conjoin(last, decisions.disjoin(first, other))
+            return decisions.disjoin(last, decisions.conjoin(first, other))
+        return self._boolean(op, [values[argument] for argument in arguments])
+
+    def _before(self, cell: int, values: dict[int, int], state: State) -> int:
+        before = state.before[self.cells[cell]]
+        return self.decisions.substitute(before, lambda variable: values[self.obligation[variable]])
+
+    def _boolean(self, op: Op, values: list[int]) -> int:
+        decisions = self.decisions
+        match op:
+            case Op.NOT:
+                return values[0] ^ 1
+            case Op.AND:
+                return decisions.conjoin(*values)
+            case Op.OR:
+                return decisions.disjoin(*values)
+            case Op.IMPLIES:
+                return decisions.disjoin(values[0] ^ 1, values[1])
+            case _:
+                return decisions.choose(values[0], values[1], values[1] ^ 1)
+
+    def accepts(self, state: State, index: int) -> bool:
+        """Say whether the trace may end here; at the start, whether the formula holds of nothing at all."""
+        return self.decisions.holds_of_none(state.left) if index else self.formulas.holds_of_nothing(self.formula)
+
+    def explore(self, events: int, most: int | None = None) -> Automaton:
+        """Find all states and make the automaton; give up at more than `most` states."""
+        has_others = len(self.events) < events
+        letters = [*self.events, -1] if has_others else self.events
+        self.found = {self.start(): 0}
+        states = list(self.found)
+        rows: list[list[int]] = []
+        for state in states:  # grows while it is read
+            self.limits.check("this formula", len(states))
+            row = []
+            for letter in letters:
+                end = self.step(state, letter)
+                index = self.found.setdefault(end, len(states))
+                if index == len(states):
+                    states.append(end)
+                row.append(index)
+            rows.append(row)
+            if most is not None and len(states) > most:
+                raise TooManyStates
+        accepts = [self.accepts(state, index) for index, state in enumerate(states)]
+        return from_rows(rows, accepts, self.events, has_others, events, self.limits)
+
+    def remainders(self, state: State) -> list[tuple[str, State]]:
+        """Write what is left to be shown in a state as a formula, and each of its alternatives, the short ones first.
+
+        An alternative is a state of its own, which may say the same: where F a is left, F(b & F a) adds nothing.
+        """
+        if self.cells or self.at_last:
+            return []
+        paths = self.decisions.paths(state.left, MOST_PATHS)
+        if not paths:
+            return []
+        either = []
+        found = []
+        for path in paths:
+            left = TRUE
+            for variable in path:
+                own = self._next(self.obligation[max(variable, ~variable)])
+                left = self.decisions.conjoin(left, own if variable >= 0 else own ^ 1)
+            both = [self.obligation[v] if v >= 0 else self.formulas.negate(self.obligation[~v]) for v in path]
+            either.append(self.formulas.join(Op.AND, both))
+            found.append((self._text(either[-1]), State(left, state.before)))
+        whole = (self._text(self.formulas.join(Op.OR, either)), state)
+        return sorted([*found, whole], key=lambda pair: len(pair[0]))
+
+    def _text(self, formula: int) -> str:
+        return self.formulas.text(formula, LONGEST_REMAINDER + 1)
+
+    def means(self, state: State, automaton: Automaton, other: int) -> bool:
+        """Say whether a state accepts what a state of an automaton does; where that is much work, say no."""
+        queue = [(state, other)]
+        seen = set(queue)
+        for here, there in queue:  # grows while it is read
+            if self.decisions.holds_of_none(here.left) != automaton.accepts[there] or len(queue) > MOST_COMPARED:
+                return False
+            for event in automaton.examples().values():
+                pair = (self.step(here, event), automaton.step(there, event))
+                if pair not in seen:
+                    seen.add(pair)
+                    queue.append(pair)
+        return True

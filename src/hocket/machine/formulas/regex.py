@@ -1,0 +1,294 @@
+"""Regular expressions over event names: a parser with a stack of its own, and their automata.
+
+load drop ; retire        one after the other (the semicolon may be left out)
+a | b      a & b      !a  one or the other, both at once, anything but
+a*  a+  a?  a{3}  a{2,4}  a{2,}
+.  ()                     any one event, nothing
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hocket.errors import FormulaError
+from hocket.machine.formulas.automaton import Automaton, from_rows, product
+from hocket.machine.formulas.language import RULES, Conjunct
+from hocket.machine.formulas.limits import Limits
+from hocket.machine.formulas.syntax import Formulas, Op
+from hocket.machine.formulas.tokens import Token, error_at, tokens_of, unquoted
+
+TOKEN = re.compile(
+    r'(?P<string>"(?:[^"\\]|\\.)*+")|(?P<word>\w+)|(?P<open>\()|(?P<close>\))|(?P<any>\.)'
+    r"|(?P<repeat>\*|\+|\?|\{\s*\d{1,9}\s*(?:,\s*(?:\d{1,9})?\s*)?\})|(?P<not>[!~¬])|(?P<and>&&?|∩|∧)|(?P<or>\|\|?|∪|∨)"
+    r"|(?P<then>;)",
+    re.DOTALL,
+)
+MOST_PLACES = 20_000  # places in an expression, with repetitions written out
+ANY = -2
+OPERANDS = ("string", "word", "any")
+EXPECTED = "expected an event, '.', '!' or '('"
+
+
+class Node(NamedTuple):
+    """An expression; `parts` are the numbers of smaller ones."""
+
+    op: str  # event, any, seq, or, and, not, repeat
+    parts: tuple[int, ...] = ()
+    event: int = -1
+    least: int = 0
+    most: int | None = None
+
+
+@dataclass
+class _Frame:
+    """What has been read since an open parenthesis, or since the beginning."""
+
+    place: int
+    alternatives: list[int] = field(default_factory=list)
+    factors: list[int] = field(default_factory=list)
+    items: list[tuple[int, bool]] = field(default_factory=list)  # an expression, and whether it is to be negated
+    negate: bool = False
+    waits: bool = True  # for an expression
+    begin: int = 0  # where the present factor begins
+
+
+class Regex:
+    """A regular expression; `root` and all that is in it are numbers of `nodes`, smaller ones first."""
+
+    def __init__(self, text: str, formulas: Formulas) -> None:
+        self.text, self.formulas, self.events = text, formulas, formulas.events
+        self.nodes: list[Node] = []
+        self.spans: dict[int, str] = {}  # factor of an intersection -> its text
+        self._frames = [_Frame(0)]
+        self.root = -1
+        for token in tokens_of(text, TOKEN):
+            self._take(token)
+
+    def _node(self, op: str, *parts: int, event: int = -1, least: int = 0, most: int | None = None) -> int:
+        if op in ("seq", "or", "and") and len(parts) == 1:
+            return parts[0]
+        self.nodes.append(Node(op, parts, event, least, most))
+        return len(self.nodes) - 1
+
+    def _take(self, token: Token) -> None:
+        frame = self._frames[-1]
+        if token.kind in OPERANDS:
+            event = -1
+            if token.kind != "any":
+                event = self.formulas.event[self.formulas.name(unquoted(token.text))]
+                if not unquoted(token.text).strip() or not token.text.isprintable():
+                    raise error_at(
+                        self.text, token.place, "the name of an event must be text that can be read", got=None
+                    )
+            self._add(self._node("any" if token.kind == "any" else "event", event=event))
+        elif token.kind == "open":
+            self._frames.append(_Frame(token.place, begin=token.place + 1))
+        elif token.kind == "not":
+            frame.negate, frame.waits = not frame.negate, True
+        elif token.kind == "repeat":
+            self._repeat(frame, token)
+        elif token.kind in ("close", "end"):
+            self._close(token)
+        elif frame.waits:
+            raise error_at(self.text, token.place, EXPECTED, token.text)
+        else:
+            self._join(frame, token)
+
+    def _add(self, node: int) -> None:
+        frame = self._frames[-1]
+        frame.items.append((node, frame.negate))
+        frame.negate = frame.waits = False
+
+    def _repeat(self, frame: _Frame, token: Token) -> None:
+        if frame.waits:
+            raise error_at(self.text, token.place, EXPECTED, token.text)
+        least, most = _bounds(token.text)
+        if most is not None and most < least:
+            raise error_at(
+                self.text, token.place, "the second number must be at least as large as the first", token.text
+            )
+        node, negated = frame.items.pop()
+        frame.items.append((self._node("repeat", node, least=least, most=most), negated))
+
+    def _join(self, frame: _Frame, token: Token) -> None:
+        if token.kind != "then":
+            self._end_factor(frame, token.place)
+            frame.begin = token.place + len(token.text)
+        if token.kind == "or":
+            frame.alternatives.append(self._node("and", *frame.factors))
+            frame.factors = []
+        frame.waits = True
+
+    def _end_factor(self, frame: _Frame, place: int) -> None:
+        parts = [self._node("not", node) if negated else node for node, negated in frame.items]
+        factor = self._node("seq", *parts)
+        self.spans[factor] = self.text[frame.begin : place].strip()
+        frame.factors.append(factor)
+        frame.items = []
+
+    def _close(self, token: Token) -> None:
+        frame = self._frames[-1]
+        is_empty = not (frame.items or frame.factors or frame.alternatives or frame.negate)
+        if token.kind == "close" and len(self._frames) == 1:
+            raise error_at(self.text, token.place, "this parenthesis was never opened", got=None)
+        if frame.waits and not (is_empty and token.kind == "close"):
+            raise error_at(self.text, token.place, EXPECTED, token.text)
+        if token.kind == "end" and len(self._frames) > 1:
+            raise error_at(self.text, frame.place, "this parenthesis is never closed", got=None)
+        self._end_factor(frame, token.place)
+        frame.alternatives.append(self._node("and", *frame.factors))
+        whole = self._node("or", *frame.alternatives)
+        if token.kind == "close":
+            self._frames.pop()
+            self._add(whole)
+        else:
+            self.root = whole
+
+    def conjuncts(self, events: int, limits: Limits) -> list[Conjunct]:
+        """Translate the expression, an intersection factor by factor."""
+        root = self.nodes[self.root]
+        factors = root.parts if root.op == "and" else (self.root,)
+        made: dict[int, Automaton] = {}
+        for number, node in enumerate(self.nodes):
+            if node.op == "not":
+                made[number] = self._automaton(node.parts[0], made, events, limits).complement()
+            elif node.op == "and" and number != self.root:
+                made[number] = self._automaton(node.parts[0], made, events, limits)
+                for part in node.parts[1:]:
+                    other = self._automaton(part, made, events, limits)
+                    made[number] = product(made[number], other, RULES[Op.AND], limits, "this expression")
+        return [
+            Conjunct(self.spans.get(factor, self.text.strip()), self._automaton(factor, made, events, limits))
+            for factor in factors
+        ]
+
+    def _automaton(self, root: int, made: dict[int, Automaton], events: int, limits: Limits) -> Automaton:
+        return made[root] if root in made else _Places(self, root, made, events, limits).automaton()
+
+
+def _bounds(text: str) -> tuple[int, int | None]:
+    if text in ("*", "+", "?"):
+        return {"*": (0, None), "+": (1, None), "?": (0, 1)}[text]
+    least, comma, most = text[1:-1].partition(",")
+    if not comma:
+        return int(least), int(least)
+    return int(least), int(most) if most.strip() else None
+
+
+class _Places:
+    """The places between the events of an expression: an automaton that may be in several of them at once."""
+
+    def __init__(self, regex: Regex, root: int, made: dict[int, Automaton], events: int, limits: Limits) -> None:
+        self.regex, self.made, self.limits, self.events = regex, made, limits, events
+        self.steps: list[dict[int, list[int]]] = []  # of each place: event (or ANY, or -1 for others) -> places
+        self.jumps: list[list[int]] = []  # of each place: places that are as good
+        start, self.end = self.place(), self.place()
+        self.known: set[int] = set()
+        waiting = [(root, start, self.end)]
+        while waiting:
+            waiting += self.lay(*waiting.pop())
+        self.start = self.closure([start])
+
+    def place(self) -> int:
+        if len(self.steps) >= MOST_PLACES:
+            rule = f"with its repetitions written out it must have at most {MOST_PLACES:,} places between events"
+            raise FormulaError(f"this expression is too long: {rule}")
+        self.steps.append({})
+        self.jumps.append([])
+        return len(self.steps) - 1
+
+    def lay(self, number: int, begin: int, end: int) -> list[tuple[int, int, int]]:
+        """Lay an expression between two places; returns smaller ones that are to be laid."""
+        node = self.regex.nodes[number]
+        if number in self.made:
+            self.embed(self.made[number], begin, end)
+        elif node.op in ("event", "any"):
+            event = ANY if node.op == "any" else node.event
+            self.known.add(event)
+            self.steps[begin].setdefault(event, []).append(end)
+        elif node.op == "or":
+            return [(part, begin, end) for part in node.parts]
+        elif node.op == "seq":
+            if not node.parts:
+                self.jumps[begin].append(end)
+                return []
+            places = [begin, *(self.place() for _ in node.parts[1:]), end]
+            return list(zip(node.parts, places, places[1:], strict=False))
+        else:
+            return self.repeat(node, begin, end)
+        return []
+
+    def repeat(self, node: Node, begin: int, end: int) -> list[tuple[int, int, int]]:
+        (part,) = node.parts
+        laid = []
+        here = begin
+        for _ in range(node.least):
+            there = self.place()
+            laid.append((part, here, there))
+            here = there
+        if node.most is None:
+            again = self.place()
+            self.jumps[here].append(again)
+            self.jumps[again].append(end)
+            return [*laid, (part, again, again)]
+        for _ in range(node.most - node.least):
+            there = self.place()
+            self.jumps[here].append(end)
+            laid.append((part, here, there))
+            here = there
+        self.jumps[here].append(end)
+        return laid
+
+    def embed(self, automaton: Automaton, begin: int, end: int) -> None:
+        """Lay an automaton between two places."""
+        places = [self.place() for _ in range(automaton.states)]
+        self.jumps[begin].append(places[0])
+        for state, place in enumerate(places):
+            if automaton.accepts[state]:
+                self.jumps[place].append(end)
+            for event, kind in automaton.kind.items():
+                self.known.add(event)
+                self.steps[place].setdefault(event, []).append(places[automaton.move[state, kind]])
+            if automaton.others >= 0:
+                other = places[automaton.move[state, automaton.others]]
+                for event in (*range(len(self.regex.events)), -1):
+                    if event not in automaton.kind:
+                        self.steps[place].setdefault(event, []).append(other)
+        self.known.update(range(len(self.regex.events)))
+
+    def closure(self, places: list[int]) -> frozenset[int]:
+        found = set(places)
+        waiting = list(found)
+        while waiting:
+            for place in self.jumps[waiting.pop()]:
+                if place not in found:
+                    found.add(place)
+                    waiting.append(place)
+        return frozenset(place for place in found if self.steps[place] or place == self.end)
+
+    def step(self, state: frozenset[int], event: int) -> frozenset[int]:
+        ends = [end for place in state for key in (event, ANY) for end in self.steps[place].get(key, ())]
+        return self.closure(ends)
+
+    def automaton(self) -> Automaton:
+        """Follow all sets of places that traces lead to."""
+        kinds = sorted(event for event in self.known if event >= 0)
+        has_others = len(kinds) < self.events
+        letters = [*kinds, -1] if has_others else kinds
+        number = {self.start: 0}
+        states = [self.start]
+        rows: list[list[int]] = []
+        for state in states:  # grows while it is read
+            self.limits.check("this expression", len(states))
+            row = []
+            for letter in letters:
+                end = self.step(state, letter)
+                index = number.setdefault(end, len(states))
+                if index == len(states):
+                    states.append(end)
+                row.append(index)
+            rows.append(row)
+        accepts = [self.end in state for state in states]
+        return from_rows(rows, accepts, kinds, has_others, self.events, self.limits)

@@ -1,0 +1,249 @@
+"""Formulas as integers: every formula has one number, whatever its depth, and nothing here recurses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
+
+
+class Op(IntEnum):
+    """What a formula is at its root."""
+
+    TRUE = 0
+    FALSE = 1
+    EVENT = 2
+    NOT = 3
+    AND = 4
+    OR = 5
+    IMPLIES = 6
+    IFF = 7
+    NEXT = 8  # there is a next position, and there it holds
+    WEAK_NEXT = 9  # if there is a next position, there it holds
+    EVENTUALLY = 10
+    ALWAYS = 11
+    UNTIL = 12
+    WEAK_UNTIL = 13
+    RELEASE = 14
+    STRONG_RELEASE = 15
+    YESTERDAY = 16  # there is a position before, and there it holds
+    HISTORICALLY = 17
+    ONCE = 18
+    SINCE = 19
+
+
+SIGNS = {
+    Op.TRUE: "true", Op.FALSE: "false", Op.NOT: "!", Op.AND: "&", Op.OR: "|", Op.IMPLIES: "->", Op.IFF: "<->",
+    Op.NEXT: "X", Op.WEAK_NEXT: "WX", Op.EVENTUALLY: "F", Op.ALWAYS: "G", Op.UNTIL: "U", Op.WEAK_UNTIL: "W",
+    Op.RELEASE: "R", Op.STRONG_RELEASE: "M", Op.YESTERDAY: "Y", Op.HISTORICALLY: "H", Op.ONCE: "O", Op.SINCE: "S",
+}  # fmt: skip
+LEVEL = {  # how tightly a binary operator binds; unary ones and names bind tightest
+    Op.IFF: 1, Op.IMPLIES: 2, Op.OR: 3, Op.AND: 4,
+    Op.UNTIL: 5, Op.WEAK_UNTIL: 5, Op.RELEASE: 5, Op.STRONG_RELEASE: 5, Op.SINCE: 5,
+}  # fmt: skip
+TIGHTEST = 6
+
+WORDS: Mapping[str, Op] = {sign: op for op, sign in SIGNS.items()} | {
+    "tt": Op.TRUE, "⊤": Op.TRUE, "ff": Op.FALSE, "⊥": Op.FALSE, "not": Op.NOT, "~": Op.NOT, "¬": Op.NOT,
+    "and": Op.AND, "&&": Op.AND, "/\\": Op.AND, "∧": Op.AND, "or": Op.OR, "||": Op.OR, "\\/": Op.OR, "∨": Op.OR,
+    "implies": Op.IMPLIES, "=>": Op.IMPLIES, "→": Op.IMPLIES, "⇒": Op.IMPLIES,
+    "iff": Op.IFF, "<=>": Op.IFF, "↔": Op.IFF, "⇔": Op.IFF,
+    "X[!]": Op.NEXT, "next": Op.NEXT, "○": Op.NEXT, "◯": Op.NEXT, "weak_next": Op.WEAK_NEXT, "●": Op.WEAK_NEXT,
+    "eventually": Op.EVENTUALLY, "finally": Op.EVENTUALLY, "<>": Op.EVENTUALLY, "◇": Op.EVENTUALLY,
+    "always": Op.ALWAYS, "globally": Op.ALWAYS, "[]": Op.ALWAYS, "□": Op.ALWAYS,
+    "until": Op.UNTIL, "unless": Op.WEAK_UNTIL, "weak_until": Op.WEAK_UNTIL, "release": Op.RELEASE,
+    "releases": Op.RELEASE, "strong_release": Op.STRONG_RELEASE, "yesterday": Op.YESTERDAY,
+    "historically": Op.HISTORICALLY, "once": Op.ONCE, "since": Op.SINCE,
+}  # fmt: skip
+
+CONSTANTS = frozenset({Op.TRUE, Op.FALSE})
+PAST = frozenset({Op.YESTERDAY, Op.HISTORICALLY, Op.ONCE, Op.SINCE})
+FUTURE = frozenset(
+    {Op.NEXT, Op.WEAK_NEXT, Op.EVENTUALLY, Op.ALWAYS, Op.UNTIL, Op.WEAK_UNTIL, Op.RELEASE, Op.STRONG_RELEASE}
+)
+WEAK = frozenset({Op.WEAK_NEXT, Op.ALWAYS, Op.WEAK_UNTIL, Op.RELEASE, Op.HISTORICALLY})  # true of an empty trace
+OPPOSITE = {  # op -> the one that holds of the negated arguments where it does not hold
+    Op.NEXT: Op.WEAK_NEXT, Op.EVENTUALLY: Op.ALWAYS, Op.UNTIL: Op.RELEASE, Op.STRONG_RELEASE: Op.WEAK_UNTIL,
+    Op.ONCE: Op.HISTORICALLY, Op.AND: Op.OR,
+}  # fmt: skip
+OPPOSITE |= {weak: strong for strong, weak in OPPOSITE.items()}
+
+PLAIN_NAME = re.compile(r"[^\W\d]\w*")
+
+
+class Formulas:
+    """A store of formulas; equal ones have equal numbers, and arguments have smaller numbers than what they are in."""
+
+    def __init__(self) -> None:
+        self.op: list[Op] = []
+        self.arguments: list[tuple[int, ...]] = []
+        self.event: list[int] = []  # of an event: its number; -1 of others
+        self.events: dict[str, int] = {}  # in the order in which they were met
+        self._names: list[str] = []
+        self._number: dict[tuple[int, ...], int] = {}
+        self.true, self.false = self._make(Op.TRUE), self._make(Op.FALSE)
+
+    def _make(self, op: Op, *arguments: int, event: int = -1) -> int:
+        key = (op, event, *arguments)
+        number = self._number.setdefault(key, len(self.op))
+        if number == len(self.op):
+            self.op.append(op)
+            self.arguments.append(arguments)
+            self.event.append(event)
+        return number
+
+    def name(self, name: str) -> int:
+        """Make the formula that says: the event at this position is the one of that name."""
+        number = self.events.setdefault(name, len(self._names))
+        if number == len(self._names):
+            self._names.append(name)
+        return self._make(Op.EVENT, event=number)
+
+    def make(self, op: Op, *arguments: int) -> int:
+        """Make a formula; two negations cancel out."""
+        if op is Op.NOT:
+            return self.negate(arguments[0], deep=False)
+        return self._make(op, *arguments)
+
+    def negate(self, formula: int, *, deep: bool = True) -> int:
+        """Negate a formula; where it is temporal and `deep`, by its opposite, so that what is read stays short."""
+        op, arguments = self.op[formula], self.arguments[formula]
+        if op is Op.NOT:
+            return arguments[0]
+        if op in CONSTANTS:
+            return self.false if op is Op.TRUE else self.true
+        if deep and op in OPPOSITE:
+            return self._make(OPPOSITE[op], *(self.negate(argument, deep=False) for argument in arguments))
+        return self._make(Op.NOT, formula)
+
+    def join(self, op: Op, formulas: Iterable[int]) -> int:
+        """Join formulas by `&` or `|`."""
+        joined = -1
+        for formula in formulas:
+            joined = formula if joined < 0 else self._make(op, joined, formula)
+        return (self.true if op is Op.AND else self.false) if joined < 0 else joined
+
+    def below(self, formula: int) -> list[int]:
+        """List a formula and all that is in it, arguments before what they are in."""
+        found = {formula}
+        waiting = [formula]
+        while waiting:
+            for argument in self.arguments[waiting.pop()]:
+                if argument not in found:
+                    found.add(argument)
+                    waiting.append(argument)
+        return sorted(found)
+
+    def shape(self, formula: int) -> tuple[tuple[int, ...], list[int]]:
+        """Describe a formula without the names of its events; also list these in the order in which they appear."""
+        place: dict[int, int] = {}
+        events: dict[int, int] = {}
+        described: list[int] = []
+        for number in self.below(formula):
+            place[number] = len(place)
+            described.append(self.op[number])
+            if self.event[number] >= 0:
+                described.append(events.setdefault(self.event[number], len(events)))
+            described += [place[argument] for argument in self.arguments[number]]
+        return tuple(described), list(events)
+
+    def conjuncts(self, formula: int) -> list[int]:
+        """Take a formula apart at `&`, and where `&` can be pulled out: G (a & b), X (a & b), !(a | b)."""
+        found: dict[int, None] = {}
+        waiting = [formula]
+        while waiting:
+            formula = waiting.pop()
+            parts = self._split(formula)
+            if parts is None:
+                found[formula] = None
+            else:
+                waiting += reversed(parts)
+        return [formula for formula in found if formula != self.true] or [self.true]
+
+    def _split(self, formula: int) -> tuple[int, ...] | None:
+        """Write a formula as a conjunction of others, if its root allows it."""
+        op, arguments = self.op[formula], self.arguments[formula]
+        if op is Op.AND:
+            return arguments
+        inner = arguments[0] if arguments else formula
+        if op is Op.NOT and self.op[inner] in (Op.OR, Op.EVENTUALLY, Op.IMPLIES):
+            first, *rest = self.arguments[inner]
+            if self.op[inner] is Op.EVENTUALLY:
+                return (self.negate(inner),)
+            return (first if self.op[inner] is Op.IMPLIES else self.negate(first), self.negate(rest[0]))
+        if op in (Op.ALWAYS, Op.NEXT, Op.HISTORICALLY, Op.YESTERDAY) and self.op[inner] is Op.AND:
+            return tuple(self._make(op, argument) for argument in self.arguments[inner])
+        return None
+
+    def holds_of_nothing(self, formula: int) -> bool:
+        """Say whether a formula holds of the empty trace: no event is there, and no position before or after."""
+        value: dict[int, bool] = {}
+        for number in self.below(formula):
+            op = self.op[number]
+            value[number] = op in WEAK or (op not in (FUTURE | PAST) and _boolean(op, self._values(number, value)))
+        return value[formula]
+
+    def _values(self, formula: int, value: dict[int, bool]) -> list[bool]:
+        return [value[argument] for argument in self.arguments[formula]]
+
+    def is_pure_past(self, formula: int) -> bool:
+        """Say whether a formula has temporal operators and all of them look back."""
+        ops = {self.op[number] for number in self.below(formula)}
+        return bool(ops & PAST) and not ops & FUTURE
+
+    def text(self, formula: int, longest: int = 2_000) -> str:
+        """Write a formula with as few parentheses as it needs; what would be longer than `longest` is cut off."""
+        written: list[str] = []
+        length = 0
+        waiting: list[str | tuple[int, int]] = [(formula, 0)]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, str):
+                written.append(item)
+                length += len(item)
+                if length > longest:
+                    return "".join(written)[: longest - 1] + "…"
+            else:
+                waiting += reversed(list(self._layout(*item)))
+        return "".join(written)
+
+    def _layout(self, formula: int, level: int) -> Iterator[str | tuple[int, int]]:
+        """Lay out the root of a formula that stands where only what binds tighter than `level` needs no brackets."""
+        op, arguments = self.op[formula], self.arguments[formula]
+        if op is Op.EVENT:
+            yield quoted(self._names[self.event[formula]])
+        elif op in CONSTANTS:
+            yield SIGNS[op]
+        elif len(arguments) == 1:
+            inner = arguments[0]
+            tight = op is Op.NOT or self.op[inner] in LEVEL
+            yield SIGNS[op] if tight else SIGNS[op] + " "
+            yield (inner, TIGHTEST)
+        else:
+            own = LEVEL[op]
+            brackets = own <= level and not (own == level and op in (Op.AND, Op.OR))
+            left, right = arguments
+            yield "(" if brackets else ""
+            yield (left, own)
+            yield f" {SIGNS[op]} "
+            yield (right, own)
+            yield ")" if brackets else ""
+
+
+def _boolean(op: Op, values: list[bool]) -> bool:
+    rules: dict[Op, Callable[..., bool]] = {
+        Op.TRUE: lambda: True,
+        Op.NOT: lambda a: not a,
+        Op.AND: lambda a, b: a and b,
+        Op.OR: lambda a, b: a or b,
+        Op.IMPLIES: lambda a, b: not a or b,
+        Op.IFF: lambda a, b: a == b,
+    }
+    return op in rules and rules[op](*values)
+
+
+def quoted(name: str) -> str:
+    """Write an event's name as formulas have it: in quotes unless it is a plain word that means nothing else."""
+    if PLAIN_NAME.fullmatch(name) and name not in WORDS:
+        return name
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
