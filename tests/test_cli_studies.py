@@ -254,8 +254,9 @@ def test_evaluations_as_json_have_no_infinities(hocket, task, tmp_path):
 
 def dqprm_shape(task: hk.Task) -> tuple[int, ...]:
     """Give the shape of what dqprm learns on a task."""
-    agents, states, cells = compile_task(task).event.shape
-    return agents, cells, len(ACTIONS), states
+    tables = compile_task(task)
+    agents, states = tables.is_final.shape
+    return agents, tables.cells, len(ACTIONS), states
 
 
 def test_a_terminal_is_told_how_far_a_solution_is(task, tmp_path, monkeypatch):

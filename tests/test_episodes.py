@@ -432,8 +432,8 @@ def test_what_is_reported_is_what_a_plain_search_does_not_find():
         assert impossible(inspection) == expected
         found += len(expected)
         fine += inspection.ok
-        assert inspection.ok == (not inspection.unreachable)
-    assert found > 30 and fine > 30
+        assert inspection.ok == (not inspection.problems)
+    assert found > 30 and fine > 20
 
 
 def test_an_agent_that_can_never_finish_is_reported():
@@ -445,7 +445,7 @@ def test_an_agent_that_can_never_finish_is_reported():
 
 
 def test_a_task_without_events_can_be_checked():
-    machine = hk.RewardMachine(initial="u0", transitions={})
+    machine = hk.RewardMachine(initial="u0", transitions={}, final={"u0"})
     assert hk.check_task(hk.Task("nothing", hk.Grid(1, 2), {"A1": hk.Agent(0, ())}, {}, machine)).ok
 
 

@@ -357,7 +357,7 @@ def test_local_labels_are_made_for_the_states_that_some_trace_leads_to():
     def label(spots, state):
         return ("a",) if state == "u0" and spots[0] == 1 else ("b",) if state == "lost" else ()
 
-    made = hk.localize(label, BITS, hk.decompose(machine, {"A1": {"a"}, "A2": {"b"}}))
+    made = localize(label, BITS, hk.decompose(machine, {"A1": {"a"}, "A2": {"b"}}))
     assert made.verdict.ok
     assert made.labels == {"A1": {(1, "u0"): "a"}, "A2": {}}
 

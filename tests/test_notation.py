@@ -395,7 +395,7 @@ COMMAND = "__import__('os').system('touch pwned')"
 def test_a_line_of_a_text_file_that_is_no_transition_is_refused_and_runs_nothing(tmp_path, monkeypatch, line):
     monkeypatch.chdir(tmp_path)
     said = message(write(tmp_path, ".txt", f"0 # initial state\n(2, 2, 'fine', 0)\n{line}\n"))
-    assert len(said) < 300, "a long line is not repeated in full"
+    assert len(said) < 340, "a long line is not repeated in full"
     assert [path.name for path in tmp_path.iterdir()] == ["machine.txt"]
 
 
@@ -514,7 +514,7 @@ def test_an_unknown_key_like_no_other_is_an_error_that_lists_them(tmp_path):
 def test_a_key_is_shown_on_one_short_line_without_control_characters(tmp_path, key):
     said = message(write(tmp_path, ".json", json.dumps({key: 1})))
     assert said.isprintable()
-    assert len(said) < 300
+    assert len(said) < 340
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -598,7 +598,7 @@ def test_a_file_without_an_end_is_read_no_further_than_the_limit(tmp_path):
     ids=lambda value: value if len(value) < 9 else value[:20],
 )
 def test_deep_nesting_is_refused(tmp_path, suffix, content):
-    assert len(message(write(tmp_path, suffix, content))) < 300
+    assert len(message(write(tmp_path, suffix, content))) < 340
 
 
 REWARD = {

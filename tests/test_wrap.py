@@ -331,7 +331,7 @@ BRANCHES = hk.RewardMachine(
     initial="0", transitions={("0", "left"): "1", ("0", "right"): "1", ("1", "stop"): "2"}, final={"2"}
 )
 PROBLEMS = {
-    "collaborators who disagree": (lambda step: {"A1": "left"}, "A1 noticed left and A2 did not"),
+    "collaborators who disagree": (lambda step: {"A1": "left"}, "A1 proposed left and A2 did not"),
 }
 
 

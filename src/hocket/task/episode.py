@@ -131,6 +131,8 @@ class TeamEpisode:
                 agrees = team_state == state
             elif isinstance(team, Composition) and machine is team.parts[name]:
                 agrees = isinstance(team_state, tuple) and team_state[index] == state
+            elif isinstance(team, Composition) and team.is_independent:
+                continue  # its machine is made of shares in several parts, whose states no projection has merged
             else:
                 known_as = team.names[team_state] if isinstance(team, Composition) else team_state  # type: ignore[index]
                 agrees = known_as in machine.members[state]
