@@ -416,10 +416,11 @@ def explore(task: hk.Task, name: str) -> set[tuple[str, str, str]]:
                 if (there, end) not in seen:
                     seen.add((there, end))
                     queue.append((there, end))
+    rests = {state for _, state in seen} - set(machine.final)  # in which a step may end
     return {
         (name, event, state)
         for state, event in machine.transitions
-        if state in possible and event not in possible[state]
+        if state in rests and event not in possible.get(state, ())
     }
 
 
