@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -69,7 +70,8 @@ def repair(
     """
     known = check_knows(machine, knows)
     if (parts := independent_parts(machine)) is not None:
-        found = _by_parts(parts, known, check_control(machine, known, control), cost, forbidden, repair)
+        solve = partial(repair, effort=effort // len(parts))
+        found = _by_parts(parts, known, check_control(machine, known, control), cost, forbidden, solve)
         return Assignment({agent: own for agent, own in found.items() if own}, found.cost, found.exact, found.bound)
     machine = enumerate_states(machine) if isinstance(machine, Composition) else machine
     search = _Search(machine, known, check_control(machine, known, control), cost, forbidden)
@@ -94,7 +96,8 @@ def cheapest(
     if not nobody:
         raise AssignmentError("an assignment needs at least one agent, got none")
     if (parts := independent_parts(machine)) is not None:
-        return _by_parts(parts, nobody, check_control(machine, nobody, control), cost, forbidden, _cheapest_of_part)
+        solve = partial(_cheapest_of_part, effort=effort // len(parts))
+        return _by_parts(parts, nobody, check_control(machine, nobody, control), cost, forbidden, solve)
     machine = enumerate_states(machine) if isinstance(machine, Composition) else machine
     search = _Search(machine, nobody, check_control(machine, nobody, control), cost, forbidden)
     return search.run(set(), {agent: [] for agent in everyone}, effort)
@@ -128,8 +131,9 @@ def _cheapest_of_part(
     control: Control | None = None,
     cost: Costs | None = None,
     forbidden: Iterable[tuple[str, str]] = (),
+    effort: int = EFFORT,
 ) -> Assignment:
-    return cheapest(part, knows, control or {}, cost, forbidden)
+    return cheapest(part, knows, control or {}, cost, forbidden, effort)
 
 
 def _by_parts(

@@ -23,7 +23,7 @@ from hocket.machine.counterexample import (
 )
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
-from hocket.machine.shares import independent_parts, join_shares, notes_of, shares
+from hocket.machine.shares import independent_parts, is_small_team, join_shares, notes_of, shares
 from hocket.notebook_hook import shown
 
 LARGEST_ENUMERATION = 5_000_000  # states
@@ -122,7 +122,8 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     )
     if isinstance(machine, Composition) and known == {agent: part.events for agent, part in machine.parts.items()}:
         return _into_parts(machine, known, controllers, unaware)
-    if (parts := independent_parts(machine)) is not None:
+    parts = independent_parts(machine)
+    if parts is not None and not (isinstance(machine, Composition) and is_small_team(machine, known)):
         return _by_parts(machine, parts, known, controllers, unaware)
     if isinstance(machine, Composition):
         machine = enumerate_states(machine)
@@ -172,7 +173,7 @@ def _by_parts(
     examples: list[Counterexample] = []
     unknown: list[str] = []
     for name, own in shares(parts, known).items():
-        part = parts[name]
+        part = reachable_part(parts[name])
         projections = _projections_of(part, own)
         for agent, machine in _machines_of(projections).items():
             machines[agent].append(machine)
@@ -180,7 +181,7 @@ def _by_parts(
         unseen = [tuple(part.events)[event] for event in unknown_events(part, views)] if views else list(part.events)
         unknown += unseen
         if views and (failure := find_failure(part, views)) is not None:
-            examples.append(_complete_others(_counterexample(part, projections, *failure), part, parts))
+            examples.append(_complete_others(_counterexample(part, projections, *failure), name, parts))
     joined = {agent: join_shares(agent, own) for agent, own in machines.items()}
     return Decomposition(
         machine=team,
@@ -195,15 +196,13 @@ def _by_parts(
     )
 
 
-def _complete_others(
-    example: Counterexample, part: RewardMachine, parts: Mapping[str, RewardMachine]
-) -> Counterexample:
+def _complete_others(example: Counterexample, part: str, parts: Mapping[str, RewardMachine]) -> Counterexample:
     """Lengthen the story of a premature completion in one part: the agents believe in it once all others are done."""
     if example.event is not None:
         return example
     trace = list(example.trace)
-    for other in parts.values():
-        if other is not part:
+    for name, other in parts.items():
+        if name != part:
             done = next(state for state in other.reach.order.tolist() if other.is_final[state])
             trace += _trace_to(other, done)
     return replace(example, trace=tuple(trace))

@@ -27,6 +27,14 @@ def independent_parts(machine: RewardMachine | Composition) -> Mapping[str, Rewa
     return machine.meaning.parts or None
 
 
+def is_small_team(team: Composition, agents: Iterable[str]) -> bool:
+    """Say whether a composition is given agent by agent, and small enough to be enumerated.
+
+    Then it is, so that the states of the agents' machines can be traced back to those of the team.
+    """
+    return team.parts.keys() == {*agents} and team.most_states <= LARGE
+
+
 def shares(parts: Mapping[str, RewardMachine], known: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Names]]:
     """Sort what agents know by parts: part -> agent -> events; agents that know nothing of a part are left out."""
     owner = {event: name for name, part in parts.items() for event in part.events}

@@ -29,9 +29,10 @@ from hocket.machine.reward_machine import RewardMachine
 
 Document = dict[str, object]
 
-MACHINE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards", *LANGUAGES)
+TABLE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards")
+MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES)
 COUNTED_KEYS = ("to", "times", "otherwise")
-DESIGN_KEYS = (*MACHINE_KEYS, "knows", "control")
+DESIGN_KEYS = (*TABLE_KEYS, "knows", "control", *LANGUAGES)
 
 
 class Design(NamedTuple):
