@@ -20,6 +20,8 @@ from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
 LARGEST_BLOCK = 16  # seeds that go in lock step
+FIRST_PIECE = 100  # steps that are trained before anybody looks at the clock
+MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to stop is heard
 
 Progress = Callable[[int], None]  # is told of agent-steps that are done
 Report = Callable[[int, Sequence[Trial]], None]  # is told of agent-steps that are done, and of the tests after them
@@ -114,6 +116,20 @@ def make_settings(learner: str, settings: Settings | None, changes: Mapping[str,
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
+class Pace:
+    """Chooses how many steps to train in one go: as many as take a moment. What is learnt does not depend on it."""
+
+    def __init__(self) -> None:
+        self.steps = FIRST_PIECE
+
+    def take(self, steps: int, seconds: float) -> None:
+        """Take note of how long a piece took."""
+        if seconds > MOMENT:
+            self.steps = max(1, self.steps // 2)
+        elif steps >= self.steps and seconds < MOMENT / 2:
+            self.steps *= 2
+
+
 def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Event | None = None) -> list[Run]:
     """Train the seeds of a batch, testing the team every so often."""
     task, name, settings, seeds, steps, spare = batch
@@ -122,10 +138,12 @@ def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop
     player = learner.player(tables, settings.temperature, settings.episode_steps)
     begin_time = time.perf_counter()
     trials: list[list[Trial]] = [[] for _ in seeds]
-    done = 0
+    done, pace = 0, Pace()
     while done < steps and not (stop is not None and stop.is_set()):
-        chunk = min(settings.test_every - done % settings.test_every, steps - done)
+        chunk = min(settings.test_every - done % settings.test_every, steps - done, pace.steps)
+        chunk_time = time.perf_counter()
         block.train(done, chunk)
+        pace.take(chunk, time.perf_counter() - chunk_time)
         done += chunk
         latest: list[Trial] = []
         if done % settings.test_every == 0:
