@@ -17,7 +17,7 @@ from hocket.learn.catalogue import LEARNERS
 from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.policies import Run, load_policy
-from hocket.learn.settings import SimulatedSettings
+from hocket.learn.settings import SimulatedSettings, setting
 from hocket.random import TRAINING, action_draw, slip_draw, stream_key, sync_draw
 from hocket.task.grid import slip_outcome
 from hocket.task.individual import IndividualTable, individual_table
@@ -31,11 +31,7 @@ pytestmark = pytest.mark.xdist_group("kernels")
 class BlindSettings(SimulatedSettings):
     """Q-learning that does not see the machine."""
 
-    wander: float = 0.3  # share of steps in which any action will do
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(0 <= self.wander <= 1, "wander", "between 0 and 1")
+    wander: float = setting(0.3, "share of steps in which any action will do", least=0, most=1)
 
 
 class Walker:
@@ -129,8 +125,19 @@ def test_it_trains_and_learns_what_a_cell_can_tell():
 def test_it_refuses_settings_that_it_does_not_have_or_that_make_no_sense():
     with pytest.raises(hk.HocketError, match=r"blind has no setting 'wonder' \(did you mean 'wander'"):
         hk.train(meeting(), "blind", seeds=1, steps=1, changes={"wonder": 0.1})
-    with pytest.raises(hk.HocketError, match="wander must be between 0 and 1, got 2"):
+    with pytest.raises(hk.HocketError, match="wander must be a number between 0 and 1, got 2"):
         hk.train(meeting(), "blind", seeds=1, steps=1, changes={"wander": 2.0})
+
+
+def test_a_setting_without_a_range_is_a_mistake_in_the_learner():
+    @dataclass(frozen=True)
+    class Vague(SimulatedSettings):
+        wander: float = 0.3
+
+    with pytest.raises(TypeError, match=r"Vague.wander must be declared with `setting`"):
+        Vague()
+    with pytest.raises(TypeError, match="a setting that is a number has a range, and 'how far' has none"):
+        setting(0.5, "how far", least=0)
 
 
 @pytest.mark.usefixtures("_added")

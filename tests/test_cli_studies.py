@@ -114,7 +114,7 @@ def test_a_study_is_run_from_a_file(hocket, task, tmp_path):
         (("--set", "sync_probability=1,"), "sync_probability must be a number, got ''"),
         (("--set", "test_every=1.5"), "test_every must be an integer, got '1.5'"),
         (("--set", "counterfactual=maybe"), "counterfactual must be true or false, got 'maybe'"),
-        (("--set", "discount=2"), "discount must be between 0 and 1, got 2.0"),
+        (("--set", "discount=2"), "discount must be a number between 0 and 1, got 2.0"),
         (("--learner", "dqrpm"), "learner 'dqrpm' does not exist"),
         (("--seeds", "0"), "seeds must be at least one integer"),
         (("--steps", "0"), "steps must be at least 1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -59,6 +60,24 @@ def printable(text: str, longest: int = 200) -> str:
     if len(text) > longest:
         text = f"{text[: longest // 2]}…{text[-(longest // 2) :]}"
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """Show a value from outside as Python writes it: on one line, not too long, and with little work.
+
+    >>> print(shown("two\\nlines"), shown(10**400), shown(range(9)))
+    'two\\nlines' an integer of about 401 digits range(0, 9)
+    """
+    import reprlib  # only on the way to an error message
+
+    if isinstance(value, int) and value.bit_length() > 3 * longest:  # Python refuses to write those of many digits
+        return f"an integer of about {int(value.bit_length() * math.log10(2)) + 1:,} digits"
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = longest
+    try:
+        return printable(short.repr(value), longest)
+    except ValueError:  # a long integer inside of it
+        return f"a {type(value).__name__} that cannot be shown"
 
 
 def known_names(name: str, known: Iterable[str]) -> str:

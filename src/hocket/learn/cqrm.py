@@ -13,7 +13,7 @@ from hocket.errors import SettingsError
 from hocket.learn.kernels import cqrm as kernels
 from hocket.learn.kernels.team import Play, Recording
 from hocket.learn.learner import Arrays, Learner, LooksAt, Player, Shapes
-from hocket.learn.settings import ScheduledSettings
+from hocket.learn.settings import ScheduledSettings, setting
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables, settle
@@ -23,8 +23,8 @@ from hocket.task.tables import Tables, settle
 class CqrmSettings(ScheduledSettings):
     """Centralised q-learning with the team's reward machine."""
 
-    counterfactual: bool = True  # learn for all machine states in every step
-    most_memory: int = 4_000_000_000  # bytes for the q-function of one seed
+    counterfactual: bool = setting(True, "learn for all machine states in every step")
+    most_memory: int = setting(4_000_000_000, "for the q-function of one seed", "bytes", least=0, most=10**15)
 
 
 class CqrmBlock:

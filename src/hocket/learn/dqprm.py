@@ -11,7 +11,7 @@ import numpy as np
 from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.kernels import dqprm as kernels
 from hocket.learn.learner import Arrays, Learner, LooksAt
-from hocket.learn.settings import ScheduledSettings, SimulatedSettings
+from hocket.learn.settings import ScheduledSettings, SimulatedSettings, setting
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.individual import individual_table
 from hocket.task.tables import Tables
@@ -21,8 +21,10 @@ from hocket.task.tables import Tables
 class DqprmSettings(SimulatedSettings, ScheduledSettings):
     """Decentralised q-learning with projected reward machines."""
 
-    counterfactual: bool = True  # learn for all machine states in every step
-    wait_for_team: bool = False  # begin an episode only when all agents have finished theirs, as the paper's code does
+    counterfactual: bool = setting(True, "learn for all machine states in every step")
+    wait_for_team: bool = setting(
+        False, "begin an episode only when all agents have finished theirs, as the paper's code does"
+    )
 
 
 class DqprmBlock:

@@ -12,7 +12,7 @@ from hocket.learn.episodes import TeamPlayer, require_settled, team_state, team_
 from hocket.learn.kernels import hil as kernels
 from hocket.learn.kernels.team import NEVER_SETTLED, Recording
 from hocket.learn.learner import Arrays, Learner, LooksAt, Shapes
-from hocket.learn.settings import Settings
+from hocket.learn.settings import Settings, setting
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 
@@ -21,7 +21,9 @@ from hocket.task.tables import Tables
 class HilSettings(Settings):
     """Hierarchical independent learning."""
 
-    bootstrap_past_end: bool = True  # as published; False: as in textbooks
+    bootstrap_past_end: bool = setting(
+        True, "also on the step that completes the task, as published; false: as in textbooks"
+    )
 
 
 class HilBlock:

@@ -10,7 +10,7 @@ import numpy as np
 from hocket.learn.episodes import MemoryPlayer, require_settled, team_state, team_tables
 from hocket.learn.kernels import iql as kernels
 from hocket.learn.learner import Arrays, Learner, LooksAt, Shapes
-from hocket.learn.settings import ScheduledSettings
+from hocket.learn.settings import ScheduledSettings, setting
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 
@@ -19,7 +19,9 @@ from hocket.task.tables import Tables
 class IqlSettings(ScheduledSettings):
     """Independent q-learning."""
 
-    bootstrap_past_end: bool = True  # also on the step that completes the task, as published; False: as in textbooks
+    bootstrap_past_end: bool = setting(
+        True, "also on the step that completes the task, as published; false: as in textbooks"
+    )
 
 
 class IqlBlock:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.learner import Arrays, Learner, LooksAt
-from hocket.learn.settings import SimulatedSettings
+from hocket.learn.settings import SimulatedSettings, setting
 from hocket.task.grid import outcome_chances
 from hocket.task.individual import IndividualTable, individual_table
 from hocket.task.tables import Tables
@@ -22,11 +22,7 @@ MOST_SWEEPS = 100_000
 class OptimalSettings(SimulatedSettings):
     """Optimal local policies by value iteration; nothing is learnt, so training steps have no effect."""
 
-    tolerance: float = 1e-10  # of the values
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(self.tolerance > 0, "tolerance", "above 0")
+    tolerance: float = setting(1e-10, "how far values may be from the exact ones", above=0, most=1)
 
 
 class OptimalBlock:

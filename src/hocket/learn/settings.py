@@ -3,57 +3,105 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from hocket.errors import SettingsError
+from hocket.errors import SettingsError, shown
 
 DEFAULT_LEARNER = "dqprm"
 DEFAULT_STEPS = 250_000  # of training
 
-COLDEST = 1e-6  # temperature
-FASTEST = 1e6  # decay
-LARGEST = 10**15  # integer
+MOST_STEPS = 10**12  # of training
+LONGEST_EPISODE = 10**6  # steps; a recording has a place for each
+
+Value = TypeVar("Value", bool, int, float)
 
 
-def _check_kind(name: str, value: object, kind: type) -> None:
-    """Require a truth value, an integer or a number, as the default is one."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is bool and not isinstance(value, bool):
-        raise SettingsError(f"{name} must be true or false, got {value!r}")
-    if kind is int and (not is_number or not isinstance(value, int) or abs(value) > LARGEST):
-        raise SettingsError(f"{name} must be an integer with absolute value at most 10^15, got {value!r}")
-    if kind is float and (not is_number or not isinstance(value, int | float) or not math.isfinite(value)):
-        raise SettingsError(f"{name} must be a finite number, got {value!r}")
+@dataclass(frozen=True)
+class Setting:
+    """What a setting means, in which unit its values are, and which values it may have."""
+
+    meaning: str  # without a full stop
+    unit: str = ""  # in the plural; none, where it is a plain number
+    least: float = -math.inf
+    most: float = math.inf
+    above: float | None = None  # in place of `least`, where that itself is left out
+
+    def allows(self, value: object, kind: type) -> bool:
+        """Say whether a value is of a kind, bool, int or float, and in range; no number is too large to ask."""
+        if kind is bool or isinstance(value, bool):
+            return isinstance(value, bool) and kind is bool
+        if not isinstance(value, int if kind is int else (int, float)):
+            return False
+        is_enough = value >= self.least if self.above is None else value > self.above
+        return is_enough and value <= self.most
+
+    def rule(self, kind: type) -> str:
+        """Say which values are allowed.
+
+        >>> Setting("what a reward is worth a step later", least=0, most=1).rule(float)
+        'a number between 0 and 1'
+        """
+        if kind is bool:
+            return "true or false"
+        what = "an integer" if kind is int else "a number"
+        if self.above is None:
+            return f"{what} between {_number(self.least)} and {_number(self.most)}"
+        return f"{what} above {_number(self.above)} and at most {_number(self.most)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def setting(
+    default: Value,
+    meaning: str,
+    unit: str = "",
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float | None = None,
+) -> Value:
+    """Declare a field of a settings class; a number needs both ends of its range."""
+    about = Setting(meaning, unit, least, most, above)
+    if not isinstance(default, bool) and (math.isinf(most) or (above is None and math.isinf(least))):
+        raise TypeError(f"a setting that is a number has a range, and {meaning!r} has none")
+    return field(default=default, metadata={"setting": about})
+
+
+def declared(kind: type[Settings]) -> dict[str, Setting]:
+    """List what the settings of a learner are, by their names.
+
+    >>> declared(Settings)["discount"].most
+    1
+    """
+    for own in fields(kind):
+        if "setting" not in own.metadata:
+            raise TypeError(f"{kind.__name__}.{own.name} must be declared with `setting`, which gives it a range")
+    return {own.name: own.metadata["setting"] for own in fields(kind)}
 
 
 @dataclass(frozen=True)
 class Settings:
     """What all learners have in common."""
 
-    discount: float = 0.9
-    learning_rate: float = 0.8
-    temperature: float = 0.02  # of softmax exploration and of softmax tests
-    episode_steps: int = 1_000  # at most, in training and in tests
-    test_every: int = 1_000  # training steps
-    test_episodes: int = 1  # per test and kind of policy
+    discount: float = setting(0.9, "what a reward is worth a step later", least=0, most=1)
+    learning_rate: float = setting(0.8, "how far a value moves towards what was seen", above=0, most=1)
+    temperature: float = setting(0.02, "of softmax exploration and of softmax tests", least=1e-6, most=1e6)
+    episode_steps: int = setting(
+        1_000, "the longest episode, in training and in tests", "steps", least=1, most=LONGEST_EPISODE
+    )
+    test_every: int = setting(1_000, "how long to train between tests", "training steps", least=1, most=MOST_STEPS)
+    test_episodes: int = setting(1, "per test and kind of policy", "episodes", least=0, most=10**6)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            _check_kind(field.name, getattr(self, field.name), type(field.default))
-        self._require(0 <= self.discount <= 1, "discount", "between 0 and 1")
-        self._require(0 < self.learning_rate <= 1, "learning_rate", "above 0 and at most 1")
-        self._require(self.temperature > 0, "temperature", "above 0")
-        self._require(self.temperature >= COLDEST, "temperature", f"at least {COLDEST}")
-        self._require(self.episode_steps >= 1, "episode_steps", "at least 1")
-        self._require(self.test_every >= 1, "test_every", "at least 1")
-        self._require(self.test_episodes >= 0, "test_episodes", "at least 0")
-
-    def _require(self, holds: bool, name: str, rule: str) -> None:
-        if not holds:
-            raise SettingsError(f"{name} must be {rule}, got {getattr(self, name)!r}")
+        for name, own in declared(type(self)).items():
+            value, kind = getattr(self, name), type(getattr(type(self), name))
+            if not own.allows(value, kind):
+                raise SettingsError(f"{name} must be {own.rule(kind)}, got {shown(value)}")
 
 
 class Schedule(NamedTuple):
@@ -69,15 +117,12 @@ class Schedule(NamedTuple):
 class ScheduledSettings(Settings):
     """Settings of learners whose rates may change over time."""
 
-    learning_rate_decay: float = 0.0  # the rate at step t is learning_rate / (1 + decay * t)
-    temperature_decay: float = 0.0  # the temperature at step t is temperature / (1 + decay * t)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(self.learning_rate_decay >= 0, "learning_rate_decay", "at least 0")
-        self._require(self.temperature_decay >= 0, "temperature_decay", "at least 0")
-        self._require(self.learning_rate_decay <= FASTEST, "learning_rate_decay", f"at most {FASTEST}")
-        self._require(self.temperature_decay <= FASTEST, "temperature_decay", f"at most {FASTEST}")
+    learning_rate_decay: float = setting(
+        0.0, "the rate at step t is learning_rate / (1 + decay * t)", "per training step", least=0, most=1e6
+    )
+    temperature_decay: float = setting(
+        0.0, "the temperature at step t is temperature / (1 + decay * t)", "per training step", least=0, most=1e6
+    )
 
     @property
     def schedule(self) -> Schedule:
@@ -94,9 +139,5 @@ class ScheduledSettings(Settings):
 class SimulatedSettings(Settings):
     """Settings of learners that train each agent with simulated teammates."""
 
-    sync_probability: float = 0.3  # chance per step that simulated teammates are ready
-    sync_literal: bool = False  # also for events that the agent alone controls, as the paper's text has it
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(0 < self.sync_probability <= 1, "sync_probability", "above 0 and at most 1")
+    sync_probability: float = setting(0.3, "the chance that simulated teammates are ready", "per step", above=0, most=1)
+    sync_literal: bool = setting(False, "also for events that the agent alone controls, as the paper's text has it")
