@@ -1,4 +1,4 @@
-"""Install what tests need and pip does not have: a browser and MONA. As root on Debian and its kin; elsewhere, say how.
+"""Install what tests need and pip does not have: a browser, MONA and zsh (as root on Debian).
 
 python tests/set_up.py
 """
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-PACKAGES = ("chromium", "fonts-dejavu-core", "mona")  # what is written must be seen
+PACKAGES = ("chromium", "fonts-dejavu-core", "mona", "zsh")  # what is written must be seen
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -17,19 +17,24 @@ def find_browser() -> str | None:
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
+def is_complete() -> bool:
+    """Say whether all is there."""
+    return find_browser() is not None and all(map(shutil.which, ("mona", "zsh")))
+
+
 def main() -> int:
-    """Install a browser and MONA where they are not there and where that is possible."""
-    if find_browser() is not None and shutil.which("mona") is not None:
+    """Install what is not there, where that is possible."""
+    if is_complete():
         return 0
     if shutil.which("apt-get") is None or not hasattr(os, "geteuid") or os.geteuid() != 0:
-        print("Without Chromium and MONA, tests that need them are skipped (Debian: apt install chromium mona).")
+        print("Without Chromium, MONA and zsh, tests that need them are skipped (apt install chromium mona zsh).")
         return 0
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (("update",), ("install", "--yes", "--no-install-recommends", *PACKAGES)):
         done = subprocess.run(["apt-get", "--quiet", "--quiet", *command], env=environment, check=False)
         if done.returncode:
             return done.returncode
-    return 0 if find_browser() and shutil.which("mona") else 1
+    return 0 if is_complete() else 1
 
 
 if __name__ == "__main__":

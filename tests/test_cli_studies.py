@@ -39,7 +39,8 @@ def test_training_sums_up_the_last_tests(hocket, task):
     assert lines[0].split()[:4] == ["learner", "seeds", "steps", "policy"]
     assert lines[1].split()[:4] == ["dqprm", "3", "3,000", "softmax"]
     assert lines[2].split()[:4] == ["dqprm", "3", "3,000", "greedy"]
-    assert lines[-1].startswith("Theorem 3 for dqprm, over 300 episodes: ")
+    assert lines[-2].startswith("Theorem 3 for dqprm, over 300 episodes: ")
+    assert lines[-1].startswith("Nothing was kept; with --out FOLDER it is")
 
 
 def test_training_as_json_says_the_same(hocket, task):
@@ -131,7 +132,7 @@ def test_bad_input_is_refused_before_any_work(hocket, task, words, message):
 
 def test_a_command_without_a_task_says_so(hocket):
     code, _, err = hocket("train")
-    assert code == 2 and "at least one task" in err
+    assert code == 2 and "name a task" in err
 
 
 def test_a_folder_that_is_not_one_of_runs_is_refused(hocket, tmp_path):

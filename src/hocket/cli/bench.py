@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from rich.text import Text
-from tyro.conf import arg
 
-from hocket.cli.terminal import Flag, make_console, print_columns, print_json
+from hocket.cli.terminal import Flag, make_console, option, print_columns, print_json
 
 ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is
 
@@ -18,7 +17,7 @@ ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is
 class Bench:
     """How fast is it here? Speeds on this machine, as ratios to a straightforward loop in the same run."""
 
-    tasks: Annotated[tuple[str, ...], arg(metavar="TASK")] = ("rendezvous-2", "buttons")
+    tasks: Annotated[tuple[str, ...], option("TASK")] = ("rendezvous-2", "buttons")
     """What to train on."""
     json: Flag = False
     """Print one JSON object."""

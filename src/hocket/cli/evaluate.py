@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, make_console, print_columns, print_json
+from hocket.cli.terminal import Flag, make_console, option, print_columns, print_json
 
 if TYPE_CHECKING:
     from hocket.evaluation.bounds import Evaluation
@@ -26,11 +26,11 @@ NEARLY_NONE = 1e-6  # chance of failure below which it is written out
 class Evaluate:
     """Play many test episodes with what was learnt: success, the bounds of Theorem 3, and how long it takes."""
 
-    target: Annotated[Positional[str], arg(metavar="TASK")]
+    target: Annotated[Positional[str], option("TASK")]
     """A built-in name or a file."""
-    runs: Annotated[Positional[Path], arg(metavar="FOLDER")]
+    runs: Annotated[Positional[Path], option("FOLDER")]
     """The folder that `hocket train --out` wrote."""
-    episodes: int = 10_000
+    episodes: Annotated[int, option("N")] = 10_000
     """Test episodes for each policy."""
     greedy: Flag = False
     """Take the best action instead of drawing by softmax."""

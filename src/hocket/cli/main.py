@@ -5,38 +5,55 @@ from __future__ import annotations
 import io
 import os
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
-from tyro.conf import subcommand
+from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
 
 from hocket import __version__
 from hocket.cli.bench import Bench
 from hocket.cli.check import Check
+from hocket.cli.completion import completion_script
 from hocket.cli.evaluate import Evaluate
 from hocket.cli.interrupt import INTERRUPTED
+from hocket.cli.new import New
 from hocket.cli.paper import Paper
 from hocket.cli.play import Play
 from hocket.cli.repair import Repair
 from hocket.cli.report import Report
 from hocket.cli.show import Show
 from hocket.cli.study import RunStudy
-from hocket.cli.terminal import make_console
+from hocket.cli.tasks import Tasks
+from hocket.cli.terminal import Flag, make_console, option
 from hocket.cli.train import Train
 from hocket.errors import HocketError
 
-Command = (
-    Annotated[Check, subcommand("check")]
+Command = (  # in the order in which a newcomer needs them
+    Annotated[Tasks, subcommand("tasks")]
+    | Annotated[New, subcommand("new")]
+    | Annotated[Check, subcommand("check")]
     | Annotated[Repair, subcommand("repair")]
     | Annotated[Show, subcommand("show")]
+    | Annotated[Play, subcommand("play")]
     | Annotated[Train, subcommand("train")]
     | Annotated[RunStudy, subcommand("study")]
     | Annotated[Paper, subcommand("paper")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Bench, subcommand("bench")]
-    | Annotated[Play, subcommand("play")]
 )
+
+
+@dataclass(frozen=True)
+class Hocket:
+    """Split a team's task among its agents, and prove that the parts make the whole."""
+
+    command: Command
+    version: Annotated[Flag, option(None, "-V")] = False
+    """Say which version this is, and exit."""
+    completion: Annotated[str | None, option("SHELL")] = None
+    """Print what makes a shell (bash or zsh) complete commands, tasks, learners and settings: eval it, and exit."""
 
 
 def main(args: list[str] | None = None) -> None:
@@ -69,12 +86,16 @@ def _obey(args: list[str]) -> int:
     if args in (["--version"], ["-V"]):
         print(f"hocket {__version__}")
         return 0
-    description = "Split a team's task among its agents, and prove that the parts make the whole."
+    if args[:1] == ["--completion"] and len(args) == 2:
+        print(completion_script(args[1], Command))
+        return 0
     try:
-        command = tyro.cli(Command, prog="hocket", description=description, args=args or ["--help"])
+        words = tyro.cli(
+            Hocket, prog="hocket", args=args or ["--help"], config=(OmitArgPrefixes, OmitSubcommandPrefixes)
+        )
     except SystemExit as stop:  # help was asked for, or the words were wrong
         return stop.code if isinstance(stop.code, int) else 2
-    return command.run()
+    return words.command.run()
 
 
 def _prepare_streams() -> None:

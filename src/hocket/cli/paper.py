@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import arg
-
 from hocket.cli.interrupt import INTERRUPTED
 from hocket.cli.runs import OnRuns
-from hocket.cli.terminal import Flag, print_json
+from hocket.cli.terminal import Flag, option, print_json
 
 if TYPE_CHECKING:
     from hocket.report.summary import Summary
@@ -21,11 +19,11 @@ if TYPE_CHECKING:
 class Paper(OnRuns):
     """Repeat all experiments of the paper, and write their report."""
 
-    seeds: int | None = None
+    seeds: Annotated[int | None, option("N")] = None
     """How many runs of each; 10 as in the paper, if not given."""
     quick: Flag = False
     """Few and short runs, for a first impression in seconds."""
-    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FOLDER")] = None
+    out: Annotated[Path | None, option("FOLDER", "-o")] = None
     """Where to write everything; runs/paper, if not given. What is there already is not run again."""
 
     def run(self) -> int:

@@ -15,10 +15,10 @@ from typing import Annotated, TextIO
 
 from rich.console import Console
 from rich.text import Text
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
 from hocket.cli.game import NOT_SOUND, Game, Outcome, draw_frame, give_verdict, tell
-from hocket.cli.terminal import PIPE_WIDTH, make_console, print_line
+from hocket.cli.terminal import PIPE_WIDTH, make_console, option, print_line
 from hocket.draw.text import CELL
 from hocket.errors import HocketError, TaskError, known_names
 from hocket.task.catalogue import load_task
@@ -43,20 +43,17 @@ IDLE = 0.5  # seconds after which the screen is drawn again, for the window may 
 
 @dataclass(frozen=True)
 class Play:
-    """Drive an agent in the terminal (arrows, wasd or hjkl) while teammates act at random, or watch all of them.
+    """Drive an agent in the terminal (arrows, wasd or hjkl) while teammates act at random, or watch all of them."""
 
-    Without a terminal the keys are read line by line: "dd.w" makes four steps.
-    """
-
-    target: Annotated[Positional[str], arg(metavar="TASK")]
+    target: Annotated[Positional[str], option("TASK")]
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json)."""
-    agent: Annotated[str | None, arg(metavar="AGENT")] = None
-    """Whom to drive; if not given, all agents act at random."""
-    seed: int = 0
+    agent: Annotated[str | None, option("AGENT")] = None
+    """Whom to drive; if not given, all agents act at random. Without a terminal, lines of keys: "dd.w" are four."""
+    seed: Annotated[int, option("N")] = 0
     """Seed of all that is random."""
-    steps: int = 1000
+    steps: Annotated[int, option("N")] = 1000
     """Steps after which it ends."""
-    delay: float = 0.15
+    delay: Annotated[float, option("SECONDS")] = 0.15
     """Seconds between steps when watching."""
 
     def run(self) -> int:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, print_json
+from hocket.cli.terminal import Flag, option, print_json
 from hocket.errors import SettingsError
 
 
@@ -16,13 +16,13 @@ from hocket.errors import SettingsError
 class Report:
     """Write one page with all that a folder of runs has to tell: curves, statistics, machines and replays."""
 
-    runs: Annotated[Positional[Path], arg(metavar="FOLDER")]
+    runs: Annotated[Positional[Path], option("FOLDER")]
     """What `hocket train --out`, `study` or `paper` wrote."""
-    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
+    out: Annotated[Path | None, option("FILE", "-o")] = None
     """The page; report.html in the folder, if not given."""
-    figures: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    figures: Annotated[Path | None, option("FOLDER")] = None
     """Also draw figures for print into this folder."""
-    format: Annotated[str, arg(metavar="NAME,...")] = "svg"
+    format: Annotated[str, option("FORMAT,...")] = "svg"
     """svg, png or pdf; several, separated by commas."""
     json: Flag = False
     """Print one JSON object."""

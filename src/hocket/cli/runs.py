@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import arg
-
 from hocket.cli.interrupt import INTERRUPTED, stopping
-from hocket.cli.terminal import Flag, make_console, print_json
-from hocket.errors import SettingsError
+from hocket.cli.terminal import Flag, make_console, option, print_json
+from hocket.errors import SettingsError, printable
 
 if TYPE_CHECKING:
     from hocket.study.store import Results
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 class OnRuns:
     """Where runs happen, and where they are kept."""
 
-    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FOLDER")] = None
+    out: Annotated[Path | None, option("FOLDER", "-o")] = None
     """Where to write curves, settings and policies. What is there already is not run again."""
-    engine: str = "threads"
+    engine: Annotated[str, option("ENGINE")] = "threads"
     """threads of this machine, or a dask cluster (dask)."""
-    scheduler: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    scheduler: Annotated[str | None, option("ADDRESS")] = None
     """The address of dask's scheduler, such as tcp://10.0.0.1:8786."""
-    threads: int | None = None
+    threads: Annotated[int | None, option("N")] = None
     """How many threads to use; by default one for each core."""
     tensorboard: Flag = False
     """Also write logs for TensorBoard."""
@@ -54,6 +53,7 @@ class OnRuns:
             print_json(results_as_json(summary, stopped))
         else:
             print_results(summary, stopped=stopped, kept=self.out is not None)
+            make_console().print(_what_next(self.out), style="dim")
         return INTERRUPTED if stopped else 0
 
     def work(self, study: Study, folder: Path) -> tuple[Results, bool]:
@@ -71,3 +71,11 @@ class OnRuns:
         if self.tensorboard:
             log_records(results.records, folder / "tensorboard")
         return results, stop.is_set()
+
+
+def _what_next(folder: Path | None) -> str:
+    """Say where it was written and what to do with it."""
+    if folder is None:
+        return "Nothing was kept; with --out FOLDER it is, and `hocket report FOLDER` makes a page of it."
+    named = printable(str(folder))
+    return f"Kept in {named}. Make a page of it: hocket report {shlex.quote(named)}"

@@ -9,10 +9,9 @@ from typing import Annotated
 
 from rich.console import Console
 from rich.text import Text
-from tyro.conf import arg
 
 from hocket.cli.subject import OnSubject, print_task
-from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, print_columns, print_line, print_rest
+from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, option, print_columns, print_line, print_rest
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import CELL, TextMap, clip
 from hocket.machine.decomposition import decompose
@@ -26,7 +25,7 @@ SHOWN_STATES = 40  # rows of a machine's table
 class Show(OnSubject):
     """Draw the map, the team machine and the local reward machines, to a file or in the terminal."""
 
-    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
+    out: Annotated[Path | None, option("FILE", "-o")] = None
     """Draw to this file (.svg, .png, .pdf)."""
 
     def run(self) -> int:

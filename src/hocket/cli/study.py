@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
 from hocket.cli.runs import OnRuns
+from hocket.cli.terminal import option
 
 
 @dataclass(frozen=True)
 class RunStudy(OnRuns):
     """Run a study that is written down: tasks, learners, settings and seeds in all combinations."""
 
-    study: Annotated[Positional[str], arg(metavar="STUDY")]
+    study: Annotated[Positional[str], option("STUDY")]
     """A file (.toml), or a built-in name (paper, paper-quick)."""
-    seeds: int | None = None
+    seeds: Annotated[int | None, option("N")] = None
     """How many runs, in place of what the study says."""
 
     def run(self) -> int:

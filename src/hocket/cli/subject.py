@@ -8,9 +8,9 @@ from typing import Annotated, NamedTuple
 
 from rich.console import Console
 from rich.text import Text
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, UseAppendAction
 
-from hocket.cli.terminal import Words, count
+from hocket.cli.terminal import Words, count, option
 from hocket.errors import AssignmentError
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
@@ -57,20 +57,20 @@ class Subject(NamedTuple):
 class OnSubject:
     """What the commands that work on a task or a machine have in common."""
 
-    target: Annotated[Positional[str], arg(metavar="[TASK|MACHINE]")] = ""
+    target: Annotated[Positional[str], option("[TASK|MACHINE]")] = ""
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
-    knows: Annotated[UseAppendAction[Words], arg(metavar="AGENT=EVENT,...")] = ()
+    knows: Annotated[UseAppendAction[Words], option("AGENT=EVENT,...")] = ()
     """An agent's local event set, in place of the file's."""
-    control: Annotated[UseAppendAction[Words], arg(metavar="EVENT=AGENT,...")] = ()
+    control: Annotated[UseAppendAction[Words], option("EVENT=AGENT,...")] = ()
     """The agents that control an event, in place of the file's (of a machine; in a task, its conditions say it)."""
 
-    formula: Annotated[str | None, arg(metavar="TEXT")] = None
+    formula: Annotated[str | None, option("TEXT")] = None
     """A formula of LTLf in place of a task or machine: "F key & (!door U key)"."""
-    regex: Annotated[str | None, arg(metavar="TEXT")] = None
+    regex: Annotated[str | None, option("TEXT")] = None
     """A regular expression over events, likewise: "(load drop)* ; take"."""
-    declare: Annotated[UseAppendAction[Words], arg(metavar="CONSTRAINT")] = ()
+    declare: Annotated[UseAppendAction[Words], option("CONSTRAINT")] = ()
     """DECLARE constraints, likewise: "response(a, b)" "existence(b)"."""
-    events: Annotated[str, arg(metavar="EVENT,...")] = ""
+    events: Annotated[str, option("EVENT,...")] = ""
     """The events that can happen, if there are more than the sentence has."""
 
     @property

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Annotated
 
 from rich.console import Console
 from rich.text import Text
-from tyro.conf import FlagCreatePairsOff
+from tyro.conf import FlagCreatePairsOff, arg
 
 SHOWN_AGENTS = 40  # rows of a table of agents, and machines shown
+GAP, NARROWEST_COLUMN = 2, 8  # characters: between columns, and of one that wraps
+UNLIMITED = 1_000_000
 PIPE_WIDTH = 120  # columns for which lines are laid out where there is no terminal
 
-Flag = FlagCreatePairsOff[bool]  # an option that is there or not
+
+def option(metavar: str | None = None, *aliases: str, name: str | None = None) -> object:
+    """Describe an option as its help shows it: what to put there, and its default where there is one to speak of."""
+    return arg(name=name, metavar=metavar, aliases=aliases, help_behavior_hint=_hint)
+
+
+def _hint(default: str) -> str:
+    return "" if default in ("", "''", "None", "False") else f"(default: {default})"
+
+
+Flag = Annotated[FlagCreatePairsOff[bool], option()]  # an option that is there or not
 Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
 
 
@@ -53,22 +68,45 @@ def _without_infinities(value: object) -> object:
 
 
 def print_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:
-    """Print rows of cells under each other."""
-    for line in aligned(rows):
+    """Print rows of cells under each other; where they are too wide for the terminal, the widest columns wrap."""
+    for line in aligned(rows, console.width):
         console.print(line)
 
 
-def aligned(rows: Sequence[Sequence[Text]]) -> list[Text]:
+def aligned(rows: Sequence[Sequence[Text]], width: int = UNLIMITED) -> list[Text]:
     """Set rows of cells under each other, without a frame and without blanks at the ends of lines."""
-    lines = []
     widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+    while sum(widths) + GAP * (len(widths) - 1) > width and max(widths) > NARROWEST_COLUMN:
+        widths[widths.index(max(widths))] -= 1
+    lines = []
     for row in rows:
-        line = Text()
-        for cell, width in zip(row, widths, strict=True):
-            line.append_text(cell).append(" " * (width - cell.cell_len + 2))
-        line.rstrip()
-        lines.append(line)
+        wrapped = [_wrap(cell, room) for cell, room in zip(row, widths, strict=True)]
+        for parts in zip_longest(*wrapped, fillvalue=Text()):
+            line = Text()
+            for part, room in zip(parts, widths, strict=True):
+                line.append_text(part).append(" " * (room - part.cell_len + GAP))
+            line.rstrip()
+            lines.append(line)
     return lines
+
+
+def _wrap(cell: Text, width: int) -> Sequence[Text]:
+    if cell.cell_len <= width:
+        return (cell,)
+    lines = list(cell.wrap(_Console(), width))
+    for line in lines:
+        line.rstrip()
+    return lines
+
+
+def print_entries(console: Console, entries: Mapping[str, str]) -> None:
+    """Print names with a sentence each; on a terminal the sentences wrap beside the names."""
+    room = max(map(len, entries), default=0) + 2
+    for name, said in entries.items():
+        lines = textwrap.wrap(said, max(20, console.width - room)) or [""]
+        console.print(Text.assemble((name, "bold"), " " * (room - len(name)), lines[0]))
+        for line in lines[1:]:
+            console.print(" " * room + line)
 
 
 def print_rest(console: Console, left: int, what: str) -> None:

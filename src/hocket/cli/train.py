@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, UseAppendAction
 
 from hocket.cli.runs import OnRuns
-from hocket.cli.terminal import Words
+from hocket.cli.terminal import Words, option
 from hocket.errors import SettingsError, known_names
 from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS
 
@@ -20,21 +20,23 @@ Value = float | int | bool
 class Train(OnRuns):
     """Train each agent alone (or a baseline), and test the team every so often."""
 
-    target: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK")]
+    target: Annotated[Positional[tuple[str, ...]], option("TASK")]
     """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
-    learner: Annotated[str, arg(metavar="NAME,...")] = DEFAULT_LEARNER
+    learner: Annotated[str, option("LEARNER,...")] = DEFAULT_LEARNER
     """dqprm, cqrm, iql, hil or optimal; several, separated by commas."""
-    seeds: int = 10
+    seeds: Annotated[int, option("N")] = 10
     """How many runs."""
-    steps: int = DEFAULT_STEPS
+    steps: Annotated[int, option("N")] = DEFAULT_STEPS
     """Training steps of each run."""
-    set: Annotated[UseAppendAction[Words], arg(metavar="NAME=VALUE,...")] = ()
+    set: Annotated[UseAppendAction[Words], option("NAME=VALUE,...")] = ()
     """Settings in place of the paper's, such as sync_probability=1; of several values each has its runs."""
 
     def run(self) -> int:
         from hocket.study.study import Study
         from hocket.task.catalogue import load_task
 
+        if not self.target:
+            raise SettingsError("name a task to train on; `hocket tasks` lists those that come with hocket")
         learners = [name.strip() for name in self.learner.split(",")]
         tasks = [load_task(target) for target in self.target]
         return self.report(Study(tasks, learners, self.seeds, self.steps, parse_sweeps(self.set, learners)))

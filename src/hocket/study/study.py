@@ -279,6 +279,12 @@ def save_runs(task: Task, runs: Sequence[Run], folder: str | Path) -> Results:
 # Files.
 
 
+def built_in_studies() -> list[str]:
+    """List the names of the studies that come with hocket."""
+    names = (Path(entry.name) for entry in resources.files("hocket.study.builtin").iterdir())
+    return sorted(path.stem for path in names if path.suffix == ".toml")
+
+
 def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> Study:
     """Read a study: a built-in one by its name, or a TOML file. Tasks that are files are looked for beside it.
 
@@ -287,6 +293,11 @@ def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> St
     path = Path(name)
     built_in = resources.files("hocket.study.builtin") / f"{path.name}.toml"
     is_built_in = str(name) == path.name and not path.suffix and built_in.is_file()
+    if not is_built_in and not path.suffix and not path.exists():
+        raise FormatError(
+            f"there is no file and no built-in study of this name ({known_names(str(name), built_in_studies())})",
+            path=path,
+        )
     content = built_in.read_text(encoding="utf-8") if is_built_in else read_text(path, LIMIT)
     try:
         return _study_from(toml.parse(content), path.parent, {} if seeds is None else {"seeds": seeds})

@@ -83,8 +83,7 @@ def _built_in(name: str, size: int | None = None) -> Task:
 
 def has_team(name: str) -> bool:
     """Say whether a built-in task is for a team of like agents, of which any number will do."""
-    content = (resources.files("hocket.task.builtin") / f"{name}.toml").read_text(encoding="utf-8")
-    return "team" in toml.parse(content)
+    return "team" in toml.parse(source_of(name) or "")
 
 
 def _exists(path: Path) -> bool:
@@ -101,6 +100,23 @@ def built_in_tasks() -> list[str]:
         for entry in resources.files("hocket.task.builtin").iterdir()
         if entry.name.endswith(".toml")
     )
+
+
+def source_of(name: str = "") -> str | None:
+    """Read the text of a built-in task as it is written, comments included; without a name, of a first task.
+
+    None for a member of a family, which is computed.
+    """
+    folder, stem = ("hocket.task.builtin", name) if name else ("hocket.task", "first")
+    if name and name not in built_in_tasks():
+        return None
+    return (resources.files(folder) / f"{stem}.toml").read_text(encoding="utf-8")
+
+
+def known_tasks() -> dict[str, Task]:
+    """List what comes with hocket: every built-in task, and of each family its smallest team."""
+    names = [*built_in_tasks(), *(f"{family}-2" for family in FAMILIES)]
+    return {name: load_task(name) for name in sorted(names)}
 
 
 def _has_world(path: Path) -> bool:

@@ -1,0 +1,148 @@
+"""Completion in a shell: a script with all commands, options, tasks, learners and settings, which asks nobody."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import NamedTuple, get_args, get_type_hints
+
+from hocket.errors import SettingsError, known_names
+
+# In both shells: given the words before the one to complete, find what may stand there. `kind` says how it goes on.
+COMMON = """\
+_hocket_find() {
+    command= option= options= values= kind=
+    for own in "$@"; do
+        case "$command" in
+        '') case "$own" in -*) ;; *) command="$own" ;; esac ;;
+        *)
+            case "$own" in
+            -*) option="$own"; case " %(flags)s " in *" $own "*) option= ;; esac ;;
+            *) case " %(several)s " in *" $option "*) ;; *) option= ;; esac ;;
+            esac ;;
+        esac
+    done
+    case "$command" in
+%(options)s
+    esac
+    case "$command $option" in
+%(values)s
+    esac
+}
+"""
+
+BASH = """\
+_hocket() {
+    local line="${COMP_LINE:0:COMP_POINT}" command option options values kind own word before=
+    local -a typed
+    read -ra typed <<< "$line"
+    case "$line" in *[[:space:]]) typed+=("") ;; esac
+    word="${typed[${#typed[@]}-1]}"
+    _hocket_find "${typed[@]:1:${#typed[@]}-2}"
+    case "$word" in -*) kind= values="$options" ;; esac
+    case "$kind" in
+    list) case "$word" in *,*) before="${word%,*}," ;; esac ;;
+    setting) compopt -o nospace ;;
+    esac
+    COMPREPLY=($(compgen -P "$before" -W "$values" -- "${word#"$before"}"))
+    case "$kind" in task | file) compopt -o filenames; COMPREPLY+=($(compgen -f -- "$word")) ;; esac
+}
+complete -F _hocket hocket
+"""
+
+ZSH = """\
+_hocket() {
+    local command option options values kind own
+    _hocket_find "${(@)words[2,CURRENT-1]}"
+    case "$PREFIX" in -*) kind= values="$options" ;; esac
+    case "$kind" in
+    list) compset -P '*,'; compadd -S '' -- ${=values} ;;
+    setting) compadd -S '' -- ${=values} ;;
+    *) compadd -- ${=values} ;;
+    esac
+    case "$kind" in task | file) _files ;; esac
+}
+if ! whence compdef > /dev/null; then autoload -U compinit && compinit; fi
+compdef _hocket hocket
+"""
+SHELLS = {"bash": BASH, "zsh": ZSH}
+
+
+class Word(NamedTuple):
+    """An option of a command, or what stands without one."""
+
+    names: tuple[str, ...]  # none: what stands without an option
+    metavar: str  # "": takes no value
+    repeats: bool
+
+
+def completion_script(shell: str, commands: object) -> str:
+    """Write the script for a shell; `commands` is a union of annotated dataclasses."""
+    if shell not in SHELLS:
+        raise SettingsError(f"completion is for {' and '.join(SHELLS)}, got {shell!r} ({known_names(shell, SHELLS)})")
+    words = dict(_commands(commands))
+    every = [word for own in words.values() for word in own if word.names]
+    kinds = _kinds()
+    options = {name: " ".join(part for word in own for part in word.names) for name, own in words.items()}
+    lines = [_line(f"'{name}'", options=found) for name, found in options.items()]
+    cases = [_line("' '", values=" ".join(words))]
+    for name, own in words.items():
+        for word in own:
+            if word.names and word.metavar in kinds:
+                cases.append(_line(" | ".join(f"'{name} {part}'" for part in word.names), **kinds[word.metavar]))
+        cases.append(_line(f"'{name} -'*"))  # of other options nothing is known
+        alone = next((word for word in own if not word.names), None)
+        if alone is not None:
+            cases.append(_line(f"'{name} '", **kinds[alone.metavar]))
+    table = {
+        "flags": " ".join(sorted({part for word in every if not word.metavar for part in word.names})),
+        "several": " ".join(sorted({part for word in every if word.repeats for part in word.names})),
+        "options": "\n".join(lines),
+        "values": "\n".join(cases),
+    }
+    return COMMON % table + SHELLS[shell]
+
+
+def _line(pattern: str, **found: str) -> str:
+    return f"    {pattern}) {' '.join(f'{name}={shlex.quote(value)}' for name, value in found.items())} ;;"
+
+
+def _commands(union: object) -> Iterator[tuple[str, list[Word]]]:
+    """List commands with their words, as the annotations of their fields describe them."""
+    for annotated in get_args(union):
+        command, about = get_args(annotated)
+        hints = get_type_hints(command, include_extras=True)
+        words = [_word(field.name, hints[field.name]) for field in fields(command)]
+        yield about.name, [Word(("-h", "--help"), "", False), *words]
+
+
+def _word(name: str, hint: object) -> Word:
+    notes = getattr(hint, "__metadata__", ())
+    described = next((note for note in notes if hasattr(note, "metavar")), None)
+    if any("Positional" in repr(note) for note in notes):
+        return Word((), getattr(described, "metavar", ""), True)
+    flag = "--" + (getattr(described, "name", None) or name).replace("_", "-")
+    aliases = getattr(described, "aliases", None) or ()
+    return Word((*aliases, flag), getattr(described, "metavar", None) or "", "UseAppendAction" in repr(hint))
+
+
+def _kinds() -> dict[str, dict[str, str]]:
+    """Say what may stand for each metavar: how it goes on, and the words there are."""
+    from hocket.learn.catalogue import LEARNERS  # loads the compiler
+    from hocket.study.study import built_in_studies
+    from hocket.task.catalogue import known_tasks
+
+    settings = {f"{field.name}=" for learner in LEARNERS.values() for field in fields(learner.settings)}
+    task = {"kind": "task", "values": " ".join(known_tasks())}
+    return {
+        "TASK": task,
+        "[TASK|MACHINE]": task,
+        "STUDY": {"kind": "task", "values": " ".join(built_in_studies())},
+        "LEARNER,...": {"kind": "list", "values": " ".join(LEARNERS)},
+        "FORMAT,...": {"kind": "list", "values": "svg png pdf"},
+        "ENGINE": {"values": "threads dask"},
+        "NAME=VALUE,...": {"kind": "setting", "values": " ".join(sorted(settings))},
+        "FILE": {"kind": "file"},
+        "FOLDER": {"kind": "file"},
+    }

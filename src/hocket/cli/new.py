@@ -1,0 +1,41 @@
+"""new: a task file to start from."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional
+
+from hocket.cli.terminal import make_console, option
+from hocket.errors import FormatError, printable
+from hocket.files import write_whole
+from hocket.task.catalogue import load_task, source_of
+from hocket.task.files import save_task
+
+
+@dataclass(frozen=True)
+class New:
+    """Write a task to start from: a small one with comments, or a copy of one that comes with hocket."""
+
+    out: Annotated[Positional[Path], option("FILE")]
+    """The file to write (.toml); one that exists is never overwritten."""
+    source: Annotated[str, option("TASK", name="from")] = ""
+    """A task that `hocket tasks` lists, or one of its sizes (rendezvous-5, crew-4)."""
+
+    def run(self) -> int:
+        if self.out.suffix.lower() != ".toml":
+            raise FormatError("a task file ends in .toml", path=self.out)
+        if self.out.exists():
+            raise FormatError("exists already, and is not overwritten", path=self.out)
+        content = source_of(self.source)
+        if content is None:
+            save_task(load_task(self.source), self.out)
+        else:
+            write_whole(self.out, content)
+        written = printable(str(self.out))
+        words = shlex.quote(written)
+        make_console().print(f"{written} is written. Edit it, and: hocket check {words}, hocket play {words}")
+        return 0
