@@ -134,7 +134,7 @@ def test_values_algebra_and_statistics_load_nothing_of_others_but_numpy(code):
 
 
 def test_a_check_and_the_help_load_neither_the_compiler_nor_what_draws():
-    check = "from hocket.cli.main import run; run(['check', 'rendezvous-2']); run(['train', '--help'])"
+    check = "from hocket.cli.main import run; run(['check', 'rendezvous-2']); run(['study', '--help'])"
     heavy = {"numba", "matplotlib", "scipy", "pygraphviz", "gymnasium", "torch"}
     assert loaded_by(f"import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): {check}") & heavy == set()
 

@@ -139,6 +139,7 @@ def _kinds() -> dict[str, dict[str, str]]:
         "TASK": task,
         "[TASK|MACHINE]": task,
         "STUDY": {"kind": "task", "values": " ".join(built_in_studies())},
+        "LEARNER": {"values": " ".join(LEARNERS)},
         "LEARNER,...": {"kind": "list", "values": " ".join(LEARNERS)},
         "FORMAT,...": {"kind": "list", "values": "svg png pdf"},
         "ENGINE": {"values": "threads dask"},

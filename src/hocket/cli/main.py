@@ -17,6 +17,7 @@ from hocket.cli.check import Check
 from hocket.cli.completion import completion_script
 from hocket.cli.evaluate import Evaluate
 from hocket.cli.interrupt import INTERRUPTED
+from hocket.cli.learners import Learners, print_settings
 from hocket.cli.new import New
 from hocket.cli.paper import Paper
 from hocket.cli.play import Play
@@ -36,6 +37,7 @@ Command = (  # in the order in which a newcomer needs them
     | Annotated[Repair, subcommand("repair")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Play, subcommand("play")]
+    | Annotated[Learners, subcommand("learners")]
     | Annotated[Train, subcommand("train")]
     | Annotated[RunStudy, subcommand("study")]
     | Annotated[Paper, subcommand("paper")]
@@ -94,6 +96,8 @@ def _obey(args: list[str]) -> int:
             Hocket, prog="hocket", args=args or ["--help"], config=(OmitArgPrefixes, OmitSubcommandPrefixes)
         )
     except SystemExit as stop:  # help was asked for, or the words were wrong
+        if stop.code == 0 and args[:1] == ["train"]:
+            print_settings()
         return stop.code if isinstance(stop.code, int) else 2
     return words.command.run()
 

@@ -24,7 +24,7 @@ class CqrmSettings(ScheduledSettings):
     """Centralised q-learning with the team's reward machine."""
 
     counterfactual: bool = setting(True, "learn for all machine states in every step")
-    most_memory: int = setting(4_000_000_000, "for the q-function of one seed", "bytes", least=0, most=10**15)
+    most_memory: int = setting(4_000_000_000, "what the q-function of one seed may take", "bytes", least=0, most=10**15)
 
 
 class CqrmBlock:

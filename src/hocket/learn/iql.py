@@ -20,7 +20,7 @@ class IqlSettings(ScheduledSettings):
     """Independent q-learning."""
 
     bootstrap_past_end: bool = setting(
-        True, "also on the step that completes the task, as published; false: as in textbooks"
+        True, "add the next value also on the step that completes the task, as published; false: as in textbooks"
     )
 
 

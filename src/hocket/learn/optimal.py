@@ -22,7 +22,7 @@ MOST_SWEEPS = 100_000
 class OptimalSettings(SimulatedSettings):
     """Optimal local policies by value iteration; nothing is learnt, so training steps have no effect."""
 
-    tolerance: float = setting(1e-10, "how far values may be from the exact ones", above=0, most=1)
+    tolerance: float = setting(1e-10, "how far values may be from the exact ones", "reward", above=0, most=1)
 
 
 class OptimalBlock:

@@ -41,7 +41,7 @@ class Setting:
     def rule(self, kind: type) -> str:
         """Say which values are allowed.
 
-        >>> Setting("what a reward is worth a step later", least=0, most=1).rule(float)
+        >>> Setting("what a reward is worth a step later", "per step", least=0, most=1).rule(float)
         'a number between 0 and 1'
         """
         if kind is bool:
@@ -88,14 +88,14 @@ def declared(kind: type[Settings]) -> dict[str, Setting]:
 class Settings:
     """What all learners have in common."""
 
-    discount: float = setting(0.9, "what a reward is worth a step later", least=0, most=1)
+    discount: float = setting(0.9, "what a reward is worth a step later", "per step", least=0, most=1)
     learning_rate: float = setting(0.8, "how far a value moves towards what was seen", above=0, most=1)
-    temperature: float = setting(0.02, "of softmax exploration and of softmax tests", least=1e-6, most=1e6)
+    temperature: float = setting(0.02, "of softmax, in exploration and in tests", "reward", least=1e-6, most=1e6)
     episode_steps: int = setting(
         1_000, "the longest episode, in training and in tests", "steps", least=1, most=LONGEST_EPISODE
     )
     test_every: int = setting(1_000, "how long to train between tests", "training steps", least=1, most=MOST_STEPS)
-    test_episodes: int = setting(1, "per test and kind of policy", "episodes", least=0, most=10**6)
+    test_episodes: int = setting(1, "how many make up a test, of each kind of policy", "episodes", least=0, most=10**6)
 
     def __post_init__(self) -> None:
         for name, own in declared(type(self)).items():
@@ -118,10 +118,10 @@ class ScheduledSettings(Settings):
     """Settings of learners whose rates may change over time."""
 
     learning_rate_decay: float = setting(
-        0.0, "the rate at step t is learning_rate / (1 + decay * t)", "per training step", least=0, most=1e6
+        0.0, "the rate at step t is learning_rate / (1 + this * t)", "per training step", least=0, most=1e6
     )
     temperature_decay: float = setting(
-        0.0, "the temperature at step t is temperature / (1 + decay * t)", "per training step", least=0, most=1e6
+        0.0, "the temperature at step t is temperature / (1 + this * t)", "per training step", least=0, most=1e6
     )
 
     @property
@@ -140,4 +140,6 @@ class SimulatedSettings(Settings):
     """Settings of learners that train each agent with simulated teammates."""
 
     sync_probability: float = setting(0.3, "the chance that simulated teammates are ready", "per step", above=0, most=1)
-    sync_literal: bool = setting(False, "also for events that the agent alone controls, as the paper's text has it")
+    sync_literal: bool = setting(
+        False, "draw it also for shared events that the agent alone controls, as the paper's text has it"
+    )

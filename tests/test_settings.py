@@ -1,0 +1,83 @@
+"""Settings as they are told: by the commands, in the help, and on a page, all from what the dataclasses declare."""
+
+import json
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+import hocket as hk
+from hocket.cli.learners import as_written, describe_settings, settings_page, shared_settings
+from hocket.cli.train import parse_sweeps
+from hocket.learn.catalogue import LEARNERS
+
+pytestmark = pytest.mark.xdist_group("kernels")
+
+ALL = [(learner, own) for learner in LEARNERS.values() for own in describe_settings(learner.settings)]
+NAMES = [f"{learner.name}.{own.name}" for learner, own in ALL]
+
+
+@pytest.mark.parametrize(("learner", "own"), ALL, ids=NAMES)
+def test_a_setting_says_what_it_means(learner, own):
+    assert own.meaning and not own.meaning.endswith(".") and "|" not in own.meaning
+
+
+@pytest.mark.parametrize(("learner", "own"), ALL, ids=NAMES)
+def test_a_default_is_that_of_settings_made_without_arguments_and_is_written_as_the_command_takes_it(learner, own):
+    value = getattr(learner.settings(), own.name)
+    assert (value, type(value)) == (own.default, type(own.default))
+    assert parse_sweeps(((f"{own.name}={as_written(own.default)}",),), [learner.name]) == {own.name: (own.default,)}
+
+
+@pytest.mark.parametrize("learner", LEARNERS.values(), ids=list(LEARNERS))
+def test_every_setting_is_described_once(learner):
+    assert [own.name for own in describe_settings(learner.settings)] == [own.name for own in fields(learner.settings)]
+    assert all(own.default is not MISSING for own in fields(learner.settings))
+
+
+def test_settings_that_learners_share_are_listed_once_with_their_learners():
+    listed = [(own.name, name) for own, names in shared_settings(LEARNERS.values()) for name in names]
+    assert sorted(listed) == sorted((own.name, learner.name) for learner, own in ALL)
+
+
+def test_the_page_is_the_one_that_the_command_writes(hocket):
+    page = Path("docs/settings.md").read_text(encoding="utf-8")
+    assert hocket("learners", "--markdown") == (0, page, "")
+    assert page == settings_page([*LEARNERS.values()])
+
+
+def test_the_help_of_train_lists_every_setting_with_unit_default_and_meaning(hocket):
+    code, out, err = hocket("train", "--help")
+    said = " ".join(out.split())
+    assert (code, err) == (0, "")
+    for _, own in ALL:
+        assert f"{own.name}={as_written(own.default)}{f' ({own.unit}' if own.unit else ''}" in said
+        assert f"{own.meaning}; {own.rule}" in said
+
+
+def test_the_help_of_other_commands_has_no_settings(hocket):
+    assert "sync_probability" not in hocket("check", "--help")[1]
+
+
+def test_learners_are_listed_with_a_sentence_each(hocket):
+    code, out, err = hocket("learners")
+    said = " ".join(out.split())
+    assert (code, err) == (0, "")
+    assert all(f"{own.name} {own.summary}" in said for own in hk.LEARNERS.values())
+    assert said.count("(the default)") == 1
+
+
+def test_a_learner_that_is_named_is_listed_with_its_settings(hocket):
+    _, out, _ = hocket("learners", "hil")
+    assert "bootstrap_past_end=true" in out and "sync_probability" not in out
+    code, out, err = hocket("learners", "hill")
+    assert code == 2 and "'hill' does not exist" in err and "hil" in err
+
+
+def test_learners_as_json_have_all_settings(hocket):
+    found = json.loads(hocket("learners", "--json")[1])
+    assert [*found] == [*LEARNERS]
+    assert {name: len(own["settings"]) for name, own in found.items()} == {
+        name: len(fields(own.settings)) for name, own in LEARNERS.items()
+    }
+    assert found["dqprm"]["settings"][0] == describe_settings(LEARNERS["dqprm"].settings)[0]._asdict()
