@@ -29,7 +29,9 @@ from hocket.draw import palette
 from hocket.draw.scene import Moment, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import TextMap, Window, clip
+from hocket.learn.teammates import optimal_teammates, trained_teammates
 from hocket.task.catalogue import built_in_tasks
+from hocket.task.grid import ACTIONS
 from strategies import quick
 from test_drawing import SIGHT, TO_CONES, TO_OKLAB, linear
 
@@ -228,9 +230,9 @@ def test_names_are_never_taken_for_markup():
     out = io.StringIO()
     print_map(Console(file=out, width=120), task)
     assert all(name in out.getvalue() for name in ("[red]x[/red]", ":bell: × [u]a", "1  [u]a"))
-    game = Game(task, "[u]a", 0, 10)
+    game = Game(task, ("[u]a",), 0, 10)
     before = "\n".join(plain(draw_frame(game, 100)))
-    game.advance("right")
+    game.choose("right")
     after = "\n".join(plain(draw_frame(game, 100)))
     assert "[b]" in before and "[bold]  step 1" in after and "[/i] by [u]a; team in end" in after
 
@@ -256,29 +258,29 @@ def test_show_clips_the_map_on_a_narrow_terminal():
 @pytest.mark.parametrize("size", [(120, 60), (120, 24), (80, 24), (50, 14), (40, 60), (20, 5), (1, 1)])
 def test_a_frame_fits_the_screen_and_shows_the_driven_agent(name, size):
     task = hk.load_task(name)
-    for driven in (None, list(task.agents)[-1]):
-        game = Game(task, driven, 0, 100)
+    for drivers in ((), (list(task.agents)[-1],)):
+        game = Game(task, drivers, 0, 100)
         for _ in range(20):
             lines = draw_frame(game, *size, keys="q: quit")
             assert len(lines) <= size[1] and all(line.cell_len <= size[0] for line in lines)
-            assert size == (1, 1) or driven is None or "@" in "".join(plain(lines))
-            game.advance("stay")
+            assert size == (1, 1) or not drivers or "@" in "".join(plain(lines))
+            game.choose("stay")
 
 
 def test_a_map_of_60_columns_fits_whole_into_120():
-    game = Game(hk.load_task("rooms"), "A1", 0, 100)
+    game = Game(hk.load_task("rooms"), ("A1",), 0, 100)
     whole = plain(game.board.draw(game.moment))
     assert plain(draw_frame(game, 120))[:40] == whole
     assert plain(draw_frame(game, 120, 65))[:40] == whole
 
 
 def test_a_frame_says_who_waits_for_whom():
-    game = Game(hk.load_task("buttons"), "A1", 0, 100)
+    game = Game(hk.load_task("buttons"), ("A1",), 0, 100)
     while game.episode.states["A1"] == "u0":
         goal = game.task.grid.row_column(next(iter(game.task.grid.places["yellow button"])))
         row, column = game.task.grid.row_column(game.episode.cells["A1"])
-        game.advance("up" if row > goal[0] else "left" if column > goal[1] else "right")
-    game.advance("stay")
+        game.choose("up" if row > goal[0] else "left" if column > goal[1] else "right")
+    game.choose("stay")
     frame = "\n".join(plain(draw_frame(game, 120)))
     assert re.search(r"@1  A1  \{u1,…,u5\}  R waits for A2, A3, at yellow button", frame)
     assert re.search(r"step \d+: Y by A1 with A2; team in u1", frame)
@@ -337,6 +339,42 @@ def test_teammates_of_a_driven_agent_act_at_random_by_the_seed(play):
         places = [place for place, cells in episode.task.grid.places.items() if cell in cells]
         where = ", ".join(places) or str(episode.task.grid.row_column(cell))
         assert re.search(rf"[@ ]?{number} +{agent} .*at {re.escape(where)}$", printed, re.MULTILINE)
+
+
+def test_optimal_teammates_do_what_optimal_policies_do_in_a_test(play):
+    code, printed = play("buttons", "--with", "optimal", "--steps", "60")
+    assert code == 0
+    assert "Completed in" in printed
+    task = hk.load_task("rendezvous-3")
+    (run,) = hk.train(task, learner="optimal", seeds=1, steps=1000, threads=1)
+    best, learnt = optimal_teammates(task), trained_teammates(task, run.policy)
+    episode = hk.TeamEpisode(task, 3)
+    for _ in range(30):
+        assert best(episode) == learnt(episode)
+        assert {*best(episode).values()} <= {*ACTIONS}
+        episode.step(best(episode))
+    assert episode.done
+
+
+def test_agents_are_driven_in_turn_and_the_team_moves_after_the_last(corridor):
+    game = Game(hk.load_task("rendezvous-2"), ("A2", "A1"), 0, 100)
+    before = dict(game.episode.cells)
+    assert (game.driven, game.choose("stay")) == ("A2", [])
+    assert (game.driven, game.episode.time) == ("A1", 0)
+    game.choose("down")
+    assert (game.driven, game.episode.time) == ("A2", 1)
+    assert game.episode.cells["A2"] == before["A2"] and game.episode.cells["A1"] != before["A1"]
+
+
+def test_trained_teammates_come_from_a_folder_of_runs(play, tmp_path):
+    task = hk.load_task("rendezvous-2")
+    folder = tmp_path / "runs"
+    assert cli.run(["train", "rendezvous-2", "--learner", "optimal", "--seeds", "1", "--out", str(folder)]) == 0
+    code, printed = play("rendezvous-2", "--with", str(folder), "--steps", "40")
+    assert (code, printed.count("step ")) == (0, len({*task.machine.events} - {"l1", "l2"}))
+    (run,) = hk.train(task, learner="iql", seeds=1, steps=1000, threads=1)
+    with pytest.raises(hk.HocketError, match="a policy of iql cannot play beside a person"):
+        trained_teammates(task, run.policy)
 
 
 def test_watching_in_a_pipe_tells_what_happens_to_a_random_team_with_that_seed(play):

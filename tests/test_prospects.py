@@ -104,7 +104,7 @@ def test_check_warns_of_an_agent_that_can_leave_a_final_state_again(hocket, tmp_
 
 
 def test_an_agent_that_can_leave_its_final_state_is_final_for_now_until_the_team_is_done():
-    game = Game(carrying(), None, seed=0, steps=100)
+    game = Game(carrying(), (), seed=0, steps=100)
 
     def row(agent: str) -> str:
         return next(line.plain for line in draw_frame(game, 120) if f" {agent} " in line.plain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
@@ -29,6 +29,7 @@ UNLIMITED = 1_000_000  # lines
 LONGEST_STATE, LONGEST_TEAM_STATE = 24, 60  # characters
 NOT_SOUND = "Not sound (see hocket check): local and team machines may disagree."
 
+Teammates = Callable[[TeamEpisode], dict[str, str]]
 Outcome = Literal["completed", "disagreed", "stopped", "ran out"]
 
 
@@ -45,15 +46,22 @@ class Game:
     """An episode in progress, and what has happened in it."""
 
     task: Task
-    driven: str | None
+    drivers: tuple[str, ...]  # the agents that someone drives, in turn
     seed: int
     steps: int  # at most
+    teammates: Teammates = TeamEpisode.random_actions  # how everyone else acts
     happenings: list[LoggedEvent] = field(default_factory=list)
+    chosen: dict[str, str] = field(default_factory=dict)  # actions of those who had their turn in this step
     last: TeamStep | None = None
 
     def __post_init__(self) -> None:
         self.is_sound = check_labelling(self.task).ok  # only then do the agents' machines keep to the team's
         self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
+
+    @property
+    def driven(self) -> str | None:
+        """Whose turn it is; None where nobody is driven."""
+        return self.drivers[len(self.chosen)] if self.drivers else None
 
     @cached_property
     def board(self) -> TextMap:
@@ -88,11 +96,15 @@ class Game:
     def _leavable(self) -> dict[str, Flags]:
         return {agent: leavable(machine) for agent, machine in self.task.machines.items()}
 
-    def advance(self, action: str | None = None) -> list[LoggedEvent]:
-        """Let the driven agent act, and all others at random."""
-        actions = self.episode.random_actions()
-        if self.driven is not None and action is not None:
-            actions[self.driven] = action
+    def choose(self, action: str) -> list[LoggedEvent]:
+        """Choose an action for the agent whose turn it is; after the last of them, the whole team makes its step."""
+        if self.driven is not None:
+            self.chosen[self.driven] = action
+        return self.advance() if len(self.chosen) == len(self.drivers) else []
+
+    def advance(self) -> list[LoggedEvent]:
+        """Let everyone act."""
+        actions, self.chosen = self.teammates(self.episode) | self.chosen, {}
         self.last = self.episode.step(actions)
         new = [LoggedEvent(self.episode.time, event, self.team_state) for event in self.last.events]
         self.happenings += new
@@ -101,7 +113,7 @@ class Game:
     def start_again(self) -> None:
         """Start again with the next seed."""
         self.seed += 1
-        self.happenings, self.last = [], None
+        self.happenings, self.chosen, self.last = [], {}, None
         self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
 
 

@@ -1,4 +1,4 @@
-"""play: drive one agent of a task in the terminal while its teammates act at random, or watch all of them."""
+"""play: drive agents of a task in the terminal while their teammates act, or watch all of them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, TextIO
 
 from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.game import NOT_SOUND, Game, Outcome, draw_frame, give_verdict, tell
+from hocket.cli.game import NOT_SOUND, Game, Outcome, Teammates, draw_frame, give_verdict, tell
 from hocket.cli.terminal import PIPE_WIDTH, make_console, option, print_line
 from hocket.draw.text import CELL
 from hocket.errors import HocketError, TaskError, known_names
 from hocket.task.catalogue import load_task
+from hocket.task.episode import TeamEpisode
+from hocket.task.task import Task
 
 ACTION_KEYS = {
     "w": "up", "k": "up", "\x1b[A": "up", "\x1bOA": "up",
@@ -43,12 +46,14 @@ IDLE = 0.5  # seconds after which the screen is drawn again, for the window may 
 
 @dataclass(frozen=True)
 class Play:
-    """Drive an agent in the terminal (arrows, wasd or hjkl) while teammates act at random, or watch all of them."""
+    """Drive agents in the terminal (arrows, wasd or hjkl) beside random, optimal or trained teammates, or watch."""
 
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json)."""
-    agent: Annotated[str | None, option("AGENT")] = None
-    """Whom to drive; if not given, all agents act at random. Without a terminal, lines of keys: "dd.w" are four."""
+    agent: Annotated[str, option("AGENT,...")] = ""
+    """Whom to drive; several take turns. Without any, watch. Without a terminal, lines of keys: "dd.w" are four."""
+    mates: Annotated[str, option("random|optimal|FOLDER", name="with")] = "random"
+    """How the others act: at random, by optimal policies, or as a folder's first run has learnt."""
     seed: Annotated[int, option("N")] = 0
     """Seed of all that is random."""
     steps: Annotated[int, option("N")] = 1000
@@ -58,22 +63,39 @@ class Play:
 
     def run(self) -> int:
         task = load_task(self.target)
-        if self.agent is not None and self.agent not in task.agents:
-            hint = known_names(self.agent, task.agents)
-            raise TaskError(f"agent {self.agent!r} does not exist ({hint})", key="--agent")
+        drivers = tuple(dict.fromkeys(name.strip() for name in self.agent.split(",") if name.strip()))
+        for name in drivers:
+            if name not in task.agents:
+                raise TaskError(f"agent {name!r} does not exist ({known_names(name, task.agents)})", key="--agent")
         if self.steps < 1:
             raise HocketError(f"--steps must be at least 1, got {self.steps}")
         if not 0 <= self.delay <= LONGEST_DELAY:
             raise HocketError(f"--delay must be between 0 and {LONGEST_DELAY} seconds, got {self.delay}")
-        game = Game(task, self.agent, self.seed, self.steps)
+        game = Game(task, drivers, self.seed, self.steps, _teammates(task, self.mates))
         console = make_console()
         has_screen = sys.stdout.isatty() and not console.is_dumb_terminal
-        if has_screen and (self.agent is None or _is_terminal(sys.stdin)):
+        if has_screen and (not drivers or _is_terminal(sys.stdin)):
             outcome = _play_on_screen(game, console, self.delay)
         else:
-            outcome = _watch_lines(game, console) if self.agent is None else _drive_lines(game, console)
+            outcome = _drive_lines(game, console) if drivers else _watch_lines(game, console)
         console.print(give_verdict(game, outcome))
         return 0 if outcome in ("completed", "stopped") else 1
+
+
+def _teammates(task: Task, named: str) -> Teammates:
+    """Find how those act whom nobody drives."""
+    if named == "random":
+        return TeamEpisode.random_actions
+    from hocket.learn.teammates import optimal_teammates, trained_teammates  # loads the compiler
+
+    if named == "optimal":
+        return optimal_teammates(task)
+    from hocket.study.store import load_policies
+
+    if not Path(named).is_dir():
+        hint = known_names(named, ("random", "optimal"))
+        raise HocketError(f"--with takes random, optimal or a folder of runs, got {named!r} ({hint})")
+    return trained_teammates(task, load_policies(named, task)[0])
 
 
 def _play_on_screen(game: Game, console: Console, delay: float) -> Outcome:
@@ -92,8 +114,10 @@ def _play_on_screen(game: Game, console: Console, delay: float) -> Outcome:
                 break
             if key == AGAIN:
                 game.start_again()
-            elif key is None if game.driven is None else key in ACTION_KEYS:
-                game.advance(ACTION_KEYS.get(key or ""))
+            elif game.driven is None and key is None:
+                game.advance()
+            elif game.driven is not None and key in ACTION_KEYS:
+                game.choose(ACTION_KEYS[key])
             outcome = game.outcome
     for line in draw_frame(game, console.width, console.height - 2):
         print_line(console, line)
@@ -123,7 +147,7 @@ def _drive_lines(game: Game, console: Console) -> Outcome:
             elif key not in ACTION_KEYS:
                 raise HocketError(f"key {key!r} does nothing; wasd and hjkl move, '.' stays, r starts again, q quits")
             elif game.outcome is None:
-                for entry in game.advance(ACTION_KEYS[key]):
+                for entry in game.choose(ACTION_KEYS[key]):
                     console.print(tell(game, entry))
         width = console.width if console.is_terminal else max(PIPE_WIDTH, game.task.grid.columns * CELL)
         for row in draw_frame(game, width):

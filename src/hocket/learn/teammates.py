@@ -1,0 +1,48 @@
+"""Teammates that act in an episode, each by a policy over its cell and the state of its own machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import SettingsError
+from hocket.learn.catalogue import find_learner, names_that_look_at
+from hocket.learn.learner import LooksAt
+from hocket.learn.optimal import OptimalBlock, OptimalSettings
+from hocket.learn.policies import Policy
+from hocket.task.episode import TeamEpisode
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import compile_task
+from hocket.task.task import Task
+
+Teammates = Callable[[TeamEpisode], dict[str, str]]  # from an episode to an action for every agent
+
+
+def optimal_teammates(task: Task) -> Teammates:
+    """Let every agent act by its optimal local policy."""
+    block = OptimalBlock(compile_task(task), OptimalSettings(), (0,))
+    return _greedy(task, block.q)
+
+
+def trained_teammates(task: Task, policy: Policy) -> Teammates:
+    """Let every agent take the best action that it has learnt."""
+    if find_learner(policy.learner).looks_at is not LooksAt.MACHINE:
+        fitting = ", ".join(names_that_look_at(LooksAt.MACHINE))
+        raise SettingsError(f"a policy of {policy.learner} cannot play beside a person; one of {fitting} can")
+    return _greedy(task, policy.arrays["q"])
+
+
+def _greedy(task: Task, q: NDArray[np.float32]) -> Teammates:
+    """Take the best action by values [N, S, A, U]."""
+    best = q.argmax(axis=2)  # [N, S, U]
+    places = {name: {state: u for u, state in enumerate(own.states)} for name, own in task.machines.items()}
+
+    def choose(episode: TeamEpisode) -> dict[str, str]:
+        return {
+            name: ACTIONS[best[agent, episode.cells[name], places[name][episode.states[name]]]]
+            for agent, name in enumerate(task.agents)
+        }
+
+    return choose
