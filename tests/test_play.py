@@ -29,7 +29,7 @@ from hocket.draw import palette
 from hocket.draw.scene import Moment, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import TextMap, Window, clip
-from hocket.learn.teammates import optimal_teammates, trained_teammates
+from hocket.learn.teammates import reference_teammates, trained_teammates
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS
 from strategies import quick
@@ -347,7 +347,7 @@ def test_optimal_teammates_do_what_optimal_policies_do_in_a_test(play):
     assert "Completed in" in printed
     task = hk.load_task("rendezvous-3")
     (run,) = hk.train(task, learner="optimal", seeds=1, steps=1000, threads=1)
-    best, learnt = optimal_teammates(task), trained_teammates(task, run.policy)
+    best, learnt = reference_teammates(task, "optimal"), trained_teammates(task, run.policy)
     episode = hk.TeamEpisode(task, 3)
     for _ in range(30):
         assert best(episode) == learnt(episode)

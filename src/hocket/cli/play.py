@@ -86,15 +86,17 @@ def _teammates(task: Task, named: str) -> Teammates:
     """Find how those act whom nobody drives."""
     if named == "random":
         return TeamEpisode.random_actions
-    from hocket.learn.teammates import optimal_teammates, trained_teammates  # loads the compiler
-
-    if named == "optimal":
-        return optimal_teammates(task)
+    from hocket.learn.catalogue import references  # loads the compiler
+    from hocket.learn.teammates import reference_teammates, trained_teammates
     from hocket.study.store import load_policies
 
+    if named in references():
+        return reference_teammates(task, named)
     if not Path(named).is_dir():
-        hint = known_names(named, ("random", "optimal"))
-        raise HocketError(f"--with takes random, optimal or a folder of runs, got {named!r} ({hint})")
+        known = ("random", *references())
+        raise HocketError(
+            f"--with takes {', '.join(known)} or a folder of runs, got {named!r} ({known_names(named, known)})"
+        )
     return trained_teammates(task, load_policies(named, task)[0])
 
 

@@ -25,3 +25,8 @@ def is_reference(name: str) -> bool:
 def names_that_look_at(*what: LooksAt) -> list[str]:
     """List the learners whose policies go by one of some things."""
     return [name for name, own in LEARNERS.items() if own.looks_at in what]
+
+
+def references() -> list[str]:
+    """List the learners that learn nothing, and act well at once."""
+    return [name for name, own in LEARNERS.items() if own.is_reference]

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learn.catalogue import find_learner, names_that_look_at
+from hocket.learn.catalogue import find_learner, names_that_look_at, references
 from hocket.learn.learner import LooksAt
-from hocket.learn.optimal import OptimalBlock, OptimalSettings
 from hocket.learn.policies import Policy
 from hocket.task.episode import TeamEpisode
 from hocket.task.grid import ACTIONS
@@ -20,10 +19,12 @@ from hocket.task.task import Task
 Teammates = Callable[[TeamEpisode], dict[str, str]]  # from an episode to an action for every agent
 
 
-def optimal_teammates(task: Task) -> Teammates:
-    """Let every agent act by its optimal local policy."""
-    block = OptimalBlock(compile_task(task), OptimalSettings(), (0,))
-    return _greedy(task, block.q)
+def reference_teammates(task: Task, learner: str) -> Teammates:
+    """Let every agent act by what a reference computes, such as optimal policies."""
+    own = find_learner(learner)
+    if not own.is_reference:
+        raise SettingsError(f"{learner} has to learn first; without that act {', '.join(references())}")
+    return _greedy(task, own.block(compile_task(task), own.settings(), (0,), 1).arrays(0)["q"])
 
 
 def trained_teammates(task: Task, policy: Policy) -> Teammates:
