@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from hocket.errors import FormatError
 
@@ -18,13 +20,26 @@ except ImportError:  # not on Windows
 MEGABYTE = 1_000_000
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read its bytes; a device or a pipe, which may never end or never answer, is refused."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        file = os.fdopen(handle, "rb")
+    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        file.close()
+        raise FormatError("cannot be read: it is a device or a pipe, and not a file", path=path)
+    return file
+
+
 def read_text(path: Path, limit: int) -> str:
     """Read a text file of at most `limit` bytes in UTF-8."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(limit + 1)
-    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
-        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
     if len(data) > limit:
         raise FormatError(f"must be at most {limit // MEGABYTE:,} MB in this format", path=path)
     try:

@@ -57,17 +57,15 @@ def _evaluate(
     from hocket.learn.episodes import recording
 
     learner = find_learner(policy.learner)
-    learner.check_arrays(policy.arrays, tables)
-    if not {"episode_steps", "temperature"} <= policy.settings.keys():
-        raise SettingsError("this policy does not say how it was trained")
-    most_steps = int(policy.settings["episode_steps"])
+    settings = learner.check_policy(policy.arrays, policy.settings, tables)
+    most_steps = settings.episode_steps
     steps = np.zeros(episodes, np.int64)
     finish = np.zeros((episodes, len(task.agents)), np.int32)
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
 
     def play(begin: int) -> None:
         part = slice(begin, min(begin + CHUNK, episodes))
-        player = learner.player(tables, float(policy.settings["temperature"]), most_steps)
+        player = learner.player(tables, settings.temperature, most_steps)
         player.play_many(arrays, seed, begin, greedy, recording(0, len(task.agents)), steps[part], finish[part])
 
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:

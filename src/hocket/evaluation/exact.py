@@ -48,7 +48,7 @@ def solve_team(task: Task, policy: Policy, *, greedy: bool = False, progress: Pr
     if policy.learner not in fitting:
         raise SettingsError(f"the chain is solved for policies of {' and '.join(fitting)}, got {policy.learner}")
     tables = compile_task(task)
-    find_learner(policy.learner).check_arrays(policy.arrays, tables)
+    find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)
     choice, exponent = _choices(policy, greedy)
 
     def tell_states(found: Found) -> None:
@@ -68,14 +68,9 @@ def _choices(policy: Policy, greedy: bool) -> tuple[NDArray[np.float64], float]:
     """Tabulate the chances of actions [N, S, A, U]; also return the largest exponent of a chance that matters."""
     q = np.asarray(policy.arrays["q"], np.float64)
     best = q.max(axis=2, keepdims=True)
-    if not np.isfinite(q).all():
-        raise SettingsError("a policy's values must be finite numbers")
     if greedy:
         weight, exponent = (q == best).astype(np.float64), 0.0
     else:
-        temperature = policy.settings.get("temperature", math.nan)
-        if not 0 < temperature < math.inf:
-            raise SettingsError(f"a policy's temperature must be above 0, got {temperature!r}")
-        power = (q - best) / temperature
+        power = (q - best) / policy.settings["temperature"]
         weight, exponent = np.exp(power), -float(np.maximum(power, math.log(NEVER)).min())
     return weight / weight.sum(axis=2, keepdims=True), exponent

@@ -5,9 +5,14 @@ from __future__ import annotations
 from hocket.errors import SettingsError, known_names
 from hocket.learn import cqrm, dqprm, hil, iql, optimal
 from hocket.learn.learner import Learner, LooksAt
+from hocket.learn.policies import ShapesOf
+from hocket.task.tables import compile_task
+from hocket.task.task import Task
 
 # In the order in which figures give out their colours; a new one comes last.
-LEARNERS = {own.name: own for own in (dqprm.LEARNER, hil.LEARNER, iql.LEARNER, cqrm.LEARNER, optimal.LEARNER)}
+LEARNERS: dict[str, Learner] = {
+    own.name: own for own in (dqprm.LEARNER, hil.LEARNER, iql.LEARNER, cqrm.LEARNER, optimal.LEARNER)
+}
 
 
 def find_learner(name: str) -> Learner:
@@ -15,6 +20,12 @@ def find_learner(name: str) -> Learner:
     if name not in LEARNERS:
         raise SettingsError(f"learner {name!r} does not exist ({known_names(name, LEARNERS)})")
     return LEARNERS[name]
+
+
+def shapes_on(task: Task) -> ShapesOf:
+    """Say of a task which arrays learners learn; of a learner from elsewhere nobody knows."""
+    tables = compile_task(task)
+    return lambda name: LEARNERS[name].shapes(tables) if name in LEARNERS else None
 
 
 def is_reference(name: str) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.learn.kernels.team import Recording
-from hocket.learn.settings import Settings
+from hocket.learn.settings import Settings, declared
 from hocket.task.tables import Tables
 
 Arrays = Mapping[str, NDArray[np.float32]]
@@ -80,9 +80,20 @@ class Learner:
     is_reference: bool = False  # nothing is learnt, and figures draw it as a line across
     side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do
 
-    def check_arrays(self, arrays: Arrays, tables: Tables) -> None:
-        """Require arrays of the names and shapes that policies of this learner have on a task."""
+    def check_policy(self, arrays: Arrays, settings: Mapping[str, float | int | bool], tables: Tables) -> Settings:
+        """Require arrays of the names and shapes that this learner has on a task, finite numbers, and known settings.
+
+        Returns the settings with which the policy was trained.
+        """
         if {name: array.shape for name, array in arrays.items()} != dict(self.shapes(tables)):
             raise SettingsError(
                 f"this is not what {self.name} learns on this task: its arrays have other names or shapes"
             )
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise SettingsError("a policy's values must be finite numbers")
+        if not {"episode_steps", "temperature"} <= settings.keys() <= declared(self.settings).keys():
+            raise SettingsError("this policy does not say how it was trained")
+        try:
+            return self.settings(**settings)  # type: ignore[arg-type]
+        except SettingsError as error:
+            raise SettingsError(f"a policy's {error}") from None

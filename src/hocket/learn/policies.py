@@ -6,21 +6,30 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket import __version__
-from hocket.errors import FormatError
-from hocket.files import write_whole
+from hocket.errors import FormatError, HocketError, printable
+from hocket.files import MEGABYTE, open_regular, write_whole
 from hocket.learn.settings import Settings
 
 COMPRESSION = 1  # of 1 to 9; the usual 6 takes twice as long and saves a twelfth
-LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded
+LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded, where nobody knows how many there should be
+LARGEST_ABOUT = MEGABYTE  # of what they belong to
+LONGEST_NAME = 60  # characters of a task's in a message
+KINDS = {"task": str, "digest": str, "learner": str, "seed": int, "settings": dict}  # of what a policy belongs to
+
+ShapesOf = Callable[
+    [str], Mapping[str, tuple[int, ...]] | None
+]  # of the arrays that a learner learns; None where nobody knows
 
 
 @dataclass(frozen=True)
@@ -51,18 +60,42 @@ class Policy:
         return buffer.getvalue()
 
 
-def load_policy(path: str | Path, digest: str | None = None) -> Policy:
-    """Read a policy; with a task's digest, refuse one that belongs to another task."""
+def load_policy(path: str | Path, digest: str | None = None, *, shapes: ShapesOf = lambda _: None) -> Policy:
+    """Read a policy; with a task's digest, refuse one that belongs to another task.
+
+    `shapes` says of which shapes a learner's arrays are, where that is known: then larger ones are refused unread.
+    """
     path = Path(path)
-    try:
-        policy = _read(path)
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
-    except NOT_A_POLICY:
-        raise FormatError("is not a policy that hocket has written", path=path) from None
-    if digest is not None and policy.digest != digest:
-        raise FormatError(f"belongs to another task ({policy.task}, or another version of it)", path=path)
-    return policy
+    with _archive(path) as archive:
+        about = _read_about(archive)
+        if digest is not None and about.digest != digest:
+            name = printable(about.task, LONGEST_NAME)
+            raise FormatError(f"belongs to another task ({name}, or another version of it)", path=path)
+        arrays = _read_arrays(archive, shapes(about.learner))
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise FormatError("a policy's values must be finite numbers", path=path)
+    return replace(about, arrays=arrays)
+
+
+def peek_policy(path: str | Path) -> Policy:
+    """Read what a policy belongs to, without what was learnt."""
+    with _archive(Path(path)) as archive:
+        return _read_about(archive)
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a policy's file, and name it in whatever is wrong with it."""
+    with open_regular(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                yield archive
+        except HocketError:
+            raise
+        except OSError as error:
+            raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+        except NOT_A_POLICY:
+            raise FormatError("is not a policy that hocket has written", path=path) from None
 
 
 NOT_A_POLICY = (
@@ -71,19 +104,45 @@ NOT_A_POLICY = (
 )  # fmt: skip  # what reading damaged or foreign archives raises
 
 
-def _read(path: Path) -> Policy:
-    with zipfile.ZipFile(path) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > LARGEST_POLICY:
+def _read_about(archive: zipfile.ZipFile) -> Policy:
+    about = json.loads(_read_entry(archive, "about", np.dtype(np.uint8), LARGEST_ABOUT).tobytes())
+    if any(type(about[key]) is not kind for key, kind in KINDS.items()) or not 0 <= about["seed"] < 2**63:
+        raise TypeError
+    if any(not isinstance(value, int | float) for value in about["settings"].values()):
+        raise TypeError
+    return Policy(arrays={}, **{key: about[key] for key in KINDS})
+
+
+def _read_arrays(
+    archive: zipfile.ZipFile, shapes: Mapping[str, tuple[int, ...]] | None
+) -> dict[str, NDArray[np.float32]]:
+    """Read what was learnt, and nothing that is larger or called otherwise than it has to be."""
+    names = [name.removesuffix(".npy") for name in archive.namelist() if name != "about.npy"]
+    if shapes is not None and sorted(names) != sorted(shapes):
+        raise ValueError
+    left, arrays = LARGEST_POLICY, {}
+    for name in names:
+        kind = np.dtype(np.float32)
+        most = left if shapes is None else kind.itemsize * prod(shapes[name])
+        arrays[name] = _read_entry(archive, name, kind, most)
+        left -= arrays[name].nbytes
+    if not arrays:
+        raise ValueError
+    return arrays
+
+
+def _read_entry(archive: zipfile.ZipFile, name: str, kind: np.dtype[Any], most: int) -> NDArray[Any]:
+    """Read one array of so many bytes at most; its size is known before it is unpacked."""
+    entry = archive.getinfo(f"{name}.npy")
+    with archive.open(entry) as file:
+        if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError
-    with np.load(path, allow_pickle=False) as stored:
-        about = json.loads(stored["about"].tobytes())
-        arrays = {name: stored[name] for name in stored.files if name != "about"}
-    kinds = {"task": str, "digest": str, "learner": str, "seed": int, "settings": dict}
-    if any(type(about[key]) is not kind for key, kind in kinds.items()):
-        raise TypeError
-    if not arrays or any(array.dtype != np.float32 for array in arrays.values()):
-        raise TypeError
-    return Policy(about["task"], about["digest"], about["learner"], about["seed"], about["settings"], arrays)
+        shape, is_fortran, found = np.lib.format.read_array_header_1_0(file)
+        size = found.itemsize * prod(shape)
+        if found != kind or is_fortran or size > most or file.tell() + size != entry.file_size:
+            raise ValueError
+        array = np.frombuffer(bytearray(file.read()), kind)  # may be written to, as others expect
+        return array.reshape(shape)
 
 
 class Trial(NamedTuple):

@@ -136,6 +136,8 @@ def compose(*machines: RewardMachine) -> RewardMachine:
     reward = None
     if not all(machine.has_completion_rewards for machine in machines):
         reward = np.array(_sum_rewards(machines, events, states, source, label), np.float64)
+        if not np.isfinite(reward).all():
+            raise MachineError("the rewards of these machines are too large to be added")
     return RewardMachine._from_arrays(
         Names(make_distinct(joined)),
         events,

@@ -15,16 +15,19 @@ from hocket.task.task import Task
 
 EPISODES = 100  # of a run, from which success and visits are counted
 MOST_VISITS = 200_000  # agents times cells up to which visits are kept
+MOST_RECORDED = 10**7  # agent-steps up to which there is room for an episode, from which visits are counted
 MOST_WATCHED = 20_000  # agent-steps of an episode up to which it is kept to be watched
 REVIEW_SEED = 2**62  # episodes of a review are none of those that tests have played
 
 
 def review(task: Task, tables: Tables, policy: Policy, episodes: int = EPISODES) -> Review:
     """Play some episodes with a policy (softmax), and one of each kind to be watched."""
-    most_steps = int(policy.settings["episode_steps"])
-    player = find_learner(policy.learner).player(tables, float(policy.settings["temperature"]), most_steps)
+    learner = find_learner(policy.learner)
+    settings = learner.check_policy(policy.arrays, policy.settings, tables)
+    most_steps = settings.episode_steps
+    player = learner.player(tables, settings.temperature, most_steps)
     agents, cells = tables.kind.shape
-    counts = agents * cells <= MOST_VISITS
+    counts = agents * cells <= MOST_VISITS and agents * most_steps <= MOST_RECORDED
     record = recording(most_steps if counts else 0, agents)
     visits = np.zeros((agents, cells if counts else 0), np.int64)
     successes, own = 0, np.zeros(agents, np.int64)
@@ -50,7 +53,7 @@ def _seed(policy: Policy) -> int:
 def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bool, most_steps: int) -> Replay | None:
     """Play one episode and keep all of it; None where it is too long to be watched."""
     agents = len(tables.start)
-    record = recording(most_steps, agents)
+    record = recording(min(most_steps, MOST_WATCHED // agents), agents)
     taken = player.play(policy.arrays, _seed(policy), 0, greedy, record)
     length = taken if taken >= 0 else most_steps
     if length * agents > MOST_WATCHED:

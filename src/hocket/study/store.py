@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from hocket.errors import FormatError, HocketError
+from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE, read_text, write_whole
-from hocket.learn.policies import Policy, load_policy
+from hocket.learn.policies import Policy, ShapesOf, load_policy, peek_policy
 from hocket.machine.formats import toml
 from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record
 from hocket.task.files import read_task
@@ -55,7 +55,9 @@ class Results:
     def policy(self, record: Record) -> Policy | None:
         """Load what a run learnt; None where it was not kept."""
         path = policy_path(self.folder, record)
-        return load_policy(path, record.digest) if path.exists() else None
+        if not path.exists():
+            return None
+        return load_policy(path, record.digest, shapes=_shapes_on(self.tasks.get(record.digest)))
 
 
 class World(Protocol):
@@ -250,9 +252,19 @@ def load_policies(folder: str | Path, task: Task) -> list[Policy]:
     paths = sorted((Path(folder) / "policies").glob("*.npz"))
     if not paths:
         raise FormatError("has no policies in it", path=folder)
-    policies = [load_policy(path) for path in paths]
-    own = [policy for policy in policies if policy.digest == task.digest]
+    known = {path: peek_policy(path) for path in paths}
+    own = [path for path, policy in known.items() if policy.digest == task.digest]
     if not own:
-        named = ", ".join(sorted({policy.task for policy in policies}))
+        named = printable(", ".join(sorted({policy.task for policy in known.values()})))
         raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)
-    return own
+    shapes = _shapes_on(task)
+    return [load_policy(path, task.digest, shapes=shapes) for path in own]
+
+
+def _shapes_on(task: Task | None) -> ShapesOf:
+    """Say which arrays learners learn on a task, where it is known."""
+    if task is None:
+        return lambda _: None
+    from hocket.learn.catalogue import shapes_on  # compiled, which others do without
+
+    return shapes_on(task)

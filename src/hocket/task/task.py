@@ -23,6 +23,7 @@ from hocket.notebook_hook import shown
 from hocket.task.conditions import ANYWHERE, Condition, parse_conditions, write_conditions
 from hocket.task.grid import FLOOR, WALL, Grid
 
+MOST_REWARD = 10**9  # for a transition
 MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values
 
 
@@ -120,6 +121,7 @@ class Task:
         for place in self.grid.places:
             _check_tidy(place, f"places.{place}")
         self._check_parts()
+        self._check_rewards()
         self._check_events()
         agents = {name: self._checked(name, agent) for name, agent in self.agents.items()}
         object.__setattr__(self, "agents", MappingProxyType(agents))
@@ -146,6 +148,15 @@ class Task:
         if list(self.machine.parts) != list(self.agents):
             ordered = Composition({name: self.machine.parts[name] for name in self.agents})
             object.__setattr__(self, "machine", ordered)
+
+    def _check_rewards(self) -> None:
+        """Require rewards whose sums over all of training are 32-bit numbers."""
+        machines = self.machine.parts.values() if isinstance(self.machine, Composition) else [self.machine]
+        for machine in machines:
+            for (state, event), reward in machine.rewards.items() if not machine.has_completion_rewards else ():
+                if abs(reward) > MOST_REWARD:
+                    rule = f"must be between -{MOST_REWARD:,} and {MOST_REWARD:,}"
+                    raise TaskError(f"a reward {rule}, got {reward!r}", key=f"machine.rewards.{state}.{event}")
 
     def _check_events(self) -> None:
         for event in self.machine.events:

@@ -1,0 +1,249 @@
+"""Nothing from outside crashes hocket, fills its memory or writes on its terminal: numbers, policies, pipes, names."""
+
+import io
+import json
+import math
+import os
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays as any_array
+
+import hocket as hk
+from hocket.learn.catalogue import LEARNERS
+from hocket.learn.episodes import recording
+from hocket.learn.policies import Policy, load_policy
+from hocket.learn.training import train_batch
+from hocket.study.store import load_policies
+from hocket.task.tables import compile_task
+from worlds import at, line, meeting
+
+pytestmark = pytest.mark.xdist_group("kernels")
+
+# Rewards.
+
+
+def paying(reward: float) -> hk.Task:
+    """Reward an agent for every arrival at the end of a corridor, with a given amount."""
+    machine = hk.RewardMachine(
+        initial="away",
+        transitions={("away", "arrive"): "there", ("there", "leave"): "away"},
+        rewards={("away", "arrive"): reward},
+    )
+    conditions = {"arrive": at(A1="end"), "leave": {"A1": hk.Condition("end", inside=False)}}
+    agent = hk.Agent(0, ("arrive", "leave"))
+    return hk.Task("paying", line(3, end=2), {"A1": agent}, conditions, machine)
+
+
+@pytest.mark.parametrize("reward", [1.1e9, -3.5e38, 1e300])
+def test_a_task_refuses_a_reward_out_of_range(reward):
+    with pytest.raises(hk.errors.TaskError, match=r"machine.rewards.away.arrive: a reward must be between"):
+        paying(reward)
+
+
+def test_the_largest_rewards_are_learnt_without_leaving_the_numbers():
+    (run,) = hk.train(paying(1e9), "dqprm", 1, 20_000, changes={"discount": 1.0, "temperature": 1e-6})
+    q = run.policy.arrays["q"]
+    assert np.isfinite(q).all() and q.max() > 1e9
+
+
+def test_rewards_that_cannot_be_added_are_refused():
+    parts = [
+        hk.RewardMachine(initial="a", transitions={("a", "go"): "a"}, rewards={("a", "go"): 1.7e308}) for _ in range(2)
+    ]
+    with pytest.raises(hk.errors.MachineError, match="too large to be added"):
+        hk.compose(*parts)
+
+
+# Numbers in tables that nothing has checked.
+
+ODD = st.sampled_from([math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-40, 0.0, -0.0, 1.0])
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@given(data=st.data(), temperature=st.sampled_from([1e-6, 0.02, 1e6]))
+def test_whatever_the_values_are_kernels_choose_actions_that_exist(learner, data, temperature):
+    task = meeting(slip=0.1)
+    tables, agents = compile_task(task), 2
+    shapes = LEARNERS[learner].shapes(tables)
+    q = {name: data.draw(any_array(np.float32, shape, elements=ODD.map(np.float32))) for name, shape in shapes.items()}
+    player, record = LEARNERS[learner].player(tables, temperature, 50), recording(50, agents)
+    for greedy in (False, True):
+        taken = player.play(q, 1, 0, greedy, record)
+        length = 50 if taken < 0 else taken
+        assert ((record.action[:length] >= 0) & (record.action[:length] < 5)).all()
+        assert ((record.cell[:length] >= 0) & (record.cell[:length] < tables.cells)).all()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 3e38])
+@pytest.mark.parametrize("learner", [name for name in LEARNERS if name != "optimal"])
+def test_training_goes_on_from_whatever_values(learner, value):
+    task = meeting(slip=0.1)
+    tables, kind = compile_task(task), LEARNERS[learner]
+    block = kind.block(tables, kind.settings(), range(20), 1)
+    for index in range(20):
+        for array in block.arrays(index).values():
+            array[...] = np.float32(value)
+    block.train(0, 300)
+    (run,) = train_batch(batch_of(task, learner), tables)
+    assert run.steps == 10
+
+
+def batch_of(task: hk.Task, learner: str):
+    from hocket.learn.training import Batch
+
+    return Batch(task, learner, LEARNERS[learner].settings(), [0], 10)
+
+
+# Policies.
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    (run,) = hk.train(meeting(), "dqprm", 1, 300)
+    return run.policy
+
+
+def in_folder(policy: Policy, folder: Path) -> Path:
+    (folder / "policies").mkdir(parents=True)
+    policy.save(folder / "policies" / "one.npz")
+    return folder
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_policy_whose_values_are_no_numbers_is_refused(policy, value, tmp_path):
+    q = policy.arrays["q"].copy()
+    q[0, 0, 0, 0] = value
+    wrong = replace(policy, arrays={"q": q})
+    wrong.save(tmp_path / "policy.npz")
+    with pytest.raises(hk.HocketError, match=r"policy.npz: a policy's values must be finite numbers"):
+        load_policy(tmp_path / "policy.npz")
+    for use in (hk.evaluate, hk.solve_team):
+        with pytest.raises(hk.HocketError, match="a policy's values must be finite numbers"):
+            use(meeting(), wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"temperature": math.nan}, "a policy's temperature must be a number between"),
+        ({"temperature": 0}, "a policy's temperature must be"),
+        ({"temperature": 1e-300}, "a policy's temperature must be"),
+        ({"episode_steps": 10**15}, "a policy's episode_steps must be an integer between 1 and 1,000,000"),
+        ({"episode_steps": 10**400}, "a policy's episode_steps must be"),
+        ({"episode_steps": 0.5}, "a policy's episode_steps must be"),
+        ({"discount": 2}, "a policy's discount must be"),
+        ({"fun": 2}, "does not say how it was trained"),
+    ],
+)
+def test_a_policy_whose_settings_are_out_of_range_is_refused(policy, changes, message, tmp_path):
+    wrong = replace(policy, settings={**policy.settings, **changes})
+    folder = in_folder(wrong, tmp_path / "runs")
+    for given_policy in (wrong, *load_policies(folder, meeting())):
+        for use in (hk.evaluate, hk.solve_team):
+            with pytest.raises(hk.HocketError, match=message):
+                use(meeting(), given_policy)
+        with pytest.raises(hk.HocketError, match=message):
+            hk.save_runs(meeting(), [run_of(given_policy)], tmp_path / "saved")
+
+
+def run_of(policy: Policy):
+    from hocket.learn.policies import Run
+
+    return Run((), policy, LEARNERS["dqprm"].settings(), 10, 0.0)
+
+
+def npy(array: np.ndarray, shape: tuple[int, ...] | None = None) -> bytes:
+    buffer = io.BytesIO()
+    about = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape if shape is None else shape}
+    np.lib.format.write_array_header_1_0(buffer, about)
+    return buffer.getvalue() + array.tobytes()
+
+
+def archive_of(policy: Policy, path: Path, **entries: bytes) -> Path:
+    about = {key: getattr(policy, key) for key in ("task", "digest", "learner", "seed")}
+    text = json.dumps({**about, "settings": dict(policy.settings)}).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("about.npy", npy(np.frombuffer(text, np.uint8)))
+        for name, content in entries.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+def test_a_policy_that_unpacks_to_more_than_its_task_needs_is_refused_unread(policy, tmp_path, monkeypatch):
+    """A file of 40 kB would unpack to 40 MB; of the arrays nothing but a header is read."""
+    (tmp_path / "policies").mkdir()
+    path = archive_of(policy, tmp_path / "policies" / "bomb.npz", q=npy(np.zeros(10**7, np.float32)))
+    assert path.stat().st_size < 100_000
+    read = zipfile.ZipExtFile.read
+
+    def guarded(file: zipfile.ZipExtFile, n: int | None = -1) -> bytes:
+        data = read(file, n)
+        assert len(data) < 100_000
+        return data
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", guarded)
+    with pytest.raises(hk.HocketError, match=r"bomb.npz: is not a policy"):
+        load_policies(tmp_path, meeting())
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"q": npy(np.zeros(4, np.float32), (2, 3))},
+        {"q": npy(np.zeros(4, np.float32), (2, 1))},
+        {"q": npy(np.zeros(4, np.float32), (10**12,))},
+        {"q": npy(np.zeros(4, np.float32), (-4,))},
+        {"q": npy(np.zeros(4, np.float32)), "r": npy(np.zeros(4, np.float32))},
+        {},
+    ],
+)
+def test_arrays_whose_sizes_do_not_fit_their_file_or_task_are_refused(policy, entries, tmp_path):
+    (tmp_path / "policies").mkdir()
+    archive_of(policy, tmp_path / "policies" / "odd.npz", **entries)
+    with pytest.raises(hk.HocketError, match=r"odd.npz: is not a policy"):
+        load_policies(tmp_path, meeting())
+
+
+def test_policies_of_other_tasks_are_not_unpacked(policy, tmp_path):
+    folder = in_folder(policy, tmp_path / "runs")
+    other = replace(policy, task="elsewhere\x1b[31m", digest="0" * 64)
+    archive_of(other, folder / "policies" / "other.npz", q=b"not an array")
+    assert [own.task for own in load_policies(folder, meeting())] == ["meeting"]
+    (folder / "policies" / "one.npz").unlink()
+    with pytest.raises(hk.HocketError, match=r"belong to other tasks \(elsewhere\\x1b\[31m, or another version of it"):
+        load_policies(folder, meeting())
+
+
+# Pipes and devices.
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("suffix", [".toml", ".json", ".txt", ".dot", ".hoa"])
+def test_a_pipe_is_not_waited_for(suffix, tmp_path, hocket):
+    os.mkfifo(tmp_path / f"pipe{suffix}")
+    code, out, err = hocket("check", tmp_path / f"pipe{suffix}")
+    assert (code, out) == (2, "") and "it is a device or a pipe, and not a file" in err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_pipes_in_a_folder_of_runs_are_named_and_left_out(tmp_path, hocket):
+    hk.save_runs(meeting(), hk.train(meeting(), "dqprm", 1, 1_000), tmp_path)
+    for place in ("runs/x.json", "tasks/x.toml", "policies/x.npz"):
+        os.mkfifo(tmp_path / place)
+    assert len(hk.load_results(tmp_path).problems) == 2
+    with pytest.raises(hk.HocketError, match=r"x.npz: cannot be read: it is a device or a pipe"):
+        load_policies(tmp_path, meeting())
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there are no such devices")
+def test_a_device_is_not_read(tmp_path, hocket):
+    (tmp_path / "endless.toml").symlink_to("/dev/zero")
+    for command in ("check", "show", "repair", "train", "study"):
+        code, out, err = hocket(command, tmp_path / "endless.toml")
+        assert (code, out) == (2, "") and "it is a device or a pipe, and not a file" in err
