@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from hocket.learn.benchmark import processor_times
 
 TASK, AGENT = "buttons", "A2"
 COPIES = (1, 1_000, 10_000)
+DRAWN = 64  # actions that take turns, so that drawing them costs nothing
 
 
 def steps(step: Callable[[], object], count: int) -> Callable[[], float]:
@@ -37,8 +39,7 @@ def steps(step: Callable[[], object], count: int) -> Callable[[], float]:
 def alone(observation: str, *, counterfactuals: bool) -> Callable[[], float]:
     """Step one agent alone."""
     env = hk.gym.individual_env(TASK, AGENT, observation=observation, counterfactuals=counterfactuals)
-    actions = iter(lambda: int(rng.integers(5)), None)
-    rng = np.random.default_rng(0)
+    actions = cycle(np.random.default_rng(0).integers(0, 5, 100 * DRAWN).tolist())
     env.reset(seed=0)
 
     def step() -> None:
@@ -50,22 +51,23 @@ def alone(observation: str, *, counterfactuals: bool) -> Callable[[], float]:
 
 
 def copies(envs: object, count: int) -> Callable[[], float]:
-    """Step copies of it."""
-    rng = np.random.default_rng(0)
+    """Step copies of it, or of a team."""
+    actions = cycle(np.random.default_rng(0).integers(0, 5, (DRAWN, *envs.action_space.shape)))
     envs.reset(seed=0)
-    return steps(lambda: envs.step(rng.integers(0, 5, count)), count)
+    return steps(lambda: envs.step(next(actions)), count)
 
 
-def team(name: str) -> Callable[[], float]:
+def team(name: str, kind: str) -> Callable[[], float]:
     """Step a team; a step of all its agents counts as one."""
-    env = hk.gym.team_env(name, observation="index")
-    rng = np.random.default_rng(0)
+    env = hk.gym.team_env(name, observation=kind)
+    drawn = np.random.default_rng(0).integers(0, 5, (DRAWN, len(env.possible_agents))).tolist()
+    actions = cycle([dict(zip(env.possible_agents, own, strict=True)) for own in drawn])
     env.reset(seed=0)
 
     def step() -> None:
         if not env.agents:
             env.reset()
-        env.step(dict(zip(env.agents, rng.integers(0, 5, len(env.agents)).tolist(), strict=True)))
+        env.step(next(actions))
 
     return steps(step, 1)
 
@@ -82,8 +84,11 @@ def measure() -> dict[str, float]:
             )
     single = [lambda: hk.gym.individual_env(TASK, AGENT, observation="index", counterfactuals=False)] * 100
     found["SyncVectorEnv, index, 100"] = copies(SyncVectorEnv(single), 100)
-    for name in (TASK, "rendezvous-10", "rendezvous-1000"):
-        found[f"team_env, index, {name}"] = team(name)
+    for kind in ("onehot", "index"):
+        for name in (TASK, "rendezvous-10", "rendezvous-1000"):
+            found[f"team_env, {kind}, {name}"] = team(name, kind)
+        for count in COPIES:
+            found[f"team_envs, {kind}, {count:,}"] = copies(hk.gym.team_envs(TASK, count, observation=kind), count)
     return processor_times(found)
 
 

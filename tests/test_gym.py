@@ -23,7 +23,7 @@ from hocket.adapters.observations import KINDS, Counterfactuals, Sight, stack
 from hocket.draw.palette import AGENT_COLORS, INK
 from hocket.errors import SettingsError, TaskError
 from hocket.random import CHANCE_BITS
-from hocket.task.grid import ACTIONS
+from hocket.task.grid import ACTIONS, outcome_chances
 from task_strategies import Guide, few, random_task, some, tasks
 from worlds import corridor, gatehouse
 
@@ -302,12 +302,12 @@ def solve(world: IndividualModel, discount: float) -> np.ndarray:
     state, cell, action = np.indices((states, cells, len(ACTIONS)))
     slip, most = world.table.slip_limit / 2**CHANCE_BITS, 2**CHANCE_BITS - 1
     cases = []  # (chance, what came of it), for each way to slip and for teammates that are ready or not
-    for chance, drawn in ((1 - slip, most), (slip / 2, world.table.slip_limit // 2), (slip / 2, 0)):
+    for outcome, chance in enumerate(outcome_chances(slip)):
         if chance > 0:
             limits = {int(limit) for limit in world.table.limit.ravel() if limit <= most}
             for low, high in pairwise(sorted({0, most + 1} | limits)):
                 share = (high - low) / (most + 1)
-                cases.append((chance * share, advance(world, cell, state, action, drawn, low)))
+                cases.append((chance * share, advance(world, cell, state, action, outcome, low)))
     value = np.zeros((states, cells))
     while True:
         worth = sum(
@@ -471,3 +471,31 @@ def test_a_task_can_be_sent_to_another_process(task):
 def test_gymnasium_knows_the_environment_as_soon_as_both_are_loaded(code):
     make = "gymnasium.make('hocket/Individual-v0', task='buttons', agent='A1').reset(seed=0)"
     subprocess.run([sys.executable, "-W", "error", "-c", f"{code}\n{make}"], check=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_caller_does_to_counterfactuals_is_its_own_affair(kind):
+    env, other = (hk.gym.individual_env("buttons", "A2", observation=kind) for _ in range(2))
+    env.reset(seed=0), other.reset(seed=0)
+    for time in range(60):
+        results, expected = env.step(time // 2 % 5), other.step(time // 2 % 5)
+        assert data_equivalence(results, expected, exact=True)
+        compared = results[4]["counterfactuals"]
+        for part in (compared.observation, compared.next_observation):
+            for array in part.values() if kind == "dict" else [part]:
+                array.fill(1)
+        for array in (compared.reward, compared.terminated, compared.state, compared.next_state):
+            array.fill(0)
+
+
+def test_a_copy_of_an_environment_goes_on_as_the_original_does():
+    env = hk.gym.individual_env("buttons", "A2", episode_steps=300)
+    env.reset(seed=3)
+    for action in range(5):
+        env.step(action)
+    copies = [deepcopy(env), pickle.loads(pickle.dumps(env))]
+    for time in range(290):
+        expected = env.step(time % 5)
+        assert all(data_equivalence(copy.step(time % 5), expected, exact=True) for copy in copies)
+        if expected[2] or expected[3]:
+            break

@@ -1,6 +1,8 @@
 """The team out: PettingZoo's rules, and equality with episodes in plain Python and in kernels."""
 
+import pickle
 import warnings
+from copy import deepcopy
 from random import Random
 
 import numpy as np
@@ -14,6 +16,7 @@ import hocket as hk
 from hocket.adapters.observations import KINDS
 from hocket.adapters.team import TeamEnv, parallel_env
 from hocket.draw.palette import AGENT_COLORS
+from hocket.draw.pixels import Frames
 from hocket.errors import SettingsError, TaskError
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.episodes import recording
@@ -184,6 +187,33 @@ def test_episodes_without_a_seed_are_those_of_a_seed_that_was_drawn():
     assert data_equivalence(kept, repeated, exact=True)
 
 
+def test_a_copy_of_an_environment_goes_on_as_the_original_does():
+    env = hk.gym.team_env("buttons", observation="dict", episode_steps=50)
+    env.reset(seed=3)
+    for _ in range(10):
+        env.step(dict.fromkeys(env.agents, RIGHT))
+    copies = [deepcopy(env), pickle.loads(pickle.dumps(env))]
+    while env.agents:
+        actions = dict(zip(env.agents, (LEFT, STAY, RIGHT), strict=True))
+        expected = env.step(actions)
+        assert all(data_equivalence(copy.step(actions), expected, exact=True) for copy in copies)
+
+
+def test_what_a_caller_does_to_its_observations_and_infos_is_its_own_affair():
+    for kind in ("onehot", "dict"):
+        env, other = (hk.gym.team_env("buttons", observation=kind, episode_steps=30) for _ in range(2))
+        env.reset(seed=0), other.reset(seed=0)
+        while env.agents:
+            actions = dict.fromkeys(env.agents, STAY)
+            observations, *_, infos = env.step(actions)
+            kept = other.step(actions)
+            assert data_equivalence((observations, infos), (kept[0], kept[4]), exact=True)
+            for own in observations.values():
+                own.fill(7) if kind == "onehot" else own.clear()
+            for info in infos.values():
+                info.clear()
+
+
 # Ends, mistakes and pictures.
 
 
@@ -240,22 +270,22 @@ def test_a_text_shows_everyone_and_what_is_closed_to_anyone():
     assert "×" in env.render() and "step 0: A1 in " in env.render()
 
 
+def picture(task: hk.Task, cells: list[int]) -> np.ndarray:
+    """Draw a team's agents where they are said to be."""
+    states = {name: machine.initial for name, machine in task.machines.items()}
+    return Frames(task, "rgb_array").draw(dict(zip(task.agents, cells, strict=True)), states, 0)
+
+
 def test_a_picture_shows_everyone_also_where_several_share_a_cell():
-    env = hk.gym.team_env("rendezvous-3", render_mode="rgb_array")
-    env.reset(seed=0)
-    env.cell[:] = 55
-    image = env.render()
+    image = picture(hk.load_task("rendezvous-3"), [55] * 3)
     room = image[5 * 32 : 6 * 32, 5 * 32 : 6 * 32].reshape(-1, 3).tolist()
     assert all(list(bytes.fromhex(color[1:])) in room for color in AGENT_COLORS[:3])
 
 
 def test_a_crowd_in_a_cell_is_drawn_as_a_plus():
-    env = hk.gym.team_env("rendezvous-12", render_mode="rgb_array")
-    env.reset(seed=0)
-    env.cell[:] = 55
-    crowd = env.render()
-    env.cell[4:] = 0
-    assert not np.array_equal(crowd[160:192, 160:192], env.render()[160:192, 160:192])
+    task = hk.load_task("rendezvous-12")
+    crowd, four = picture(task, [55] * 12), picture(task, [55] * 4 + [0] * 8)
+    assert not np.array_equal(crowd[160:192, 160:192], four[160:192, 160:192])
 
 
 @few

@@ -5,6 +5,7 @@ from hocket.adapters.individual import individual_env as individual_env
 from hocket.adapters.policies import play_episode as play_episode
 from hocket.adapters.policies import review_team as review_team
 from hocket.adapters.team import team_env as team_env
+from hocket.adapters.team_vector import team_envs as team_envs
 from hocket.adapters.vector import individual_envs as individual_envs
 from hocket.adapters.wrap_individual import IndividualView as IndividualView
 from hocket.adapters.wrap_team import WrappedTeam as WrappedTeam

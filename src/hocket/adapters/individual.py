@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, slip_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
-from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
 from hocket.task.individual import IndividualTable, individual_table
 from hocket.task.tables import Bools, compile_task
 from hocket.task.task import Task
@@ -28,6 +29,8 @@ EPISODE_STEPS = 1_000  # at most
 ID, ENTRY = "hocket/Individual-v0", "hocket.adapters.individual:individual_env"
 SEEDS = 2**63  # how many there are to draw from where none is given
 SETTLED = 1e-12  # change of a value below which value iteration ends
+MOST_COMPARED = 100_000  # steps whose counterfactuals are remembered
+DRAWN_AHEAD = 256  # numbers: numpy takes almost as long for one
 
 Info = dict[str, Any]
 Ints = NDArray[np.int64]
@@ -89,8 +92,12 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.number = -1  # of the episode among those
         self.time, self.cell, self.state = 0, self.world.table.start, self.world.table.initial
         self._states = tuple(self.machine.states)
+        self._spots = Spots(world, self.sight, self._states)
+        self._comparisons = Comparisons(world, self.sight)
         self._is_over = True
         self._key = 0
+        self._drawn: list[tuple[int, int]] = []  # the outcome of a move and the draw for teammates, of steps from ...
+        self._drawn_from = 0
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
         """Begin the next episode, or with a seed its first one."""
@@ -101,48 +108,121 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.number += 1
         self._key = stream_key(INDIVIDUAL, self.episode_seed, self.world.table.place, self.number)
         self.time, self.cell, self.state = 0, self.world.table.start, self.world.table.initial
-        self._is_over = False
-        return self.sight.show(self.cell, self.state), self._tell((), ())
+        self._drawn, self._is_over = [], False
+        info = {**tell_events(()), "proposed": (), "machine_state": self._states[self.state]}
+        return self.sight.show(self.cell, self.state), info
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, Info]:
         """Let the agent act."""
         if self._is_over:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
-        before = np.array([self.state])
-        if self.counterfactuals:
-            before = np.append(before, other_states(self.world, before))
-        slip, sync = slip_draw(self._key, self.time), sync_draw(self._key, self.time)
-        moved = advance(self.world, self.cell, before, check_action(action), slip, sync)
-        compared = self._compare(before, moved) if self.counterfactuals else None
+        number = check_action(action)
+        outcome, sync = self._draw()
+        spots, cells = self._spots, self._spots.cells
+        before, first = self.state, self.cell
+        cell = spots[before * cells + first].ends[number * OUTCOMES + outcome]
+        met = spots[before * cells + cell]
+        case = met.cases[bisect_right(met.limits, sync)]
         self.time += 1
-        self.cell, self.state = int(moved.cell[0]), int(moved.state[0])
-        terminated, truncated = bool(moved.done[0]), self.time >= self.episode_steps
-        self._is_over = terminated or truncated
-        info = self._tell(moved.proposed[0], moved.events[0])
-        if compared is not None:
-            info["counterfactuals"] = compared
-        return self.sight.show(self.cell, self.state), float(moved.reward[0]), terminated, truncated, info
+        self.cell, self.state = cell, case.state
+        after = spots[case.state * cells + cell]
+        truncated = self.time >= self.episode_steps
+        self._is_over = after.is_final or truncated
+        info = {**tell_events(case.events), "proposed": met.proposed, "machine_state": after.name}
+        if self.counterfactuals:
+            at = (first, before, number, outcome, bisect_right(self._comparisons.limits, sync))
+            info["counterfactuals"] = self._comparisons[at].copy()
+        return after.seen.copy(), case.reward, after.is_final, truncated, info
 
     def render(self) -> str | NDArray[np.uint8] | None:
         """Draw where the agent is: as text, or as an array of pixels."""
         return self._frames.draw({self.agent: self.cell}, {self.agent: self._states[self.state]}, self.time, self.agent)
 
-    def _tell(self, proposed: tuple[str, ...], events: tuple[str, ...]) -> Info:
-        return {**tell_events(events), "proposed": proposed, "machine_state": self._states[self.state]}
+    def _draw(self) -> tuple[int, int]:
+        """Say what the next step has drawn: the outcome of a move, and what decides whether teammates are ready."""
+        if not 0 <= self.time - self._drawn_from < len(self._drawn):
+            steps = np.arange(self.time, self.time + DRAWN_AHEAD, dtype=np.uint64)
+            keys = np.full(len(steps), self._key, np.uint64)
+            outcome = slip_outcome(slip_draw(keys, steps), self.world.table.slip_limit)
+            self._drawn = list(zip(outcome.tolist(), sync_draw(keys, steps).tolist(), strict=True))
+            self._drawn_from = self.time
+        return self._drawn[self.time - self._drawn_from]
 
-    def _compare(self, before: NDArray[Any], moved: Moved) -> Counterfactuals:
-        """Say what the step would have been in the other machine states."""
-        return Counterfactuals(
-            self.sight.show_each(np.full(len(before) - 1, self.cell), before[1:]),
-            moved.reward[1:].copy(),
-            self.sight.show_each(moved.cell[1:], moved.state[1:]),
-            moved.done[1:].copy(),
-            before[1:].copy(),
-            moved.state[1:].copy(),
+
+# One copy: what there is to know of a cell and machine state, as plain values.
+
+
+class Case(NamedTuple):
+    """What may come of a step."""
+
+    state: int
+    reward: float
+    events: tuple[str, ...]
+
+
+class Spot(NamedTuple):
+    """An agent in a cell, with its machine in a state."""
+
+    ends: tuple[int, ...]  # [A * K] where each outcome of an action leads
+    proposed: tuple[str, ...]
+    limits: list[int]  # ascending: a draw below the first makes the first case, and so on
+    cases: list[Case]
+    is_final: bool
+    name: str  # of the state
+    seen: Observation  # to be copied
+
+
+class Spots(dict[int, Spot]):
+    """The spots of an agent, state by state and cell by cell in each, worked out when it first comes there."""
+
+    def __init__(self, world: IndividualModel, sight: Sight, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.world, self.sight, self.names, self.cells = world, sight, names, len(world.table.kind)
+
+    def __missing__(self, place: int) -> Spot:
+        world, table = self.world, self.world.table
+        state, cell = divmod(place, self.cells)
+        at = (state, table.kind[cell])
+        cases = zip(table.next_state[at].tolist(), world.reward[at].tolist(), world.events[at], strict=True)
+        self[place] = Spot(
+            tuple(table.next_cell[table.dynamics[state], cell].ravel().tolist()),
+            world.proposed[at],
+            table.limit[at].tolist(),
+            [Case(*case) for case in cases],
+            bool(table.is_final[state]),
+            self.names[state],
+            self.sight.show(cell, state),
         )
+        return self[place]
 
 
-# The world as arrays: one step of any number of copies at once, in any of the machine's states.
+class Comparisons(dict[tuple[int, int, int, int, int], Counterfactuals]):
+    """What steps would have been in the other machine states, by cell, state, action, outcome and draw."""
+
+    def __init__(self, world: IndividualModel, sight: Sight) -> None:
+        super().__init__()
+        self.world, self.sight = world, sight
+        self.limits: list[int] = np.unique(world.table.limit).tolist()  # draws between two of them do the same
+
+    def __missing__(self, at: tuple[int, int, int, int, int]) -> Counterfactuals:
+        cell, state, action, outcome, drawn = at
+        if len(self) >= MOST_COMPARED:
+            self.clear()
+        before = other_states(self.world, np.array(state))
+        sync = self.limits[drawn - 1] if drawn else -1
+        moved = advance(self.world, cell, before, action, outcome, sync)
+        self[at] = Counterfactuals(
+            self.sight.show_each(np.full(len(before), cell), before),
+            moved.reward,
+            self.sight.show_each(moved.cell, moved.state),
+            moved.done,
+            before,
+            moved.state,
+        )
+        return self[at]
+
+
+# Many copies: the world as arrays, one step of any number of copies at once, in any of the machine's states.
 
 
 class IndividualModel(NamedTuple):
@@ -150,7 +230,7 @@ class IndividualModel(NamedTuple):
 
     table: IndividualTable
     potential: NDArray[np.float64]  # [U] for shaping; 0 where nothing is shaped
-    discount: float  # of the potentials
+    reward: NDArray[np.float64]  # [U, H, J] what the machine pays, and what shaping adds
     going: Ints  # the states that are not final
     rank: Ints  # [U] the place of a state among those; behind all of them where it is final
     proposed: NDArray[np.object_]  # [U, H] the events that the agent proposes, by name
@@ -180,10 +260,12 @@ def individual_model(
         raise SettingsError(f"shaping takes the learner's discount, between 0 and 1, got {shaping!r}")
     machine, place = task.machines[agent], list(task.agents).index(agent)
     table = individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal)
+    potential = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping)
+    discount = 1.0 if shaping is None else shaping
     return IndividualModel(
         table=table,
-        potential=np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping),
-        discount=1.0 if shaping is None else shaping,
+        potential=potential,
+        reward=table.reward + (discount * potential[table.next_state] - potential[:, None, None]),
         going=np.flatnonzero(~machine.is_final),
         rank=np.where(machine.is_final, len(machine.states), np.cumsum(~machine.is_final) - 1),
         proposed=_by_name(table.proposed, tuple(task.events)),
@@ -200,22 +282,19 @@ def _by_name(numbers: NDArray[np.int16], names: tuple[str, ...]) -> NDArray[np.o
 
 
 def advance(
-    world: IndividualModel, cell: Numbers, state: NDArray[Any], action: Numbers, slip: Numbers, sync: Numbers
+    world: IndividualModel, cell: Numbers, state: NDArray[Any], action: Numbers, outcome: Numbers, sync: Numbers
 ) -> Moved:
     """Let copies act, given what each of them draws; the shape is that of the states, to which all others fit.
 
     The same dynamics as `hocket.task.episode.IndividualEpisode`: its own cell, its own machine, simulated teammates.
     """
     table = world.table
-    outcome = slip_outcome(np.asarray(slip), table.slip_limit)
     end = table.next_cell[table.dynamics[state], cell, action, outcome].astype(np.int64)
     kind = table.kind[end]
     case = (np.asarray(sync)[..., None] >= table.limit[state, kind]).sum(axis=-1)
     at = (state, kind, case)
     after = table.next_state[at].astype(np.int64)
-    shaped = world.discount * world.potential[after] - world.potential[state]
-    reward = table.reward[at] + shaped
-    return Moved(end, world.proposed[state, kind], world.events[at], after, reward, table.is_final[after])
+    return Moved(end, world.proposed[state, kind], world.events[at], after, world.reward[at], table.is_final[after])
 
 
 def other_states(world: IndividualModel, state: Ints) -> Ints:
@@ -259,6 +338,8 @@ def check_steps(episode_steps: int) -> int:
 
 def check_action(action: object) -> int:
     """Require an action by its number."""
+    if type(action) is int and 0 <= action < len(ACTIONS):  # as most do
+        return action
     try:
         number = index(action)  # type: ignore[arg-type]
     except TypeError:

@@ -33,6 +33,16 @@ class Counterfactuals(NamedTuple):
     state: NDArray[np.int64]  # [M] of the machine
     next_state: NDArray[np.int64]  # [M]
 
+    def copy(self) -> Counterfactuals:
+        """Copy all arrays."""
+        seen, after = (
+            {key: part.copy() for key, part in own.items()} if isinstance(own, dict) else own.copy()
+            for own in (self.observation, self.next_observation)
+        )
+        return Counterfactuals(
+            seen, self.reward.copy(), after, self.terminated.copy(), self.state.copy(), self.next_state.copy()
+        )
+
 
 @dataclass(frozen=True)
 class Sight:

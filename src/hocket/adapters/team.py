@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space, spaces
@@ -13,17 +13,19 @@ from gymnasium.utils import seeding
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.individual import EPISODE_STEPS, SEEDS, Info, check_action, check_steps
+from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, SEEDS, Info, check_action, check_steps
 from hocket.adapters.observations import Observation, Sight, tell_events
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
 from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
 from hocket.task.catalogue import as_task
-from hocket.task.grid import ACTIONS, slip_outcome
-from hocket.task.tables import compile_task, settle
+from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
+from hocket.task.tables import Tables, compile_task, settle
 from hocket.task.task import Task
 
 Ints = NDArray[np.int64]
+
+MOST_KEPT = 1_000_000  # numbers in the situations whose settling is remembered
 
 
 def team_env(
@@ -56,7 +58,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
     }  # fmt: skip
 
     def __init__(self, task: Task, observation: str, episode_steps: int, render_mode: str | None) -> None:
-        self.task, self.machines, self.tables = task, task.machines, compile_task(task)
+        self.task, self.machines, self.tables = task, dict(task.machines), compile_task(task)
         self.possible_agents = list(task.agents)
         self.agents: list[str] = []
         self.episode_steps = check_steps(episode_steps)
@@ -72,11 +74,18 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         self.episode_seed: int | None = None  # of the episodes since it was given
         self.number = -1  # of the episode among those
         self.time = 0
-        self.cell, self.own_state = self.tables.start.astype(np.int64), self.tables.initial.astype(np.int64)  # [N]
+        self.is_done = False  # whether every agent's machine is final
         self._keys = np.zeros(len(sizes), np.uint64)
-        self._events = tuple(task.events)
-        self._states = [tuple(machine.states) for machine in self.machines.values()]
-        self._everyone = np.arange(len(sizes))
+        self._outcomes: list[list[int]] = []  # of everyone's moves, of steps from ...
+        self._drawn_from = 0
+        self._width, self._sees_numbers = cells, observation == "index"
+        self._events, self._knowers = tuple(task.events), [tuple(own) for own in task.knowers.values()]
+        self._spots = [
+            Spots(self.tables, place, sight, tuple(machine.states), self._events)
+            for place, (sight, machine) in enumerate(zip(self.sights.values(), self.machines.values(), strict=True))
+        ]
+        self._settled = Settlements(self.tables)
+        self._here = self._start()
 
     def observation_space(self, agent: str) -> Space[Any]:
         """The space of what an agent sees."""
@@ -95,10 +104,12 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
             self.number = -1
         self.number += 1
         seeds, numbers = (np.full(len(self._keys), part & MASK, np.uint64) for part in (self.episode_seed, self.number))
-        self._keys = stream_key(TEAM, seeds, self._everyone.astype(np.uint64), numbers)
-        self.agents, self.time = self.possible_agents[:], 0
-        self.cell, self.own_state = self.tables.start.astype(np.int64), self.tables.initial.astype(np.int64)
-        return self._observe(), self._tell([()] * len(self._keys), ())
+        self._keys = stream_key(TEAM, seeds, np.arange(len(self._keys), dtype=np.uint64), numbers)
+        self.agents, self.time, self._outcomes = self.possible_agents[:], 0, []
+        self.is_done = bool(self.tables.is_final[np.arange(len(self._keys)), self.tables.initial].all())
+        self._here = self._start()
+        nothing = [spot._replace(proposed=()) for spot in self._here]
+        return self._observe(), self._tell(nothing, ())
 
     def step(
         self, actions: Mapping[str, int]
@@ -106,8 +117,8 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         """Let all agents act at once."""
         if not self.agents:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
-        self._move(self._choose(actions))
-        proposed, events, reward = self._settle()
+        met = self._move(self._choose(actions))
+        events, reward = self._settle(met)
         self.time += 1
         terminated, truncated = self.is_done, self.time >= self.episode_steps
         if terminated or truncated:
@@ -117,78 +128,173 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
             dict.fromkeys(self.possible_agents, reward),
             dict.fromkeys(self.possible_agents, terminated),
             dict.fromkeys(self.possible_agents, truncated),
-            self._tell(proposed, events),
+            self._tell(met, events),
         )
-
-    @property
-    def is_done(self) -> bool:
-        """Whether every agent's machine is final."""
-        return bool(self.tables.is_final[self._everyone, self.own_state].all())
 
     @property
     def cells(self) -> dict[str, int]:
         """Where everyone is."""
-        return dict(zip(self.possible_agents, self.cell.tolist(), strict=True))
+        return dict(zip(self.possible_agents, (spot.cell for spot in self._here), strict=True))
 
     @property
     def where(self) -> dict[str, tuple[float, float]]:
         """Where on the map everyone is: across and down from its corner, in cells."""
-        rows, columns = np.divmod(self.cell, self.task.grid.columns)
+        rows, columns = np.divmod([spot.cell for spot in self._here], self.task.grid.columns)
         points = zip((columns + 0.5).tolist(), (rows + 0.5).tolist(), strict=True)
         return dict(zip(self.possible_agents, points, strict=True))
 
     @property
     def states(self) -> dict[str, str]:
         """In which state everyone's machine is."""
-        own = zip(self._states, self.own_state.tolist(), strict=True)
-        return dict(zip(self.possible_agents, (names[state] for names, state in own), strict=True))
+        return dict(zip(self.possible_agents, (spot.name for spot in self._here), strict=True))
 
     def state(self) -> Ints:
         """Where everyone is, and then everyone's machine state: [2 N]."""
-        return np.concatenate([self.cell, self.own_state])
+        return np.array([*(spot.cell for spot in self._here), *(spot.state for spot in self._here)])
 
     def render(self) -> str | NDArray[np.uint8] | None:
         """Draw where everyone is: as text, or as an array of pixels."""
         return self._frames.draw(self.cells, self.states, self.time)
 
-    def _choose(self, actions: Mapping[str, int]) -> Ints:
+    def _choose(self, actions: Mapping[str, int]) -> list[int]:
         missing = [name for name in self.agents if name not in actions]
         if missing:
             raise TaskError(f"every agent needs an action, got none for {missing[0]}", key="actions")
-        return np.array([check_action(actions[name]) for name in self.agents])
+        return [check_action(actions[name]) for name in self.agents]
 
-    def _move(self, action: Ints) -> None:
+    def _start(self) -> list[Spot]:
+        """Put everyone back to the start."""
+        return self._put(self.tables.start.tolist(), self.tables.initial.tolist())
+
+    def _put(self, cells: Iterable[int], states: Iterable[int]) -> list[Spot]:
+        """Find out about everyone's spot."""
+        width = self._width
+        own = zip(self._spots, states, cells, strict=True)
+        return [spots[state * width + cell] for spots, state, cell in own]
+
+    def _move(self, actions: list[int]) -> list[Spot]:
         """Move everyone."""
-        slip = slip_draw(self._keys, np.full(len(action), self.time, np.uint64))
-        outcome = slip_outcome(slip, threshold(self.tables.slip))
-        dynamics = self.tables.dynamics[self._everyone, self.own_state]
-        self.cell = self.tables.next_cell[self._everyone, dynamics, self.cell, action, outcome].astype(np.int64)
+        width = self._width
+        own = zip(self._spots, self._here, actions, self._draw(), strict=True)
+        return [
+            spots[spot.state * width + spot.ends[action * OUTCOMES + outcome]] for spots, spot, action, outcome in own
+        ]
 
-    def _settle(self) -> tuple[list[tuple[int, ...]], tuple[int, ...], float]:
-        """Let events happen; return what everyone proposed, what has happened, and what the team's machine pays."""
-        was_done, kind = self.is_done, self.tables.kind[self._everyone, self.cell]
-        proposed = self.tables.event[self._everyone, self.own_state, kind].tolist()
-        settled = settle(self.tables, kind[None], self.own_state[None])
-        self.own_state = settled.state[0]
-        reward = float(self.is_done and not was_done)
-        if self.task.is_single_agent:  # only then may the machine reward more than completion
-            reward = float(settled.reward[0, 0])
-        own = [tuple(event for event in row if event >= 0) for row in proposed]
-        return own, tuple(settled.events()[0]), reward
+    def _draw(self) -> list[int]:
+        """Say what everyone has drawn in the next step: the outcome of its move."""
+        if not 0 <= self.time - self._drawn_from < len(self._outcomes):
+            ahead = max(16, DRAWN_AHEAD // len(self._keys))
+            steps = np.arange(self.time, self.time + ahead, dtype=np.uint64)[:, None]
+            outcomes = slip_outcome(slip_draw(self._keys, steps), threshold(self.tables.slip))
+            self._outcomes, self._drawn_from = outcomes.tolist(), self.time
+        return self._outcomes[self.time - self._drawn_from]
+
+    def _settle(self, met: list[Spot]) -> tuple[tuple[int, ...], float]:
+        """Let events happen where everyone has come; return them, and what the team's machine pays."""
+        self._here = met
+        tally: dict[int, int] = {}
+        is_ready = False
+        for spot in met:
+            for event in spot.events:
+                tally[event] = tally.get(event, 0) + 1
+                is_ready = is_ready or tally[event] == len(self._knowers[event])
+        if not is_ready:  # nothing is proposed by all who know it
+            return (), 0.0
+        settled = self._settled[tuple(spot.kind for spot in met), tuple(spot.state for spot in met)]
+        self._here = self._put([spot.cell for spot in met], settled.states)
+        was_done, self.is_done = self.is_done, settled.is_done
+        return settled.events, settled.paid if self.task.is_single_agent else float(self.is_done and not was_done)
 
     def _observe(self) -> dict[str, Observation]:
-        own = zip(self.sights.items(), self.cell.tolist(), self.own_state.tolist(), strict=True)
-        return {name: sight.show(cell, state) for (name, sight), cell, state in own}
+        if self._sees_numbers:  # which nobody can change
+            return {name: spot.seen for name, spot in zip(self.possible_agents, self._here, strict=True)}
+        return {name: spot.seen.copy() for name, spot in zip(self.possible_agents, self._here, strict=True)}
 
-    def _tell(self, proposed: Sequence[Sequence[int]], events: Sequence[int]) -> dict[str, Info]:
-        happened = [self._events[event] for event in events]
-        rows = zip(self.states.items(), self.cell.tolist(), proposed, strict=True)
+    def _tell(self, met: Sequence[Spot], events: Sequence[int]) -> dict[str, Info]:
+        """Say what everyone proposed, and what happened to it."""
+        happened: dict[str, tuple[str, ...]] = {}
+        for event in events:
+            for name in self._knowers[event]:
+                happened[name] = (*happened.get(name, ()), self._events[event])
+        told = {name: tell_events(own) for name, own in happened.items()}
+        nothing = tell_events(())
+        rows = zip(self.possible_agents, met, self._here, strict=True)
         return {
             name: {
-                **tell_events(tuple(event for event in happened if event in self.task.knows[name])),
-                "proposed": tuple(self._events[event] for event in own),
-                "machine_state": state,
-                "cell": cell,
+                **told.get(name, nothing),
+                "proposed": before.proposed,
+                "machine_state": spot.name,
+                "cell": spot.cell,
             }
-            for (name, state), cell, own in rows
+            for name, before, spot in rows
         }
+
+
+# What there is to know of a situation, worked out when it first occurs and kept as plain values.
+
+
+class Spot(NamedTuple):
+    """An agent in a cell, with its machine in a state."""
+
+    cell: int
+    state: int
+    kind: int  # of the cell
+    ends: tuple[int, ...]  # [A * K] where each outcome of an action leads
+    events: tuple[int, ...]  # that the agent proposes
+    proposed: tuple[str, ...]  # the same by name
+    name: str  # of the state
+    seen: Observation  # to be copied
+
+
+class Spots(dict[int, Spot]):
+    """The spots of an agent, state by state and cell by cell in each."""
+
+    def __init__(
+        self, tables: Tables, agent: int, sight: Sight, states: tuple[str, ...], events: tuple[str, ...]
+    ) -> None:
+        super().__init__()
+        self.tables, self.agent, self.sight, self.states, self.events = tables, agent, sight, states, events
+
+    def __missing__(self, place: int) -> Spot:
+        state, cell = divmod(place, self.tables.cells)
+        kind = int(self.tables.kind[self.agent, cell])
+        numbers = tuple(event for event in self.tables.event[self.agent, state, kind].tolist() if event >= 0)
+        self[place] = Spot(
+            cell,
+            state,
+            kind,
+            tuple(self.tables.next_cell[self.agent, self.tables.dynamics[self.agent, state], cell].ravel().tolist()),
+            numbers,
+            tuple(self.events[number] for number in numbers),
+            self.states[state],
+            self.sight.show(cell, state),
+        )
+        return self[place]
+
+
+class Settlement(NamedTuple):
+    """How a step settles."""
+
+    states: tuple[int, ...]  # of everyone's machine
+    events: tuple[int, ...]  # what happened, in its order
+    paid: float  # by the first agent's machine
+    is_done: bool  # whether all machines are final
+
+
+class Settlements(dict[tuple[tuple[int, ...], tuple[int, ...]], Settlement]):
+    """How steps settle, by everyone's kind of cell and machine state; of a large team a few are remembered."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__()
+        self.tables = tables
+
+    def __missing__(self, situation: tuple[tuple[int, ...], tuple[int, ...]]) -> Settlement:
+        kinds, states = situation
+        if len(self) * len(states) >= MOST_KEPT:
+            self.clear()
+        settled = settle(self.tables, np.array([kinds]), np.array([states]))
+        is_done = self.tables.is_final[np.arange(len(states)), settled.state[0]].all()
+        self[situation] = Settlement(
+            tuple(settled.state[0].tolist()), tuple(settled.events()[0]), float(settled.reward[0, 0]), bool(is_done)
+        )
+        return self[situation]

@@ -28,7 +28,7 @@ from hocket.errors import SettingsError, TaskError
 from hocket.random import INDIVIDUAL, MASK, slip_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
-from hocket.task.grid import ACTIONS
+from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.task import Task
 
 Bools = NDArray[np.bool_]
@@ -53,11 +53,9 @@ def individual_envs(
     Copy i equals `individual_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose
     episode has ended begins the next one in the following step, whatever its action.
     """
-    if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
-        raise SettingsError(f"num_envs must be at least 1, got {num_envs!r}")
-    task = as_task(task)
+    copies, task = check_copies(num_envs), as_task(task)
     world = individual_model(task, agent, sync_probability, sync_literal, shaping)
-    return IndividualEnvs(task, agent, world, num_envs, observation, episode_steps, counterfactuals)
+    return IndividualEnvs(task, agent, world, copies, observation, episode_steps, counterfactuals)
 
 
 class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
@@ -83,7 +81,8 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.episode_steps, self.counterfactuals = check_steps(episode_steps), counterfactuals
         self._states = np.array([*states], object)
-        self._seeds: NDArray[np.uint64] | None = None  # [copies], as is all that follows
+        self._is_seeded = False
+        self._seeds = np.zeros(num_envs, np.uint64)  # [copies], as is all that follows
         self._numbers = np.zeros(num_envs, np.uint64)
         self._keys = np.zeros(num_envs, np.uint64)
         self._time = np.zeros(num_envs, np.uint64)
@@ -96,8 +95,8 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
     ) -> tuple[Observation, Info]:
         """Begin the next episode of every copy, or with a seed its first one."""
         super().reset(seed=seed if isinstance(seed, int) else None)
-        self._numbers += np.uint64(1)
-        self._seed(seed)
+        give_seeds(seed, self._seeds, self._numbers, None if self._is_seeded else self.np_random)
+        self._is_seeded = True
         self._begin(np.ones(self.num_envs, np.bool_))
         self._is_over = np.zeros(self.num_envs, np.bool_)
         nothing = np.full(self.num_envs, NOTHING, np.object_)
@@ -105,13 +104,14 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
 
     def step(self, actions: NDArray[Any]) -> tuple[Observation, NDArray[np.float64], Bools, Bools, Info]:
         """Let every copy act, but for those that begin again."""
-        if self._seeds is None:
+        if not self._is_seeded:
             raise ResetNeeded("an episode begins with reset()")
-        chosen = self._check(actions)
-        slip, sync = slip_draw(self._keys, self._time), sync_draw(self._keys, self._time)
+        chosen = check_actions(actions, self._seeds.shape)
+        outcome = slip_outcome(slip_draw(self._keys, self._time), self.world.table.slip_limit)
+        sync = sync_draw(self._keys, self._time)
         again, going = self._is_over, ~self._is_over
-        compared = self._compare(chosen, slip, sync) if self.counterfactuals else None
-        moved = advance(self.world, self._cell, self._state, chosen, slip, sync)
+        compared = self._compare(chosen, outcome, sync) if self.counterfactuals else None
+        moved = advance(self.world, self._cell, self._state, chosen, outcome, sync)
         self._cell, self._state = moved.cell, moved.state
         self._time += np.uint64(1)
         if again.any():
@@ -125,38 +125,12 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         reward = np.where(going, moved.reward, 0.0)
         return self.sight.show_each(self._cell, self._state), reward, terminated, truncated, info
 
-    def _seed(self, seed: int | Sequence[int | None] | None) -> None:
-        """Give seeds to the copies that are told theirs, and to those that have none yet."""
-        given = [seed + copy for copy in range(self.num_envs)] if isinstance(seed, int) else seed
-        told = [None] * self.num_envs if given is None else list(given)
-        if len(told) != self.num_envs:
-            raise SettingsError(f"there must be a seed for each of {self.num_envs:,} copies, got {len(told):,}")
-        own = self._seeds
-        if own is None:
-            own = self.np_random.integers(SEEDS, size=self.num_envs, dtype=np.uint64)
-            self._numbers[:] = 0
-        for copy, number in enumerate(told) if given is not None else ():
-            if number is not None:
-                own[copy], self._numbers[copy] = number & MASK, 0
-        self._seeds = own
-
     def _begin(self, copies: Bools) -> None:
         """Begin an episode of some copies."""
-        assert self._seeds is not None
         place = np.full(int(copies.sum()), self.world.table.place, np.uint64)
         self._keys[copies] = stream_key(INDIVIDUAL, self._seeds[copies], place, self._numbers[copies])
         self._time[copies] = 0
         self._cell[copies], self._state[copies] = self.world.table.start, self.world.table.initial
-
-    def _check(self, actions: NDArray[Any]) -> NDArray[Any]:
-        chosen = np.asarray(actions)
-        if chosen.shape != (self.num_envs,) or not np.issubdtype(chosen.dtype, np.integer):
-            raise TaskError(f"there must be a number for each of {self.num_envs:,} copies", key="actions")
-        if chosen.min() < 0 or chosen.max() >= len(ACTIONS):
-            raise TaskError(
-                f"must be from 0 to {len(ACTIONS) - 1}, got {chosen.min()} to {chosen.max()}", key="actions"
-            )
-        return chosen
 
     def _tell(self, proposed: NDArray[np.object_], events: NDArray[np.object_]) -> Info:
         """Say what has happened, in Gymnasium's way: for each key also which copies have it."""
@@ -168,11 +142,11 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         }
         return told | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in told}
 
-    def _compare(self, action: NDArray[Any], slip: NDArray[Any], sync: NDArray[Any]) -> Counterfactuals:
+    def _compare(self, action: NDArray[Any], outcome: NDArray[Any], sync: NDArray[Any]) -> Counterfactuals:
         """Say what each copy's step would have been in the other machine states: [copies, M, ...]."""
         before = other_states(self.world, self._state)
         cell = np.broadcast_to(self._cell[:, None], before.shape)
-        moved = advance(self.world, cell, before, action[:, None], slip[:, None], sync[:, None])
+        moved = advance(self.world, cell, before, action[:, None], outcome[:, None], sync[:, None])
         return Counterfactuals(
             self.sight.show_each(cell, before),
             moved.reward,
@@ -189,3 +163,46 @@ def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:
     for copy in np.flatnonzero(events != NOTHING).tolist():
         found[copy] = events[copy][-1]
     return found
+
+
+# What environments with copies share.
+
+
+def check_copies(num_envs: int) -> int:
+    """Require a number of copies."""
+    if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+        raise SettingsError(f"num_envs must be at least 1, got {num_envs!r}")
+    return num_envs
+
+
+def check_actions(actions: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Require an action for each copy, or for each agent of each copy."""
+    chosen = np.asarray(actions)
+    if chosen.shape != shape or not np.issubdtype(chosen.dtype, np.integer):
+        whose = (
+            f"each of {shape[0]:,} copies" if len(shape) == 1 else f"each of {shape[1]:,} agents in {shape[0]:,} copies"
+        )
+        raise TaskError(f"there must be a number for {whose}", key="actions")
+    if chosen.min() < 0 or chosen.max() >= len(ACTIONS):
+        raise TaskError(f"must be from 0 to {len(ACTIONS) - 1}, got {chosen.min()} to {chosen.max()}", key="actions")
+    return chosen
+
+
+def give_seeds(
+    seed: int | Sequence[int | None] | None,
+    seeds: NDArray[np.uint64],  # [copies] to be filled
+    numbers: NDArray[np.uint64],  # [copies] of the episodes, to be counted on
+    rng: np.random.Generator | None,  # for copies that have no seeds yet
+) -> None:
+    """Give seeds to the copies that are told theirs, and to those that have none yet; number their next episodes."""
+    given = [seed + copy for copy in range(len(seeds))] if isinstance(seed, int) else seed
+    told = [None] * len(seeds) if given is None else list(given)
+    if len(told) != len(seeds):
+        raise SettingsError(f"there must be a seed for each of {len(seeds):,} copies, got {len(told):,}")
+    numbers += np.uint64(1)
+    if rng is not None:
+        seeds[:] = rng.integers(SEEDS, size=len(seeds), dtype=np.uint64)
+        numbers[:] = 0
+    for copy, number in enumerate(told) if given is not None else ():
+        if number is not None:
+            seeds[copy], numbers[copy] = number & MASK, 0
