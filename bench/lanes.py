@@ -68,10 +68,11 @@ class Rival:
         self.library, own, rule = library, self.block.tables, self.block.rule
         self.lanes = self.block.lanes
         self.clock = np.zeros(len(self.lanes.agent), np.int64)
-        arrays = (own.next_cell, own.dynamics, own.kind, own.limit, own.next_state, own.reward, own.is_final)
+        arrays = (own.dynamics, own.kind, own.limit, own.next_state, own.reward, own.is_final)
         self.tables = (CTables * len(own.start))(
             *(
                 CTables(
+                    own.next_cell[own.world[agent]].ctypes.data,
                     *(array[agent].ctypes.data for array in arrays),
                     int(own.distinct[agent]),
                     own.kind.shape[1],

@@ -184,6 +184,36 @@ def test_hundreds_of_agents_that_meet_are_decided_and_so_are_those_of_which_one_
     assert f"A0 waits for {meeting} (late does not propose it)" in found.problems[0]
 
 
+@pytest.mark.parametrize("agents", [20, 200, 2_000])
+def test_what_happens_in_one_way_takes_a_few_looks_at_each_part(agents):
+    team = hk.Composition({f"A{i}": part for i, part in enumerate(rendezvous_parts(agents))})
+    assert find_blocked(team, 20 * agents) == Free()
+    assert find_blocked(team, 2 * agents) is None
+
+
+@given(compositions)
+def test_long_codes_of_joint_states_are_read_as_short_ones_are(team):
+    with pytest.MonkeyPatch.context() as patch:
+        short = team.reachable(10_000), team.machine()
+        patch.setattr("hocket.machine.composition.LONG", 0)
+        (states, graph), machine = team.reachable(10_000), team.machine()
+    assert machine == short[1] and np.array_equal(states, short[0][0])
+    assert all(map(np.array_equal, graph, short[0][1]))
+
+
+def test_many_parts_that_go_round_are_given_up_soon():
+    """The effort is bounded whatever the number of parts, as the number of a joint state grows with it."""
+    loop = {("0", "a"): "1", ("1", "x"): "0", ("1", "b"): "2"}
+    team = hk.Composition({
+        f"A{i}": hk.RewardMachine(
+            initial="0", transitions={(s, e if e == "x" else e + str(i)): t for (s, e), t in loop.items()}, final={"2"}
+        )
+        for i in range(2_000)
+    })  # fmt: skip
+    assert completion._most_states(team) < 100
+    assert not find_completion(team).decided
+
+
 def test_what_is_too_large_is_said_to_be_undecided(monkeypatch):
     monkeypatch.setattr(completion, "LARGEST_SEARCH", 3)
     loop = {("0", "a"): "1", ("1", "x"): "0", ("1", "b"): "2"}

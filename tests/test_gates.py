@@ -83,7 +83,7 @@ def test_a_teammate_holds_a_gate_open():
 def test_a_gate_that_closes_behind_an_agent_lets_it_stay_or_step_out():
     tables = compile_task(held())
     door, away = 3, 0
-    moves = tables.next_cell[1, tables.dynamics[1, away]]
+    moves = tables.next_cell[tables.world[1], tables.dynamics[1, away]]
     assert moves[4, 3, 0] == 4  # left into the closed door goes nowhere
     assert moves[door, 4, 0] == door and moves[door, 1, 0] == 4
 

@@ -58,6 +58,13 @@ def walk_episode(episode: hk.IndividualEpisode, guide: Guide, steps: int) -> tup
     return actions, moments
 
 
+def memory_bits(tables: Tables) -> dict[tuple[int, int], int]:
+    """Which bit an agent remembers an event by: (agent, event) -> bit."""
+    event = np.repeat(np.arange(len(tables.knowers)), np.diff(tables.first_memory)).tolist()
+    pairs = zip(tables.memory_agent.tolist(), event, strict=True)
+    return dict(zip(pairs, tables.memory_bit.tolist(), strict=True))
+
+
 def walk_tables(task: hk.Task, index: int, seed: int, number: int, actions: list[int]) -> Iterator[Moment]:
     """Let an agent act by the tables alone."""
     tables = compile_task(task)
@@ -67,7 +74,7 @@ def walk_tables(task: hk.Task, index: int, seed: int, number: int, actions: list
     cell, state = int(tables.start[index]), int(tables.initial[index])
     for step, action in enumerate(actions):
         outcome = slip_outcome(slip_draw(key, step), threshold(tables.slip))
-        cell = int(tables.next_cell[index, tables.dynamics[index, state], cell, action, outcome])
+        cell = int(table.next_cell[table.dynamics[state], cell, action, outcome])
         kind, drawn = int(table.kind[cell]), sync_draw(key, step)
         case = sum(drawn >= limit for limit in table.limit[state, kind].tolist())
         proposed = tuple(events[event] for event in tables.event[index, state, kind].tolist() if event >= 0)
@@ -133,19 +140,18 @@ def play_tables(task: hk.Task, seed: int, number: int, plan: list[list[int]]) ->
     team_states = list(listed(task).states) if len(tables.team_next) else []
     keys = [stream_key(TEAM, seed, index, number) for index in agents]
     cells, states, team = tables.start.tolist(), tables.initial.tolist(), tables.team_initial
-    memory = [0 for _ in agents]
+    memory, bits = [0 for _ in agents], memory_bits(tables)
     for step, actions in enumerate(plan):
         for i in agents:
             outcome = slip_outcome(slip_draw(keys[i], step), threshold(tables.slip))
-            cells[i] = int(tables.next_cell[i, tables.dynamics[i, states[i]], cells[i], actions[i], outcome])
+            moves = tables.next_cell[tables.world[i], tables.dynamics[i, states[i]]]
+            cells[i] = int(moves[cells[i], actions[i], outcome])
         kinds = np.array([[tables.kind[i, cells[i]] for i in agents]])
         proposed = [tables.event[i, states[i], kinds[0, i]].tolist() for i in agents]
         settled = settle(tables, kinds, np.array([states]), np.array([team]) if len(tables.team_next) else None)
         states, happened = settled.state[0].tolist(), settled.events()[0]
         for i in agents:
-            memory[i] |= sum(
-                {1 << tables.memory_bit[i, event] for event in happened if tables.memory_bit[i, event] >= 0}
-            )
+            memory[i] |= sum({1 << bits[i, event] for event in happened if (i, event) in bits})
         if len(tables.team_next):
             team = int(settled.team[0])
         own = [machines[i][states[i]] for i in agents]
@@ -360,21 +366,22 @@ def test_arrays_are_as_large_as_their_letters_say(task):
     o = max(len(agent.options) for agent in task.agents.values())
     d, h, c = int(tables.dynamics.max()) + 1, int(tables.kind.max()) + 1, max(1, (tables.event >= 0).sum(axis=3).max())
     shapes = {
-        "next_cell": (n, d, s, 5, 3),
+        "next_cell": (int(tables.world.max()) + 1, d, s, 5, 3),
+        "world": (n,),
         "dynamics": (n, u),
         "kind": (n, s),
         "event": (n, u, h, c),
         "next_state": (n, u, h, c),
         "reward": (n, u, h, c),
-        "has_partner": (n, e),
-        "is_shared": (n, e),
-        "fixed_sync": (n, e),
         "is_final": (n, u),
         "states": (n,),
         "start": (n,),
         "initial": (n,),
         "knowers": (e,),
-        "memory_bit": (n, e),
+        "first_knower": (e + 1,),
+        "controller": (e,),
+        "first_sync": (n + 1,),
+        "first_memory": (e + 1,),
         "memories": (n,),
         "option_target": (n, o, s),
         "option_bit": (n, o),
@@ -388,12 +395,14 @@ def test_arrays_are_as_large_as_their_letters_say(task):
 @some
 @given(task=tasks())
 def test_memory_and_options_are_those_of_the_task(task):
-    tables = compile_task(task)
+    tables, events = compile_task(task), list(task.events)
+    assert memory_bits(tables) == {
+        (index, events.index(event)): bit
+        for index, agent in enumerate(task.agents.values())
+        for bit, event in enumerate(agent.memory)
+    }
     for index, agent in enumerate(task.agents.values()):
         assert tables.memories[index] == 2 ** len(agent.memory)
-        for number, event in enumerate(task.events):
-            bit = tables.memory_bit[index, number]
-            assert bit == (agent.memory.index(event) if event in agent.memory else -1)
         for number in range(tables.option_bit.shape[1]):
             bit, cells = tables.option_bit[index, number], np.flatnonzero(tables.option_target[index, number])
             if number >= len(agent.options):
@@ -458,13 +467,66 @@ def test_the_task_of_a_thousand_agents_is_well_made():
     assert hk.check_task(hk.rendezvous(1000)).ok
 
 
-def test_more_events_than_there_are_numbers_for_are_refused():
+def many_events(grid: hk.Grid, start: int) -> hk.Task:
+    """An agent with more events than there are numbers of 16 bits; the last one completes the task."""
     events = [f"e{number}" for number in range(2**15 + 1)]
     machine = hk.RewardMachine(initial="u0", transitions={("u0", events[-1]): "u1"}, final={"u1"}, events=events)
-    conditions = {event: {"A1": hk.Condition()} for event in events}
-    task = hk.Task("many", hk.Grid(1, 2), {"A1": hk.Agent(0, events)}, conditions, machine)
+    conditions = {event: {"A1": hk.Condition("end")} for event in events}
+    return hk.Task("many", grid, {"A1": hk.Agent(start, events)}, conditions, machine)
+
+
+def test_cells_and_events_beyond_16_bits_are_told_apart():
+    grid = hk.Grid(1, 2**15 + 3, frozenset(), {"end": frozenset({2**15 + 2})})
+    task = many_events(grid, start=2**15)
+    tables = compile_task(task)
+    assert tables.event.max() == 2**15 and tables.next_cell.max() == 2**15 + 2
+    assert compare_walks(task, 40, seed=0) > 0
+    assert compile_task(hk.load_task("buttons")).next_cell.dtype == np.int16  # small tables stay small
+
+
+def test_more_events_than_there_are_numbers_for_are_refused(monkeypatch):
+    monkeypatch.setattr("hocket.task.tables.MOST_EVENTS", 2**15)
     with pytest.raises(hk.HocketError, match=re.escape("32,769")):
-        compile_task(task)
+        compile_task(many_events(hk.Grid(1, 2, frozenset(), {"end": frozenset({1})}), 0))
+
+
+def test_tables_that_would_be_too_large_are_refused_with_their_sizes(monkeypatch):
+    monkeypatch.setattr("hocket.task.tables.MOST_ENTRIES", 20)
+    sizes = "3 agents x 5 machine states x 3 kinds of cells x 1 events at once"
+    with pytest.raises(hk.HocketError, match=f"entries in its tables, got {sizes}"):
+        compile_task(hk.load_task("buttons"))
+
+
+@some
+@given(task=tasks())
+def test_sparse_lists_say_who_controls_what_and_which_chances_are_fixed(task):
+    tables, agents = compile_task(task), list(task.agents)
+    for number, conditions in enumerate(task.events.values()):
+        sole = agents.index(next(iter(conditions))) if len(conditions) == 1 else -1
+        assert tables.controller[number] == sole
+    for index, agent in enumerate(task.agents.values()):
+        own = slice(tables.first_sync[index], tables.first_sync[index + 1])
+        events = [list(task.events)[number] for number in tables.sync_event[own]]
+        assert dict(zip(events, tables.sync_chance[own].tolist(), strict=True)) == dict(agent.sync)
+
+
+def test_nothing_has_an_entry_for_each_agent_and_each_event():
+    """What it takes to compile twice as many agents is twice as much, not four times."""
+    small, large = (compile_task(hk.rendezvous(agents)) for agents in (200, 400))
+    for name, one, other in zip(small._fields, small, large, strict=True):
+        if isinstance(one, np.ndarray):
+            assert other.size <= 2 * one.size + 1, name
+
+
+def test_agents_with_the_same_gates_share_their_moves():
+    assert compile_task(hk.rendezvous(50)).next_cell.shape[0] == 1
+    assert compile_task(hk.load_task("buttons")).next_cell.shape[0] == 3
+
+
+def test_more_that_happens_by_itself_than_can_be_tabulated_is_refused(monkeypatch):
+    monkeypatch.setattr("hocket.task.individual.MOST_HAPPENING", 5)
+    with pytest.raises(hk.HocketError, match="fewer may follow each other in one step"):
+        individual_table(compile_task(hk.load_task("crew-2")), 0, 0.3)
 
 
 def test_a_task_without_events_has_chances_too():
@@ -476,5 +538,5 @@ def test_a_task_without_events_has_chances_too():
 def test_no_chance_is_left_open():
     """A chance that the task does not fix is marked by a number that is none, and no mark is left in the chances."""
     tables = compile_task(hk.load_task("buttons"))
-    assert np.isnan(tables.fixed_sync).all()
+    assert len(tables.sync_chance) == 0
     assert not any(np.isnan(table.chance).any() for table in individuals(tables))

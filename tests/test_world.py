@@ -169,8 +169,8 @@ def test_a_letter_at_which_an_agent_starts_needs_no_name():
         ("..", {"x": ["exit"]}, "legend.x", "letter 'x' is not on the map"),
         ("..", {"#": ["wall"]}, "legend.#", "a legend explains single letters other than '#' and '.'"),
         ("ab", {"ab": ["exit"], "a": ["a"], "b": ["b"]}, "legend.ab", "a legend explains single letters"),
-        ("", {}, "map", "a map must have between 1 and 32,000 cells, got 1 x 0"),
-        ("\n".join(["." * 200] * 161), {}, "map", "between 1 and 32,000 cells, got 161 x 200"),
+        ("", {}, "map", "a map must have between 1 and 1,000,000 cells, got 1 x 0"),
+        ("\n".join(["." * 1_000] * 1_001), {}, "map", "between 1 and 1,000,000 cells, got 1001 x 1000"),
     ],
     ids=["ragged", "empty line", "unknown", "blank", "missing", "wall", "two letters", "empty", "too large"],
 )
@@ -181,7 +181,7 @@ def test_a_bad_map_is_refused_by_name(text, legend, key, said):
 
 
 def test_the_largest_map_is_read():
-    grid, _ = read_map("\n".join(["." * 200] * 160), {})
+    grid, _ = read_map("\n".join(["." * 1_000] * 1_000), {})
     assert grid.cells == MOST_CELLS
     assert grid.outcomes()[-1].max() == MOST_CELLS - 1
 

@@ -273,7 +273,7 @@ def individual_model(
     )
 
 
-def _by_name(numbers: NDArray[np.int16], names: tuple[str, ...]) -> NDArray[np.object_]:
+def _by_name(numbers: NDArray[np.signedinteger[Any]], names: tuple[str, ...]) -> NDArray[np.object_]:
     """Turn the last axis of events by number, or -1, into tuples of their names."""
     found = np.empty(numbers.shape[:-1], np.object_)
     for place in np.ndindex(found.shape):

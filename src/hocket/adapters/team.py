@@ -259,11 +259,12 @@ class Spots(dict[int, Spot]):
         state, cell = divmod(place, self.tables.cells)
         kind = int(self.tables.kind[self.agent, cell])
         numbers = tuple(event for event in self.tables.event[self.agent, state, kind].tolist() if event >= 0)
+        moves = self.tables.next_cell[self.tables.world[self.agent]]
         self[place] = Spot(
             cell,
             state,
             kind,
-            tuple(self.tables.next_cell[self.agent, self.tables.dynamics[self.agent, state], cell].ravel().tolist()),
+            tuple(moves[self.tables.dynamics[self.agent, state], cell].ravel().tolist()),
             numbers,
             tuple(self.events[number] for number in numbers),
             self.states[state],

@@ -19,6 +19,7 @@ from hocket.task.tables import Tables
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Shorts = NDArray[np.int16]
+Words = NDArray[np.int32]
 
 MOST_STATES = 2_000_000  # joint states
 MOST_TRANSITIONS = 60_000_000  # between them; about 100 bytes each while they are solved
@@ -32,7 +33,7 @@ class Moves(NamedTuple):
     """Where each agent goes from each cell in each state of its machine, and how likely."""
 
     ends: Shorts  # [N, U, S] how many cells it may go to
-    end: Shorts  # [N, U, S, K]
+    end: Words  # [N, U, S, K]
     chance: Floats  # [N, U, S, K]
 
 
@@ -46,14 +47,14 @@ def tabulate_moves(tables: Tables, choice: Floats) -> Moves:
     agents, cells, _, states = choice.shape
     rows = np.arange(cells)[:, None]
     most = len(STEPS)
-    ends, chances = np.zeros((agents, states, cells, most), np.int16), np.zeros((agents, states, cells, most))
+    ends, chances = np.zeros((agents, states, cells, most), np.int32), np.zeros((agents, states, cells, most))
     count = np.zeros((agents, states, cells), np.int16)
     for agent in range(agents):
         for state in range(int(tables.states[agent])):
-            end = tables.next_cell[agent, tables.dynamics[agent, state]].reshape(cells, -1)
+            end = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]].reshape(cells, -1)
             chance = (choice[agent, :, :, state, None] * slips).reshape(cells, -1)
             if (tables.event[agent, state] < 0).all():
-                end, chance = rows.astype(np.int16), np.ones((cells, 1))
+                end, chance = rows.astype(np.int32), np.ones((cells, 1))
             order = np.argsort(end, axis=1, kind="stable")
             end, chance = end[rows, order], chance[rows, order]
             number = np.concatenate([np.zeros_like(rows), (np.diff(end) != 0).cumsum(axis=1)], axis=1)
@@ -67,14 +68,14 @@ class JointChain(NamedTuple):
     """A team's chain, and where its agents are in each joint state."""
 
     chain: Chain
-    cell: Shorts  # [states, N]
+    cell: Words  # [states, N]
     state: Shorts  # [states, N] of their machines
 
 
 class Room(NamedTuple):
     """Room for joint states and transitions."""
 
-    cell: Shorts  # [states, N]
+    cell: Words  # [states, N]
     state: Shorts  # [states, N]
     slot: NDArray[np.int32]  # [a power of 2] joint states by a hash of what they are; -1: free
     first: Ints  # [states + 1]
@@ -110,7 +111,7 @@ def explore(tables: Tables, moves: Moves, report: Callable[[Found], None]) -> Jo
 
 def _make_room(states: int, transitions: int, agents: int) -> Room:
     return Room(
-        np.zeros((states, agents), np.int16),
+        np.zeros((states, agents), np.int32),
         np.zeros((states, agents), np.int16),
         np.full(1 << (2 * states).bit_length(), -1, np.int32),
         np.zeros(states + 1, np.int64),
@@ -143,7 +144,7 @@ def _grow(room: Room, found: Found) -> Room:
 
 
 @inlined
-def slot_of(room: Room, cell: Shorts, state: Shorts, row: int) -> int:
+def slot_of(room: Room, cell: Words, state: Shorts, row: int) -> int:
     """Find the slot of a joint state, given as a row: where it is, or a free one where it belongs."""
     mark = np.uint64(0)
     for agent in range(cell.shape[1]):

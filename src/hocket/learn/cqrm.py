@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
+from hocket.learn.episodes import unsigned
 from hocket.learn.kernels import cqrm as kernels
 from hocket.learn.kernels.team import Play, Recording
 from hocket.learn.learner import Arrays, Learner, LooksAt, Player, Shapes
@@ -94,10 +95,10 @@ def _joint_tables(tables: Tables) -> kernels.JointTables:
     agents = np.arange(len(tables.start))[:, None]
     dynamics, pair = np.unique(tables.dynamics[agents, tables.team_class].T, axis=0, return_inverse=True)
     return kernels.JointTables(
-        tables.next_cell.astype(np.uint16),
+        unsigned(tables.next_cell[tables.world]),
         dynamics.astype(np.uint16),
         pair.ravel().astype(np.uint16),
-        tables.kind.astype(np.uint16),
+        unsigned(tables.kind),
         np.ascontiguousarray(_settled(tables).transpose(1, 2, 0)),
         tables.team_final,
         np.ascontiguousarray(tables.team_class),

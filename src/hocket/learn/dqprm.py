@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hocket.learn.episodes import ValuePlayer, machine_shapes
+from hocket.learn.episodes import ValuePlayer, machine_shapes, unsigned
 from hocket.learn.kernels import dqprm as kernels
 from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import ScheduledSettings, SimulatedSettings, setting
 from hocket.random import TRAINING, stream_key, threshold
-from hocket.task.individual import individual_table
+from hocket.task.individual import Simulation
 from hocket.task.tables import Tables
 
 
@@ -93,28 +93,30 @@ def _groups(lanes: int, team_size: int) -> list[range]:
 
 def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernels.LaneTables:
     """Stack the tables of all agents as kernels take them; states that an agent lacks lead to themselves."""
-    own = [
-        individual_table(tables, agent, settings.sync_probability, sync_literal=settings.sync_literal)
-        for agent in range(len(tables.start))
-    ]
-    states = kernels.padded(max(len(table.is_final) for table in own))
-    kinds, outcomes = tables.event.shape[2], max(2, *(table.chance.shape[2] for table in own))
-    shape = (len(own), kinds, outcomes, states)
-    limit = np.full((len(own), kinds, outcomes - 1, states), np.iinfo(np.uint32).max, np.uint32)
+    simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
+    agents, kinds = len(tables.start), tables.event.shape[2]
+    own = [simulation.outcomes(agent) for agent in range(agents)]
+    states, outcomes = kernels.padded(int(tables.states.max())), max(2, *(table.chance.shape[2] for table in own))
+    shape = (agents, kinds, outcomes, states)
+    limit = np.full((agents, kinds, outcomes - 1, states), np.iinfo(np.uint32).max, np.uint32)
     next_state = np.broadcast_to(np.arange(states, dtype=np.uint32), shape).copy()
     reward = np.zeros(shape, np.float32)
-    dynamics, is_final = np.zeros((len(own), states), np.uint32), np.ones((len(own), states), np.bool_)
+    dynamics, is_final = np.zeros((agents, states), np.uint32), np.ones((agents, states), np.bool_)
     for agent, table in enumerate(own):
         count, _, cases = table.chance.shape
-        limit[agent, :, : cases - 1, :count] = np.minimum(table.limit, limit.max(initial=0)).transpose(1, 2, 0)
+        limit[agent, :, : cases - 1, :count] = np.minimum(table.limit, np.iinfo(np.uint32).max).transpose(1, 2, 0)
         next_state[agent, :, :cases, :count] = table.next_state.transpose(1, 2, 0)
         reward[agent, :, :cases, :count] = table.reward.transpose(1, 2, 0)
-        dynamics[agent, :count], is_final[agent, :count] = table.dynamics, table.is_final
+        dynamics[agent, :count], is_final[agent, :count] = (
+            tables.dynamics[agent, :count],
+            tables.is_final[agent, :count],
+        )
     return kernels.LaneTables(
-        next_cell=tables.next_cell.reshape(*tables.next_cell.shape[:3], -1).astype(np.uint16),
+        next_cell=unsigned(tables.next_cell.reshape(*tables.next_cell.shape[:3], -1)),
+        world=tables.world.astype(np.uint32),
         dynamics=dynamics,
         distinct=dynamics.max(axis=1) + np.uint32(1),
-        kind=tables.kind.astype(np.uint16),
+        kind=unsigned(tables.kind),
         limit=limit,
         next_state=next_state,
         reward=reward,

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels import team
+from hocket.learn.kernels.primitives import Unsigned
 from hocket.learn.kernels.team import Play, Recording, TeamState, TeamTables
 from hocket.learn.learner import Arrays, LooksAt, Player, Shapes
 from hocket.random import TRAINING, stream_key, threshold
-from hocket.task.grid import ACTIONS
+from hocket.task.grid import ACTIONS, Numbers
 from hocket.task.settling import EndlessError
 from hocket.task.tables import Tables
 
@@ -18,6 +19,7 @@ def team_tables(tables: Tables) -> TeamTables:
     """Pick what the team world needs."""
     return TeamTables(
         tables.next_cell,
+        tables.world,
         tables.dynamics,
         tables.kind,
         tables.event,
@@ -26,12 +28,19 @@ def team_tables(tables: Tables) -> TeamTables:
         tables.knowers,
         tables.first_knower,
         tables.knower,
+        tables.first_memory,
+        tables.memory_agent,
         tables.memory_bit,
         tables.start,
         tables.initial,
         threshold(tables.slip),
         tables.most_rounds,
     )
+
+
+def unsigned(numbers: Numbers) -> Unsigned:
+    """Let indices that are never negative be of a type that cannot be, and as short."""
+    return numbers.astype(np.uint16) if numbers.dtype == np.int16 else numbers.astype(np.uint32)
 
 
 def team_state(tables: Tables, seed: int = 0) -> TeamState:
@@ -50,7 +59,7 @@ def team_state(tables: Tables, seed: int = 0) -> TeamState:
 def recording(steps: int, agents: int) -> Recording:
     """Make room for what happens in an episode; of no steps, to record nothing."""
     return Recording(
-        np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16)
+        np.zeros((steps, agents), np.int32), np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16)
     )
 
 

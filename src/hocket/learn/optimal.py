@@ -12,7 +12,7 @@ from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.task.grid import outcome_chances
-from hocket.task.individual import IndividualTable, individual_table
+from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
 MOST_SWEEPS = 100_000
@@ -30,8 +30,9 @@ class OptimalBlock:
 
     def __init__(self, tables: Tables, settings: OptimalSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.q = np.zeros(machine_shapes(tables)["q"], np.float32)
+        simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
         for agent in range(len(self.q)):
-            table = individual_table(tables, agent, settings.sync_probability, sync_literal=settings.sync_literal)
+            table = simulation.table(agent)
             self.q[agent, :, :, : len(table.is_final)] = solve(table, settings.discount, settings.tolerance)
 
     def train(self, begin: int, steps: int) -> None:

@@ -10,9 +10,10 @@ all of them are final.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Sequence
+from itertools import chain, product
 from math import prod
 from typing import NamedTuple
 
@@ -22,7 +23,6 @@ from hocket.machine.reward_machine import RewardMachine
 
 MOST_BRANCHES = 1_000  # places to which one event may lead
 
-Joint = tuple[int, ...]  # the place of each part
 Move = tuple[int, int]  # of a part: from a state to a state
 
 
@@ -49,38 +49,144 @@ class _Part(NamedTuple):
 
 
 class _Step(NamedTuple):
-    before: Joint
     event: int
     moves: dict[int, Move]  # of each part that takes part
 
 
-def find_blocked(team: Composition, most: int) -> Free | Blocked | None:
-    """Find a dead end or prove that there is none; None where parts can go round or more than `most` states come up."""
+class _Node(NamedTuple):
+    """Where the search has come to, and how."""
+
+    joint: list[int]  # the place of each part
+    asked: dict[int, None]  # parts that may still be able to do something
+    steps: list[_Step]  # since the node before
+    before: _Node | None
+
+
+class _ExhaustedError(Exception):
+    """The search has taken more than it may."""
+
+
+def find_blocked(team: Composition, effort: int) -> Free | Blocked | None:
+    """Find a dead end or prove that there is none; None where parts can go round, or it takes more than `effort`.
+
+    Effort is counted in looks at a part. What can happen in only one way is not branched from, nor kept.
+    """
     owners = _owners(team)
     parts = [_collapse(machine, team, owners) for machine in team.parts.values()]
     if any(_goes_round(part) for part in parts):
         return None
-    initial = tuple(part.place[part.machine.start] for part in parts)
-    came: dict[Joint, _Step | None] = {initial: None}
-    queue = deque([initial])
-    while queue:
-        joint = queue.popleft()
-        events = _enough(parts, owners, joint)
-        if not events and not all(part.is_final[own] for part, own in zip(parts, joint, strict=True)):
-            return _describe(parts, came, joint)
-        for event in events:
-            ways = [parts[own].moves[joint[own]][event] for own in owners[event]]
-            if prod(map(len, ways)) > MOST_BRANCHES:
-                return None
-            for chosen in product(*ways):
-                step = _Step(joint, event, dict(zip(owners[event], chosen, strict=True)))
-                after = _after(parts, step)
-                if after not in came:
-                    came[after] = step
-                    queue.append(after)
-        if len(came) > most:
-            return None
+    search = _Search(parts, owners, effort)
+    start = [part.place[part.machine.start] for part in parts]
+    nodes = [_Node(start, dict.fromkeys(range(len(parts))), [], None)]
+    seen: set[tuple[int, ...]] = set()
+    try:
+        while nodes:
+            node = nodes.pop()
+            events = search.run(node)
+            if events is None:
+                search.run_out(node)
+                return _describe(parts, node)
+            if (joint := tuple(node.joint)) not in seen:
+                seen.add(joint)
+                nodes += [search.branch(node, step) for event in events for step in search.ways(joint, event)]
+    except _ExhaustedError:
+        return None
     return Free()
+
+
+class _Search:
+    """Lets events happen, and counts the looks at parts that it takes."""
+
+    def __init__(self, parts: Sequence[_Part], owners: Sequence[Sequence[int]], effort: int) -> None:
+        self.parts, self.owners, self.left = parts, owners, effort
+
+    def spend(self, looks: int) -> None:
+        """Count looks at parts."""
+        self.left -= looks
+        if self.left < 0:
+            raise _ExhaustedError
+
+    def run(self, node: _Node) -> list[int] | None:
+        """Let happen what can happen in only one way; list the events to branch by, or None in a dead end.
+
+        Parts that can do nothing any more never will; if one of them is not final, it is a dead end.
+        """
+        branching: list[list[int]] = []
+        aside: dict[int, None] = {}  # parts of groups with several ways, which nobody else can disturb
+        while node.asked:
+            own, _ = node.asked.popitem()
+            group, events = self.group(node.joint, own)
+            if len(events) == 1 and len(ways := self.ways(node.joint, events[0])) == 1:
+                self.take(node, ways[0])
+                node.asked[own] = None
+                continue
+            if not events and not all(self.parts[other].is_final[node.joint[other]] for other in group):
+                return None
+            for other in group:
+                node.asked.pop(other, None)
+            if events:
+                branching.append(events)
+                aside.update(dict.fromkeys(group))
+        node.asked.update(aside)
+        return min(branching, key=len, default=[])
+
+    def run_out(self, node: _Node) -> None:
+        """Go on in any way until nothing can happen any more; no part goes round, so that this is little work."""
+        self.left = sys.maxsize
+        node.asked.update(dict.fromkeys(range(len(self.parts))))
+        while node.asked:
+            own, _ = node.asked.popitem()
+            for event in self.parts[own].moves[node.joint[own]]:
+                if self.is_enabled(node.joint, event):
+                    ways = {other: self.parts[other].moves[node.joint[other]][event] for other in self.owners[event]}
+                    self.take(node, _Step(event, {other: first for other, (first, *_) in ways.items()}))
+                    break
+
+    def group(self, joint: Sequence[int], own: int) -> tuple[list[int], list[int]]:
+        """Collect the parts that have to do with what a part proposes, and with what they propose in turn.
+
+        Also list the events that they propose and that can happen.
+        """
+        found, group = {own}, [own]
+        proposed: dict[int, None] = {}
+        for other in group:  # grows while it is read
+            moves = self.parts[other].moves[joint[other]]
+            self.spend(1 + len(moves))
+            for event in moves:
+                if event not in proposed:
+                    proposed[event] = None
+                    fresh = [owner for owner in self.owners[event] if owner not in found]
+                    self.spend(len(self.owners[event]))
+                    found.update(fresh)
+                    group += fresh
+        return group, [event for event in proposed if self.is_enabled(joint, event)]
+
+    def is_enabled(self, joint: Sequence[int], event: int) -> bool:
+        """Say whether all who take part in an event propose it."""
+        return all(event in self.parts[own].moves[joint[own]] for own in self.owners[event])
+
+    def ways(self, joint: Sequence[int], event: int) -> list[_Step]:
+        """List the ways in which an event can happen; too many are too much."""
+        own = self.owners[event]
+        ways = [self.parts[part].moves[joint[part]][event] for part in own]
+        if prod(map(len, ways)) > MOST_BRANCHES:
+            raise _ExhaustedError
+        return [_Step(event, dict(zip(own, chosen, strict=True))) for chosen in product(*ways)]
+
+    def take(self, node: _Node, step: _Step) -> None:
+        """Let an event happen."""
+        for own, (_, end) in step.moves.items():
+            node.joint[own] = self.parts[own].place[end]
+            node.asked[own] = None
+        node.steps.append(step)
+        self.spend(len(step.moves))
+
+    def branch(self, node: _Node, step: _Step) -> _Node:
+        """Let an event happen after a node that others go on from, too."""
+        self.spend(len(node.joint))
+        after = _Node(list(node.joint), dict(node.asked), [], node)
+        self.take(after, step)
+        return after
 
 
 def _owners(team: Composition) -> list[list[int]]:
@@ -123,52 +229,16 @@ def _goes_round(part: _Part) -> bool:
     return len(set(found)) < len(found) or any(own in ends for own, ends in enumerate(onward))
 
 
-def _after(parts: Sequence[_Part], step: _Step) -> Joint:
-    moved = list(step.before)
-    for own, (_, end) in step.moves.items():
-        moved[own] = parts[own].place[end]
-    return tuple(moved)
-
-
-def _enough(parts: Sequence[_Part], owners: Sequence[Sequence[int]], joint: Joint) -> list[int]:
-    """List events that can happen, so many that all others can be left for later; none if nothing can happen."""
-    for part, own in zip(parts, joint, strict=True):
-        proposed = part.moves[own]
-        if proposed and all(len(owners[event]) == 1 for event in proposed):
-            return list(proposed)
-    groups = (_enabled(parts, owners, joint, group) for group in _groups(parts, owners, joint))
-    return min((found for found in groups if found), key=len, default=[])
-
-
-def _enabled(parts: Sequence[_Part], owners: Sequence[Sequence[int]], joint: Joint, group: Iterable[int]) -> list[int]:
-    """List the events that can happen and in which a part of a group takes part."""
-    proposed = dict.fromkeys(event for own in group for event in parts[own].moves[joint[own]])
-    return [event for event in proposed if all(event in parts[own].moves[joint[own]] for own in owners[event])]
-
-
-def _groups(parts: Sequence[_Part], owners: Sequence[Sequence[int]], joint: Joint) -> Iterator[list[int]]:
-    """Group the parts so that whatever a part proposes concerns its own group alone."""
-    links: list[list[int]] = [[] for _ in joint]
-    for event in dict.fromkeys(event for part, own in zip(parts, joint, strict=True) for event in part.moves[own]):
-        hub, *others = owners[event]
-        for other in others:
-            links[hub].append(other)
-            links[other].append(hub)
-    groups: dict[int, list[int]] = {}
-    for own, group in enumerate(components(links)):
-        groups.setdefault(group, []).append(own)
-    yield from groups.values()
-
-
-def _describe(parts: Sequence[_Part], came: Mapping[Joint, _Step | None], joint: Joint) -> Blocked:
+def _describe(parts: Sequence[_Part], node: _Node) -> Blocked:
     """Read off the way to a dead end, with what the parts do alone in between."""
-    steps = []
-    while (step := came[joint]) is not None:
-        steps.append(step)
-        joint = step.before
+    runs: list[list[_Step]] = []
+    last: _Node | None = node
+    while last is not None:
+        runs.append(last.steps)
+        last = last.before
     state = [part.machine.start for part in parts]
     labels: list[int] = []
-    for step in reversed(steps):
+    for step in chain.from_iterable(reversed(runs)):
         for own, (start, end) in step.moves.items():
             labels += _way_alone(parts[own], state[own], start)
             state[own] = end

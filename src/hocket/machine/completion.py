@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from hocket.machine.reward_machine import RewardMachine
 
 LARGEST_SEARCH = 200_000  # joint states of a composition up to which all are searched
 MOST_EFFORT = 10_000_000  # joint states times what it takes to go on from one
+MANY_PARTS = 64  # whose digits take as long as all else
 SHOWN_AGENTS = 6
 
 
@@ -126,7 +125,7 @@ def _of_independent_parts(team: Composition) -> Completion:
 
 def _of_composition(team: Composition) -> Completion:
     """Search as few joint states as tell whether there is a dead end, then all of them for the nearest one."""
-    reduced = find_blocked(team, _most_states(team))
+    reduced = find_blocked(team, MOST_EFFORT)
     if isinstance(reduced, Free):
         return Completion(team, True, None)
     reachable = team.reachable(_most_states(team))
@@ -146,9 +145,13 @@ def _of_composition(team: Composition) -> Completion:
 
 
 def _most_states(team: Composition) -> int:
-    """Bound the joint states by what it takes to go on from one: its parts, and the events that they propose."""
-    effort = sum(1 + int(np.diff(part.graph.first).max(initial=0)) for part in team.parts.values())
-    return max(1, min(LARGEST_SEARCH, MOST_EFFORT // effort))
+    """Bound the joint states by what it takes to go on from one: its parts, and the events that they propose.
+
+    The number of a joint state has a digit for each part, so that going on takes longer where there are many.
+    """
+    parts = len(team.parts)
+    proposed = sum(int(np.diff(part.graph.first).max(initial=0)) for part in team.parts.values())
+    return max(1, min(LARGEST_SEARCH, MOST_EFFORT // (parts + proposed * (1 + parts // MANY_PARTS))))
 
 
 def _dead_end(team: Composition, state: Iterable[int], trace: tuple[str, ...], is_stuck: bool) -> DeadEnd:
@@ -160,17 +163,19 @@ def _blocking(team: Composition, end: DeadEnd) -> str:
     """Say in which way the parts of a composition block each other."""
     after = f"After {name_trace(end.trace)}"
     now = dict(zip(team.parts, end.state, strict=True))
-    shared = {
-        event for event, number in Counter(chain(*(part.events for part in team.parts.values()))).items() if number > 1
-    }
-    proposed = {agent: _proposed(part, now[agent], shared) for agent, part in team.parts.items()}
-    waits = []
+    owners: dict[str, list[str]] = {}
     for agent, part in team.parts.items():
-        if now[agent] not in part.final:
-            wishes = _wishes(team, proposed, agent)
-            waits.append(f"{agent} waits for {wishes}" if wishes else f"{agent} is in {now[agent]}, which is not final")
+        for event in part.events:
+            owners.setdefault(event, []).append(agent)
+    shared = {event for event, own in owners.items() if len(own) > 1}
+    proposed = {agent: _proposed(part, now[agent], shared) for agent, part in team.parts.items()}
+    waiting = [agent for agent, part in team.parts.items() if now[agent] not in part.final]
+    waits = []
+    for agent in waiting[:SHOWN_AGENTS]:
+        wishes = _wishes(owners, proposed, agent, team.parts[agent].events)
+        waits.append(f"{agent} waits for {wishes}" if wishes else f"{agent} is in {now[agent]}, which is not final")
     blocked = "the parts block each other" if end.is_stuck else "events can still happen, but the task never completes"
-    return f"{after}, {blocked}: {_shortened(waits)}."
+    return f"{after}, {blocked}: {_shortened([*waits, *waiting[SHOWN_AGENTS:]])}."
 
 
 def _proposed(part: RewardMachine, state: str, shared: Collection[str]) -> set[str]:
@@ -190,11 +195,13 @@ def _proposed(part: RewardMachine, state: str, shared: Collection[str]) -> set[s
     return found
 
 
-def _wishes(team: Composition, proposed: Mapping[str, Collection[str]], agent: str) -> str:
+def _wishes(
+    owners: Mapping[str, Collection[str]], proposed: Mapping[str, Collection[str]], agent: str, events: Iterable[str]
+) -> str:
     """Name the events that an agent waits for, and who does not propose them."""
     wishes = []
-    for event in team.parts[agent].events:
-        others = [name for name, part in team.parts.items() if event in part.events and event not in proposed[name]]
+    for event in events:
+        others = [name for name in owners[event] if event not in proposed[name]]
         if event in proposed[agent] and others:
             wishes.append(f"{event} ({_shortened(others)} {'does' if len(others) == 1 else 'do'} not propose it)")
     return " or ".join(wishes[:SHOWN_AGENTS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -17,6 +18,8 @@ from hocket.machine.names import Names, make_distinct
 from hocket.machine.reward_machine import RewardMachine
 
 SEPARATOR = "|"  # between the names of the parts of a composed state
+LONG = 1 << 62  # codes of joint states from which on they are of more than one word
+DIGIT = np.dtype("<u4")  # of such a code
 
 
 class Composition:
@@ -62,10 +65,11 @@ class Composition:
         """Say whether all parts are in final states."""
         return all(own in part.final for own, part in zip(state, self._machines, strict=True))
 
-    @property
+    @cached_property
     def most_states(self) -> int:
         """The number of states if all were reachable."""
-        return math.prod(len(part.states) for part in self._machines)
+        sizes = Counter(len(part.states) for part in self._machines)
+        return math.prod(size**count for size, count in sizes.items())  # powers of large numbers are fast
 
     @cached_property
     def is_independent(self) -> bool:
@@ -155,12 +159,11 @@ def _explore(
 ) -> tuple[list[tuple[int, ...]], list[int], list[int], list[int]]:
     """List the reachable joint states, breadth first, and the transitions between them.
 
-    A joint state is coded as one integer with a digit for each machine, so that a move is the addition of a constant.
-    The search ends with the first state beyond `most`, which is listed without its transitions.
+    A joint state is coded as one integer with a digit for each machine, so that a move is the addition of a constant;
+    where that is a long one, a digit has as many bits as its type, and all are read at once. The search ends with the
+    first state beyond `most`, which is listed without its transitions.
     """
-    place = [1]
-    for machine in machines:
-        place.append(place[-1] * len(machine.states))
+    place = _digits(machines)
     moves = _joint_moves(machines, events, place)
     code = sum(machine.start * value for machine, value in zip(machines, place, strict=False))
     number = {code: 0}
@@ -170,7 +173,7 @@ def _explore(
     label: list[int] = []
     target: list[int] = []
     for position, code in enumerate(codes):  # grows while it is read: the queue is the answer
-        digits = tuple([code // low % (high // low) for low, high in pairwise(place)])
+        digits = _read_digits(code, place)
         states.append(digits)
         if position >= most:
             break
@@ -189,6 +192,23 @@ def _explore(
                     label.append(event)
                     target.append(index)
     return states, source, label, target
+
+
+def _digits(machines: Sequence[RewardMachine]) -> list[int]:
+    """Say what the digit of each machine is worth, and one more."""
+    place = [1]
+    for machine in machines:
+        place.append(place[-1] * len(machine.states))
+        if place[-1] >= LONG:
+            return [1 << DIGIT.itemsize * 8 * index for index in range(len(machines) + 1)]
+    return place
+
+
+def _read_digits(code: int, place: Sequence[int]) -> tuple[int, ...]:
+    if place[-1] < LONG:
+        return tuple([code // low % (high // low) for low, high in pairwise(place)])
+    size = DIGIT.itemsize * (len(place) - 1)
+    return tuple(np.frombuffer(code.to_bytes(size, "little"), DIGIT).tolist())
 
 
 _Move = tuple[int, int, list[tuple[int, dict[int, int]]]]  # event, own shift, (other machine, its state -> its shift)

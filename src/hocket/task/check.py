@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hocket.machine.completion import Completion, find_completion, leaving_warnings
 from hocket.machine.decomposition import Decomposition
@@ -16,6 +18,8 @@ from hocket.task.labelling import Verdict, check_labelling
 from hocket.task.settling import EndlessError, order_notes, repeat_notes
 from hocket.task.tables import Bools, Tables, compile_task
 from hocket.task.task import Task
+
+Ints = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,12 @@ def check_task(task: Task) -> Inspection:
         tables = compile_task(task)
     except EndlessError as error:
         return Inspection(task, labelling, error, (), completion)
-    found = [_explore(tables, index) for index in range(len(task.agents))]
-    stuck = [said for index, own in enumerate(found) for said in _stuck(task, tables, index, own)]
-    return Inspection(task, labelling, None, tuple(stuck), completion, max(own.fewest_steps for own in found))
+    events, stuck, fewest = tuple(task.events), list[str](), 0
+    for index, agent in enumerate(task.agents):
+        found = _explore(tables, index)
+        stuck += _stuck(task, tables, agent, index, events, found)
+        fewest = max(fewest, found.fewest_steps)
+    return Inspection(task, labelling, None, tuple(stuck), completion, fewest)
 
 
 class Exploration(NamedTuple):
@@ -80,12 +87,11 @@ class Exploration(NamedTuple):
     fewest_steps: int  # to a final state; 0 if it never gets there
 
 
-def _stuck(task: Task, tables: Tables, index: int, found: Exploration) -> list[str]:
+def _stuck(task: Task, tables: Tables, agent: str, index: int, events: Sequence[str], found: Exploration) -> list[str]:
     """List the events that an agent can never propose, even if its teammates synchronise on all others."""
-    agent = list(task.agents)[index]
     machine = task.machines[agent]
     ends, arrived, _ = found
-    names, events = tuple(machine.states), tuple(task.events)
+    names, own_events = tuple(machine.states), tuple(machine.events)
     closed, gates = closed_regions(task, agent), task.gates[agent]
     said = []
     for state in np.flatnonzero(ends & ~machine.is_final).tolist():
@@ -93,7 +99,7 @@ def _stuck(task: Task, tables: Tables, index: int, found: Exploration) -> list[s
         kinds = np.unique(tables.kind[index, arrived[state]])
         possible = {events[event] for event in np.unique(tables.event[index, state, kinds]).tolist() if event >= 0}
         for label in machine.graph.label[row].tolist():
-            event = tuple(machine.events)[label]
+            event = own_events[label]
             if event not in possible:
                 where = task.events[event].get(agent, ANYWHERE)
                 shut = [f"{region} is closed {gates[region]}" for region in closed[state]]
@@ -107,32 +113,36 @@ def _stuck(task: Task, tables: Tables, index: int, found: Exploration) -> list[s
 
 
 def _explore(tables: Tables, agent: int) -> Exploration:
-    """Try all moves, with synchronisation or without."""
-    states = int(tables.states[agent])
-    can_wait = np.append(tables.is_shared[agent], True)  # the last one is for no event
-    arrived = np.zeros((states, tables.cells), np.bool_)
-    rests = np.zeros_like(arrived)
-    rests[tables.initial[agent], tables.start[agent]] = True
-    moving = rests.copy()
-    is_final = tables.is_final[agent, :states]
+    """Try all moves, with synchronisation or without; each pair of machine state and cell is looked at once."""
+    states, cells = int(tables.states[agent]), tables.cells
+    next_cell, dynamics = tables.next_cell[tables.world[agent]], tables.dynamics[agent].astype(np.intp)
+    is_shared = np.append(tables.knowers > 1, True)  # the last one is for no event
+    arrived, rests = np.zeros(states * cells, np.bool_), np.zeros(states * cells, np.bool_)
+    moving = np.array([int(tables.initial[agent]) * cells + int(tables.start[agent])])
+    rests[moving] = True
     step = fewest = 0
-    while moving.any():
+    while len(moving):
         step += 1
-        reached, resting = np.zeros_like(arrived), np.zeros_like(arrived)
-        for state in np.flatnonzero(moving.any(axis=1)).tolist():
-            ends = tables.next_cell[agent, tables.dynamics[agent, state], moving[state]]
-            reached[state, ends.ravel()] = True
-        while (reached := reached & ~arrived).any():  # a round, in which whatever is proposed may happen
-            arrived |= reached
-            own, cell = np.nonzero(reached)
+        own, cell = np.divmod(moving, cells)
+        after = next_cell[dynamics[own], cell].reshape(len(own), -1).astype(np.intp)
+        reached, resting = _fresh((own[:, None] * cells + after).ravel(), arrived), []
+        while len(reached):  # a round, in which whatever is proposed may happen
+            own, cell = np.divmod(reached, cells)
             kind = tables.kind[agent, cell]
             event = tables.event[agent, own, kind]  # [here, C]
-            stays = can_wait[event].all(axis=1)
-            resting[own[stays], cell[stays]] = True
+            resting.append(reached[is_shared[event].all(axis=1)])
             here, slot = np.nonzero(event >= 0)
-            reached[tables.next_state[agent, own[here], kind[here], slot], cell[here]] = True
-        moving = resting & ~rests
-        if moving[is_final].any() and not rests[is_final].any():
+            target = tables.next_state[agent, own[here], kind[here], slot].astype(np.intp)
+            reached = _fresh(target * cells + cell[here], arrived)
+        moving = _fresh(np.concatenate([moving[:0], *resting]), rests)
+        if not fewest and tables.is_final[agent, moving // cells].any():
             fewest = step
-        rests |= moving
-    return Exploration(np.logical_or.reduce(rests, axis=1), arrived, fewest)
+    ends: Bools = np.logical_or.reduce(rests.reshape(states, cells), axis=1)
+    return Exploration(ends, arrived.reshape(states, cells), fewest)
+
+
+def _fresh(found: Ints, seen: Bools) -> Ints:
+    """List once each what has not been seen, and note it as seen."""
+    fresh = np.unique(found[~seen[found]])
+    seen[fresh] = True
+    return fresh

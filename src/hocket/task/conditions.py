@@ -16,6 +16,9 @@ _WHERE = re.compile(r"(?:not at|not in|at|in)(?:\s+|$)")
 _CONDITION = re.compile(rf"{_WHERE.pattern}|anywhere(?=\s|,|$)")
 _AND = re.compile(r"(?:\s+and\s+|\s*,\s*)")
 _OR = re.compile(r"\s+or\s+")
+_ALL = re.compile(r"all\s+")
+_BEFORE_WHERE = re.compile(r"\s+(?:not|at|in|anywhere)\b")
+_BLANKS = re.compile(r"\s*")
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,40 @@ class Condition:
 ANYWHERE = Condition()
 
 
-def parse_conditions(sentence: str, agents: Iterable[str], places: Iterable[str], key: str) -> dict[str, Condition]:
+class Lexicon:
+    """Names, among which the longest one is found that stands at a place in a text."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = dict.fromkeys(names)
+        self._lengths = sorted({len(name) for name in self.names}, reverse=True)
+
+    @classmethod
+    def of(cls, names: Iterable[str] | Lexicon) -> Lexicon:
+        """Take a lexicon as it is, or make one of names."""
+        return names if isinstance(names, Lexicon) else cls(names)
+
+    def at(self, text: str, begin: int) -> str | None:
+        """Find the longest name at a place that is not part of a longer word."""
+        for length in self._lengths:
+            end = begin + length
+            ends = end == len(text) or (end < len(text) and (text[end].isspace() or text[end] == ","))
+            if ends and text[begin:end] in self.names:
+                return text[begin:end]
+        return None
+
+
+def parse_conditions(
+    sentence: str, agents: Iterable[str] | Lexicon, places: Iterable[str] | Lexicon, key: str
+) -> dict[str, Condition]:
     """Read when an event happens: "A2 and A3 at red button and A1 not at home", "all at red or blue".
 
     Names are matched whole and longest first, so they may contain blanks.
     """
-    reader = _Reader(sentence.strip(), key)
-    everyone = list(agents)
+    reader = _Reader(sentence.strip(), Lexicon.of(agents), Lexicon.of(places), key)
     conditions: dict[str, Condition] = {}
     while True:
-        named = reader.agents(everyone)
-        condition = reader.condition(everyone, places)
+        named = reader.agents()
+        condition = reader.condition()
         for agent in named:
             if agent in conditions:
                 raise TaskError(f"agent {agent!r} has two conditions in {sentence!r}", key=key)
@@ -87,8 +113,8 @@ def parse_conditions(sentence: str, agents: Iterable[str], places: Iterable[str]
 class _Reader:
     """Reads a sentence from left to right."""
 
-    def __init__(self, text: str, key: str) -> None:
-        self.text, self.key, self.position = text, key, 0
+    def __init__(self, text: str, everyone: Lexicon, places: Lexicon, key: str) -> None:
+        self.text, self.everyone, self.places, self.key, self.position = text, everyone, places, key, 0
 
     @property
     def at_end(self) -> bool:
@@ -105,53 +131,49 @@ class _Reader:
         self.position = found.end()
         return found[0].strip()
 
-    def agents(self, everyone: list[str]) -> list[str]:
+    def agents(self) -> list[str]:
         """Read "all", or agents joined by "and" or commas, up to the condition."""
-        if (found := re.match(r"all\s+", self.rest)) and self.known(everyone) is None:
-            self.position += found.end()
-            return everyone
-        named = [self.name(everyone, "agent")]
-        while not re.match(r"\s+(not|at|in|anywhere)\b", self.rest):
+        found = _ALL.match(self.text, self.position)
+        if found and self.everyone.at(self.text, self.position) is None:
+            self.position = found.end()
+            return list(self.everyone.names)
+        named = [self.name(self.everyone, "agent")]
+        while not _BEFORE_WHERE.match(self.text, self.position):
             self.match(_AND, "'and', or where the agent has to be,")
-            named.append(self.name(everyone, "agent"))
-        self.position += len(self.rest) - len(self.rest.lstrip())
+            named.append(self.name(self.everyone, "agent"))
+        self.match(_BLANKS, "a blank")
         return named
 
-    def condition(self, everyone: Iterable[str], places: Iterable[str]) -> Condition:
+    def condition(self) -> Condition:
         """Read where agents have to be: "at red", "at red or blue", "at red or not at green", "anywhere"."""
         word = self.match(_CONDITION, "at, in, not at, not in or anywhere")
         if word == "anywhere":
             return ANYWHERE
-        found = Condition(self.name(places, "place"), inside=not word.startswith("not"))
+        found = Condition(self.name(self.places, "place"), inside=not word.startswith("not"))
         while _OR.match(self.text, self.position):
             self.match(_OR, "'or'")
             if _WHERE.match(self.text, self.position):
                 word = self.match(_WHERE, "a place")
-            elif self.known(places) is None and (agent := self.known(everyone)) is not None:
+            elif self.places.at(self.text, self.position) is None and (
+                agent := self.everyone.at(self.text, self.position)
+            ):
                 rule = f"'or' joins places of one agent, got another clause about {agent!r} in {self.text!r}"
                 advice = "write two events, since each agent must be able to propose on its own"
                 raise TaskError(f"{rule}; {advice}", key=self.key)
             elif word.startswith("not"):
                 rest = f"'or at {self.rest}' or 'or not at {self.rest}'"
                 raise TaskError(f"after 'not at' say {rest}, got 'or {self.rest}' in {self.text!r}", key=self.key)
-            found |= Condition(self.name(places, "place"), inside=not word.startswith("not"))
+            found |= Condition(self.name(self.places, "place"), inside=not word.startswith("not"))
         return found
 
-    def name(self, known: Iterable[str], what: str) -> str:
+    def name(self, known: Lexicon, what: str) -> str:
         """Read the longest known name that is not part of a longer word."""
-        found = self.known(known)
+        found = known.at(self.text, self.position)
         if found is not None:
             self.position += len(found)
             return found
         unknown = re.split(r"\s+(?:and|or|not|at|in|anywhere)\b|,", self.rest)[0]
-        raise TaskError(f"{what} {unknown!r} does not exist ({known_names(unknown, known)})", key=self.key)
-
-    def known(self, names: Iterable[str]) -> str | None:
-        """Find the longest of some names that comes next."""
-        for name in sorted(names, key=len, reverse=True):
-            if self.rest.startswith(name) and re.match(r"\s|,|$", self.rest[len(name) :]):
-                return name
-        return None
+        raise TaskError(f"{what} {unknown!r} does not exist ({known_names(unknown, known.names)})", key=self.key)
 
 
 def write_conditions(conditions: Mapping[str, Condition]) -> str:

@@ -28,7 +28,7 @@ from hocket.machine.formulas import LANGUAGES
 from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.conditions import Condition, parse_conditions
+from hocket.task.conditions import Condition, Lexicon, parse_conditions
 from hocket.task.grid import Grid, read_map
 from hocket.task.task import Agent, Gate, Option, Task
 from hocket.task.template import expand_team
@@ -87,7 +87,7 @@ def task_from(document: object, name: str = "task", folder: Path | None = None, 
         if event not in machine.events:
             hint = known_names(event, machine.events)
             raise FormatError(f"event {event!r} does not exist in the machine ({hint})", where="memory")
-    gates = _gates_from(table, rows)
+    gates, everyone, places = _gates_from(table, rows), Lexicon(rows), Lexicon(grid.places)
     return Task(
         name=as_text(table.get("name", name), "name") + ("" if size is None else f"-{size}"),
         grid=grid,
@@ -96,7 +96,7 @@ def task_from(document: object, name: str = "task", folder: Path | None = None, 
             for agent, row in rows.items()
         },
         events={
-            event: _conditions_from(value, rows, grid, f"events.{event}")
+            event: _conditions_from(value, everyone, places, f"events.{event}")
             for event, value in as_table(table["events"], "events").items()
         },
         machine=machine,
@@ -256,23 +256,23 @@ def _option_from(text: str, grid: Grid) -> Option:
     return Option(words[0].strip())
 
 
-def _conditions_from(value: object, agents: Mapping[str, object], grid: Grid, key: str) -> dict[str, Condition]:
+def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str) -> dict[str, Condition]:
     if not isinstance(value, str | dict):
         raise FormatError(f"must be a sentence such as 'A1 at door', got {value!r:.60}", where=key)
     if isinstance(value, str):
         if not value.strip():
             raise FormatError("must say when the event happens, such as 'A1 at door'", where=key)
-        return parse_conditions(value, agents, grid.places, key)
+        return parse_conditions(value, agents, places, key)
     conditions: dict[str, Condition] = {}
     for agent, text in as_table(value, key).items():
-        conditions[agent] = _condition_from(agent, text, grid, f"{key}.{agent}")
+        conditions[agent] = _condition_from(agent, text, places, f"{key}.{agent}")
     return conditions
 
 
-def _condition_from(agent: str, value: object, grid: Grid, key: str) -> Condition:
+def _condition_from(agent: str, value: object, places: Lexicon, key: str) -> Condition:
     """Read half a sentence, "at mat", or a list of them, of which one has to hold."""
     halves = as_texts(value, key) if isinstance(value, list) else (as_text(value, key),)
     if not halves:
         raise FormatError("must say where the agent has to be, got an empty list", where=key)
-    ways = [parse_conditions(f"{agent} {half}", [agent], grid.places, key)[agent] for half in halves]
+    ways = [parse_conditions(f"{agent} {half}", [agent], places, key)[agent] for half in halves]
     return reduce(or_, ways)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,16 @@ from hocket.errors import TaskError
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Gate, Task
 
+Seen = tuple[str, bool]  # a state, and whether the gate is open in it
+
 
 def closed_cells(task: Task, agent: str) -> list[frozenset[int]]:
     """For each state of an agent's machine: the cells that gates close to it."""
-    return [
-        frozenset(cell for region in regions for cell in task.grid.places[region])
-        for regions in closed_regions(task, agent)
-    ]
+    places, made = task.grid.places, dict[tuple[str, ...], frozenset[int]]()
+    for regions in (found := [tuple(own) for own in closed_regions(task, agent)]):
+        if regions not in made:
+            made[regions] = frozenset().union(*(places[region] for region in regions))
+    return [made[regions] for regions in found]
 
 
 def closed_regions(task: Task, agent: str) -> list[list[str]]:
@@ -41,7 +44,7 @@ def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
 
     It is the same on all traces to the state, or it is an error. What no trace reaches counts as closed.
     """
-    ways = _traces(machine, gate)
+    ways = _ways(machine, gate)
     told = {opened for _, opened in ways}
     if True not in told:
         raise TaskError(f"this gate can never open: {_never(gate.opens)} in the agent's machine", key=key)
@@ -49,18 +52,18 @@ def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
         raise TaskError(f"this gate can never close: {_never(gate.closes)} in the agent's machine", key=key)
     for state, opened in ways:
         if opened and (state, False) in ways:
-            closed, open_ = (", ".join(ways[state, seen]) or "nothing" for seen in (False, True))
+            closed, open_ = (", ".join(_trace(ways, (state, seen))) or "nothing" for seen in (False, True))
             plain = isinstance(gate.short, str)
             what = f"whether {gate.short} has happened" if plain else "whether the gate is open"
             raise TaskError(f"a state must tell {what}, but {closed} and {open_} both lead to {state}", key=key)
     return np.array([(state, True) in ways for state in machine.states], np.bool_)
 
 
-def _traces(machine: RewardMachine, gate: Gate) -> dict[tuple[str, bool], tuple[str, ...]]:
-    """Find a shortest trace to each state with the gate open and with the gate closed, where there is one."""
+def _ways(machine: RewardMachine, gate: Gate) -> dict[Seen, tuple[Seen, str] | None]:
+    """Find each state that is reached with the gate open or closed, and the last step of a shortest trace to it."""
     after = dict.fromkeys(gate.opens, True) | dict.fromkeys(gate.closes, False)
     start = (machine.initial, bool(gate.starts_open))
-    ways: dict[tuple[str, bool], tuple[str, ...]] = {start: ()}
+    ways: dict[Seen, tuple[Seen, str] | None] = {start: None}
     queue = deque([start])
     moves: dict[str, list[tuple[str, str]]] = {}
     for (source, name), target in machine.transitions.items():
@@ -70,9 +73,18 @@ def _traces(machine: RewardMachine, gate: Gate) -> dict[tuple[str, bool], tuple[
         for name, target in moves.get(state, ()):
             there = (target, after.get(name, opened))
             if there not in ways:
-                ways[there] = (*ways[here], name)
+                ways[there] = here, name
                 queue.append(there)
     return ways
+
+
+def _trace(ways: Mapping[Seen, tuple[Seen, str] | None], seen: Seen) -> list[str]:
+    """Read off the trace that leads to a state with the gate open or closed."""
+    events = []
+    while (way := ways[seen]) is not None:
+        seen, event = way
+        events.append(event)
+    return events[::-1]
 
 
 def _never(events: Sequence[str]) -> str:

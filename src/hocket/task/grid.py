@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from hocket.errors import TaskError, known_names
 from hocket.machine.names import check_name
 from hocket.random import Bits
 
-Cells = NDArray[np.int16]
+Numbers = NDArray[np.signedinteger[Any]]  # of 16 or 32 bits, as short as they can be
 
 ACTIONS = ("up", "right", "down", "left", "stay")
 STAY = 4
@@ -25,7 +26,7 @@ STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1), (0, 0))  # (rows, columns) of each ac
 OUTCOMES = 3  # of an action: as intended, slipped a quarter turn to the right, slipped a quarter turn to the left
 
 WALL, FLOOR = "#", "."
-MOST_CELLS = 32_000  # cells are 16-bit numbers in tables
+MOST_CELLS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Grid:
         flags[list(self.walls)] = False
         return flags
 
+    @cached_property
+    def floor_cells(self) -> NDArray[np.intp]:
+        """The cells that are not walls, in order."""
+        return np.flatnonzero(self.floor)
+
     def cell(self, row: int, column: int) -> int:
         """Number a cell."""
         return row * self.columns + column
@@ -96,12 +102,12 @@ class Grid:
         target = self.cell(row, column)
         return cell if target in self.walls or target in closed else target
 
-    def outcomes(self, closed: Iterable[int] = ()) -> Cells:
+    def outcomes(self, closed: Iterable[int] = ()) -> Numbers:
         """Tabulate where each action leads from each cell, for each of its outcomes: [cells, actions, outcomes]."""
         row, column = np.divmod(np.arange(self.cells), self.columns)
         barred = ~self.floor
         barred[list(closed)] = True
-        moved = np.empty((self.cells, len(ACTIONS)), np.int16)
+        moved = np.empty((self.cells, len(ACTIONS)), shortest(self.cells))
         for action, (down, right) in enumerate(STEPS):
             new_row, new_column = row + down, column + right
             inside = (new_row >= 0) & (new_row < self.rows) & (new_column >= 0) & (new_column < self.columns)
@@ -109,6 +115,11 @@ class Grid:
             moved[:, action] = np.where(barred[target], np.arange(self.cells), target)
         moved[:, STAY] = np.arange(self.cells)  # also where a gate has closed over it
         return np.stack([moved[:, slipped_actions(outcome)] for outcome in range(OUTCOMES)], axis=2)
+
+
+def shortest(numbers: int) -> type[np.signedinteger[Any]]:
+    """Choose the shorter of two types that hold so many numbers, and -1; most tasks are small, and so are kernels."""
+    return np.int16 if numbers <= np.iinfo(np.int16).max else np.int32
 
 
 def slipped_actions(outcome: int) -> list[int]:

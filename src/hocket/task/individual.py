@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.errors import TaskError
 from hocket.random import threshold
+from hocket.task.grid import Numbers
 from hocket.task.tables import Bools, Shorts, Tables
+
+MOST_HAPPENING = 50_000_000  # events that may follow each other in a step, from all states and kinds of cells
+TOO_MANY = "of a machine with so many states fewer may follow each other in one step while the agent stays"
 
 
 class IndividualTable(NamedTuple):
@@ -20,20 +26,30 @@ class IndividualTable(NamedTuple):
     """
 
     place: int  # of the agent among all
-    next_cell: Shorts  # [D, S, A, K]
+    next_cell: Numbers  # [D, S, A, K]
     dynamics: Shorts  # [U]
-    kind: Shorts  # [S] of each cell
-    proposed: Shorts  # [U, H, C] the events that the agent proposes, or -1
+    kind: Numbers  # [S] of each cell
+    proposed: Numbers  # [U, H, C] the events that the agent proposes, or -1
     limit: NDArray[np.int64]  # [U, H, J - 1] ascending; beyond all draws where there are fewer outcomes
     chance: NDArray[np.float64]  # [U, H, J] of each outcome
     next_state: Shorts  # [U, H, J] its machine's state after it
     reward: NDArray[Any]  # [U, H, J] what its machine pays; kernels take single precision
-    happened: Shorts  # [U, H, J, R] the events that have happened, in their order, or -1
+    happened: Numbers  # [U, H, J, R] the events that have happened, in their order, or -1
     is_final: Bools  # [U]
     start: int  # cell
     initial: int  # machine state
     slip: float  # chance that a move goes astray
     slip_limit: int  # the same as a threshold
+
+
+class Outcomes(NamedTuple):
+    """What may come of steps, as in `IndividualTable`; agents that differ only in the names of events share it."""
+
+    limit: NDArray[np.int64]  # [U, H, J - 1]
+    chance: NDArray[np.float64]  # [U, H, J]
+    next_state: Shorts  # [U, H, J]
+    reward: NDArray[np.float64]  # [U, H, J]
+    happened: NDArray[np.int64]  # [U, H, J, R] entries of the agent's table of proposed events, or -1
 
 
 class _Outcome(NamedTuple):
@@ -42,23 +58,100 @@ class _Outcome(NamedTuple):
     chance: float  # up to which it is this one: the sum with those before it
     state: int
     reward: float
-    events: tuple[int, ...]
+    entries: tuple[int, ...]  # of the table of proposed events
 
 
 def individual_table(
     tables: Tables, agent: int, sync_probability: float, *, sync_literal: bool = False
 ) -> IndividualTable:
     """Pick what an agent needs that trains with simulated teammates."""
-    states, kinds = int(tables.states[agent]), tables.event.shape[2]
-    chance = _sync_chances(tables, agent, sync_probability, sync_literal)
-    rows = [[_outcomes(tables, agent, state, kind, chance) for kind in range(kinds)] for state in range(states)]
+    return Simulation(tables, sync_probability, sync_literal).table(agent)
+
+
+class Simulation:
+    """Simulated teammates: works out what may come of an agent's steps, once for all agents that are alike."""
+
+    def __init__(self, tables: Tables, sync_probability: float, sync_literal: bool) -> None:
+        self.tables, self.probability, self.literal = tables, sync_probability, sync_literal
+        self._is_shared = np.append(tables.knowers > 1, False)  # the last one is for no event
+        self._controller = np.append(tables.controller, -1)
+        self._made: dict[tuple[bytes, ...], Outcomes] = {}
+
+    def table(self, agent: int) -> IndividualTable:
+        """Pick what an agent needs."""
+        tables, states = self.tables, int(self.tables.states[agent])
+        own, proposed = self.outcomes(agent), tables.event[agent, :states]
+        return IndividualTable(
+            place=agent,
+            next_cell=tables.next_cell[tables.world[agent]],
+            dynamics=tables.dynamics[agent, :states],
+            kind=tables.kind[agent],
+            proposed=proposed,
+            limit=own.limit,
+            chance=own.chance,
+            next_state=own.next_state,
+            reward=own.reward,
+            happened=np.where(own.happened < 0, -1, proposed.ravel()[own.happened]).astype(proposed.dtype),
+            is_final=tables.is_final[agent, :states],
+            start=int(tables.start[agent]),
+            initial=int(tables.initial[agent]),
+            slip=tables.slip,
+            slip_limit=threshold(tables.slip),
+        )
+
+    def outcomes(self, agent: int) -> Outcomes:
+        """Tabulate what may come of an agent's steps."""
+        tables, states = self.tables, int(self.tables.states[agent])
+        event = tables.event[agent, :states]
+        rule = _Rule(
+            event >= 0,
+            self._chances(agent, event),
+            tables.next_state[agent, :states],
+            tables.reward[agent, :states],
+            tables.is_final[agent, :states],
+        )
+        key = tuple(part.tobytes() for part in rule)
+        if key not in self._made:
+            self._made[key] = _tabulate(rule)
+        return self._made[key]
+
+    def _chances(self, agent: int, event: Numbers) -> NDArray[np.float64]:
+        """Tabulate the chance per step that teammates are ready for an event; NaN where it does not wait for them.
+
+        A shared event waits for simulated teammates: it takes effect with a probability where a teammate has a part in
+        it, and at once where the agent is its only controller. Read literally, the paper has all shared events wait.
+        """
+        tables = self.tables
+        waits = self._is_shared[event] & (self.literal | (self._controller[event] != agent))
+        chance = np.where(waits, self.probability, np.nan)
+        for place in range(tables.first_sync[agent], tables.first_sync[agent + 1]):
+            chance[event == tables.sync_event[place]] = tables.sync_chance[place]
+        return chance
+
+
+class _Rule(NamedTuple):
+    """An agent's machine and its chances of synchronisation, over the slots of its table of proposed events."""
+
+    is_event: Bools  # [U, H, C]
+    chance: NDArray[np.float64]  # [U, H, C] that teammates are ready; NaN: it does not wait for them
+    next_state: Shorts  # [U, H, C]
+    reward: NDArray[np.float64]  # [U, H, C]
+    is_final: Bools  # [U]
+
+
+def _tabulate(rule: _Rule) -> Outcomes:
+    """List what may come of a step that ends in each kind of cell, and lay it out in arrays."""
+    states, kinds, _ = rule.is_event.shape
+    rows = [[_outcomes(rule, state, kind) for kind in range(kinds)] for state in range(states)]
     everything = [own for row in rows for own in row]
-    most, longest = max(map(len, everything)), max(len(one.events) for own in everything for one in own)
+    most, longest = max(map(len, everything)), max(len(one.entries) for own in everything for one in own)
     shape = (states, kinds, most)
+    if prod(shape) * longest > MOST_HAPPENING:
+        raise TaskError(f"{TOO_MANY}, got {longest:,} of {states:,} states", key="machine")
     limit = np.full(shape, np.iinfo(np.int64).max)
     weight, reward = np.zeros(shape), np.zeros(shape)
     next_state = np.zeros(shape, np.int16)
-    happened = np.full((*shape, longest), -1, np.int16)
+    happened = np.full((*shape, longest), -1)
     for state, row in enumerate(rows):
         for kind, own in enumerate(row):
             before = 0.0
@@ -67,74 +160,43 @@ def individual_table(
                 if number < len(own) - 1:
                     limit[at] = round(one.chance * float(threshold(1.0)))
                 weight[at], next_state[at], reward[at] = one.chance - before, one.state, one.reward
-                happened[at][: len(one.events)] = one.events
+                happened[at][: len(one.entries)] = one.entries
                 before = one.chance
-    return IndividualTable(
-        place=agent,
-        next_cell=tables.next_cell[agent],
-        dynamics=tables.dynamics[agent, :states],
-        kind=tables.kind[agent],
-        proposed=tables.event[agent, :states],
-        limit=np.ascontiguousarray(limit[:, :, :-1]),
-        chance=weight,
-        next_state=next_state,
-        reward=reward,
-        happened=happened,
-        is_final=tables.is_final[agent, :states],
-        start=int(tables.start[agent]),
-        initial=int(tables.initial[agent]),
-        slip=tables.slip,
-        slip_limit=threshold(tables.slip),
-    )
+    return Outcomes(np.ascontiguousarray(limit[:, :, :-1]), weight, next_state, reward, happened)
 
 
-def _outcomes(tables: Tables, agent: int, state: int, kind: int, chance: NDArray[np.float64]) -> list[_Outcome]:
+def _outcomes(rule: _Rule, state: int, kind: int) -> list[_Outcome]:
     """List what may come of a step that ends in a kind of cell, in the order of the draw.
 
     An event that waits for teammates happens in the first round only: they need a step to notice that the agent is
     ready. What the agent does by itself happens in rounds, in the order of the task, until a machine state comes again.
     """
-    if tables.is_final[agent, state]:
+    if rule.is_final[state]:
         return [_Outcome(1.0, state, 0.0, ())]
     outcomes: list[_Outcome] = []
     covered = 0.0
-    for slot, event in enumerate(tables.event[agent, state, kind].tolist()):
-        if event < 0:
-            break
-        reach = 1.0 if np.isnan(chance[event]) else float(chance[event])
+    for slot in np.flatnonzero(rule.is_event[state, kind]).tolist():
+        chance = float(rule.chance[state, kind, slot])
+        reach = 1.0 if np.isnan(chance) else chance
         if reach > covered:
-            outcomes.append(_settle_alone(tables, agent, state, kind, slot, chance)._replace(chance=reach))
+            outcomes.append(_settle_alone(rule, state, kind, slot)._replace(chance=reach))
             covered = reach
     if covered < 1:
         outcomes.append(_Outcome(1.0, state, 0.0, ()))
     return outcomes
 
 
-def _settle_alone(
-    tables: Tables, agent: int, state: int, kind: int, slot: int, chance: NDArray[np.float64]
-) -> _Outcome:
+def _settle_alone(rule: _Rule, state: int, kind: int, slot: int) -> _Outcome:
     """Let a proposed event happen, and then in rounds what the agent does by itself."""
-    seen, reward, events = {state}, 0.0, list[int]()
+    seen, reward, entries = {state}, 0.0, list[int]()
+    shape = rule.is_event.shape
     while True:
-        at = (agent, state, kind, slot)
-        events.append(int(tables.event[at]))
-        reward += float(tables.reward[at])
-        state = int(tables.next_state[at])
-        own = tables.event[agent, state, kind]
-        by_itself = [slot for slot, event in enumerate(own.tolist()) if event >= 0 and np.isnan(chance[event])]
-        if state in seen or tables.is_final[agent, state] or not by_itself:
-            return _Outcome(1.0, state, reward, tuple(events))
+        at = (state, kind, slot)
+        entries.append((state * shape[1] + kind) * shape[2] + slot)
+        reward += float(rule.reward[at])
+        state = int(rule.next_state[at])
+        by_itself = np.flatnonzero(rule.is_event[state, kind] & np.isnan(rule.chance[state, kind])).tolist()
+        if state in seen or rule.is_final[state] or not by_itself:
+            return _Outcome(1.0, state, reward, tuple(entries))
         seen.add(state)
         slot = by_itself[0]
-
-
-def _sync_chances(tables: Tables, agent: int, probability: float, literal: bool) -> NDArray[np.float64]:
-    """Tabulate the chance per step that teammates are ready for an event: [E], NaN where it does not wait for them.
-
-    A shared event waits for simulated teammates: it takes effect with `probability` where a teammate has a part in it,
-    and at once where the agent is its only controller. Read literally, the paper has all shared events wait.
-    """
-    fixed = tables.fixed_sync[agent]
-    waits = tables.is_shared[agent] if literal else tables.is_shared[agent] & tables.has_partner[agent]
-    chance: NDArray[np.float64] = np.where(np.isnan(fixed), np.where(waits, probability, np.nan), fixed)
-    return chance

@@ -7,18 +7,18 @@ knowers and commute, and a round is a step of the paper's model in which nobody 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError
-from hocket.graphs import labels_to
+from hocket.graphs import components, labels_to
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
@@ -29,6 +29,7 @@ Ints = NDArray[np.int64]
 MOST_SITUATIONS = 2_000_000  # joint kinds of places times team states that are tried
 MOST_COMPOSED = 20_000  # states of a composition up to which they are listed for that
 MOST_NOTES = 5  # on the order of events
+CODED = 40  # events by which cells are told apart at once; with a bit for each, and millions of cells, in 64
 
 
 class Settled(NamedTuple):
@@ -103,21 +104,26 @@ class Kinds:
     agent: str
     events: tuple[str, ...]  # that it controls
     holds: Bools  # [kinds, events]
-    kind: NDArray[np.int16]  # [S]; walls have kind 0
+    kind: NDArray[np.int32]  # [S]; walls have kind 0
 
     @classmethod
     def of(cls, task: Task, agent: str) -> Kinds:
         """Sort the cells of a task by what an agent could do there; kind 0 is that of the first floor cell."""
-        events = tuple(event for event, conditions in task.events.items() if agent in conditions)
-        floor = np.flatnonzero(task.grid.floor)
-        rows = np.array([task.where(agent, event)[floor] for event in events], np.bool_).reshape(-1, len(floor))
-        found, first, own = np.unique(rows, axis=1, return_index=True, return_inverse=True)
-        order = np.argsort(first, kind="stable")  # in the order of the map
-        rank = np.empty(len(order), np.int16)
-        rank[order] = np.arange(len(order), dtype=np.int16)
-        kind = np.zeros(task.grid.cells, np.int16)
+        events, floor = task.controls[agent], task.grid.floor_cells
+        code = np.zeros(len(floor), np.int64)  # a bit for each event
+        for place, event in enumerate(events):
+            if place % CODED == CODED - 1:
+                code = np.unique(code, return_inverse=True)[1].ravel()
+            code = 2 * code + task.where(agent, event)[floor]
+        _, first, own = np.unique(code, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # in the order of the map
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        kind = np.zeros(task.grid.cells, np.int32)
         kind[floor] = rank[own.ravel()]
-        return cls(agent, events, np.ascontiguousarray(found.T[order]), kind)
+        typical = floor[first[order]]  # a cell of each kind
+        holds = np.array([task.where(agent, event)[typical] for event in events], np.bool_)
+        return cls(agent, events, np.ascontiguousarray(holds.reshape(len(events), len(typical)).T), kind)
 
     def __len__(self) -> int:
         return len(self.holds)
@@ -132,13 +138,13 @@ class Kinds:
         return np.ones(len(self), np.bool_) if place is None else self.holds[:, place]
 
 
-def find_endless(task: Task) -> EndlessError | None:
+def find_endless(task: Task, kinds: Mapping[str, Kinds] | None = None) -> EndlessError | None:
     """Find a step that would never settle: the events that go round, with whom where; None if there is none.
 
     Exact for the machine's states and any places of the agents, where these are not too many to be tried. Otherwise the
     step itself is refused when it comes.
     """
-    kinds = {agent: Kinds.of(task, agent) for agent in task.agents}
+    kinds = kinds or {agent: Kinds.of(task, agent) for agent in task.agents}
     if not _may_repeat(task, kinds):
         return None
     team = task.machine
@@ -146,9 +152,11 @@ def find_endless(task: Task) -> EndlessError | None:
         if team.most_states > MOST_COMPOSED:
             return None
         team = team.machine()
-    situations = prod(len(own) for own in kinds.values())
-    if situations * len(team.states) > MOST_SITUATIONS:
-        return None
+    situations = 1
+    for own in kinds.values():
+        situations *= len(own)
+        if situations * len(team.states) > MOST_SITUATIONS:
+            return None
     return _try_all(task, team, kinds, situations)
 
 
@@ -159,13 +167,19 @@ def _may_repeat(task: Task, kinds: Mapping[str, Kinds]) -> set[str]:
     conditions hold in one kind of place.
     """
     alive = set(task.events)
-    while True:
-        left = set(alive)
-        for agent, own in kinds.items():
-            left -= set(task.knows[agent]) - _repeating(task.machines[agent], own, left)
-        if left == alive or not left:
-            return left
-        alive = left
+    asked = deque(kinds)
+    waiting = set(kinds)
+    while asked and alive:
+        agent = asked.popleft()
+        waiting.remove(agent)
+        possible = alive.intersection(task.knows[agent])
+        lost = possible - _repeating(task.machines[agent], kinds[agent], possible)
+        alive -= lost
+        for other in dict.fromkeys(other for event in lost for other in task.knowers[event]):
+            if other not in waiting:  # it may lose more now
+                waiting.add(other)
+                asked.append(other)
+    return alive
 
 
 def _repeating(machine: RewardMachine, kinds: Kinds, alive: Collection[str]) -> set[str]:
@@ -184,21 +198,17 @@ def _repeating(machine: RewardMachine, kinds: Kinds, alive: Collection[str]) -> 
 
 
 def _on_cycles(source: NDArray[np.integer], target: NDArray[np.integer], states: int) -> Bools:
-    """Flag edges that may lie on cycles: those left when states without a way in or out are taken away again and again.
+    """Flag the edges that lie on cycles.
 
     >>> _on_cycles(np.array([0, 1, 2]), np.array([1, 2, 1]), 3).tolist()
     [False, True, True]
     """
-    kept = np.ones(len(source), np.bool_)
-    while True:
-        has_in, has_out = np.zeros(states, np.bool_), np.zeros(states, np.bool_)
-        has_in[target[kept]] = True
-        has_out[source[kept]] = True
-        passable = has_in & has_out
-        fewer = kept & passable[source] & passable[target]
-        if fewer.sum() == kept.sum():
-            return kept
-        kept = fewer
+    links: list[list[int]] = [[] for _ in range(states)]
+    for start, end in zip(source.tolist(), target.tolist(), strict=True):
+        links[start].append(end)
+    component = np.array(components(links), np.int64)
+    inside: Bools = component[source] == component[target]
+    return inside
 
 
 def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds], situations: int) -> EndlessError | None:

@@ -1,12 +1,14 @@
 """Tasks as arrays of numbers: the only form that kernels see.
 
-N agents, U states of the largest machine, D dynamics (sets of open gates), S cells, H kinds of cells (sets of an
-agent's conditions that hold), C events that an agent may propose at once, A actions, K outcomes of an action, E events,
-O options, V states of the team machine. What an agent has fewer of is padded.
+N agents, U states of the largest machine, W worlds (what gates close to an agent, and when), D dynamics (sets of open
+gates), S cells, H kinds of cells (sets of an agent's conditions that hold), C events that an agent may propose at once,
+A actions, K outcomes of an action, E events, O options, V states of the team machine. What an agent has fewer of is
+padded. Nothing has an entry for each agent and each event, as most agents know few of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,48 +19,52 @@ from hocket.errors import TaskError
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.gates import closed_cells
-from hocket.task.grid import ACTIONS, OUTCOMES
+from hocket.task.grid import ACTIONS, OUTCOMES, Numbers, shortest
 from hocket.task.settling import EndlessError, Kinds, find_endless
 from hocket.task.task import Task
 
 MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
-MOST_EVENTS = 32_000  # likewise
+MOST_EVENTS = 1_000_000
+MOST_ENTRIES = 200_000_000  # agents x states x kinds of cells x events at once: padded, they take twelve bytes each
 MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated
 MOST_ROUNDS = 1_000_000  # of a step: more are taken for a step that never settles
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
 
-NOBODY = np.zeros(1, np.int32)  # has to know what is no event; stands behind all events, where -1 leads
-
 Shorts = NDArray[np.int16]
 Bools = NDArray[np.bool_]
+Words = NDArray[np.int32]
 
 
 class Tables(NamedTuple):
     """A compiled task."""
 
-    next_cell: Shorts  # [N, D, S, A, K] where an action leads
+    next_cell: Numbers  # [W, D, S, A, K] where an action leads
+    world: Words  # [N] which of the W an agent lives in
     dynamics: Shorts  # [N, U] which of the D apply
-    kind: Shorts  # [N, S] which of the agent's conditions hold in a cell
-    event: Shorts  # [N, U, H, C] the events that the agent proposes, in the order of the task; then -1
+    kind: Numbers  # [N, S] which of the agent's conditions hold in a cell
+    event: Numbers  # [N, U, H, C] the events that the agent proposes, in the order of the task; then -1
     next_state: Shorts  # [N, U, H, C] its machine's state after each of them; the same state where there is none
     reward: NDArray[np.float64]  # [N, U, H, C] what its machine pays for each of them
-    has_partner: Bools  # [N, E] whether a teammate has a part in making the event happen
-    is_shared: Bools  # [N, E] whether a teammate knows the event, too
-    fixed_sync: NDArray[np.float64]  # [N, E] the task's own chance of synchronisation, or NaN
     is_final: Bools  # [N, U]
     states: Shorts  # [N] how many states its machine has
-    start: Shorts  # [N] cell
+    start: Words  # [N] cell
     initial: Shorts  # [N] machine state
-    knowers: NDArray[np.int32]  # [E] how many agents know the event
-    first_knower: NDArray[np.int32]  # [E + 1] where they begin ...
-    knower: NDArray[np.int32]  # ... in this list of agents
+    knowers: Words  # [E] how many agents know the event
+    first_knower: Words  # [E + 1] where they begin ...
+    knower: Words  # ... in this list of agents
+    controller: Words  # [E] the only agent that controls the event; -1: there are several
+    first_sync: Words  # [N + 1] where an agent's own chances of synchronisation begin ...
+    sync_event: Words  # ... in this list of events ...
+    sync_chance: NDArray[np.float64]  # ... and of their chances per step
     most_rounds: int  # in which a step settles, if it settles at all
-    memory_bit: Shorts  # [N, E] the bit of the agent's memory that the event sets, or -1
-    memories: NDArray[np.int32]  # [N] how many values its memory has
+    first_memory: Words  # [E + 1] where those begin that remember the event ...
+    memory_agent: Words  # ... in this list of agents ...
+    memory_bit: Shorts  # ... and of the bits of their memories
+    memories: Words  # [N] how many values its memory has
     option_target: Bools  # [N, O, S] where an option is completed
     option_bit: Shorts  # [N, O] the bit that makes it available; -1: always; -2: there is no such option
     slip: float  # chance that a move goes astray
-    team_next: NDArray[np.int32]  # [V, E] the team machine's next state, or -1; V is 0 where it is too large
+    team_next: Words  # [V, E] the team machine's next state, or -1; V is 0 where it is too large
     team_final: Bools  # [V]
     team_initial: int
     team_class: Shorts  # [N, V] the agent's machine state that contains a team state
@@ -71,44 +77,50 @@ class Tables(NamedTuple):
 
 def compile_task(task: Task) -> Tables:
     """Compile a task, refusing one in which a step would never settle."""
-    endless = find_endless(task)
-    if endless is not None:
-        raise endless
     if len(task.events) > MOST_EVENTS:
         raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
     machines = list(task.machines.values())
     sizes = [len(machine.states) for machine in machines]
     if max(sizes) > MOST_STATES:
         raise TaskError(f"an agent's machine may have {MOST_STATES:,} states, got {max(sizes):,}", key="machine")
+    kinds = {agent: Kinds.of(task, agent) for agent in task.agents}
+    endless = find_endless(task, kinds)
+    if endless is not None:
+        raise endless
     is_final = np.zeros((len(machines), max(sizes)), np.bool_)
     for index, machine in enumerate(machines):
         is_final[index, : sizes[index]] = machine.is_final
-    next_cell, dynamics = _dynamics(task, max(sizes))
-    kind, event, next_state, reward = _proposals(task, max(sizes))
-    has_partner, is_shared, fixed_sync, knowers = _synchronization(task)
-    memory_bit, memories = _memory(task)
+    next_cell, world, dynamics = _dynamics(task, max(sizes))
+    kind, event, next_state, reward = _proposals(task, list(kinds.values()), max(sizes))
+    knowers = np.array([len(agents) for agents in task.knowers.values()], np.int32)
+    first_sync, sync_event, sync_chance = _fixed_sync(task)
+    first_memory, memory_agent, memory_bit = _memory(task)
     option_target, option_bit = _options(task)
     team_next, team_final, team_initial, team_class = _team(task)
     return Tables(
         next_cell=next_cell,
+        world=world,
         dynamics=dynamics,
         kind=kind,
         event=event,
         next_state=next_state,
         reward=reward,
-        has_partner=has_partner,
-        is_shared=is_shared,
-        fixed_sync=fixed_sync,
         is_final=is_final,
         states=np.array(sizes, np.int16),
-        start=np.array([agent.start for agent in task.agents.values()], np.int16),
+        start=np.array([agent.start for agent in task.agents.values()], np.int32),
         initial=np.array([machine.start for machine in machines], np.int16),
         knowers=knowers,
-        first_knower=np.append(0, np.cumsum(knowers)).astype(np.int32),
-        knower=_list_knowers(task),
-        most_rounds=min(MOST_ROUNDS, prod(sizes)),
+        first_knower=_begins(knowers),
+        knower=_places(task, task.knowers.values()),
+        controller=_controllers(task),
+        first_sync=first_sync,
+        sync_event=sync_event,
+        sync_chance=sync_chance,
+        most_rounds=_product(sizes, MOST_ROUNDS),
+        first_memory=first_memory,
+        memory_agent=memory_agent,
         memory_bit=memory_bit,
-        memories=memories,
+        memories=np.array([1 << len(agent.memory) for agent in task.agents.values()], np.int32),
         option_target=option_target,
         option_bit=option_bit,
         slip=float(task.slip),
@@ -119,33 +131,61 @@ def compile_task(task: Task) -> Tables:
     )
 
 
-def _dynamics(task: Task, most: int) -> tuple[Shorts, Shorts]:
-    """Tabulate moves once for each set of closed cells that occurs, and say which one each machine state has."""
-    kinds: list[dict[frozenset[int], int]] = []
+def _product(numbers: Iterable[int], most: int) -> int:
+    """Multiply, up to a limit."""
+    found = 1
+    for number in numbers:
+        found *= number
+        if found >= most:
+            return most
+    return found
+
+
+def _begins(counts: Sequence[int] | Words) -> Words:
+    """Say where each of some lists begins, one after the other, and where the last one ends."""
+    return np.append(0, np.cumsum(counts)).astype(np.int32)
+
+
+def _places(task: Task, agents: Iterable[Iterable[str]]) -> Words:
+    """List agents by their places, one list after the other."""
+    place = {agent: index for index, agent in enumerate(task.agents)}
+    return np.array([place[agent] for own in agents for agent in own], np.int32)
+
+
+def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
+    """Tabulate moves once for each sequence of closed cells that an agent has, and say which one each state has."""
+    worlds: dict[tuple[frozenset[int], ...], int] = {}
+    world = np.zeros(len(task.agents), np.int32)
     dynamics = np.zeros((len(task.agents), most), np.int16)
     for index, agent in enumerate(task.agents):
         own: dict[frozenset[int], int] = {}
         for state, closed in enumerate(closed_cells(task, agent)):
             dynamics[index, state] = own.setdefault(closed, len(own))
-        kinds.append(own)
-    shape = (len(kinds), max(map(len, kinds)), task.grid.cells, len(ACTIONS), OUTCOMES)
-    next_cell = np.zeros(shape, np.int16)
-    made: dict[frozenset[int], Shorts] = {}
-    for index, own in enumerate(kinds):
-        for closed, kind in own.items():
+        world[index] = worlds.setdefault(tuple(own), len(worlds))
+    shape = (len(worlds), max(map(len, worlds)), task.grid.cells, len(ACTIONS), OUTCOMES)
+    next_cell: Numbers = np.zeros(shape, shortest(task.grid.cells))
+    made: dict[frozenset[int], Numbers] = {}
+    for sequence, number in worlds.items():
+        for place, closed in enumerate(sequence):
             if closed not in made:
                 made[closed] = task.grid.outcomes(closed)
-            next_cell[index, kind] = made[closed]
-    return next_cell, dynamics
+            next_cell[number, place] = made[closed]
+    return next_cell, world, dynamics
 
 
-def _proposals(task: Task, most: int) -> tuple[Shorts, Shorts, Shorts, NDArray[np.float64]]:
+def _proposals(
+    task: Task, everyone: Sequence[Kinds], most: int
+) -> tuple[Numbers, Numbers, Shorts, NDArray[np.float64]]:
     """Tabulate which events each agent proposes where, where its machine then goes, and what that pays."""
-    everyone = [Kinds.of(task, agent) for agent in task.agents]
     rows = [_rows(task, own) for own in everyone]
     kinds, candidates = max(map(len, everyone)), max(1, *(len(row) for own in rows for row in own.values()), 1)
     shape = (len(everyone), most, kinds, candidates)
-    event = np.full(shape, -1, np.int16)
+    if prod(shape) > MOST_ENTRIES:
+        sizes = (
+            f"{shape[0]:,} agents x {most:,} machine states x {kinds:,} kinds of cells x {candidates:,} events at once"
+        )
+        raise TaskError(f"a task may have {MOST_ENTRIES:,} entries in its tables, got {sizes}", key="machine")
+    event: Numbers = np.full(shape, -1, shortest(len(task.events)))
     next_state = np.broadcast_to(np.arange(most, dtype=np.int16)[None, :, None, None], shape).copy()
     reward = np.zeros(shape)
     for index, own in enumerate(rows):
@@ -154,7 +194,7 @@ def _proposals(task: Task, most: int) -> tuple[Shorts, Shorts, Shorts, NDArray[n
                 event[index, state, kind, slot] = number
                 next_state[index, state, kind, slot] = target
                 reward[index, state, kind, slot] = paid
-    return np.stack([own.kind for own in everyone]), event, next_state, reward
+    return np.stack([own.kind for own in everyone]).astype(shortest(kinds)), event, next_state, reward
 
 
 def _rows(task: Task, kinds: Kinds) -> dict[tuple[int, int], list[tuple[int, int, float]]]:
@@ -170,34 +210,29 @@ def _rows(task: Task, kinds: Kinds) -> dict[tuple[int, int], list[tuple[int, int
     return rows
 
 
-def _list_knowers(task: Task) -> NDArray[np.int32]:
+def _controllers(task: Task) -> Words:
+    """Name the agent that alone controls an event; -1 where several do."""
     place = {agent: index for index, agent in enumerate(task.agents)}
-    return np.array([place[agent] for agents in task.knowers.values() for agent in agents], np.int32)
+    return np.array([place[next(iter(own))] if len(own) == 1 else -1 for own in task.events.values()], np.int32)
 
 
-def _synchronization(task: Task) -> tuple[Bools, Bools, NDArray[np.float64], NDArray[np.int32]]:
-    """Tabulate who shares which event with whom, and the chances that a task fixes itself."""
-    shape = (len(task.agents), len(task.events))
-    place = task.event_numbers
-    knowers = np.array([len(agents) for agents in task.knowers.values()], np.int32)
-    has_partner, is_shared = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-    fixed_sync = np.full(shape, np.nan)
-    for index, (agent, row) in enumerate(task.agents.items()):
-        for name in row.knows:
-            has_partner[index, place[name]] = any(other != agent for other in task.control[name])
-            is_shared[index, place[name]] = knowers[place[name]] > 1
-        for name, chance in row.sync.items():
-            fixed_sync[index, place[name]] = chance
-    return has_partner, is_shared, fixed_sync, knowers
+def _fixed_sync(task: Task) -> tuple[Words, Words, NDArray[np.float64]]:
+    """List the chances of synchronisation that a task fixes itself, agent by agent."""
+    own = [agent.sync for agent in task.agents.values()]
+    events = [task.event_numbers[event] for sync in own for event in sync]
+    chances = [chance for sync in own for chance in sync.values()]
+    return _begins([len(sync) for sync in own]), np.array(events, np.int32), np.array(chances, np.float64)
 
 
-def _memory(task: Task) -> tuple[Shorts, NDArray[np.int32]]:
-    place = task.event_numbers
-    bits = np.full((len(task.agents), len(task.events)), -1, np.int16)
+def _memory(task: Task) -> tuple[Words, Words, Shorts]:
+    """List for each event the agents that remember it, and the bits in which they do."""
+    rows: list[list[tuple[int, int]]] = [[] for _ in task.events]
     for index, agent in enumerate(task.agents.values()):
         for bit, name in enumerate(agent.memory):
-            bits[index, place[name]] = bit
-    return bits, np.array([1 << len(agent.memory) for agent in task.agents.values()], np.int32)
+            rows[task.event_numbers[name]].append((index, bit))
+    listed = [pair for row in rows for pair in row]
+    agents, bits = (np.array([pair[side] for pair in listed], np.int64) for side in (0, 1))
+    return _begins([len(row) for row in rows]), agents.astype(np.int32), bits.astype(np.int16)
 
 
 def _options(task: Task) -> tuple[Bools, Shorts]:
@@ -211,7 +246,7 @@ def _options(task: Task) -> tuple[Bools, Shorts]:
     return target, bits
 
 
-def _team(task: Task) -> tuple[NDArray[np.int32], Bools, int, Shorts]:
+def _team(task: Task) -> tuple[Words, Bools, int, Shorts]:
     """Tabulate the team machine, where it is given with all its states and not too large."""
     team, agents = task.machine, len(task.agents)
     parts = None

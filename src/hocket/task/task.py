@@ -20,7 +20,7 @@ from hocket.machine.formats.schema import Document, machine_to
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
 from hocket.notebook_hook import shown
-from hocket.task.conditions import ANYWHERE, Condition, parse_conditions, write_conditions
+from hocket.task.conditions import ANYWHERE, Condition, Lexicon, parse_conditions, write_conditions
 from hocket.task.grid import FLOOR, WALL, Grid
 
 MOST_REWARD = 10**9  # for a transition
@@ -174,7 +174,8 @@ class Task:
             for agent, condition in conditions.items():
                 if agent not in self.agents:
                     raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, self.agents)})", key=key)
-                condition.cells(self.grid, key)
+                for place in condition.places:
+                    self.grid.place(place, key)
 
     def _checked(self, name: str, agent: Agent) -> Agent:
         _check_tidy(name, f"agents.{name}")
@@ -200,7 +201,7 @@ class Task:
                 raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
         return Agent(
             agent.start,
-            Names(event for event in self.events if event in own),
+            Names(sorted(own, key=self.event_numbers.__getitem__)),
             MappingProxyType({region: Gate.of(gate).short for region, gate in agent.gates.items()}),
             tuple(agent.memory),
             tuple(agent.options),
@@ -225,6 +226,15 @@ class Task:
     def control(self) -> Mapping[str, Names]:
         """Who makes each event happen: the agents in its conditions."""
         return MappingProxyType({event: Names(conditions) for event, conditions in self.events.items()})
+
+    @cached_property
+    def controls(self) -> Mapping[str, tuple[str, ...]]:
+        """The events that each agent controls, in the order of the task."""
+        found: dict[str, list[str]] = {agent: [] for agent in self.agents}
+        for event, conditions in self.events.items():
+            for agent in conditions:
+                found[agent].append(event)
+        return MappingProxyType({agent: tuple(own) for agent, own in found.items()})
 
     @cached_property
     def needs(self) -> Mapping[str, Names]:
@@ -330,12 +340,16 @@ class Task:
         conditions = dict(self.events[event])
         sentence = write_conditions(conditions)
         try:
-            if parse_conditions(sentence, self.agents, self.grid.places, event) == conditions:
+            if parse_conditions(sentence, *self._lexicons, event) == conditions:
                 return sentence
         except TaskError:
             pass
         halves = {agent: [str(way) for way in condition.ways] for agent, condition in conditions.items()}
         return {agent: own if len(own) > 1 else own[0] for agent, own in halves.items()}
+
+    @cached_property
+    def _lexicons(self) -> tuple[Lexicon, Lexicon]:
+        return Lexicon(self.agents), Lexicon(self.grid.places)
 
     def __deepcopy__(self, memo: object) -> Task:
         return self  # nothing in it changes

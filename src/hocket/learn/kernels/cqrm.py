@@ -19,6 +19,7 @@ from hocket.learn.kernels.primitives import (
     Index,
     Ints,
     Shorts,
+    Unsigned,
     beta_at,
     first_number,
     rate_at,
@@ -43,15 +44,15 @@ MINE, OTHERS = np.int64(0), np.int64(1)  # which of the two agents
 class JointTables(NamedTuple):
     """What two agents as one need to know of a task. A final team state leads to itself and pays nothing."""
 
-    next_cell: NDArray[np.uint16]  # [2, D, S, A, K]
+    next_cell: Unsigned  # [2, D, S, A, K]
     dynamics: NDArray[np.uint16]  # [B, 2] of each agent, for each pair of them that occurs
     pair: NDArray[np.uint16]  # [V] which of the pairs a team state has
-    kind: NDArray[np.uint16]  # [2, S]
+    kind: Unsigned  # [2, S]
     settled: NDArray[np.uint32]  # [H, H, V] the team state after a step, by the kinds of the agents' cells
     is_final: Bools  # [V]
     own_state: Shorts  # [2, V] the state of an agent's own machine that contains a team state
     is_own_final: Bools  # [2, V] whether that is final
-    start: Shorts  # [2]
+    start: NDArray[np.int32]  # [2]
     initial: int  # team state
     slip_limit: int
 

@@ -26,6 +26,7 @@ from hocket.learn.kernels.primitives import (
     Floats,
     Index,
     Numbers,
+    Unsigned,
     beta_at,
     first_number,
     rate_at,
@@ -46,7 +47,6 @@ FEW, MANY = 4, 8  # machine states that learn at once
 ZERO, ACTIONS, OUTCOMES, GROUP = u64(0), u64(5), u64(3), u64(LANES)
 
 Words = NDArray[np.uint32]
-Halves = NDArray[np.uint16]
 Learn = Callable[..., None]  # as `learn` does
 
 
@@ -57,10 +57,11 @@ class LaneTables(NamedTuple):
     as final states do, so that their values stay 0.
     """
 
-    next_cell: Halves  # [N, D, S, A * K]
+    next_cell: Unsigned  # [W, D, S, A * K]
+    world: Words  # [N]
     dynamics: Words  # [N, U]
     distinct: Words  # [N] how many dynamics an agent has
-    kind: Halves  # [N, S]
+    kind: Unsigned  # [N, S]
     limit: Words  # [N, H, J - 1, U]
     next_state: Words  # [N, H, J, U]; J is at least 2
     reward: Floats  # [N, H, J, U]
@@ -122,9 +123,9 @@ def learn(
     q, fresh = lanes.q, room.fresh
     agent, cell, state = u64(lanes.agent[lane]), u64(lanes.cell[lane]), u64(lanes.state[lane])
     action = u64(move) // OUTCOMES
-    next_cell, next_state = cell, state
+    world, next_cell, next_state = u64(tables.world[agent]), cell, state
     for own in range(u64(q.shape[3])):
-        end = u64(tables.next_cell[agent, u64(tables.dynamics[agent, own]), cell, u64(move)])
+        end = u64(tables.next_cell[world, u64(tables.dynamics[agent, own]), cell, u64(move)])
         kind, case = u64(tables.kind[agent, end]), ZERO
         for later in range(u64(tables.limit.shape[2])):  # a branch would be guesswork
             case += u64(ready >= tables.limit[agent, kind, later, own])
@@ -207,11 +208,11 @@ def _learn_at_once(width: int) -> Learn:
     ) -> None:
         q = lanes.q
         agent, cell, state = u64(lanes.agent[lane]), u64(lanes.cell[lane]), u64(lanes.state[lane])
-        action = u64(move) // OUTCOMES
-        end = u64(tables.next_cell[agent, ZERO, cell, u64(move)])
+        action, world = u64(move) // OUTCOMES, u64(tables.world[agent])
+        end = u64(tables.next_cell[world, ZERO, cell, u64(move)])
         goal = goals(lane, agent, end, ready, lanes, tables, rule)
         for other in range(u64(1), u64(tables.distinct[agent])):
-            own_end = u64(tables.next_cell[agent, other, cell, u64(move)])
+            own_end = u64(tables.next_cell[world, other, cell, u64(move)])
             if own_end != end:
                 mine = load(tables.dynamics, agent * states, width) == np.uint32(other)
                 goal = where(mine, goals(lane, agent, own_end, ready, lanes, tables, rule), goal)
@@ -219,7 +220,7 @@ def _learn_at_once(width: int) -> Learn:
         old = load(q, here, width)
         fresh = old + alpha * (goal - old)
         own = u64(tables.dynamics[agent, state])
-        end = u64(tables.next_cell[agent, own, cell, u64(move)])
+        end = u64(tables.next_cell[world, own, cell, u64(move)])
         kind = u64(tables.kind[agent, end])
         case = u64(ready >= tables.limit[agent, kind, ZERO, state])
         for later in range(u64(1), u64(tables.limit.shape[2])):

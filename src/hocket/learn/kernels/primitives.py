@@ -15,6 +15,8 @@ from hocket.learn.settings import Schedule
 
 Floats = NDArray[np.float32]
 Shorts = NDArray[np.int16]
+Whole = NDArray[np.signedinteger[Any]]  # as short as the task allows
+Unsigned = NDArray[np.unsignedinteger[Any]]  # likewise
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Index = Any  # a whole number; numba finds out of which type

@@ -14,6 +14,7 @@ from hocket.learn.kernels.primitives import (
     Index,
     Ints,
     Shorts,
+    Whole,
     first_number,
     greedy_action,
     second_number,
@@ -31,17 +32,20 @@ FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
 class TeamTables(NamedTuple):
     """What the team world needs to know of a task (see `hocket.task.tables.Tables`)."""
 
-    next_cell: Shorts  # [N, D, S, A, K]
+    next_cell: Whole  # [W, D, S, A, K]
+    world: NDArray[np.int32]  # [N]
     dynamics: Shorts  # [N, U]
-    kind: Shorts  # [N, S]
-    event: Shorts  # [N, U, H, C]
+    kind: Whole  # [N, S]
+    event: Whole  # [N, U, H, C]
     next_state: Shorts  # [N, U, H, C]
     is_final: Bools  # [N, U]
     knowers: NDArray[np.int32]  # [E]
     first_knower: NDArray[np.int32]  # [E + 1]
     knower: NDArray[np.int32]  # [sum of knowers]
-    memory_bit: Shorts  # [N, E]
-    start: Shorts  # [N]
+    first_memory: NDArray[np.int32]  # [E + 1]
+    memory_agent: NDArray[np.int32]  # [all that is remembered]
+    memory_bit: Shorts  # [all that is remembered]
+    start: NDArray[np.int32]  # [N]
     initial: Shorts  # [N]
     slip_limit: int
     most_rounds: int
@@ -63,7 +67,7 @@ class TeamState(NamedTuple):
 class Recording(NamedTuple):
     """What happened in every step; empty where nobody asked."""
 
-    cell: Shorts  # [steps, N]
+    cell: NDArray[np.int32]  # [steps, N]
     state: Shorts  # [steps, N]
     action: Shorts  # [steps, N]
 
@@ -98,7 +102,7 @@ def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, table
     """Move an agent and let it propose events; return how many of them everyone proposes now."""
     outcome, own = slip_outcome(drawn, tables.slip_limit), u64(agent)
     dynamics = u64(tables.dynamics[own, u64(team.state[own])])
-    team.cell[own] = tables.next_cell[own, dynamics, u64(team.cell[own]), u64(action), u64(outcome)]
+    team.cell[own] = tables.next_cell[u64(tables.world[own]), dynamics, u64(team.cell[own]), u64(action), u64(outcome)]
     return propose(agent, team, tables)
 
 
@@ -169,10 +173,8 @@ def _happen(event: int, time: int, team: TeamState, tables: TeamTables) -> None:
                 team.following[agent] = tables.next_state[agent, state, kind, slot]
     if team.event_time[event] < 0:
         team.event_time[event] = time
-    for other in range(len(team.cell)):
-        bit = tables.memory_bit[other, event]
-        if bit >= 0:
-            team.memory[other] |= np.int64(1) << np.int64(bit)
+    for place in range(tables.first_memory[event], tables.first_memory[event + 1]):
+        team.memory[u64(tables.memory_agent[place])] |= np.int64(1) << np.int64(tables.memory_bit[place])
 
 
 @inlined

@@ -1,0 +1,148 @@
+"""What was made for large tasks against its plain definition, on small ones; and that work grows as it should."""
+
+import random
+import re
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hocket as hk
+from hocket.task.check import Exploration, _explore
+from hocket.task.conditions import Lexicon
+from hocket.task.settling import Kinds, _may_repeat, _on_cycles
+from hocket.task.tables import Tables, compile_task
+from task_strategies import some, tasks
+
+WORDS = ("a", "b", "ab", "a b", "b a", "a, b", "ä", "all", "x" * 9)
+
+
+def longest_known(names: list[str], rest: str) -> str | None:
+    """The longest name that a text begins with and that is not part of a longer word."""
+    for name in sorted(names, key=len, reverse=True):
+        if rest.startswith(name) and re.match(r"\s|,|$", rest[len(name) :]):
+            return name
+    return None
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1), st.lists(st.sampled_from((*WORDS, " ", ",", "\t"))))
+def test_a_lexicon_finds_the_longest_whole_name(names, text):
+    joined = "".join(text)
+    for place in range(len(joined) + 1):
+        assert Lexicon(names).at(joined, place) == longest_known(names, joined[place:])
+
+
+@some
+@given(task=tasks())
+def test_cells_are_of_a_kind_if_the_same_conditions_hold_in_them(task):
+    for agent in task.agents:
+        kinds = Kinds.of(task, agent)
+        assert kinds.events == tuple(event for event, own in task.events.items() if agent in own)
+        floor = [cell for cell in range(task.grid.cells) if task.grid.floor[cell]]
+        seen = [tuple(bool(task.where(agent, event)[cell]) for event in kinds.events) for cell in floor]
+        order = list(dict.fromkeys(seen))  # the first cell of a kind decides its place
+        assert [order.index(own) for own in seen] == kinds.kind[floor].tolist()
+        assert [tuple(row) for row in kinds.holds.tolist()] == order
+
+
+def test_cells_are_told_apart_by_more_conditions_than_a_number_has_bits():
+    rng = random.Random(0)
+    places = {f"p{i}": frozenset(rng.sample(range(40), rng.randint(1, 30))) for i in range(150)}
+    events = {f"e{i}": {"A1": hk.Condition(f"p{i}", inside=rng.random() < 0.5)} for i in range(150)}
+    moves = {(f"u{i}", f"e{i}"): f"u{i + 1}" for i in range(150)}
+    machine = hk.RewardMachine(initial="u0", transitions=moves, final={"u150"})
+    task = hk.Task("wide", hk.Grid(4, 10, places=places), {"A1": hk.Agent(0, events)}, events, machine)
+    seen = [tuple(bool(task.where("A1", event)[cell]) for event in events) for cell in range(40)]
+    order = list(dict.fromkeys(seen))
+    assert Kinds.of(task, "A1").kind.tolist() == [order.index(own) for own in seen]
+
+
+def explore_by_definition(tables: Tables, agent: int) -> Exploration:
+    """Try all moves of all machine states and cells at once, step by step."""
+    states = int(tables.states[agent])
+    can_wait = np.append(tables.knowers > 1, True)  # the last one is for no event
+    arrived = np.zeros((states, tables.cells), np.bool_)
+    rests = np.zeros_like(arrived)
+    rests[tables.initial[agent], tables.start[agent]] = True
+    moving = rests.copy()
+    is_final = tables.is_final[agent, :states]
+    step = fewest = 0
+    while moving.any():
+        step += 1
+        reached, resting = np.zeros_like(arrived), np.zeros_like(arrived)
+        for state in np.flatnonzero(moving.any(axis=1)).tolist():
+            moves = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]]
+            reached[state, moves[moving[state]].ravel()] = True
+        while (reached := reached & ~arrived).any():
+            arrived |= reached
+            own, cell = np.nonzero(reached)
+            kind = tables.kind[agent, cell]
+            event = tables.event[agent, own, kind]
+            stays = can_wait[event].all(axis=1)
+            resting[own[stays], cell[stays]] = True
+            here, slot = np.nonzero(event >= 0)
+            reached[tables.next_state[agent, own[here], kind[here], slot], cell[here]] = True
+        moving = resting & ~rests
+        if moving[is_final].any() and not rests[is_final].any():
+            fewest = step
+        rests |= moving
+    return Exploration(rests.any(axis=1), arrived, fewest)
+
+
+@some
+@given(task=tasks())
+def test_an_agent_gets_to_where_trying_everything_at_once_says_that_it_does(task):
+    tables = compile_task(task)
+    for agent in range(len(task.agents)):
+        found, expected = _explore(tables, agent), explore_by_definition(tables, agent)
+        assert found.ends.tolist() == expected.ends.tolist()
+        assert found.arrived.tolist() == expected.arrived.tolist()
+        assert found.fewest_steps == expected.fewest_steps
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5))))
+def test_an_edge_lies_on_a_cycle_if_a_way_leads_back(edges):
+    source, target = (np.array([edge[side] for edge in edges], np.int64) for side in (0, 1))
+    back = {(end, end) for _, end in edges}
+    for _ in range(6):
+        back |= {(start, after) for start, end in back for before, after in edges if before == end}
+    assert _on_cycles(source, target, 6).tolist() == [(end, start) in back for start, end in edges]
+
+
+@some
+@given(task=tasks())
+def test_what_may_repeat_is_the_largest_set_of_events_on_cycles_for_everyone_who_knows_them(task):
+    kinds = {agent: Kinds.of(task, agent) for agent in task.agents}
+    alive = set(task.events)
+    for _ in task.events:
+        for agent, machine in task.machines.items():
+            names, graph = tuple(machine.events), machine.graph
+            on_cycles = set()
+            for kind in range(len(kinds[agent])):
+                label = [(names[own] in alive) and kinds[agent].where(names[own])[kind] for own in graph.label]
+                usable = np.array(label, np.bool_)
+                kept = _on_cycles(graph.source[usable], graph.target[usable], len(machine.states))
+                on_cycles |= {names[own] for own in graph.label[usable][kept].tolist()}
+            alive -= set(task.knows[agent]) - on_cycles
+    assert _may_repeat(task, kinds) == alive
+
+
+def count_steps(agents: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often a name is looked for at a place while a task is read and its digest is taken."""
+    looked = 0
+    at = Lexicon.at
+
+    def counted(self: Lexicon, text: str, begin: int) -> str | None:
+        nonlocal looked
+        looked += len(self._lengths)
+        return at(self, text, begin)
+
+    monkeypatch.setattr(Lexicon, "at", counted)
+    assert len(hk.load_task(f"rendezvous-{agents}").digest) == 64
+    return looked
+
+
+def test_sentences_of_twice_as_many_agents_take_twice_as_many_looks(monkeypatch):
+    small, large = (count_steps(agents, monkeypatch) for agents in (300, 600))
+    assert 0 < large < 2.2 * small
