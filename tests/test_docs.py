@@ -32,7 +32,8 @@ from hocket.task.task import MOST_LATCHED
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")])
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])
+    if path.parent.name != "reference"  # written from the code
 }
 FORMAT = PAGES["docs/format.md"]
 DOOR = tomllib.loads(re.findall(r"^```toml\n(.*?)^```$", FORMAT, re.MULTILINE | re.DOTALL)[0])

@@ -39,7 +39,7 @@ class Blocked(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part by its places: sets of states among which it can go to and fro alone."""
+    """A part by its places: sets of states between which it can go back and forth alone."""
 
     machine: RewardMachine
     place: list[int]  # [states]
