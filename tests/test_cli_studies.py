@@ -227,6 +227,25 @@ def no_such_number(name: str) -> float:
     raise ValueError(name)
 
 
+def test_evaluate_says_how_many_of_how_many_policies_it_uses(hocket, task, tmp_path):
+    folder = tmp_path / "runs"
+    hocket("train", task, "rendezvous-2", *SMALL, "--out", folder)
+    first, second, third = sorted(folder.glob("policies/meeting-*.npz"))
+    first.write_bytes(first.read_bytes()[:-9])
+    code, out, err = hocket("evaluate", task, folder, "--episodes", "50")
+    assert code == 0
+    assert err.splitlines() == [
+        f"hocket: left out: {first}: is not a policy that hocket has written",
+        "hocket: evaluating 2 of 6 policies (3 of other tasks, 1 left out)",
+    ]
+    assert [line.split()[:2] for line in out.splitlines()[1:3]] == [["dqprm", "1"], ["dqprm", "2"]]
+    for path in (second, third):
+        path.write_bytes(b"")
+    code, out, err = hocket("evaluate", task, folder, "--episodes", "50")
+    assert (code, out) == (2, "") and err.count("left out") == 3
+    assert err.splitlines()[-1].startswith("hocket: ")
+
+
 def test_exact_values_are_printed_with_their_errors(hocket, task, tmp_path):
     hocket("train", task, *SMALL, "--learner", "optimal", "--out", tmp_path / "runs")
     code, out, err = hocket("evaluate", task, tmp_path / "runs", "--exact", "--episodes", "50")

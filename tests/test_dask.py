@@ -1,17 +1,21 @@
-"""Studies on a cluster: a real scheduler and two workers, of which one is killed."""
+"""Studies on a cluster: real schedulers and workers, some of which are killed, and clusters that fail as told."""
 
 import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 import hocket as hk
 from hocket.learn.warmup import compile_kernels
-from hocket.study.engines import DaskEngine, make_engine
-from hocket.study.study import Study, run_study
+from hocket.study.cluster import TRIES, DaskEngine, Forgotten, run_portable
+from hocket.study.engines import make_engine
+from hocket.study.study import Study, UnfinishedError, run_study
 from test_study import same_apart_from_time
 from worlds import meeting
 
@@ -31,9 +35,18 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+class Cluster(NamedTuple):
+    """A scheduler and two workers, each a process of its own."""
+
+    address: str
+    scheduler: subprocess.Popen
+    first: subprocess.Popen
+    second: subprocess.Popen
+
+
 @pytest.fixture
 def cluster(tmp_path):
-    """Start a scheduler and two workers, each a process of its own; give the address and the workers."""
+    """Start a scheduler, which is refused as long as it has no workers, and two workers."""
     address = f"tcp://127.0.0.1:{(port := free_port())}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     started = []
@@ -46,11 +59,14 @@ def cluster(tmp_path):
 
     start("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-jupyter")
     alone = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
-    workers = [start("worker", address, *alone, "--local-directory", str(tmp_path)) for _ in range(2)]
     try:
         with distributed.Client(address, timeout=PATIENCE, set_as_default=False) as client:
+            with pytest.raises(hk.HocketError, match=r"has no workers: start some with `dask worker tcp://"):
+                DaskEngine(address)
+            for _ in range(2):
+                start("worker", address, *alone, "--local-directory", str(tmp_path))
             client.wait_for_workers(2, timeout=PATIENCE)
-        yield address, workers
+        yield Cluster(address, *started)
     finally:
         for process in started:
             process.kill()
@@ -58,25 +74,241 @@ def cluster(tmp_path):
 
 
 def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tmp_path):
-    address, workers = cluster
     study = Study([meeting()], ["iql", "hil"], 8, 40_000)
     for learner in study.learners:
         compile_kernels(learner)
     run_study(study, tmp_path / "here")
 
     def watch(update):
-        if update.jobs >= 2 and workers[0].poll() is None:
-            workers[0].kill()
+        if update.jobs >= 2 and cluster.first.poll() is None:
+            cluster.first.kill()
 
-    results = run_study(study, tmp_path / "there", engine=DaskEngine(address), watch=watch)
-    assert workers[0].wait() == -9
-    assert workers[1].poll() is None
+    results = run_study(study, tmp_path / "there", engine=DaskEngine(cluster.address), watch=watch)
+    assert cluster.first.wait() == -9
+    assert cluster.second.poll() is None
     assert len(results.records) == 16
     assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
 
 
+FOR_EVER = 10**12  # steps of training
+
+
+def unending() -> Study:
+    """Make a study of a run that ends, and of one that does not."""
+    endless = Study([meeting()], ["iql"], 1, FOR_EVER, {"test_every": FOR_EVER})
+    return Study([meeting()], ["iql"], 1, 1_000) + endless
+
+
+def test_a_study_that_is_stopped_leaves_a_cluster_free_for_others(cluster, tmp_path):
+    stop = threading.Event()
+    engine = OneFirst(cluster.address)
+    engine.then = stop.set
+    results = run_study(unending(), tmp_path, engine=engine, stop=stop)
+    assert [record.steps for record in results.records] == [1_000]
+    assert (tmp_path / "curves.csv").exists()
+    with distributed.Client(cluster.address, timeout=PATIENCE, set_as_default=False) as client:
+        addresses = list(client.ncores())
+        jobs = [client.submit(abs, -1, workers=[address], pure=False) for address in addresses]
+        assert client.gather(jobs) == [1, 1]  # each worker has one thread
+
+
+def test_a_study_whose_scheduler_dies_says_so_and_keeps_what_is_finished(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("hocket.study.cluster.CONNECTING", 5)
+    engine = OneFirst(cluster.address)
+    engine.then = cluster.scheduler.kill
+    with pytest.raises(UnfinishedError, match=r"the scheduler at tcp://\S+ is gone; .*finished \(1\) are kept"):
+        run_study(unending(), tmp_path, engine=engine)
+    assert [record.steps for record in hk.load_results(tmp_path).records] == [1_000]
+    assert (tmp_path / "curves.csv").exists()
+
+
+class OneFirst(DaskEngine):
+    """A cluster on which something happens when the first batch is done, and the others are under way."""
+
+    def run(self, batches, reporter, stop):
+        for finished in super().run(batches, reporter, stop):
+            yield finished
+            self.then()
+
+
+# Clusters that fail as they are told.
+
+
+class Promise:
+    """What comes of a batch, at once."""
+
+    def __init__(self, content, failure: Exception | None) -> None:
+        self.content, self.failure = content, failure
+
+    def add_done_callback(self, call):
+        call(self)
+
+    def result(self):
+        if self.failure is not None:
+            raise self.failure
+        return run_portable(*self.content)
+
+
+class Silence(Promise):
+    """Nothing comes of a batch."""
+
+    def add_done_callback(self, call):
+        pass
+
+
+class Told:
+    """A client of a cluster that does with each batch, by its learner and how often it was asked, what it is told."""
+
+    def __init__(self, answer) -> None:
+        self.answer, self.sent, self.status, self.cores = answer, [], "running", {"here": 2}
+
+    def submit(self, function, task, learner, settings, seeds, steps, *, pure):
+        assert function is run_portable and not pure
+        if self.status == "closed":
+            raise RuntimeError("closed")
+        self.sent.append((learner, seeds))
+        return self.answer(self, (task, learner, settings, seeds, steps))
+
+    def ncores(self):
+        return self.cores
+
+    def close(self, timeout):
+        self.status = "closed"
+
+
+def engine_of(client: Told) -> DaskEngine:
+    """Make an engine that has this client."""
+    engine = object.__new__(DaskEngine)
+    engine.client, engine.address, engine.workers = client, "tcp://there:8786", 2
+    return engine
+
+
+def two_learners() -> Study:
+    return Study([meeting()], ["dqprm", "iql"], 4, 1_000, {"test_every": 500})
+
+
+def test_what_a_cluster_loses_is_sent_again_run_by_run(tmp_path):
+    def fails_at_first(client, content):
+        return Promise(content, KilledWorker("too much") if client.sent.count(client.sent[-1]) == 1 else None)
+
+    client = Told(fails_at_first)
+    results = run_study(two_learners(), tmp_path / "there", engine=engine_of(client))
+    run_study(two_learners(), tmp_path / "here")
+    assert len(results.records) == 8
+    assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
+    assert client.sent.count(("dqprm", (0, 1))) == 1  # together it was too much
+    assert client.sent.count(("dqprm", (0,))) == client.sent.count(("iql", (0,))) == 2
+    assert client.status == "closed"
+
+
+class KilledWorker(Exception):  # noqa: N818
+    """As dask has it: not an error of hocket's."""
+
+
+def test_a_run_that_a_cluster_always_loses_is_given_up_when_all_others_are_done(tmp_path):
+    def fails_with_iql(client, content):
+        return Promise(content, KilledWorker("Four workers died.\nSee the logs.") if content[1] == "iql" else None)
+
+    client = Told(fails_with_iql)
+    with pytest.raises(UnfinishedError) as caught:
+        run_study(two_learners(), tmp_path, engine=engine_of(client))
+    assert str(caught.value) == (
+        "the cluster at tcp://there:8786 has failed 3 times (iql on meeting, seed 0): Four workers died; "
+        "runs that are finished (4) are kept, and the same command goes on with those that are missing (4)"
+    )
+    assert client.sent.count(("iql", (3,))) == TRIES
+    assert {record.learner for record in caught.value.results.records} == {"dqprm"}
+    assert hk.load_results(tmp_path).about["missing"] == 4
+    assert (tmp_path / "curves.csv").exists()
+    assert len(run_study(two_learners(), tmp_path).records) == 8
+
+
+def test_an_error_of_hockets_on_a_worker_is_not_tried_again(tmp_path):
+    client = Told(lambda client, content: Promise(content, hk.errors.SettingsError("no such thing")))
+    with pytest.raises(hk.errors.SettingsError, match="no such thing"):
+        run_study(two_learners(), tmp_path, engine=engine_of(client))
+    assert len(client.sent) == len(set(client.sent))
+
+
+def first_only(after):
+    """Answer the first batch only; then something happens to the cluster."""
+
+    def answer(client, content):
+        if len(client.sent) == 1:
+            return Promise(content, None)
+        after(client)
+        return Silence(content, None)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (lambda client: setattr(client, "status", "closed"), "the scheduler at tcp://there:8786 is gone"),
+        (lambda client: setattr(client, "cores", {}), "the cluster at tcp://there:8786 has no workers any more"),
+    ],
+)
+def test_a_cluster_that_is_gone_or_deserted_is_given_up(tmp_path, monkeypatch, after, said):
+    monkeypatch.setattr("hocket.study.cluster.DESERTED", 0)
+    study = Study([meeting()], ["iql"], 2, 1_000)
+    with pytest.raises(UnfinishedError, match=said):
+        run_study(study, tmp_path, engine=engine_of(Told(first_only(after))))
+    assert len(hk.load_results(tmp_path).records) <= 1 and (tmp_path / "curves.csv").exists()
+
+
+def test_a_study_is_stopped_while_nothing_comes_back_from_a_cluster(tmp_path):
+    stop = threading.Event()
+    study = Study([meeting()], ["iql"], 2, 1_000)
+
+    def watch(update):
+        if update.jobs == 1:
+            stop.set()
+
+    client = Told(first_only(lambda client: None))
+    results = run_study(study, tmp_path, engine=engine_of(client), watch=watch, stop=stop)
+    assert len(results.records) == 1 and client.status == "closed"
+
+
+def test_a_command_whose_cluster_fails_says_so_in_a_sentence(hocket, tmp_path, monkeypatch):
+    hk.save_task(meeting(), tmp_path / "meeting.toml")
+    client = Told(lambda client, content: Promise(content, KilledWorker() if content[3] == (1,) else None))
+    monkeypatch.setattr("hocket.study.engines.DaskEngine", lambda address: engine_of(client))
+    words = (
+        "--learner",
+        "iql",
+        "--seeds",
+        "2",
+        "--steps",
+        "1000",
+        "--engine",
+        "dask",
+        "--scheduler",
+        "tcp://there:8786",
+    )
+    code, out, err = hocket("train", tmp_path / "meeting.toml", *words, "--out", tmp_path / "runs")
+    assert code == 2
+    assert err.splitlines() == [
+        "hocket: the cluster at tcp://there:8786 has failed 3 times (iql on meeting, seed 1): KilledWorker; "
+        "runs that are finished (1) are kept, and the same command goes on with those that are missing (1)"
+    ]
+    assert out.startswith("Stopped early; runs that were finished are kept.")
+    assert (tmp_path / "runs" / "curves.csv").exists()
+
+
+def test_a_job_that_nobody_wants_any_more_ends(monkeypatch):
+    worker = SimpleNamespace(
+        state=SimpleNamespace(tasks={"job": SimpleNamespace(state="executing")}), get_current_task=lambda: "job"
+    )
+    monkeypatch.setattr(distributed, "get_worker", lambda: worker)
+    forgotten = Forgotten()
+    assert not forgotten.is_set()
+    worker.state.tasks["job"].state = "cancelled"
+    assert forgotten.is_set()
+
+
 def test_a_scheduler_that_does_not_answer_is_an_error_in_words(monkeypatch):
-    monkeypatch.setattr("hocket.study.engines.CONNECTING", 1)
+    monkeypatch.setattr("hocket.study.cluster.CONNECTING", 1)
     with pytest.raises(hk.HocketError, match=r"scheduler 'tcp://127.0.0.1:\d+' does not answer"):
         DaskEngine(f"tcp://127.0.0.1:{free_port()}")
 

@@ -14,6 +14,7 @@ import hocket as hk
 from hocket.draw.scene import Area, Scene
 from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
+from hocket.learn.catalogue import shapes_on
 from hocket.report.summary import summarize
 from hocket.study.records import Record, Replay, Review, Trials, parse_record, slug, write_record
 from hocket.study.store import curves_csv, differences, keep_record, keep_task, load_results, open_store, sum_up
@@ -198,7 +199,8 @@ def test_policies_of_a_task_are_found_among_those_of_others(tmp_path):
     settings = {"episode_steps": 100, "temperature": 0.02}
     for task in (TASK, corridor(3)):
         store = open_store(tmp_path)
-        policy = hk.Policy(task.name, task.digest, "dqprm", 0, settings, {"q": np.zeros((1, 1), np.float32)})
+        arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes_on(task)("dqprm").items()}
+        policy = hk.Policy(task.name, task.digest, "dqprm", 0, settings, arrays)
         keep_record(store, record(task=task.name, digest=task.digest), policy.packed())
     assert [policy.task for policy in hk.load_policies(tmp_path, TASK)] == ["meeting"]
     with pytest.raises(hk.errors.FormatError, match=r"its policies belong to other tasks .*corridor, meeting"):

@@ -3,10 +3,12 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 
 import hocket as hk
 from hocket.files import locked
+from hocket.learn.policies import load_policy
 from hocket.learn.warmup import compile_kernels
 from hocket.study.engines import ThreadEngine
 from hocket.study.store import load_results, open_store
@@ -281,6 +284,70 @@ def test_a_study_that_is_stopped_keeps_what_is_finished_and_goes_on_later(finish
     assert (len(results.records), results.about["missing"]) == (counts[-1], 6 - counts[-1])
     run_study(tiny(), tmp_path)
     assert same_apart_from_time(finished, tmp_path)
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    """Copy a finished study, for something to happen to it."""
+    return Path(shutil.copytree(finished, tmp_path / "copied"))
+
+
+def another_seed(path):
+    other = next(own for own in sorted(path.parent.iterdir()) if own != path)
+    path.write_bytes(other.read_bytes())
+
+
+def another_shape(path):
+    policy = load_policy(path)
+    replace(policy, arrays={"q": policy.arrays["q"][:, :1]}).save(path)
+
+
+def another_setting(path):
+    policy = load_policy(path)
+    replace(policy, settings={**policy.settings, "temperature": 0}).save(path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (Path.unlink, "cannot be read"),
+        (lambda path: path.write_bytes(b""), "not a policy"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "not a policy"),
+        (another_seed, "another run"),
+        (another_shape, ""),
+        (another_setting, "temperature"),
+    ],
+)
+def test_a_policy_that_is_missing_or_spoilt_is_noticed_and_made_again(copied, finished, spoil, said):
+    path = sorted(copied.glob("policies/*.npz"))[0]
+    spoil(path)
+    results = run_study(tiny(), copied)
+    (problem,) = results.problems
+    assert problem.startswith(str(path)) and said in problem and problem.endswith("; its run is made again")
+    assert (len(results.records), results.about["missing"]) == (6, 0)
+    assert same_apart_from_time(finished, copied)
+    assert run_study(tiny(), copied).problems == ()
+
+
+def test_a_run_whose_policy_is_not_made_again_counts_as_missing(copied):
+    sorted(copied.glob("policies/*.npz"))[0].unlink()
+    stop = threading.Event()
+    stop.set()
+    results = run_study(tiny(), copied, stop=stop)
+    assert (len(results.records), results.about["missing"]) == (6, 1)
+
+
+def test_a_failure_of_any_kind_is_raised_when_what_is_finished_is_written_down(tmp_path):
+    class Failing(OneByOne):
+        def run(self, batches, reporter, stop):
+            yield next(super().run(batches, reporter, stop))
+            raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        run_study(tiny(), tmp_path, engine=Failing(1))
+    results = load_results(tmp_path)
+    assert 1 <= len(results.records) < 6 and results.about["missing"] == 6 - len(results.records)
+    assert (tmp_path / "curves.csv").exists()
 
 
 def test_an_error_in_a_job_ends_the_study_and_keeps_what_is_finished(tmp_path):

@@ -32,7 +32,7 @@ from hocket.report.figures import draw_figures as draw_figures
 from hocket.report.figures.maps import draw_policy as draw_policy
 from hocket.report.page import write_report as write_report
 from hocket.report.summary import summarize as summarize
-from hocket.study.store import load_policies as load_policies
+from hocket.study.policies import load_policies as load_policies
 from hocket.study.store import load_results as load_results
 from hocket.study.study import Study as Study
 from hocket.study.study import load_study as load_study

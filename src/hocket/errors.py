@@ -39,6 +39,10 @@ class SettingsError(HocketError):
     """A setting that makes no sense, alone or for this task."""
 
 
+class ClusterError(HocketError):
+    """Machines that were asked to run something, and did not."""
+
+
 class LabelError(HocketError):
     """A labelling function's answer that names what does not exist or that agents could not act on."""
 

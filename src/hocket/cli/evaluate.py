@@ -41,11 +41,10 @@ class Evaluate:
 
     def run(self) -> int:
         from hocket.evaluation.evaluate import evaluate
-        from hocket.study.store import load_policies
         from hocket.task.catalogue import load_task
 
         task = load_task(self.target)
-        policies = load_policies(self.runs, task)
+        policies = _usable_policies(self.runs, task)
         found = evaluate(task, policies, self.episodes, greedy=self.greedy)
         exact = _solve_all(task, policies, self.greedy) if self.exact else [None] * len(policies)
         if self.json:
@@ -54,6 +53,22 @@ class Evaluate:
         else:
             _print_evaluations(policies, found, exact)
         return 0
+
+
+def _usable_policies(folder: Path, task: Task) -> Sequence[Policy]:
+    """Read a task's policies; say which files are left out, and how many of all are used."""
+    from hocket.study.policies import find_policies, load_policies
+
+    found = find_policies(folder, task)
+    console = make_console(stderr=True)
+    for problem in found.problems:
+        console.print(f"hocket: left out: {problem}", style="yellow")
+    if not found.of_task:
+        return load_policies(folder, task)  # which says why there are none
+    if found.files > len(found.of_task):
+        rest = f"{len(found.others):,} of other tasks, {len(found.problems):,} left out"
+        console.print(f"hocket: evaluating {len(found.of_task):,} of {found.files:,} policies ({rest})")
+    return found.of_task
 
 
 def _row(policy: Policy, own: Evaluation, solved: Exact | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one asks long work to stop and to keep what is finished, the second one ends the command."""
+"""Ctrl-C and SIGTERM: the first asks long work to stop and to keep what is finished, the second ends the command."""
 
 from __future__ import annotations
 
@@ -8,21 +8,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-INTERRUPTED = 130  # exit code of what Ctrl-C has ended, as shells have it
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+BY_SIGNAL = 128  # added to the number of the signal that has ended a command, that is its exit code, as shells have it
+INTERRUPTED = BY_SIGNAL + signal.SIGINT
+
+
+class Stop(threading.Event):
+    """A wish to stop, and the exit code of what it has ended; 0, as long as nobody wishes it."""
+
+    code = 0
 
 
 @contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """Turn the first interrupt into a wish to stop; a second one is an interrupt."""
-    stop = threading.Event()
+def stopping() -> Iterator[Stop]:
+    """Turn the first signal into a wish to stop; a second one is an interrupt."""
+    stop = Stop()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
+        if stop.code:  # and not is_set, for a signal may come while another one is being handled
             raise KeyboardInterrupt
+        stop.code = BY_SIGNAL + number
         stop.set()
 
-    previous = signal.signal(signal.SIGINT, handle)
+    previous = [signal.signal(own, handle) for own in SIGNALS]
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for own, handler in zip(SIGNALS, previous, strict=True):
+            signal.signal(own, handler)

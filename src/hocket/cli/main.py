@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from hocket.cli.bench import Bench
 from hocket.cli.check import Check
 from hocket.cli.completion import completion_script
 from hocket.cli.evaluate import Evaluate
-from hocket.cli.interrupt import INTERRUPTED
+from hocket.cli.interrupt import BY_SIGNAL, INTERRUPTED
 from hocket.cli.learners import Learners, print_settings
 from hocket.cli.new import New
 from hocket.cli.paper import Paper
@@ -60,7 +61,13 @@ class Hocket:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:] if args is None else args))
+    code = run(sys.argv[1:] if args is None else args)
+    if code >= BY_SIGNAL:  # threads may be at work still, for which nobody should have to wait
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(args: list[str]) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from hocket.cli.interrupt import INTERRUPTED
 from hocket.cli.runs import OnRuns
 from hocket.cli.terminal import Flag, option, print_json
 
@@ -33,17 +32,18 @@ class Paper(OnRuns):
 
         begin = time.perf_counter()
         folder = self.out or Path("runs/paper-quick" if self.quick else "runs/paper")
-        results, stopped = self.work(load_study("paper-quick" if self.quick else "paper", self.seeds), folder)
-        summary = summarize(results, "The paper's experiments" + (", in short" if self.quick else ""))
-        written = write_pages(summary, folder)
+        done = self.work(load_study("paper-quick" if self.quick else "paper", self.seeds), folder)
+        summary = summarize(done.results, "The paper's experiments" + (", in short" if self.quick else ""))
+        written = write_pages(summary, folder) if not done.by_signal else []  # who wants an end wants no pictures
         seconds = time.perf_counter() - begin
         if self.json:
             about = {"written": [str(path) for path in written], "seconds": round(seconds, 2)}
-            print_json(results_as_json(summary, stopped) | about)
+            print_json(results_as_json(summary, done.is_stopped) | about)
         else:
-            print_results(summary, stopped=stopped)
-            print(f"{len(results.records)} runs and the report in {seconds:.0f} s: open {folder / 'report.html'}")
-        return INTERRUPTED if stopped else 0
+            print_results(summary, stopped=done.is_stopped)
+            page = f" and the report in {seconds:.0f} s: open {folder / 'report.html'}" if written else ""
+            print(f"{len(done.results.records)} runs{page or f' in {seconds:.0f} s'}")
+        return done.exit_code()
 
 
 def write_pages(summary: Summary, folder: Path) -> list[Path]:

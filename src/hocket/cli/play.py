@@ -88,7 +88,7 @@ def _teammates(task: Task, named: str) -> Teammates:
         return TeamEpisode.random_actions
     from hocket.learn.catalogue import references  # loads the compiler
     from hocket.learn.teammates import reference_teammates, trained_teammates
-    from hocket.study.store import load_policies
+    from hocket.study.policies import load_policies
 
     if named in references():
         return reference_teammates(task, named)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from hocket.cli.interrupt import INTERRUPTED, stopping
+from hocket.cli.interrupt import stopping
 from hocket.cli.terminal import Flag, make_console, option, print_json
-from hocket.errors import SettingsError, printable
+from hocket.errors import HocketError, SettingsError, printable
 
 if TYPE_CHECKING:
     from hocket.study.store import Results
@@ -47,30 +49,65 @@ class OnRuns:
             make_console(stderr=True).print(f"Warning: {line}", style="yellow")
         with ExitStack() as stack:
             folder = self.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            results, stopped = self.work(study, folder)
-            summary = summarize(results)
+            done = self.work(study, folder)
+            summary = summarize(done.results)
         if self.json:
-            print_json(results_as_json(summary, stopped))
+            print_json(results_as_json(summary, done.is_stopped))
         else:
-            print_results(summary, stopped=stopped, kept=self.out is not None)
+            print_results(summary, stopped=done.is_stopped, kept=self.out is not None)
             make_console().print(_what_next(self.out), style="dim")
-        return INTERRUPTED if stopped else 0
+        return done.exit_code()
 
-    def work(self, study: Study, folder: Path) -> tuple[Results, bool]:
-        """Run a study; say whether an interrupt has ended it early. What was finished by then is kept."""
+    def work(self, study: Study, folder: Path) -> Done:
+        """Run a study, or as much of it as signals and clusters let it; what is finished is kept."""
         from hocket.cli.progress import Progress
         from hocket.study.engines import make_engine  # loads the compiler
-        from hocket.study.study import run_study
+        from hocket.study.study import UnfinishedError, run_study
         from hocket.study.tensorboard import check_available, log_records
 
         if self.tensorboard:
             check_available()  # before any work
-        engine = make_engine(self.engine, self.scheduler, self.threads)
-        with stopping() as stop, Progress() as progress:
-            results = run_study(study, folder, engine=engine, watch=progress.show, stop=stop)
-        if self.tensorboard:
+        failure = None
+        with _without_logs():
+            engine = make_engine(self.engine, self.scheduler, self.threads)
+            with stopping() as stop, Progress() as progress:
+                try:
+                    results = run_study(study, folder, engine=engine, watch=progress.show, stop=stop)
+                except UnfinishedError as error:
+                    results, failure = error.results, error
+        if self.tensorboard and not stop.code:
             log_records(results.records, folder / "tensorboard")
-        return results, stop.is_set()
+        return Done(results, stop.code, failure)
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """Keep dask from telling what the command says in a sentence."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+class Done(NamedTuple):
+    """What there is of a study, and what has ended it before its time."""
+
+    results: Results
+    by_signal: int  # the exit code of a signal; 0 without one
+    failure: HocketError | None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Say whether runs may be missing."""
+        return bool(self.by_signal or self.failure)
+
+    def exit_code(self) -> int:
+        """Say on stderr what has failed, and return the command's exit code."""
+        if self.failure is not None:
+            make_console(stderr=True).print(f"hocket: {self.failure}", style="red")
+            return 2
+        return self.by_signal
 
 
 def _what_next(folder: Path | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from threading import Event
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hocket.errors import SettingsError, known_names
 from hocket.learn.catalogue import LEARNERS, find_learner
@@ -25,6 +25,13 @@ MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to sto
 
 Progress = Callable[[int], None]  # is told of agent-steps that are done
 Report = Callable[[int, Sequence[Trial]], None]  # is told of agent-steps that are done, and of the tests after them
+
+
+class Stop(Protocol):
+    """Whoever may wish that training ends."""
+
+    def is_set(self) -> bool:
+        """Say whether it should."""
 
 
 class Batch(NamedTuple):
@@ -66,9 +73,14 @@ def train(
         if progress is not None:
             progress(done)
 
+    halt = stop or Event()
     with ThreadPoolExecutor(count_workers(threads)) as pool:
-        found = pool.map(lambda batch: train_batch(batch, tables, report, stop), batches)
-        return [run for runs in found for run in runs]
+        try:
+            found = pool.map(lambda batch: train_batch(batch, tables, report, halt), batches)
+            return [run for runs in found for run in runs]
+        except BaseException:
+            halt.set()  # or else the pool would first finish what it has begun
+            raise
 
 
 def count_workers(threads: int | None) -> int:
@@ -130,7 +142,7 @@ class Pace:
             self.steps *= 2
 
 
-def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Event | None = None) -> list[Run]:
+def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Stop | None = None) -> list[Run]:
     """Train the seeds of a batch, testing the team every so often."""
     task, name, settings, seeds, steps, spare = batch
     learner = find_learner(name)

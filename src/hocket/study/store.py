@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from hocket.errors import FormatError, HocketError, printable
+from hocket.errors import FormatError, HocketError
 from hocket.files import MEGABYTE, read_text, write_whole
-from hocket.learn.policies import Policy, ShapesOf, load_policy, peek_policy
+from hocket.learn.policies import Policy, ShapesOf, load_policy
 from hocket.machine.formats import toml
 from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record
 from hocket.task.files import read_task
@@ -48,9 +48,16 @@ class Results:
     def __repr__(self) -> str:
         return f"<Results of {len(self.records):,} runs>"
 
-    def with_runs(self, records: Iterable[Record], tasks: Mapping[str, Task], about: Mapping[str, object]) -> Results:
+    def with_runs(
+        self,
+        records: Iterable[Record],
+        tasks: Mapping[str, Task],
+        about: Mapping[str, object],
+        problems: Iterable[str] = (),
+    ) -> Results:
         """Return what the folder holds when runs of some tasks have been added; nothing is read again."""
-        return replace(self, about=about, records=tuple(records), tasks={**self.tasks, **tasks})
+        known, said = {**self.tasks, **tasks}, (*self.problems, *problems)
+        return replace(self, about=about, records=tuple(records), tasks=known, problems=said)
 
     def policy(self, record: Record) -> Policy | None:
         """Load what a run learnt; None where it was not kept."""
@@ -245,20 +252,6 @@ def _read_about(path: Path) -> dict[str, object]:
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise FormatError("does not describe a study of hocket's", path=path)
     return about
-
-
-def load_policies(folder: str | Path, task: Task) -> list[Policy]:
-    """Read the policies in a folder that belong to a task."""
-    paths = sorted((Path(folder) / "policies").glob("*.npz"))
-    if not paths:
-        raise FormatError("has no policies in it", path=folder)
-    known = {path: peek_policy(path) for path in paths}
-    own = [path for path, policy in known.items() if policy.digest == task.digest]
-    if not own:
-        named = printable(", ".join(sorted({policy.task for policy in known.values()})))
-        raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)
-    shapes = _shapes_on(task)
-    return [load_policy(path, task.digest, shapes=shapes) for path in own]
 
 
 def _shapes_on(task: Task | None) -> ShapesOf:

@@ -17,7 +17,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import NamedTuple
 
-from hocket.errors import FormatError, HocketError, SettingsError, known_names
+from hocket.errors import ClusterError, FormatError, HocketError, SettingsError, known_names
 from hocket.files import MEGABYTE, locked, read_text
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Run, Trial
@@ -32,7 +32,9 @@ from hocket.learn.training import (
 )
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
-from hocket.study.engines import Engine, ThreadEngine
+from hocket.study.engines import ThreadEngine
+from hocket.study.jobs import Engine
+from hocket.study.policies import spoilt_policies
 from hocket.study.published import Published, published_from
 from hocket.study.records import Record, record_of, run_key
 from hocket.study.review import review
@@ -162,35 +164,67 @@ def run_study(
 ) -> Results:
     """Run what is missing of a study, writing each run to a folder as it finishes; return all that is there.
 
-    What the folder has of other studies stays in it. When `stop` is set, what is not finished is left out.
+    What the folder has of other studies stays in it. When `stop` is set, what is not finished is left out. Where a run
+    fails, what is finished is written down before the error is raised; that of a cluster is an `UnfinishedError`.
     """
     chosen, halt, begin = engine or ThreadEngine(), stop or threading.Event(), time.perf_counter()
     store = open_store(folder)
     with locked(store / ".lock", wait=False) as is_ours:
         if not is_ours:
             raise FormatError("another study is at work in this folder", path=store)
-        before = load_results(store)
-        known = {record.key: record for record in before.records}
-        groups = study.groups()
-        missing = _missing(groups, known, chosen.workers)
-        _check_learners([batch for batch, _ in missing])
+        before, groups = load_results(store), study.groups()
         tasks = {group.task.digest: group.task for group in groups}
+        plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
+        found = {record.key: record for record in before.records}
+        spoilt = spoilt_policies(store, [found[key] for key in plan if key in found], tasks)
+        whole = {key: record for key, record in found.items() if key not in spoilt}
+        missing = _missing(groups, whole, chosen.workers)
+        _check_learners([batch for batch, _ in missing])
         for task in tasks.values():
             keep_task(store, task)
-        plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
-        tally = _Tally(len(plan), len(plan) - sum(len(batch.seeds) for batch, _ in missing), missing, watch)
-        batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
-        for finished in chosen.run(batches, tally.reporter, halt):
-            for record, policy in finished:
-                keep_record(store, record, policy)
-                known[record.key] = record
-            tally.finish(len(finished))
-        ordered = _in_order(plan, known)
-        left = sum(key not in known for key in plan)
+        tally = _Tally(len(plan), sum(key in whole for key in plan), missing, watch)
+        failure = _carry_out(chosen, missing, store, whole, tally, halt)
+        ordered = _in_order(plan, {**found, **whole})
+        left = sum(key not in whole for key in plan)
         about: dict[str, object] = {"missing": left, "wall_seconds": round(time.perf_counter() - begin, 3)}
         if study.published is not None:
             about["published"] = study.published.document()
-        return before.with_runs(ordered, tasks, sum_up(store, ordered, **about))
+        results = before.with_runs(ordered, tasks, sum_up(store, ordered, **about), spoilt.values())
+    if isinstance(failure, ClusterError):
+        raise UnfinishedError(failure, results, left) from None
+    if failure is not None:
+        raise failure
+    return results
+
+
+class UnfinishedError(HocketError):
+    """A study that a cluster has failed; `results` are what is finished."""
+
+    def __init__(self, reason: ClusterError, results: Results, left: int) -> None:
+        kept = f"runs that are finished ({len(results.records):,}) are kept"
+        super().__init__(f"{reason}; {kept}, and the same command goes on with those that are missing ({left:,})")
+        self.results = results
+
+
+def _carry_out(
+    engine: Engine,
+    missing: Sequence[tuple[Batch, str]],
+    store: Path,
+    whole: dict[str, Record],
+    tally: _Tally,
+    stop: threading.Event,
+) -> Exception | None:
+    """Run what is missing, keeping each run as it finishes; return what has ended it early, if anything has."""
+    batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
+    try:
+        for finished in engine.run(batches, tally.reporter, stop):
+            for record, policy in finished:
+                keep_record(store, record, policy)
+                whole[record.key] = record
+            tally.finish(len(finished))
+    except Exception as error:  # raised again when what is finished is summed up
+        return error
+    return None
 
 
 def _check_learners(batches: Sequence[Batch]) -> None:

@@ -1,0 +1,62 @@
+"""Work in threads that nobody has to wait for: results as they come, and an end soon after somebody asks for one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import TypeVar
+
+GLANCE = 0.1  # seconds between looks at whether to stop
+GRACE = 1.0  # seconds for work to end by itself when it should
+
+Result = TypeVar("Result")
+
+
+def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]:
+    """Go through several sources at once, each in a thread of its own, and give what they have as it comes.
+
+    An error in one ends all, by setting `stop`. Once it is set, sources have a moment to end; what does not is left
+    behind in its thread, which ends with the process at the latest. So whoever gathers is never held up.
+    """
+    found: SimpleQueue[Result | _End] = SimpleQueue()
+    for source in sources:
+        Thread(target=_drain, args=(source, found), daemon=True).start()
+    open_sources, deadline = len(sources), float("inf")
+    try:
+        while open_sources:
+            try:
+                item = found.get(timeout=GLANCE)  # not stop.wait, whose lock a handler of signals may need
+            except Empty:
+                if stop.is_set():
+                    deadline = min(deadline, time.monotonic() + GRACE)
+                    if time.monotonic() >= deadline:
+                        return
+                continue
+            if not isinstance(item, _End):
+                yield item
+            elif item.error is not None:
+                raise item.error
+            else:
+                open_sources -= 1
+    except BaseException:
+        stop.set()
+        raise
+
+
+class _End:
+    """A source has nothing more to give."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+
+
+def _drain(source: Iterable[Result], found: SimpleQueue[Result | _End]) -> None:
+    try:
+        for item in source:
+            found.put(item)
+    except BaseException as error:  # whoever gathers raises it
+        found.put(_End(error))
+    else:
+        found.put(_End())

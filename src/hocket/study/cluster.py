@@ -1,0 +1,209 @@
+"""Jobs on a cluster of dask's: sent as text, numbers and bytes, and sent again where they were lost."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from importlib import import_module
+from queue import Empty, SimpleQueue
+from threading import Event
+from typing import Any, NamedTuple
+
+from hocket.errors import ClusterError, HocketError, SettingsError, printable
+from hocket.learn.training import Batch, make_settings
+from hocket.sources import GLANCE, gather
+from hocket.study.jobs import Finished, Reporter, run_batch
+from hocket.study.records import Record, parse_record, write_record
+from hocket.task.files import task_from
+from hocket.task.tables import compile_task
+
+CONNECTING = 10  # seconds to wait for a scheduler
+DESERTED = 60  # seconds without any worker after which a cluster is given up
+TRIES = 3  # how often a run is sent; each time dask may try it on several workers
+LEAVING = 0.5  # seconds for good manners at the end
+
+Answer = list[tuple[str, bytes]]  # records and policies, as files have them
+Future = Any  # dask says little of its types
+
+
+class Errand(NamedTuple):
+    """Runs that are on their way, of which batch, and how often they have been sent."""
+
+    seeds: Sequence[int]
+    batch: Batch
+    tries: int = 1
+
+    def again(self) -> list[Errand]:
+        """Send each run by itself: all of them together may have been too much for a worker."""
+        return [Errand([seed], self.batch, self.tries + 1) for seed in self.seeds]
+
+    @property
+    def label(self) -> str:
+        """Say what it is that is on its way."""
+        return f"{self.batch.learner} on {self.batch.task.name}, seed {self.seeds[0]}"
+
+
+class Lost(NamedTuple):
+    """No answer, and why."""
+
+    reason: str
+
+
+class DaskEngine:
+    """A cluster of dask.distributed; a worker that dies loses nothing but time."""
+
+    def __init__(self, scheduler: str) -> None:
+        try:
+            self.dask: Any = import_module("distributed")
+        except ImportError:
+            raise SettingsError("the dask engine needs more packages: pip install 'hocket[dask]'") from None
+        self.address = scheduler
+        try:
+            self._knock()  # which takes no time where nobody is, and leaves no client half-made
+            self.client = self.dask.Client(scheduler, timeout=CONNECTING, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            raise SettingsError(f"scheduler {scheduler!r} does not answer: {_reason(error)}") from None
+        self.workers = sum(self.client.ncores().values())
+        if not self.workers:
+            self._leave()
+            raise SettingsError(f"scheduler {scheduler!r} has no workers: start some with `dask worker {scheduler}`")
+
+    def _knock(self) -> None:
+        comm = self.dask.comm
+        with socket.create_connection(comm.parse_host_port(comm.parse_address(self.address)[1]), CONNECTING):
+            pass
+
+    def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
+        """Send batches, and again what was lost of them; at the end, say what was lost for good."""
+        return gather([self._converse(batches, reporter, stop)], stop)  # dask may wait for long, and hears no wish
+
+    def _converse(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
+        lost: list[tuple[Errand, Lost]] = []
+        try:
+            for errand, answer in self._answers(batches, stop):
+                if isinstance(answer, Lost):
+                    lost.append((errand, answer))
+                    continue
+                batch = errand.batch
+                reporter(batch)(batch.steps * len(errand.seeds) * len(batch.task.agents), ())
+                yield [Finished(*pair) for pair in unpack(answer)]
+        finally:
+            self._leave()
+        if lost:
+            errand, (reason,) = lost[0]
+            raise ClusterError(f"the cluster at {self.address} has failed {TRIES} times ({errand.label}): {reason}")
+
+    def _answers(self, batches: Sequence[Batch], stop: Event) -> Iterator[tuple[Errand, Answer | Lost]]:
+        """Give what comes back of each errand in the end."""
+        done: SimpleQueue[Future] = SimpleQueue()
+        under_way: dict[Future, Errand] = {}
+
+        def send(errand: Errand) -> None:
+            future = self._submit(errand.batch._replace(seeds=errand.seeds))
+            under_way[future] = errand
+            future.add_done_callback(done.put)
+
+        for batch in batches:
+            send(Errand(batch.seeds, batch))
+        while under_way:
+            future = self._next(done, stop)
+            if future is None:
+                return
+            errand, answer = under_way.pop(future), _answer(future)
+            if isinstance(answer, Lost) and errand.tries < TRIES:
+                for own in errand.again():
+                    send(own)
+            else:
+                yield errand, answer
+
+    def _submit(self, batch: Batch) -> Future:
+        try:
+            return self.client.submit(run_portable, *portable(batch), pure=False)
+        except Exception:  # the client has closed, after it tried for a while to reach the scheduler again
+            raise self._gone() from None
+
+    def _gone(self) -> ClusterError:
+        return ClusterError(f"the scheduler at {self.address} is gone")
+
+    def _next(self, done: SimpleQueue[Future], stop: Event) -> Future | None:
+        """Wait until something is done; None, if told to stop."""
+        latest = time.monotonic()
+        while not stop.is_set():
+            with suppress(Empty):
+                return done.get(timeout=GLANCE)
+            if self.client.status in ("closing", "closed"):
+                raise self._gone()
+            if self._has_workers():
+                latest = time.monotonic()
+            elif time.monotonic() - latest >= DESERTED:
+                raise ClusterError(f"the cluster at {self.address} has no workers any more")
+        return None
+
+    def _has_workers(self) -> bool:
+        with suppress(Exception):  # a scheduler that does not answer has none
+            return bool(self.client.ncores())
+        return False
+
+    def _leave(self) -> None:
+        """Let go of the cluster, which then forgets what it was asked for."""
+        with suppress(Exception):
+            self.client.close(timeout=LEAVING)
+
+
+def _answer(future: Future) -> Answer | Lost:
+    try:
+        return future.result()  # type: ignore[no-any-return]
+    except HocketError:
+        raise
+    except Exception as error:  # whatever went wrong elsewhere
+        return Lost(_reason(error))
+
+
+def _reason(error: Exception) -> str:
+    """Say in a few words what is wrong."""
+    return printable(str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__)
+
+
+# What travels to other machines: text, numbers and bytes.
+
+
+def portable(batch: Batch) -> tuple[str, str, Mapping[str, float | int | bool], tuple[int, ...], int]:
+    """Turn a batch into what can be sent."""
+    task = json.dumps(batch.task.document())
+    return task, batch.learner, asdict(batch.settings), tuple(batch.seeds), batch.steps
+
+
+def run_portable(
+    task: str, learner: str, settings: Mapping[str, float | int | bool], seeds: Sequence[int], steps: int
+) -> Answer:
+    """Run a batch that was sent here."""
+    chosen = make_settings(learner, None, settings)
+    document = json.loads(task)
+    batch = Batch(task_from(document, name=document["name"]), learner, chosen, seeds, steps)
+    finished = run_batch(batch, compile_task(batch.task), stop=Forgotten())
+    return [(write_record(record), policy) for record, policy in finished]
+
+
+class Forgotten:
+    """Whether the cluster wants no more of the job that this thread is at: who sent it has stopped, or is gone."""
+
+    def __init__(self) -> None:
+        try:
+            worker = import_module("distributed").get_worker()
+            self.tasks, self.key = worker.state.tasks, worker.get_current_task()
+        except (ImportError, ValueError, AttributeError):  # not at work for a cluster, or for one that does not tell
+            self.tasks, self.key = {}, None
+
+    def is_set(self) -> bool:
+        """Say whether to stop."""
+        return getattr(self.tasks.get(self.key), "state", None) == "cancelled"
+
+
+def unpack(results: Answer) -> Iterator[tuple[Record, bytes]]:
+    """Read what was sent back."""
+    for text, policy in results:
+        yield parse_record(text), policy

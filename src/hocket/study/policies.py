@@ -1,0 +1,89 @@
+"""What the runs in a folder have learnt: what of it can be used, and what has to be learnt again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from hocket.errors import FormatError, HocketError, SettingsError, printable
+from hocket.learn.catalogue import find_learner, shapes_on
+from hocket.learn.policies import Policy, load_policy, peek_policy
+from hocket.study.records import Record
+from hocket.study.store import policy_path
+from hocket.task.tables import compile_task
+from hocket.task.task import Task
+
+
+class Policies(NamedTuple):
+    """Policies of a task, and what else is in their folder."""
+
+    of_task: tuple[Policy, ...]
+    others: tuple[str, ...]  # the names of the tasks to which the others belong
+    problems: tuple[str, ...]  # files that were left out, and why
+
+    @property
+    def files(self) -> int:
+        """Count all of them."""
+        return sum(map(len, self))
+
+
+def find_policies(folder: str | Path, task: Task) -> Policies:
+    """Read the policies in a folder that belong to a task; those that are damaged or do not fit it are named."""
+    read = _reader(task)
+    own: list[Policy] = []
+    others: list[str] = []
+    problems: list[str] = []
+    for path in sorted((Path(folder) / "policies").glob("*.npz")):
+        try:
+            about = peek_policy(path)
+            if about.digest == task.digest:
+                own.append(read(path))
+            else:
+                others.append(about.task)
+        except HocketError as error:
+            problems.append(str(error))
+    return Policies(tuple(own), tuple(others), tuple(problems))
+
+
+def load_policies(folder: str | Path, task: Task) -> list[Policy]:
+    """Read the policies in a folder that belong to a task; there must be some, and none may be damaged."""
+    found = find_policies(folder, task)
+    if found.problems:
+        raise FormatError(found.problems[0])
+    if not found.files:
+        raise FormatError("has no policies in it", path=folder)
+    if not found.of_task:
+        named = printable(", ".join(sorted(set(found.others))))
+        raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)
+    return list(found.of_task)
+
+
+def spoilt_policies(folder: Path, records: Iterable[Record], tasks: Mapping[str, Task]) -> dict[str, str]:
+    """Find the runs, by their keys, whose policies are missing, damaged or of something else; say what is wrong."""
+    readers = {mark: _reader(task) for mark, task in tasks.items()}
+    problems = {}
+    for record in records:
+        path = policy_path(folder, record)
+        try:
+            policy = readers[record.digest](path)
+            if (policy.learner, policy.seed, policy.settings) != (record.learner, record.seed, record.settings):
+                raise FormatError("belongs to another run", path=path)
+        except HocketError as error:
+            problems[record.key] = f"{error}; its run is made again"
+    return problems
+
+
+def _reader(task: Task) -> Callable[[Path], Policy]:
+    """Make what reads policies of a task, and requires that a learner could have learnt them."""
+    tables, shapes = compile_task(task), shapes_on(task)
+
+    def read(path: Path) -> Policy:
+        policy = load_policy(path, task.digest, shapes=shapes)
+        try:
+            find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)
+        except SettingsError as error:
+            raise FormatError(str(error), path=path) from None
+        return policy
+
+    return read

@@ -1,0 +1,78 @@
+"""Work in threads that nobody has to wait for."""
+
+import threading
+from itertools import count
+
+import pytest
+
+from hocket import sources
+from hocket.sources import gather
+
+PATIENCE = 60  # seconds
+
+
+def test_all_that_sources_have_is_gathered():
+    found = list(gather([range(10), "abc", ()], threading.Event()))
+    assert sorted(map(str, found)) == sorted(map(str, [*range(10), *"abc"]))
+    assert [item for item in found if isinstance(item, int)] == [*range(10)]
+
+
+def test_sources_go_side_by_side():
+    both = threading.Barrier(2)
+
+    def source():
+        yield both.wait(PATIENCE)
+
+    assert sorted(gather([source(), source()], threading.Event())) == [0, 1]
+
+
+def test_an_error_in_a_source_is_raised_and_ends_the_others():
+    stop, ended = threading.Event(), threading.Event()
+
+    def waiting():
+        stop.wait(PATIENCE)
+        ended.set()
+        yield from ()
+
+    def failing():
+        yield 1
+        raise KeyError("lost")
+
+    with pytest.raises(KeyError, match="lost"):
+        list(gather([waiting(), failing()], stop))
+    assert stop.is_set() and ended.wait(PATIENCE)
+
+
+def test_whoever_has_enough_ends_the_sources():
+    stop = threading.Event()
+    found = gather([count()], stop)
+    assert next(found) == 0
+    found.close()
+    assert stop.is_set()
+
+
+def test_what_a_source_still_has_when_it_should_stop_is_given():
+    stop = threading.Event()
+
+    def finishing():
+        stop.wait(PATIENCE)
+        yield "last"
+
+    stop.set()
+    assert list(gather([finishing()], stop)) == ["last"]
+
+
+def test_a_source_that_does_not_hear_is_left_behind(monkeypatch):
+    monkeypatch.setattr(sources, "GRACE", 0)
+    stop, never = threading.Event(), threading.Event()
+
+    def deaf():
+        yield "first"
+        never.wait()
+        yield "too late"
+
+    found = gather([deaf()], stop)
+    assert next(found) == "first"
+    stop.set()
+    assert list(found) == []
+    never.set()
