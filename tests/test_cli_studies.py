@@ -266,10 +266,30 @@ def test_evaluations_as_json_have_no_infinities(hocket, task, tmp_path):
     code, out, _ = hocket("evaluate", task, tmp_path / "runs", "--exact", "--greedy", "--episodes", "5", "--json")
     assert code == 0
     (row,) = json.loads(out, parse_constant=no_such_number)
-    assert row["mean_steps"] is None and row["success"]["value"] == 0
+    assert (row["mean_steps"], row["quartiles"], row["most_steps"]) == (5, [5, 5, 5], 5)  # nobody ever moves
+    assert row["success"]["value"] == 0
     exact = row["exact"]
     assert (exact["success"], exact["success_error"], exact["failure"]) == (0, 0, 1)
     assert exact["mean_steps"] is None and exact["mean_steps_if_done"] is None
+
+
+def test_learners_without_an_exact_value_are_left_out_of_it_with_a_word(hocket, task, tmp_path):
+    hocket("train", task, *SMALL, "--learner", "iql,optimal", "--out", tmp_path / "runs")
+    folder = tmp_path / "runs"
+    code, out, err = hocket("evaluate", task, folder, "--exact", "--episodes", "50")
+    assert code == 0 and "no exact values for iql" in err and "optimal" not in err
+    iql, optimal = (next(line for line in out.splitlines() if line.startswith(name)) for name in ("iql", "optimal"))
+    assert iql.endswith("–") and re.search(r"± \de-\d\d$", optimal)
+    code, out, _ = hocket("evaluate", task, folder, "--exact", "--episodes", "50", "--json")
+    rows = json.loads(out, parse_constant=no_such_number)
+    assert {(row["learner"], row["exact"] is None) for row in rows} == {("iql", True), ("optimal", False)}
+
+
+def test_an_evaluation_says_what_its_limits_are_over(hocket, task, tmp_path):
+    hocket("train", task, "--seeds", "3", "--steps", "1000", "--learner", "optimal", "--out", tmp_path / "runs")
+    _, out, _ = hocket("evaluate", task, tmp_path / "runs", "--episodes", "20")
+    assert "a failed one counts as 1,000 steps" in out
+    assert "optimal, 3 runs: V = 1.0000, over runs 1.0000 to 1.0000" in out
 
 
 def dqprm_shape(task: hk.Task) -> tuple[int, ...]:

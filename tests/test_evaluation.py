@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import hocket as hk
 from chain_strategies import GOAL, make_chain
 from hocket.evaluation import exact, joint_chain
+from hocket.evaluation.bounds import evaluate_episodes
 from hocket.evaluation.chains import solve
 from hocket.learn.policies import Run
 from hocket.task.episode import TeamEpisode
@@ -229,6 +230,18 @@ def test_values_that_are_no_numbers_are_refused():
     for temperature in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(hk.HocketError, match="temperature must be a number between"):
             exact.solve_team(task, policy_of(task, always(task, 1), temperature))
+
+
+def test_mean_and_quartiles_are_of_the_same_episodes_and_a_failure_counts_as_the_most_steps():
+    steps, finish = np.array([10, 30, -1, 20]), np.zeros((4, 1), np.int32)
+    found = evaluate_episodes(["A1"], steps, finish, 100, "softmax")
+    assert (found.success.value, found.mean_steps, found.most_steps) == (0.75, 40.0, 100)
+    assert found.quartiles == (17.5, 25.0, 47.5)  # of 10, 20, 30, 100
+
+
+def test_a_team_that_never_succeeds_takes_the_most_steps():
+    found = evaluate_episodes(["A1"], np.full(3, -1), np.full((3, 1), -1, np.int32), 7, "greedy")
+    assert (found.success.value, found.mean_steps, found.quartiles) == (0.0, 7.0, (7.0, 7.0, 7.0))
 
 
 def test_many_episodes_agree_with_the_exact_solution():

@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from rich.text import Text
 from tyro.conf import Positional
 
 from hocket.cli.terminal import Flag, make_console, option, print_columns, print_json
+from hocket.statistics import bootstrap_interval
 
 if TYPE_CHECKING:
     from hocket.evaluation.bounds import Evaluation
@@ -35,7 +37,7 @@ class Evaluate:
     greedy: Flag = False
     """Take the best action instead of drawing by softmax."""
     exact: Flag = False
-    """Also solve the team's Markov chain, with certified errors; one that is too large is refused with its size."""
+    """Also solve the team's Markov chain, with certified errors, where a learner's policies make one."""
     json: Flag = False
     """Print one JSON object."""
 
@@ -52,6 +54,7 @@ class Evaluate:
             print_json([_row(policy, own, solved) for policy, own, solved in rows])
         else:
             _print_evaluations(policies, found, exact)
+            _print_notes(policies, found)
         return 0
 
 
@@ -75,13 +78,21 @@ def _row(policy: Policy, own: Evaluation, solved: Exact | None) -> dict[str, Any
     return {"learner": policy.learner, "seed": policy.seed, **asdict(own), "exact": solved and asdict(solved)}
 
 
-def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence[Exact]:
-    """Solve the chain of each policy; a terminal shows what is being done."""
-    from hocket.evaluation.exact import solve_team  # loads scipy
+def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence[Exact | None]:
+    """Solve the chain of each policy that makes one, and name the others; a terminal shows what is being done."""
+    from hocket.evaluation.exact import has_exact_value, solve_team  # loads scipy
 
-    with make_console(stderr=True).status("") as line:
+    console = make_console(stderr=True)
+    left_out = dict.fromkeys(policy.learner for policy in policies if not has_exact_value(policy.learner))
+    if left_out:
+        console.print(
+            f"hocket: no exact values for {', '.join(left_out)}, which go by more than cells and machine states"
+        )
+    with console.status("") as line:
 
-        def solve(number: int, policy: Policy) -> Exact:
+        def solve(number: int, policy: Policy) -> Exact | None:
+            if policy.learner in left_out:
+                return None
             which = f"policy {number} of {len(policies)}"
             return solve_team(task, policy, greedy=greedy, progress=lambda doing: line.update(f"{which}: {doing}"))
 
@@ -90,7 +101,8 @@ def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence
 
 def _print_evaluations(policies: Sequence[Policy], found: Sequence[Evaluation], exact: Sequence[Exact | None]) -> None:
     titles = ["learner", "seed", "V (95 %)", "lower", "upper", "steps: mean", "quartiles"]
-    if exact and exact[0] is not None:
+    has_exact = any(solved is not None for solved in exact)
+    if has_exact:
         titles += ["exact V", "exact mean", "if done"]
     table = [[Text(title, "dim") for title in titles]]
     for policy, own, solved in zip(policies, found, exact, strict=True):
@@ -98,10 +110,22 @@ def _print_evaluations(policies: Sequence[Policy], found: Sequence[Evaluation], 
         cells = [policy.learner, str(policy.seed)]
         cells += [f"{own.success.value:.4f} ({own.success.low:.4f} to {own.success.high:.4f})"]
         cells += [f"{own.lower:.4f}", f"{own.upper:.4f}", f"{own.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
-        if solved is not None:
-            cells += _describe(solved)
+        if has_exact:
+            cells += ["–"] * 3 if solved is None else _describe(solved)
         table.append([Text(cell) for cell in cells])
     print_columns(make_console(), table)
+
+
+def _print_notes(policies: Sequence[Policy], found: Sequence[Evaluation]) -> None:
+    """Say what the limits are over, what a failure counts as, and how good a learner's runs are together."""
+    console = make_console()
+    counted = ", ".join(f"{most:,}" for most in sorted({own.most_steps for own in found}))
+    console.print(f"Limits are over the episodes of each run; a failed one counts as {counted} steps.", style="dim")
+    for learner in dict.fromkeys(policy.learner for policy in policies):
+        shares = [own.success.value for own, policy in zip(found, policies, strict=True) if policy.learner == learner]
+        if len(shares) > 1:
+            value, low, high = bootstrap_interval([[share] for share in shares], np.mean)
+            console.print(f"{learner}, {len(shares)} runs: V = {value:.4f}, over runs {low:.4f} to {high:.4f}")
 
 
 def _describe(solved: Exact) -> list[str]:

@@ -31,10 +31,11 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Evaluation(Bounds):
-    """What test episodes show of a team: success with its bounds, and steps."""
+    """What test episodes show of a team: success with its bounds, and steps, of which a failure counts as the most."""
 
-    mean_steps: float  # of the episodes that succeeded
-    quartiles: tuple[float, float, float]  # of the steps, a failure counting as the most steps
+    mean_steps: float  # of all episodes
+    quartiles: tuple[float, float, float]  # of the same; the second is the median
+    most_steps: int  # what a failure counts as
 
 
 def team_bounds(values: Sequence[float]) -> tuple[float, float]:
@@ -60,6 +61,8 @@ def evaluate_episodes(
     done = steps >= 0
     own = dict(zip(agents, (finish >= 0).sum(axis=0).tolist(), strict=True))
     bounds = bound_success(policy, len(steps), int(done.sum()), own)
-    low, middle, high = np.percentile(np.where(done, steps, most_steps), (25, 50, 75)).tolist()
-    mean = float(steps[done].mean()) if done.any() else math.nan
-    return Evaluation(**vars(bounds), mean_steps=mean, quartiles=(low, middle, high))
+    counted = np.where(done, steps, most_steps)
+    low, middle, high = np.percentile(counted, (25, 50, 75)).tolist()
+    return Evaluation(
+        **vars(bounds), mean_steps=float(counted.mean()), quartiles=(low, middle, high), most_steps=most_steps
+    )

@@ -36,6 +36,11 @@ class Exact:
     mean_steps_if_done_error: float
 
 
+def has_exact_value(learner: str) -> bool:
+    """Say whether policies of a learner make a Markov chain of cells and machine states."""
+    return learner in names_that_look_at(LooksAt.MACHINE)
+
+
 def solve_team(task: Task, policy: Policy, *, greedy: bool = False, progress: Progress = lambda _: None) -> Exact:
     """Compute V and the expected completion time under a policy that goes by cells and machine states.
 
@@ -44,9 +49,9 @@ def solve_team(task: Task, policy: Policy, *, greedy: bool = False, progress: Pr
     """
     if policy.digest != task.digest:
         raise SettingsError(f"this policy belongs to another task ({policy.task}, or another version of it)")
-    fitting = names_that_look_at(LooksAt.MACHINE)
-    if policy.learner not in fitting:
-        raise SettingsError(f"the chain is solved for policies of {' and '.join(fitting)}, got {policy.learner}")
+    if not has_exact_value(policy.learner):
+        fitting = " and ".join(names_that_look_at(LooksAt.MACHINE))
+        raise SettingsError(f"the chain is solved for policies of {fitting}, got {policy.learner}")
     tables = compile_task(task)
     find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)
     choice, exponent = _choices(policy, greedy)
