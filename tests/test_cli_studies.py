@@ -36,7 +36,7 @@ def test_training_sums_up_the_last_tests(hocket, task):
     code, out, err = hocket("train", task, *SMALL)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0].split()[:4] == ["learner", "seeds", "steps", "policy"]
+    assert lines[0].split()[:4] == ["learner", "runs", "steps", "policy"]
     assert lines[1].split()[:4] == ["dqprm", "3", "3,000", "softmax"]
     assert lines[2].split()[:4] == ["dqprm", "3", "3,000", "greedy"]
     assert lines[-2].startswith("Theorem 3 for dqprm, over 300 episodes: ")

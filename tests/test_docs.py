@@ -20,7 +20,7 @@ from hocket.files import MEGABYTE
 from hocket.learn.dqprm import DqprmSettings
 from hocket.machine.composition import Composition
 from hocket.machine.formats import FORMATS
-from hocket.report.summary import LAST_TESTS, WINDOW
+from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR
 from hocket.study.published import Level
 from hocket.study.review import EPISODES
 from hocket.study.study import load_study
@@ -154,8 +154,9 @@ NUMBERS = {
         f"episodes of at most {PAPER.episode_steps:,} steps, one test after every {PAPER.test_every:,} training steps"
     ],
     "docs/studies.md": [
-        f"averaged over its last {WINDOW} tests",
+        f"the median over the episodes of its last {LAST_TESTS} tests",
         f"the last {LAST_TESTS} tests of each run",
+        f"its success is at least {ENOUGH} and its steps are within {100 * NEAR:g} %",
         f"over {EPISODES} episodes of every run",
     ],
     "docs/wrap.md": [f"`sync_probability` ({PAPER.sync_probability})"],

@@ -25,8 +25,9 @@ from hocket.draw import geometry
 from hocket.draw.palette import AGENT_COLORS
 from hocket.report import figures
 from hocket.report.figures import canvas, curves, maps
-from hocket.report.summary import Section, summarize
+from hocket.report.summary import Beside, Section, summarize
 from hocket.study import records
+from hocket.study.published import Level
 from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, STAY, STEPS
@@ -129,7 +130,7 @@ def make(function, *arguments, **options) -> Figure:
 
 KINDS = {
     "curves": lambda section, task: lambda path: curves.draw_curves(section, path),
-    "reaching": lambda section, task: lambda path: curves.draw_reaching(section, path),
+    "learning times": lambda section, task: lambda path: curves.draw_learning_times(section, path),
     "policy": lambda section, task: lambda path: maps.draw_policy(task, wavy(task), path, agent="A1"),
     "visits": lambda section, task: (
         lambda path: maps.draw_visits(section_of(record("dqprm", 0, curve(0), task), task=task), path)
@@ -155,7 +156,7 @@ def test_every_format_is_valid_and_says_nothing_of_when_it_was_made(tmp_path, or
 
 
 def test_a_figure_for_a_column_is_as_wide_as_one(ordinary):
-    assert make(curves.curves_figure, ordinary).get_size_inches().tolist() == [3.5, pytest.approx(2.5, abs=0.15)]
+    assert make(curves.curves_figure, ordinary).get_size_inches().tolist() == [3.5, pytest.approx(3.2, abs=0.15)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -225,9 +226,9 @@ def test_a_study_gets_a_file_for_all_there_is_to_see(tmp_path):
     names = {path.name for path in figures.draw_figures(results, tmp_path / "figures")}
     assert names == {path.name for path in (tmp_path / "figures").iterdir()}
     agents = {"gatehouse": ["A1", "A2"], "corridor": ["A1"]}
-    expected = {"reaching.svg"}
+    expected = {"learning-times.svg"}
     for task, own in agents.items():
-        parts = ["curves", "curves-greedy", "reaching", "reaching-greedy"]
+        parts = ["curves", "curves-greedy", "learning-times", "learning-times-greedy"]
         parts += [f"visits-{learner}" for learner in learners]
         parts += [f"policy-{learner}-{agent}" for learner in ("dqprm", "iql", "optimal") for agent in own]
         expected |= {f"{task}-{part}.svg" for part in parts}
@@ -239,7 +240,7 @@ def test_a_summary_is_drawn_without_policies(tmp_path):
     summary = summarize(Results(Path("study"), {}, (record("dqprm", 0, curve(0)),), {}, {}, ()))
     made = figures.draw_figures(summary, tmp_path, formats=("png",))
     assert [path.name for path in made] == [
-        f"elsewhere-{name}.png" for name in ("curves", "reaching", "curves-greedy", "reaching-greedy")
+        f"elsewhere-{name}.png" for name in ("curves", "learning-times", "curves-greedy", "learning-times-greedy")
     ]
 
 
@@ -281,9 +282,9 @@ def every_figure(ordinary: Section, sweep: Section) -> dict[str, Figure]:
         "curves": make(curves.curves_figure, ordinary),
         "curves, both axes logarithmic": make(curves.curves_figure, ordinary, log_x=True, log_y=True),
         "curves of a sweep": make(curves.curves_figure, sweep),
-        "bars": make(curves.reaching_figure, ordinary),
-        "bars of a sweep": make(curves.reaching_figure, sweep),
-        "bars of all": make(curves.reaching_figure, both),
+        "bars": make(curves.learning_times_figure, ordinary),
+        "bars of a sweep": make(curves.learning_times_figure, sweep),
+        "bars of all": make(curves.learning_times_figure, both),
         "policy on one row": make(maps.policy_figure, small, wavy(small), agent="A1"),
         "policy on a wide map": make(maps.policy_figure, rooms, policy_of(rooms), agent="A1"),
         "policy with gates": make(
@@ -335,36 +336,53 @@ def test_what_the_font_does_not_have_or_a_line_has_no_room_for_is_marked():
 
 
 def test_lines_are_medians_bands_are_quartiles_and_the_reference_is_dashed(ordinary):
-    axes = make(curves.curves_figure, ordinary, smooth=False).axes[0]
+    axes, below = make(curves.curves_figure, ordinary).axes
     group = ordinary.groups[0].curves["softmax"]
     line = next(
         own for own in axes.lines if len(own.get_xdata()) == len(group.step) and own.get_color() == AGENT_COLORS[0]
     )
     assert line.get_xdata().tolist() == group.step.tolist()
-    assert line.get_ydata().tolist() == group.plain.median.tolist()
+    assert line.get_ydata().tolist() == group.quartiles.median.tolist()
     band = next(own for own in axes.collections if isinstance(own, PolyCollection))
     corners = {tuple(corner) for corner in band.get_paths()[0].vertices.tolist()}
-    assert {(step, value) for side in group.plain[::2] for step, value in zip(group.step, side, strict=True)} <= corners
+    assert {
+        (step, value) for side in group.quartiles[::2] for step, value in zip(group.step, side, strict=True)
+    } <= corners
     (reference,) = [own for own in axes.lines if own.get_color() == canvas.INK]
     assert [*reference.get_ydata()] == [ordinary.level("softmax")] * 2 == [21, 21]
     assert reference.get_linestyle() == "--"
+    shares = [own.get_ydata().tolist() for own in below.lines if len(own.get_xdata()) == len(group.step)]
+    assert shares == [own.curves["softmax"].success.tolist() for own in ordinary.groups]
+    assert "of the median of each run’s last 10 tests" in told(axes.figure).replace("\n", " ")
 
 
-def test_smoothing_is_the_default_and_told(ordinary):
-    figure = make(curves.curves_figure, ordinary)
-    (line, *_) = figure.axes[0].lines
-    assert line.get_ydata().tolist() == ordinary.groups[0].curves["softmax"].smooth.median.tolist()
-    assert "mean of its last 10 tests" in told(figure).replace("\n", " ")
-    assert "last 10 tests" not in told(make(curves.curves_figure, ordinary, smooth=False)).replace("\n", " ")
+def test_what_is_published_is_drawn_in_and_told(ordinary):
+    level = Level(30.0, 17_000, 0.75)
+    section = replace(ordinary, beside=(Beside("dqprm", level, level),))
+    axes, below = make(curves.curves_figure, section).axes
+    hollow = [own for panel in (axes, below) for own in panel.lines if own.get_markerfacecolor() == "white"]
+    diamonds = [(*own.get_xdata(), *own.get_ydata()) for own in hollow]
+    assert diamonds == [(17_000, 30.0), (40_000, 0.75)]
+    assert [17_000, 40_000, 30.0, 30.0] in [[*own.get_xdata(), *own.get_ydata()] for own in axes.lines]
+    assert "dotted lines are published" in told(axes.figure).replace("\n", " ")
+    assert "published" not in told(make(curves.curves_figure, section, policy="greedy"))
+
+
+def test_a_published_level_that_was_never_reached_has_no_diamond(ordinary):
+    level = Level(1000.0, None, 0.0)
+    axes, _ = make(curves.curves_figure, replace(ordinary, beside=(Beside("iql", level, level),))).axes
+    assert not [own for own in axes.lines if own.get_markerfacecolor() == "white"]
+    assert [0, 40_000, 1000.0, 1000.0] in [[*own.get_xdata(), *own.get_ydata()] for own in axes.lines]
 
 
 def test_axes_have_units_and_limits(ordinary):
-    axes = make(curves.curves_figure, ordinary).axes[0]
-    assert axes.get_xlabel() == "training steps"
+    axes, below = make(curves.curves_figure, ordinary).axes
+    assert (below.get_xlabel(), below.get_ylabel()) == ("training steps", "success")
     assert axes.get_ylabel() == "test steps\n(a failure counts as 1,000)"
     assert axes.get_xlim() == (0, 40_000)
     low, high = axes.get_ylim()
-    assert low == 0 and 1000 < high < 1100
+    assert (axes.get_yscale(), 1 <= low < 21, 1000 < high < 1100) == ("log", True, True)
+    assert make(curves.curves_figure, ordinary, log_y=False).axes[0].get_ylim()[0] == 0
     assert "3 runs: median and quartiles" in told(axes.figure)
 
 
@@ -390,7 +408,7 @@ def test_a_kind_without_tests_and_one_that_does_not_exist_are_refused(ordinary):
     own = record("dqprm", 0, curve(0))
     section = section_of(replace(own, tests={"softmax": own.tests["softmax"]}))
     assert not curves.has_tests(section, "greedy")
-    for figure in (curves.curves_figure, curves.reaching_figure):
+    for figure in (curves.curves_figure, curves.learning_times_figure):
         with pytest.raises(hk.HocketError, match="there must be tests of greedy policies to draw, got none"):
             make(figure, section, policy="greedy")
         with pytest.raises(hk.HocketError, match=r"'gredy' does not exist \(did you mean 'greedy'\?\)"):
@@ -415,20 +433,20 @@ def test_a_learner_has_the_same_colour_whoever_is_beside_it(ordinary):
 
 
 def test_bars_are_as_long_as_it_takes_and_never_is_a_word(ordinary):
-    figure = make(curves.reaching_figure, ordinary)
+    figure = make(curves.learning_times_figure, ordinary)
     (axes,) = figure.axes
     (bar,) = axes.patches
-    assert bar.get_width() == ordinary.groups[0].finals["softmax"].reaching
+    assert bar.get_width() == ordinary.groups[0].finals["softmax"].learnt_after
     assert "never in 40,000 steps" in told(figure) and f"{bar.get_width():,}" in told(figure)
     assert (axes.get_xlabel(), axes.get_xscale()) == ("training steps", "linear")
     assert [own.get_text() for own in axes.get_yticklabels()] == ["dqprm", "iql"]
 
 
 def test_bars_that_are_far_apart_have_a_logarithmic_axis(sweep):
-    finals = [replace(group.finals["softmax"], reaching=2 * 10**place) for place, group in enumerate(sweep.groups)]
+    finals = [replace(group.finals["softmax"], learnt_after=2 * 10**place) for place, group in enumerate(sweep.groups)]
     groups = [replace(own, finals={"softmax": final}) for own, final in zip(sweep.groups, finals, strict=True)]
     for few, scale in ((2, "linear"), (3, "log"), (6, "log")):
-        (axes,) = make(curves.reaching_figure, replace(sweep, groups=tuple(groups[:few]))).axes
+        (axes,) = make(curves.learning_times_figure, replace(sweep, groups=tuple(groups[:few]))).axes
         lengths = [own.get_width() for own in axes.patches]
         assert lengths == [2 * 10**place for place in range(few)] and axes.get_xscale() == scale
         assert axes.get_xlim()[0] < lengths[0] and axes.get_xlim()[1] > lengths[-1]
@@ -437,9 +455,9 @@ def test_bars_that_are_far_apart_have_a_logarithmic_axis(sweep):
 def test_a_summary_has_a_panel_for_each_task_that_was_tested(ordinary, sweep):
     nothing = replace(ordinary, title="nothing", groups=())
     summary = replace(summarize(Results(Path("study"), {}, (), {}, {}, ())), sections=(ordinary, nothing, sweep))
-    assert len(make(curves.reaching_figure, summary).axes) == 2
+    assert len(make(curves.learning_times_figure, summary).axes) == 2
     with pytest.raises(hk.HocketError, match="study: there must be tests"):
-        make(curves.reaching_figure, replace(summary, sections=(nothing,)))
+        make(curves.learning_times_figure, replace(summary, sections=(nothing,)))
 
 
 # Policies.

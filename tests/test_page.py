@@ -389,8 +389,7 @@ def test_curves_are_told_as_the_summary_has_them(folder, reader):
             for kind, curve in group.curves.items():
                 found = own["curves"][kind]
                 assert told["steps"][found["steps"]] == curve.step.tolist()
-                np.testing.assert_allclose(found["plain"], curve.plain, atol=0.005)
-                np.testing.assert_allclose(found["smooth"], curve.smooth, atol=0.005)
+                np.testing.assert_allclose(found["quartiles"], curve.quartiles, atol=0.005)
                 np.testing.assert_allclose(found["success"], curve.success, atol=0.0005)
 
 
@@ -398,8 +397,8 @@ def test_a_curve_of_very_many_tests_is_thinned(tmp_path):
     folder = write_study(tmp_path / "long", [record("x", "1" * 64, "dqprm", 0, [*range(10, 2511)])])
     (section,) = summarize(load_results(folder)).sections
     told = curves_data(section, {"dqprm": 0})
-    assert len(told["steps"][0]) == 834 <= MOST_POINTS and told["steps"][0][:2] == [1000, 4000]
-    assert told["groups"][0]["curves"]["softmax"]["plain"][1][:2] == [10, 13]
+    assert len(told["steps"][0]) == 834 <= MOST_POINTS and told["steps"][0][:2] == [2000, 5000]
+    assert told["groups"][0]["curves"]["softmax"]["quartiles"][1][:2] == [10.5, 12]  # of 10, 11; of 10 to 14
 
 
 def test_a_study_of_long_episodes_stays_below_five_megabytes(tmp_path):

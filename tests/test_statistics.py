@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,20 +16,21 @@ from hocket.errors import SettingsError
 from hocket.statistics import (
     Interval,
     bootstrap_interval,
+    bootstrap_means,
     compare,
     improvement_probability,
     interquartile_mean,
+    learnt_step,
+    median_or_never,
     quartiles,
-    reaching_step,
-    settling_step,
     trailing_mean,
+    trailing_median,
     wilson,
 )
 
 NUMBERS = st.integers(-1_000, 1_000).map(float) | st.floats(-1e3, 1e3, allow_subnormal=False)
 TABLES = arrays(np.float64, array_shapes(min_dims=1, max_dims=3, max_side=8), elements=NUMBERS)
 SCORES = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=NUMBERS)
-CURVES = st.lists(st.integers(0, 1_000), min_size=1, max_size=40)
 RUNS = st.lists(st.integers(0, 5), min_size=1, max_size=5)  # few values, so that there are ties
 SCALES = st.sampled_from([0.25, 0.5, 2.0, 8.0])  # which rounding leaves alone
 
@@ -245,84 +247,130 @@ def test_wilson_limits_hold_the_share_and_mirror_that_of_failures(case):
     assert (share.low, share.high) == close((1 - other.high, 1 - other.low))
 
 
-# Settling.
+# Medians of runs, and when they have learnt.
 
-FALL = [1000, 900, 400, 100, 30, 21, 60, 20, 22, 20, 20, 19]
-STEPS = [1_000 * (place + 1) for place in range(len(FALL))]
-
-
-def test_a_curve_reaches_its_level_before_it_settles():
-    # The level is 20, the median of the last five; 22 is just within.
-    assert reaching_step(STEPS, FALL, window=1, last=5) == 6_000
-    assert settling_step(STEPS, FALL, window=1, last=5) == 8_000
-    assert reaching_step(STEPS, FALL, window=1, last=5, tolerance=0) == 8_000
-    assert settling_step(STEPS, FALL, window=1, last=5, tolerance=0) == 10_000
-
-
-def test_a_curve_is_judged_after_smoothing():
-    # The means of two are 60, 40, 15, 30, 25, 10, 10; the level is 10, and up to 20 is within 100 %.
-    curve = [60, 20, 10, 50, 0, 20, 0]
-    assert reaching_step(range(7), curve, window=2, last=2, tolerance=1) == 2
-    assert settling_step(range(7), curve, window=2, last=2, tolerance=1) == 5
-
-
-@pytest.mark.parametrize("find", [reaching_step, settling_step])
-def test_a_curve_of_failures_has_no_time(find):
-    assert find(STEPS, [1000] * 12, failed=1000) is None
-    assert find(STEPS, [1000] * 12) == 1_000
-
-
-@pytest.mark.parametrize("find", [reaching_step, settling_step])
-def test_a_level_so_near_to_failure_that_failing_would_do_has_no_time(find):
-    nearly = [1000, 1000, 910, 910, 910]
-    assert find(range(5), nearly, window=1, last=3, failed=1000) is None
-    assert find(range(5), nearly, window=1, last=3, failed=1000, tolerance=0.05) == 2
-    assert find(range(5), [1000, 1000, 909, 909, 909], window=1, last=3, failed=1000) == 2
-
-
-def test_a_curve_that_ends_above_its_level_has_not_settled_but_was_there():
-    curve = [500, 20, 20, 20, 500]
-    assert settling_step(range(5), curve, window=1, last=5) is None
-    assert reaching_step(range(5), curve, window=1, last=5) == 1
-
-
-def plainly(steps, values, tolerance, last, window, failed):
-    """Find both times as the definition has them, point by point."""
-    smooth = [
-        math.fsum(part) / len(part) for part in (values[max(0, i + 1 - window) : i + 1] for i in range(len(values)))
-    ]
-    limit = float(np.median(smooth[-last:])) * (1 + tolerance)
-    if failed <= limit:
-        return None, None
-    within = [value <= limit for value in smooth]
-    reached = next((step for step, is_within in zip(steps, within, strict=True) if is_within), None)
-    settled = next((step for place, step in enumerate(steps) if all(within[place:])), None)
-    return reached, settled
-
-
-@given(
-    CURVES, st.sampled_from([0.0, 0.1, 0.5]), st.integers(1, 12), st.sampled_from([1, 2, 4, 10]), st.integers(1, 1500)
+TESTS = st.integers(1, 3).flatmap(
+    lambda many: st.lists(st.lists(st.integers(1, 6), min_size=many, max_size=many), min_size=1, max_size=30)
 )
-def test_times_are_those_of_the_definition(values, tolerance, last, window, failed):
-    steps = [7 * place for place in range(len(values))]
-    options = {"tolerance": tolerance, "last": last, "window": window, "failed": failed}
-    found = reaching_step(steps, values, **options), settling_step(steps, values, **options)
-    assert found == plainly(steps, values, **options)
 
 
-@given(CURVES)
-def test_a_curve_reaches_its_own_level_and_never_settles_before(values):
-    reached = reaching_step(range(len(values)), values)
-    settled = settling_step(range(len(values)), values)
-    assert reached is not None
-    assert settled is None or reached <= settled
+@given(TESTS, st.integers(1, 12))
+def test_a_trailing_median_is_that_of_all_episodes_of_the_last_tests(tests, window):
+    found = trailing_median(tests, window)
+    plain = [np.median(np.concatenate(tests[max(0, end + 1 - window) : end + 1])) for end in range(len(tests))]
+    assert found.tolist() == plain
 
 
-@given(CURVES, SCALES)
-def test_times_do_not_depend_on_the_unit_of_the_values(values, scale):
-    steps, scaled = range(len(values)), [value * scale for value in values]
-    assert reaching_step(steps, values) == reaching_step(steps, scaled)
-    assert settling_step(steps, values) == settling_step(steps, scaled)
+def test_a_single_failure_in_a_window_of_ten_hardly_moves_the_median_and_flips_the_mean():
+    curve = [20.0] * 9 + [1000.0] + [20.0] * 9
+    assert {*trailing_median([[own] for own in curve], 10).tolist()} == {20.0}
+    assert trailing_mean(curve, 10).max() == close(118)
+
+
+def steps_of(tests):
+    return [100 * (place + 1) for place in range(len(tests))]
+
+
+def learnt(values, failed=1000, **more):
+    """Say when a run with one episode in each test has learnt; one with `failed` steps has failed."""
+    return learnt_step(steps_of(values), [[own] for own in values], [[own < failed] for own in values], **more)
+
+
+def test_a_run_has_learnt_with_the_first_test_from_which_on_all_is_well():
+    assert learnt([1000] * 5 + [20] * 15) == 600
+    assert learnt([1000] * 5 + [200, 100, 50] + [20] * 17) == 600  # the median of ten from there on is 20 already
+    assert learnt([200] * 8 + [20] * 12) == 500  # the median of five slow ones and five quick ones is 110, of four 20
+    assert learnt([20] * 20) == 100
+
+
+def test_a_run_that_always_fails_or_fails_too_often_has_never_learnt():
+    assert learnt([1000] * 20) is None
+    assert learnt([20, 20, 20, 20, 1000] * 6) is None
+    assert learnt([20] * 15 + [1000] * 15) is None
+
+
+def test_a_run_that_forgets_and_learns_again_has_learnt_when_it_did_so_for_good():
+    assert learnt([1000] * 5 + [20] * 10 + [1000] * 10 + [20] * 10) == 2_600
+    assert learnt([20] * 40 + [1000] * 2 + [20] * 40) == 100  # a slip is none
+
+
+def test_a_run_with_few_tests_is_judged_by_half_of_them():
+    assert learnt([1000, 20, 20, 20]) == 200
+    assert learnt([1000, 1000, 1000, 20]) is None
+    assert (learnt([20]), learnt([1000])) == (100, None)
+
+
+def test_a_run_has_not_learnt_while_it_takes_more_than_a_tenth_too_many_steps():
+    slow = [22.0] * 10 + [20.0] * 10
+    assert learnt(slow) == 100
+    assert learnt([22.1] * 10 + [20.0] * 10) == 600
+    assert learnt([22.1] * 10 + [20.0] * 10, tolerance=0.2) == 100
+
+
+def plainly_learnt(steps, tests, wins, least, tolerance, window):
+    """Say when a run has learnt, point by point as the definition has it."""
+    window = min(window, (len(steps) + 1) // 2)
+
+    def share(part):
+        return Fraction(sum(map(sum, part)), sum(map(len, part)))
+
+    level = np.median(np.concatenate(tests[-window:]))
+    for place in range(len(steps) - window + 1):
+        parts = (wins[place : place + 1], wins[place : place + window], wins[place:])
+        is_near = np.median(np.concatenate(tests[place : place + window])) <= (1 + tolerance) * level
+        if is_near and all(share(part) >= Fraction(str(least)) for part in parts):
+            return steps[place]
+    return None
+
+
+@given(TESTS, st.sampled_from([0.5, 0.75, 0.9, 1.0]), st.sampled_from([0.0, 0.25, 0.5]), st.sampled_from([1, 2, 4, 10]))
+def test_a_time_of_learning_is_that_of_the_definition(tests, least, tolerance, window):
+    wins = [[own < 5 for own in test] for test in tests]
+    found = learnt_step(steps_of(tests), tests, wins, least=least, tolerance=tolerance, window=window)
+    assert found == plainly_learnt(steps_of(tests), tests, wins, least, tolerance, window)
+
+
+@given(TESTS, SCALES)
+def test_a_time_of_learning_does_not_depend_on_the_unit_of_the_values(tests, scale):
+    wins, scaled = [[own < 5 for own in test] for test in tests], [[own * scale for own in test] for test in tests]
+    assert learnt_step(steps_of(tests), tests, wins) == learnt_step(steps_of(tests), scaled, wins)
+
+
+def test_a_median_of_times_is_never_where_too_few_came():
+    assert median_or_never([1, 2, 3, None, None]) == 3
+    assert median_or_never([1, 2, None, None]) is None
+    assert median_or_never([1, 2, 3, None]) == 2.5
+    assert median_or_never([None]) is None
+
+
+# Means over runs.
+
+
+def test_limits_of_means_are_those_of_a_plain_bootstrap_over_runs():
+    scores = np.random.default_rng(5).random((12, 3))
+    found = bootstrap_means(scores, resamples=20_000)
+    generator = np.random.default_rng(6)
+    means = [scores[generator.integers(12, size=12)].mean(axis=0) for _ in range(20_000)]
+    low, high = np.percentile(means, (2.5, 97.5), axis=0)
+    assert [own.value for own in found] == close(scores.mean(axis=0).tolist())
+    assert [own.low for own in found] == pytest.approx(low.tolist(), abs=0.01)
+    assert [own.high for own in found] == pytest.approx(high.tolist(), abs=0.01)
+
+
+def test_limits_of_means_are_those_of_scipy():
+    scores = np.random.default_rng(8).beta(5, 1, size=(10, 1))
+    [found] = bootstrap_means(scores, resamples=20_000)
+    scipy = stats.bootstrap((scores[:, 0],), np.mean, n_resamples=20_000, method="percentile").confidence_interval
+    assert (found.low, found.high) == pytest.approx((scipy.low, scipy.high), abs=0.01)
+
+
+@given(SCORES)
+def test_limits_of_means_are_those_of_one_task_at_a_time(scores):
+    found = bootstrap_means(scores, resamples=50)
+    assert [own.value for own in found] == near(scores.mean(axis=0).tolist())
+    assert all(
+        line.min() - 1e-9 <= own.low <= own.high <= line.max() + 1e-9 for own, line in zip(found, scores.T, strict=True)
+    )
 
 
 # Comparisons.
@@ -461,13 +509,16 @@ def test_runs_that_do_not_differ_seldom_seem_to():
 
 # What is refused.
 
+IN_ROWS = ("bootstrap_interval", "bootstrap_means", "trailing_median", "values of learnt_step")
 EVERY = {
     "trailing_mean": lambda values: trailing_mean(values, 2),
     "quartiles": quartiles,
     "interquartile_mean": interquartile_mean,
     "bootstrap_interval": lambda values: bootstrap_interval(values, resamples=2),
-    "values of reaching_step": lambda values: reaching_step([1, 2], values),
-    "steps of settling_step": lambda values: settling_step(values, [1, 2]),
+    "bootstrap_means": lambda values: bootstrap_means(values, resamples=2),
+    "trailing_median": lambda values: trailing_median(values, 2),
+    "steps of learnt_step": lambda values: learnt_step(values, [[1], [2]], [[1], [1]]),
+    "values of learnt_step": lambda values: learnt_step([1, 2], values, [[1], [1]]),
     "first of compare": lambda values: compare(values, [1, 2], resamples=2),
     "second of improvement_probability": lambda values: improvement_probability([1, 2], values),
 }
@@ -496,7 +547,7 @@ def test_what_is_no_array_of_numbers_is_refused(name, values, message):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", EVERY)
 def test_what_is_not_finite_is_refused(name, bad):
-    values = [[1, bad]] if name == "bootstrap_interval" else [1, bad]
+    values = [[1, bad]] if name in IN_ROWS else [1, bad]
     with pytest.raises(SettingsError, match=f"must be finite, got {bad}"):
         EVERY[name](values)
 
@@ -521,14 +572,19 @@ def test_what_is_not_finite_is_refused(name, bad):
         (lambda: wilson(1, 0), "episodes must be an integer of at least 1, got 0"),
         (lambda: wilson(-1, 2), "successes must be an integer of at least 0, got -1"),
         (lambda: wilson(3, 2), "successes must be at most the 2 episodes, got 3"),
-        (lambda: settling_step([1, 2], [1]), "as many steps as values, got 2 and 1"),
-        (lambda: settling_step([1, 1], [1, 1]), "steps must be increasing integers"),
-        (lambda: settling_step([1, 1.5], [1, 1]), "steps must be increasing integers"),
-        (lambda: reaching_step([1, 2], [1, -1]), "values must be at least 0, .* got -1"),
-        (lambda: reaching_step([1], [1], tolerance=-0.1), "tolerance must be at least 0 and finite, got -0.1"),
-        (lambda: reaching_step([1], [1], tolerance=math.nan), "tolerance must be at least 0 and finite, got nan"),
-        (lambda: reaching_step([1], [1], last=0), "last must be an integer of at least 1, got 0"),
-        (lambda: reaching_step([1], [1], failed=0), "failed must be above 0 and finite, got 0"),
+        (lambda: bootstrap_means([[1]], resamples=0), "resamples must be an integer of at least 1, got 0"),
+        (lambda: bootstrap_means([[1]], confidence=1), "confidence must be between 0 and 1, got 1"),
+        (lambda: trailing_median([[1]], 0), "window must be an integer of at least 1, got 0"),
+        (lambda: learnt_step([1, 2], [[1]], [[1]]), "as many steps as tests, got 2, 1 and 1"),
+        (lambda: learnt_step([1, 1], [[1], [1]], [[1], [1]]), "steps must be increasing integers"),
+        (lambda: learnt_step([1, 1.5], [[1], [1]], [[1], [1]]), "steps must be increasing integers"),
+        (lambda: learnt_step([1], [[1]], [[1]], tolerance=-0.1), "tolerance must be at least 0 and finite, got -0.1"),
+        (
+            lambda: learnt_step([1], [[1]], [[1]], tolerance=math.nan),
+            "tolerance must be at least 0 and finite, got nan",
+        ),
+        (lambda: learnt_step([1], [[1]], [[1]], least=1.1), "least must be between 0 and 1, got 1.1"),
+        (lambda: learnt_step([1], [[1]], [[1]], window=0), "window must be an integer of at least 1, got 0"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(call, message):

@@ -285,10 +285,11 @@ def test_a_summary_says_what_can_be_worked_out_by_hand(folder):
     assert [group.label for group in section.groups] == ["dqprm", "iql"]
     group = section.groups[0]
     assert group.seeds == (0, 1)
-    assert group.curves["softmax"].plain.median.tolist() == [100, 7, 5]
-    assert group.curves["softmax"].smooth.median.tolist() == [100, 53.5, pytest.approx(112 / 3)]
-    assert group.curves["softmax"].success.tolist() == [0, 1, 1]
-    assert group.finals["softmax"].quartiles == (5.5, 7, 76.75)
+    assert group.curves["softmax"].each.tolist() == [100, 7, 5]
+    assert group.curves["softmax"].each_success.tolist() == [0, 1, 1]
+    assert group.curves["softmax"].quartiles.median.tolist() == [100, 53.5, 7]  # of 100; of 100, 7; of 100, 7, 5
+    assert group.curves["softmax"].success.tolist() == [0, 0.5, pytest.approx(2 / 3)]
+    assert group.finals["softmax"].quartiles == (7, 7, 7)
     assert group.finals["softmax"].success.value == pytest.approx(2 / 3)
     assert group.bounds.episodes == 20
     assert group.bounds.success.value == 0.9
@@ -309,14 +310,51 @@ def test_runs_that_end_early_are_compared_as_far_as_all_go(folder):
     keep_record(folder, replace(record(seed=2), tests={"softmax": trials(100, 8), "greedy": trials(100, 8)}))
     group = summarize(load_results(folder)).sections[0].groups[0]
     assert group.curves["softmax"].step.tolist() == [10, 20]
-    assert group.curves["softmax"].plain.median.tolist() == [100, 7]
+    assert group.curves["softmax"].each.tolist() == [100, 7]
 
 
-def test_several_tests_at_one_step_count_as_their_mean(folder):
+def test_several_tests_at_one_step_are_one_test_of_several_episodes(folder):
     twice = Trials(np.array([10, 10, 20, 20]), np.array([100, 8, 6, 4]), np.array([False, True, True, True]))
     results = hk.gym.save_records(folder, [record(learner="x", tests={"softmax": twice})])
     group = summarize(results).sections[0].groups[-1]
     assert group.curves["softmax"].step.tolist() == [10, 20]
-    assert group.curves["softmax"].plain.median.tolist() == [54, 5]
-    assert group.curves["softmax"].success.tolist() == [0.5, 1]
-    assert group.finals["softmax"].reaching == 20
+    assert group.curves["softmax"].each.tolist() == [54, 5]
+    assert group.curves["softmax"].each_success.tolist() == [0.5, 1]
+    assert group.curves["softmax"].quartiles.median.tolist() == [54, 7]  # of 100, 8; of 100, 8, 6, 4
+    assert group.curves["softmax"].success.tolist() == [0.5, 0.75]
+    assert group.finals["softmax"].learnt_after == 20
+
+
+def test_the_last_point_of_a_curve_is_what_the_table_says(folder):
+    for group in summarize(load_results(folder)).sections[0].groups:
+        for kind, curve in group.curves.items():
+            final = group.finals[kind]
+            assert tuple(float(line[-1]) for line in curve.quartiles) == final.quartiles
+            assert curve.success[-1] == pytest.approx(final.success.value)
+
+
+def test_one_failure_in_ten_tests_moves_the_median_of_a_run_by_a_step_or_so(tmp_path):
+    spoilt = [
+        record(seed=seed, tests={"softmax": trials(*[20] * 10, *[21] * seed, 100, *[21] * (9 - seed))})
+        for seed in range(3)
+    ]
+    group = summarize(hk.gym.save_records(tmp_path, spoilt)).sections[0].groups[0]
+    assert {*group.curves["softmax"].quartiles.median.tolist()} <= {20, 20.5, 21}
+    assert group.finals["softmax"].success == (0.9, 0.9, 0.9)
+
+
+def test_runs_that_never_learn_are_later_than_all_others(tmp_path):
+    learns, fails = trials(*[100] * 5, *[20] * 20), trials(*[100] * 25)
+    for number, expected in ((1, (60, "60 (2 of 3 runs)")), (2, (None, "never (1 of 3 runs)")), (3, (None, "never"))):
+        runs = [record(seed=seed, tests={"softmax": fails if seed < number else learns}) for seed in range(3)]
+        final = summarize(hk.gym.save_records(tmp_path / str(number), runs)).sections[0].groups[0].finals["softmax"]
+        assert (final.learnt_after, final.learnt_in_words) == expected
+        assert final.learnt == 3 - number
+
+
+def test_limits_of_success_are_over_runs_and_not_over_tests(tmp_path):
+    # Ten runs, of which five always succeed and five never do: pooled tests would give 0.5 with limits of +- 0.1.
+    runs = [record(seed=seed, tests={"softmax": trials(*[100 if seed % 2 else 20] * 10)}) for seed in range(10)]
+    group = summarize(hk.gym.save_records(tmp_path, runs)).sections[0].groups[0]
+    value, low, high = group.finals["softmax"].success
+    assert (value, low, high) == (0.5, pytest.approx(0.2), pytest.approx(0.8))

@@ -1,4 +1,4 @@
-"""What a report on learning curves needs: smoothing, quartiles, intervals, settling times and comparisons.
+"""What a report on learning curves needs: smoothing, quartiles, intervals, times of learning and comparisons.
 
 Everywhere fewer steps are better. Nothing here knows of runs or tasks; numbers come in and numbers go out, and what is
 empty, of another shape or not finite is refused.
@@ -7,7 +7,7 @@ empty, of another shape or not finite is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, overload
 
@@ -22,12 +22,13 @@ Axes = int | tuple[int, ...]
 
 NORMAL_95 = 1.959963984540054  # quantile for two-sided limits of 95 %
 BLOCK = 1 << 20  # numbers that are resampled at once
+ROUNDING = 1e-9  # of a share, which a sum of a few thousand ones stays below
 EXACT_PAIRS = 2_500  # of runs, up to which a p-value is exact: 50 runs against 50
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share of episodes, with binomial confidence limits (Wilson's, 95 %)."""
+    """A share of episodes with its confidence limits, 95 %: of one policy Wilson's, of some runs those over runs."""
 
     value: float
     low: float
@@ -90,71 +91,72 @@ def quartiles(values: ArrayLike, axis: int = 0) -> Quartiles:  # [seeds, T] -> [
     return Quartiles(*np.percentile(_last(_numbers(values, "values"), axis), (25, 50, 75), axis=-1))
 
 
-def reaching_step(
-    steps: ArrayLike,  # [T] rising
-    values: ArrayLike,  # [T]
+def trailing_median(values: ArrayLike, window: int) -> Numbers:  # [T, K] -> [T]
+    """Smooth by the median over the last `window` tests of K episodes each, or over those that are there at first.
+
+    A single failure that counts as very many steps leaves a median where it was, and moves a mean far away.
+
+    >>> trailing_median([[20], [22], [1000], [20], [21]], 5).tolist()
+    [20.0, 21.0, 22.0, 21.0, 21.0]
+    """
+    tests = _numbers(values, "values", axes=2)
+    window = min(_whole(window, "window", 1), len(tests))
+    head = [np.median(tests[:count]) for count in range(1, window)]
+    return np.concatenate([np.array(head, np.float64), np.median(_windows(tests, window), axis=(1, 2))])
+
+
+def learnt_step(
+    steps: ArrayLike,  # [T] rising, of training
+    values: ArrayLike,  # [T, K] steps of the episodes of each test
+    success: ArrayLike,  # [T, K] whether they succeeded
     *,
+    least: float = 0.9,
     tolerance: float = 0.1,
-    last: int = 10,
     window: int = 10,
-    failed: float | None = None,
 ) -> int | None:
-    """Find the training step at which a curve that falls first comes within a tolerance of its final level.
+    """Find the training step from which on a run has learnt; `None` where it never has.
 
-    The curve is smoothed by `trailing_mean` over `window` tests; its final level is the median of the last `last`
-    points of the smoothed curve; *within* is at most `level * (1 + tolerance)`. A failed test counts as `failed`
-    steps. Where even a curve of nothing but failures would be within, there is no such time, and the answer is `None`.
+    That is the first test which succeeds and from which on at least a share `least` of the episodes succeed, both of
+    the `window` tests that begin with it and of all that follow, and from which on the median over those `window`
+    tests is at most `1 + tolerance` times the final level: the median over the run's last `window` tests. A run with
+    fewer than two windows of tests has windows of half its tests.
 
-    >>> reaching_step([100, 200, 300, 400, 500], [90, 20, 50, 20, 20], window=1, last=3)
-    200
-    >>> reaching_step([100, 200, 300], [1000, 1000, 980], failed=1000) is None
+    >>> learnt_step([100, 200, 300, 400], [[1000], [90], [20], [21]], [[0], [1], [1], [1]])
+    300
+    >>> learnt_step([100, 200, 300, 400], [[20], [1000], [21], [1000]], [[1], [0], [1], [0]]) is None
     True
     """
-    when, within = _within(steps, values, tolerance, last, window, failed)
-    return int(when[within.argmax()]) if within.any() else None
-
-
-def settling_step(
-    steps: ArrayLike,  # [T] rising
-    values: ArrayLike,  # [T]
-    *,
-    tolerance: float = 0.1,
-    last: int = 10,
-    window: int = 10,
-    failed: float | None = None,
-) -> int | None:
-    """Find the training step from which on a curve that falls stays within a tolerance of its final level.
-
-    All is as for `reaching_step`, except that every later point of the smoothed curve has to be within, too. The answer
-    is `None` also where the last point is not: such a curve has not settled yet.
-
-    >>> settling_step([100, 200, 300, 400, 500], [90, 20, 50, 20, 20], window=1, last=3)
-    400
-    """
-    when, within = _within(steps, values, tolerance, last, window, failed)
-    outside = np.flatnonzero(~within)
-    first = outside[-1] + 1 if outside.size else 0
-    return int(when[first]) if first < len(when) else None
-
-
-def _within(
-    steps: ArrayLike, values: ArrayLike, tolerance: float, last: int, window: int, failed: float | None
-) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Mark the points of the smoothed curve that are within; none of them where failing always would be, too."""
-    when, curve = _numbers(steps, "steps", axes=1), _numbers(values, "values", axes=1)
-    if when.shape != curve.shape:
-        raise SettingsError(f"there must be as many steps as values, got {when.size} and {curve.size}")
+    when, tests, wins = _numbers(steps, "steps", axes=1), _numbers(values, "values", 2), _numbers(success, "success", 2)
+    if not len(when) == len(tests) == len(wins):
+        raise SettingsError(f"there must be as many steps as tests, got {len(when)}, {len(tests)} and {len(wins)}")
     if (when != np.floor(when)).any() or (np.diff(when) <= 0).any():
         raise SettingsError("steps must be increasing integers, got others")
-    if curve.min() < 0:
-        raise SettingsError(f"values must be at least 0, as a tolerance is a part of them, got {curve.min():g}")
+    if not 0 <= least <= 1:
+        raise SettingsError(f"least must be between 0 and 1, got {least!r}")
     if not 0 <= tolerance < math.inf:
         raise SettingsError(f"tolerance must be at least 0 and finite, got {tolerance!r}")
-    if failed is not None and not 0 < failed < math.inf:
-        raise SettingsError(f"failed must be above 0 and finite, got {failed!r}")
-    smooth = trailing_mean(curve, window)
-    limit = float(np.median(smooth[-_whole(last, "last", 1) :])) * (1 + tolerance)
-    return when, (smooth <= limit) & (failed is None or limit < failed)
+    window = min(_whole(window, "window", 1), (len(when) + 1) // 2)
+    here = wins.mean(axis=1)
+    onward = np.cumsum(here[::-1])[::-1] / np.arange(len(here), 0, -1)
+    middle = np.median(_windows(tests, window), axis=(1, 2))
+    shares = [own[: len(middle)] for own in (here, onward, np.mean(_windows(wins, window), axis=(1, 2)))]
+    enough = np.minimum.reduce(shares) >= least - ROUNDING
+    has_learnt = enough & (middle <= (1 + tolerance) * middle[-1])
+    return int(when[has_learnt.argmax()]) if has_learnt.any() else None
+
+
+def _windows(tests: Numbers, window: int) -> Numbers:  # [T, K] -> [T - window + 1, K, window]
+    return np.lib.stride_tricks.sliding_window_view(tests, window, axis=0)
+
+
+def median_or_never(values: Sequence[float | None]) -> float | None:
+    """Find the median of times of which None is later than all; None where it is not earlier than all that never came.
+
+    >>> median_or_never([3_000, None, 1_000]), median_or_never([None, 1_000]), median_or_never([4_000, 1_000])
+    (3000.0, None, 2500.0)
+    """
+    middle = float(np.median([math.inf if value is None else value for value in values]))
+    return None if math.isinf(middle) else middle
 
 
 # Scores of some runs.
@@ -230,6 +232,32 @@ def bootstrap_interval(
         return found
 
     return _interval(float(of_each(table[None])[0]), resample, table.size, resamples, confidence, seed)
+
+
+def bootstrap_means(
+    scores: ArrayLike,  # [runs, columns]
+    *,
+    resamples: int = 2_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> list[Interval]:
+    """Find confidence limits of the mean of each column by the percentile bootstrap over whole runs.
+
+    Runs are independent of each other, and what one run has in its columns need not be. Where all runs are alike, the
+    limits are a point: that says that runs do not differ, and not that the next one could not.
+
+    >>> [interval] = bootstrap_means([[1.0], [1.0], [0.5], [1.0]])
+    >>> interval
+    Interval(value=0.875, low=0.625, high=1.0)
+    """
+    table = _numbers(scores, "scores", axes=2)
+    count = _whole(resamples, "resamples", 1)
+    if not 0 < confidence < 1:
+        raise SettingsError(f"confidence must be between 0 and 1, got {confidence!r}")
+    generator = np.random.default_rng(_whole(seed, "seed", 0))
+    drawn = generator.multinomial(len(table), np.full(len(table), 1 / len(table)), count)  # [resamples, runs]
+    low, high = np.percentile(drawn @ table / len(table), (50 * (1 - confidence), 50 * (1 + confidence)), axis=0)
+    return [Interval(*own) for own in zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)]
 
 
 # Two samples of runs.

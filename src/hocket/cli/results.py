@@ -7,7 +7,7 @@ from dataclasses import asdict
 from rich.text import Text
 
 from hocket.cli.terminal import make_console, print_columns
-from hocket.report.summary import LAST_TESTS, RunGroup, Section, Summary
+from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR, RunGroup, Section, Summary
 
 
 def results_as_json(summary: Summary, stopped: bool) -> dict[str, object]:
@@ -21,7 +21,13 @@ def _row(section: Section, group: RunGroup) -> dict[str, object]:
     row: dict[str, object] = {"task": section.title, "learner": group.learner, "seeds": len(group.seeds)}
     row |= {"steps": group.steps, "settings": dict(group.apart)}
     for policy, final in group.finals.items():
-        row[policy] = {"quartiles": list(final.quartiles), "success": final.success.value, "reaching": final.reaching}
+        row[policy] = {
+            "quartiles": list(final.quartiles),
+            "success": final.success.value,
+            "success_limits": [final.success.low, final.success.high],
+            "learnt_after": final.learnt_after,
+            "learnt": final.learnt,
+        }
     for own in section.beside:
         if own.label == group.label:
             row |= {"published": asdict(own.published), "measured": asdict(own.measured)}
@@ -37,17 +43,18 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
     if stopped:
         console.print(f"Stopped early; {'runs that were finished are kept' if kept else 'some runs are missing'}.")
     many = len(summary.sections) > 1
-    titles = ("learner", "seeds", "steps", "policy", "test steps: median (quartiles)", "success")
+    titles = ("learner", "runs", "steps", "policy", "test steps: median (quartiles)", "success", "learnt after")
     table = [[Text(title, "dim") for title in (("task", *titles) if many else titles)]]
     for section in summary.sections:
         for group in section.all_groups:
             for policy, final in group.finals.items():
                 low, middle, high = final.quartiles
                 cells = (group.label, str(len(group.seeds)), f"{group.steps:,}", policy)
-                shown = (*cells, f"{middle:g} ({low:g} to {high:g})", f"{final.success.value:.3f}")
+                learnt = "–" if group.is_reference else final.learnt_in_words
+                shown = (*cells, f"{middle:g} ({low:g} to {high:g})", f"{final.success.value:.3f}", learnt)
                 table.append([Text(cell) for cell in ((section.title, *shown) if many else shown)])
     print_columns(console, table)
-    console.print(f"The last {LAST_TESTS} tests of each run; a failed test counts as its most steps.", style="dim")
+    console.print(MEANING, style="dim")
     _print_published(summary)
     for section in summary.sections:
         for group in section.all_groups:
@@ -56,6 +63,13 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
                 within = f"{bounds.lower:.3f} <= V = {bounds.success.value:.3f} <= {bounds.upper:.3f}"
                 console.print(f"Theorem 3 for {where}, over {bounds.episodes:,} episodes: {within}")
     print_problems(summary)
+
+
+MEANING = (
+    f"Over runs, the median of each one's median of its last {LAST_TESTS} tests; a failed test counts as its most "
+    f"steps.\nLearnt: from then on {ENOUGH:.0%} of a run's tests succeed, at most {NEAR:.0%} slower than in the end; "
+    "the median."
+)
 
 
 def _print_published(summary: Summary) -> None:

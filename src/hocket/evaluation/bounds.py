@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.statistics import Share, wilson
+from hocket.statistics import Share, bootstrap_means, wilson
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Bounds:
 
     policy: str  # softmax or greedy; of policies from elsewhere sampled or greedy
     episodes: int
-    success: Share  # V
+    success: Share  # V; limits are over the episodes of one policy, or over runs where there are several
     agents: Mapping[str, Share]  # V_i
     lower: float  # max(0, sum of V_i - (N - 1))
     upper: float  # min V_i
@@ -52,6 +52,16 @@ def bound_success(policy: str, episodes: int, completed: int, own: Mapping[str, 
     agents = {agent: wilson(count, episodes) for agent, count in own.items()}
     lower, upper = team_bounds([share.value for share in agents.values()])
     return Bounds(policy, episodes, wilson(completed, episodes), agents, lower, upper)
+
+
+def bound_runs(policy: str, episodes: int, agents: Iterable[str], shares: NDArray[np.float64]) -> Bounds:
+    """Put runs together: [runs, 1 + N] shares of successes, the team's first and then each agent's own.
+
+    All shares are means over runs, and their limits are over runs, which are independent as their episodes are not.
+    """
+    team, *own = (Share(*found) for found in bootstrap_means(shares))
+    lower, upper = team_bounds([share.value for share in own])
+    return Bounds(policy, episodes, team, dict(zip(agents, own, strict=False)), lower, upper)
 
 
 def evaluate_episodes(

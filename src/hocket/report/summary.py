@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -15,52 +15,63 @@ from hocket.draw.scene import Scene
 from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError
-from hocket.evaluation.bounds import Bounds, bound_success
-from hocket.learn.catalogue import is_reference
+from hocket.evaluation.bounds import Bounds, bound_runs
+from hocket.learn.catalogue import LEARNERS, is_reference
 from hocket.learn.policies import Run
 from hocket.notebook_hook import shown
 from hocket.statistics import (
     Comparison,
     Interval,
     Quartiles,
-    Share,
     bootstrap_interval,
+    bootstrap_means,
     compare,
+    learnt_step,
+    median_or_never,
     quartiles,
-    reaching_step,
     trailing_mean,
-    wilson,
+    trailing_median,
 )
 from hocket.study.published import Level, Published, published_from
 from hocket.study.records import KINDS, Record, Replay, record_of
 from hocket.study.store import Results, differences, task_titles
 
-LAST_TESTS = 10  # of each run: its final performance
-WINDOW = 10  # tests in the trailing mean that the paper smooths its curves with
+LAST_TESTS = 10  # of each run: its final performance, and at any time how it does
 LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
 NEAR = 0.1  # of the final level, within which a curve has reached it
+FAR_APART = 10  # times: groups whose times of learning differ by more are drawn over a logarithmic axis
+ENOUGH = 0.9  # share of tests from which on a run has learnt
 
 Numbers = NDArray[np.float64]
 
 
 class Curve(NamedTuple):
-    """Test steps over training, of all runs of a group: the median and quartiles over seeds."""
+    """How the runs of a group do over training: each by its last tests, and all by what is median among runs."""
 
     step: NDArray[np.int64]  # [T] of training
-    plain: Quartiles  # [T] each
-    smooth: Quartiles  # [T] each; every run smoothed by a trailing mean first
-    success: Numbers  # [T] the share of runs that succeeded in this test
+    quartiles: Quartiles  # [T] each: over runs, of the median of each run's last tests
+    success: Numbers  # [T] the share of the same tests that succeeded
+    each: Numbers  # [T] the median over runs of this test alone, as others publish it
+    each_success: Numbers  # [T] the share of runs that succeeded in it
 
 
 @dataclass(frozen=True)
 class Final:
-    """The final performance of a group of runs, under one kind of policy."""
+    """The final performance of a group of runs, under one kind of policy; limits are over runs."""
 
-    quartiles: tuple[float, float, float]  # of the test steps
-    mean: Interval  # the interquartile mean of the runs' last tests, with its bootstrap interval
-    success: Share  # of the last tests
-    reaching: int | None  # median over runs: training steps until the curve is within a tenth of its final level
+    quartiles: tuple[float, float, float]  # over runs, of the median steps of each run's last tests
+    mean: Interval  # the interquartile mean over runs of the mean steps of each run's last tests
+    success: Interval  # the mean over runs of the share of each run's last tests that succeeded
+    learnt_after: int | None  # training steps, the median over all runs; None: never
+    learnt: int  # runs that have learnt at all
     scores: tuple[float, ...]  # each run's mean of its last tests
+
+    @property
+    def learnt_in_words(self) -> str:
+        """After how many training steps runs have learnt, and how many of them where some did and others did not."""
+        when = "never" if self.learnt_after is None else f"{self.learnt_after:,}"
+        runs = len(self.scores)
+        return when if self.learnt in (0, runs) else f"{when} ({self.learnt} of {runs} runs)"
 
 
 class Beside(NamedTuple):
@@ -150,6 +161,26 @@ class Summary:
         return shown(self, "html")
 
 
+def needs_log_x(section: Section, policy: str = KINDS[0]) -> bool:
+    """Say whether some groups learn so much sooner than others that a linear axis would not show it."""
+    found = [group.finals[policy].learnt_after for group in section.groups if policy in group.finals]
+    steps = [step for step in found if step]
+    return bool(steps) and max(steps) > FAR_APART * min(steps)
+
+
+def line_numbers(groups: Sequence[RunGroup]) -> list[int]:
+    """Number the colours of groups: the n-th of our learners has the n-th one, on pages and in figures alike.
+
+    What is not ours, or there several times, has what is left.
+    """
+    learners = [group.learner for group in groups]
+    ours = [own.name for own in LEARNERS.values() if not own.is_reference]
+    known = {own: ours.index(own) for own in {*learners} & {*ours} if learners.count(own) == 1}
+    taken = {*known.values()}
+    free = (number for number in range(len(taken) + len(groups)) if number not in taken)
+    return [known[own] if own in known else next(free) for own in learners]
+
+
 def summarize(results: Results | Sequence[Run], title: str | None = None) -> Summary:
     """Work out what a report says on a folder of runs, or on runs that `train` has returned."""
     if not isinstance(results, Results):
@@ -194,13 +225,12 @@ def _beside(section: Section, published: Published) -> tuple[Beside, ...]:
 
 def measure_level(curve: Curve, most_steps: int) -> Level:
     """Measure how good runs are in the end, and how soon, by the definition of published levels."""
-    medians = curve.plain.median
-    final = float(medians[-LAST_TESTS:].mean())
-    smooth = trailing_mean(medians, WINDOW)
+    final = float(curve.each[-LAST_TESTS:].mean())
+    smooth = trailing_mean(curve.each, LAST_TESTS)
     within = np.abs(smooth - final) <= NEAR * final
     never = final >= most_steps or not within.any()
     reached = None if never else int(curve.step[within.argmax()])
-    return Level(final, reached, float(curve.success[-LAST_SUCCESSES:].mean()))
+    return Level(final, reached, float(curve.each_success[-LAST_SUCCESSES:].mean()))
 
 
 def _scenes(results: Results) -> tuple[dict[str, Scene], list[str]]:
@@ -247,7 +277,6 @@ def _largest(records: Sequence[Record]) -> int:
 def _group(label: str, records: Sequence[Record], apart: Mapping[str, float], scene: Scene | None) -> RunGroup:
     first = records[0]
     kinds = [kind for kind in KINDS if all(kind in own.tests and len(own.tests[kind].step) for own in records)]
-    most = float(first.settings.get("episode_steps", 0)) or float(_largest(records))
     visits = [own.review.visits for own in records if own.review is not None and own.review.visits.size]
     return RunGroup(
         label,
@@ -258,7 +287,7 @@ def _group(label: str, records: Sequence[Record], apart: Mapping[str, float], sc
         tuple(own.seed for own in records),
         math.fsum(own.seconds for own in records),
         {kind: _curve(records, kind) for kind in kinds},
-        {kind: _final(records, kind, most) for kind in kinds},
+        {kind: _final(records, kind) for kind in kinds},
         _bounds(records, scene),
         {
             (own.seed, kind): replay
@@ -270,41 +299,54 @@ def _group(label: str, records: Sequence[Record], apart: Mapping[str, float], sc
     )
 
 
-def _curve(records: Sequence[Record], kind: str) -> Curve:
-    """Put the runs' tests side by side, as far as all of them go; several tests at one step count as their mean."""
-    rows, wins = zip(*(_by_step(record, kind) for record in records), strict=True)
-    steps = sorted(set.intersection(*(set(row) for row in rows)))
-    values = np.array([[row[step] for step in steps] for row in rows])
-    success = np.array([[win[step] for step in steps] for win in wins]).mean(axis=0)
-    return Curve(np.array(steps, np.int64), quartiles(values), quartiles(trailing_mean(values, WINDOW)), success)
+class _Tests(NamedTuple):
+    """The tests of a run under one kind of policy, in order of training."""
+
+    step: NDArray[np.int64]  # [T] all different
+    taken: Numbers  # [T, K] steps of the episodes of each test
+    success: NDArray[np.bool_]  # [T, K]
 
 
-def _by_step(record: Record, kind: str) -> tuple[dict[int, float], dict[int, float]]:
+def _tests(record: Record, kind: str) -> _Tests:
+    """Put episodes after the same step together; where some tests have more than others, as many as all have."""
     step, taken, success = record.tests[kind]
-    unique, index = np.unique(step, return_inverse=True)
-    count = np.bincount(index)
-    means = [np.bincount(index, weights=own) / count for own in (taken, success)]
-    return (
-        dict(zip(unique.tolist(), means[0].tolist(), strict=True)),
-        dict(zip(unique.tolist(), means[1].tolist(), strict=True)),
+    order = np.argsort(step, kind="stable")
+    unique, first, counts = np.unique(step[order], return_index=True, return_counts=True)
+    place = order[first[:, None] + np.arange(counts.min())]
+    return _Tests(unique, taken[place].astype(np.float64), success[place])
+
+
+def _curve(records: Sequence[Record], kind: str) -> Curve:
+    """Put the runs' tests side by side, as far as all of them go."""
+    runs = [_tests(record, kind) for record in records]
+    steps = np.array(sorted(set.intersection(*(set(own.step.tolist()) for own in runs))), np.int64)
+
+    def together(of: Callable[[_Tests], Numbers]) -> Numbers:  # [runs, T]
+        return np.array([of(own)[np.searchsorted(own.step, steps)] for own in runs])
+
+    return Curve(
+        steps,
+        quartiles(together(lambda own: trailing_median(own.taken, LAST_TESTS))),
+        together(lambda own: trailing_mean(own.success.mean(axis=1), LAST_TESTS)).mean(axis=0),
+        np.median(together(lambda own: own.taken.mean(axis=1)), axis=0),
+        together(lambda own: own.success.mean(axis=1)).mean(axis=0),
     )
 
 
-def _final(records: Sequence[Record], kind: str, most: float) -> Final:
+def _final(records: Sequence[Record], kind: str) -> Final:
     count = 0 if is_reference(records[0].learner) else LAST_TESTS  # 0: all, for they are all the same
-    last = [record.tests[kind].test_steps[-count:] for record in records]
-    wins = [record.tests[kind].success[-count:] for record in records]
-    low, middle, high = np.percentile(np.concatenate(last), (25, 50, 75)).tolist()
-    scores = tuple(float(own.mean()) for own in last)
-    curves = [_by_step(record, kind)[0] for record in records]
-    found = [reaching_step([*curve], [*curve.values()], failed=most) for curve in curves]
-    reached = sorted(math.inf if step is None else step for step in found)
-    middle_run = reached[(len(reached) - 1) // 2]
+    runs = [_tests(record, kind) for record in records]
+    low, middle, high = quartiles([np.median(own.taken[-count:]) for own in runs])
+    scores = tuple(float(own.taken[-count:].mean()) for own in runs)
+    shares = [[float(own.success[-count:].mean())] for own in runs]
+    learnt = [learnt_step(*own, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS) for own in runs]
+    after = median_or_never(learnt)
     return Final(
-        (low, middle, high),
+        (float(low), float(middle), float(high)),
         bootstrap_interval(np.array(scores)[:, None]),
-        wilson(int(sum(own.sum() for own in wins)), sum(len(own) for own in wins)),
-        None if math.isinf(middle_run) else int(middle_run),
+        bootstrap_means(shares)[0],
+        None if after is None else round(after),
+        sum(step is not None for step in learnt),
         scores,
     )
 
@@ -314,11 +356,10 @@ def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
     reviews = [record.review for record in records if record.review is not None and record.review.episodes]
     if not reviews or len({(len(own.own_successes), own.policy) for own in reviews}) != 1:
         return None
-    episodes = sum(own.episodes for own in reviews)
-    own = np.array([review.own_successes for review in reviews]).sum(axis=0)
-    names: Iterable[str] = scene.agents if scene is not None else [f"agent {number + 1}" for number in range(len(own))]
-    successes = sum(review.successes for review in reviews)
-    return bound_success(reviews[0].policy, episodes, successes, dict(zip(names, own.tolist(), strict=False)))
+    agents = len(reviews[0].own_successes)
+    names: Iterable[str] = scene.agents if scene is not None else [f"agent {number + 1}" for number in range(agents)]
+    shares = [np.array([own.successes, *own.own_successes]) / own.episodes for own in reviews]
+    return bound_runs(reviews[0].policy, sum(own.episodes for own in reviews), names, np.array(shares))
 
 
 def _compare(groups: Sequence[RunGroup]) -> tuple[tuple[str, str, Comparison], ...]:

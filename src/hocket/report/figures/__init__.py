@@ -10,7 +10,7 @@ from hocket.draw.graphviz import FORMATS
 from hocket.errors import FormatError
 from hocket.learn.catalogue import names_that_look_at
 from hocket.learn.learner import LooksAt
-from hocket.report.figures.curves import draw_curves, draw_reaching, has_tests
+from hocket.report.figures.curves import draw_curves, draw_learning_times, has_tests
 from hocket.report.figures.maps import MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
 from hocket.report.summary import Section, Summary, summarize
 from hocket.study.records import KINDS, slug
@@ -39,7 +39,7 @@ def draw_figures(what: Results | Summary, folder: str | Path, *, formats: Sequen
     if isinstance(what, Results):
         drawings += [own for section in summary.sections for own in _of_policies(what, section)]
     if sum(has_tests(section) for section in summary.sections) > 1:
-        drawings.append(("reaching", partial(draw_reaching, summary)))
+        drawings.append(("learning-times", partial(draw_learning_times, summary)))
     made: list[Path] = []
     taken: set[str] = set()
     for name, draw in drawings:
@@ -66,7 +66,7 @@ def _of_section(section: Section) -> Iterator[tuple[str, Drawing]]:
         if has_tests(section, kind):
             suffix = "" if kind == KINDS[0] else f"-{kind}"
             yield f"{title}-curves{suffix}", partial(draw_curves, section, policy=kind)
-            yield f"{title}-reaching{suffix}", partial(draw_reaching, section, policy=kind)
+            yield f"{title}-learning-times{suffix}", partial(draw_learning_times, section, policy=kind)
     for group in section.all_groups:
         if can_show_visits(section, group):
             yield f"{title}-visits-{slug(group.label)}", partial(draw_visits, section, group=group.label)

@@ -20,8 +20,7 @@ from hocket.draw.graphviz import FORMATS
 from hocket.draw.palette import LINE_COLORS
 from hocket.errors import FormatError, printable
 from hocket.files import write_whole
-from hocket.learn.catalogue import LEARNERS
-from hocket.report.summary import RunGroup
+from hocket.report.summary import RunGroup, line_numbers
 
 FONT = "DejaVu Sans"  # which comes with matplotlib
 TEXT, SMALL, TITLE = 7.0, 6.0, 8.0  # sizes of the font in points
@@ -70,7 +69,6 @@ METADATA: dict[str, dict[str, str | None]] = {
     ".pdf": {"CreationDate": None},
 }
 
-# The n-th of our learners has the n-th colour in all figures; what is not ours, or there several times, what is left.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("solid", (0, (4, 1.5)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 
@@ -111,12 +109,7 @@ def render(make: Callable[[], Figure], form: str = ".svg") -> bytes:
 
 def strokes(groups: Sequence[RunGroup]) -> list[Stroke]:
     """Choose how each group looks."""
-    learners = [group.learner for group in groups]
-    ours = [own.name for own in LEARNERS.values() if not own.is_reference]
-    known = {own: ours.index(own) for own in {*learners} & {*ours} if learners.count(own) == 1}
-    taken = {*known.values()}
-    free = (number for number in range(len(taken) + len(groups)) if number not in taken)
-    return [_stroke(known[own] if own in known else next(free)) for own in learners]
+    return [_stroke(number) for number in line_numbers(groups)]
 
 
 def _stroke(number: int) -> Stroke:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,20 +36,20 @@ from hocket.report.figures.canvas import (
     wrap,
     write_figure,
 )
-from hocket.report.summary import WINDOW, Curve, RunGroup, Section, Summary
+from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR, Curve, RunGroup, Section, Summary, needs_log_x
+from hocket.study.published import Level
 from hocket.study.records import KINDS
 
-FAR_APART = 10  # times: learners whose reaching times differ by more are drawn over a logarithmic axis
-LONG_BARS = 30  # times: the same for bars
+LONG_BARS = 30  # times: learners whose times of learning differ by more have bars over a logarithmic axis
 MARKS = 6  # on a curve
-HEIGHT = 2.5  # inches of a figure with one line of legend
+HEIGHT = 3.1  # inches of a figure with one line of legend
 LINE = 1.45  # height of a line of text, to its size
 EDGE = 5.0  # points that text keeps free at each side
 WIDTH = COLUMN * POINTS - 2 * EDGE
 HANDLE, MARGIN = 21.0, 9.0  # points that a legend needs beside a name, and between columns
 BAR, BETWEEN, AROUND = 13.0, 17.0, 40.0  # points: from a bar to the next, over each panel, and for title and axis
 WIDEST = COLUMN * POINTS * 0.45  # points of a name beside a bar
-ROOM = 0.22  # of the longest bar, that is left for its number
+ROOM = 0.3  # of the longest bar, that is left for its number
 
 
 def draw_curves(
@@ -56,48 +57,51 @@ def draw_curves(
     path: str | Path,
     *,
     policy: str = KINDS[0],
-    smooth: bool = True,
     log_x: bool | None = None,
-    log_y: bool = False,
+    log_y: bool = True,
 ) -> None:
-    """Draw the median test steps over training with the quartiles as bands, and a reference as a line across.
+    """Draw the median test steps over training with the quartiles as bands, and below the share of tests that succeed.
 
-    The file's suffix says its format: .svg, .png or .pdf. Without `log_x`, training steps are on a logarithmic axis
-    where one learner takes more than ten times as long as another to come near its final level.
+    A reference is a line across; what is published is a dotted line, with a diamond where it was reached. The file's
+    suffix says its format: .svg, .png or .pdf. Without `log_x`, training steps are on a logarithmic axis where one
+    learner takes more than ten times as long as another to learn.
     """
-    write_figure(path, lambda: curves_figure(section, policy=policy, smooth=smooth, log_x=log_x, log_y=log_y))
+    write_figure(path, lambda: curves_figure(section, policy=policy, log_x=log_x, log_y=log_y))
 
 
-def draw_reaching(what: Section | Summary, path: str | Path, *, policy: str = KINDS[0]) -> None:
-    """Draw for each group after how many training steps it is within a tenth of its final level; of a summary, all."""
-    write_figure(path, lambda: reaching_figure(what, policy=policy))
+def draw_learning_times(what: Section | Summary, path: str | Path, *, policy: str = KINDS[0]) -> None:
+    """Draw for each group after how many training steps its runs have learnt; of a summary, all."""
+    write_figure(path, lambda: learning_times_figure(what, policy=policy))
 
 
-def curves_figure(
-    section: Section, *, policy: str = KINDS[0], smooth: bool = True, log_x: bool | None = None, log_y: bool = False
-) -> Figure:
+def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | None = None, log_y: bool = True) -> Figure:
     """Make the figure of a section's curves."""
     groups = _tested(section, policy)
     if not groups:
         raise _nothing(section.title, policy)
     looks = strokes(groups)
-    log_x = spans(_reaching(groups, policy), FAR_APART) if log_x is None else log_x
+    log_x = needs_log_x(section, policy) if log_x is None else log_x
     level = section.level(policy)
     names = [wrap(literal(group.label), TEXT, WIDTH - HANDLE) for group in groups]
     if section.reference is not None and level is not None:
         names.append([f"{literal(section.reference.learner)} ({level:g})"])
     columns, rows = _legend_shape(names)
-    smoothing = f"; each run is the mean of its last {WINDOW} tests" if smooth else ""
-    spread = "" if all(len(group.seeds) == 1 for group in groups) else ": median and quartiles"
-    heading = f"{policy} policies, {tell_runs(groups)}{spread}{smoothing}"
+    spread = "" if all(len(group.seeds) == 1 for group in groups) else ": median and quartiles over runs,"
+    heading = f"{policy} policies, {tell_runs(groups)}{spread} of the median of each run’s last {LAST_TESTS} tests"
+    published = {own.label: own.published for own in section.beside} if policy == KINDS[0] else {}
+    if published:
+        heading += "; diamonds and dotted lines are published"
     figure = _titled(section.title, heading, HEIGHT * POINTS + (rows - 1) * LINE * TEXT)
-    axes = figure.subplots()
+    axes, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.4, 1))
     for number, (group, stroke) in enumerate(zip(groups, looks, strict=True)):
-        _draw_curve(axes, group.curves[policy], stroke, smooth, log_x, number / len(groups))
+        _draw_curve(axes, below, group.curves[policy], stroke, log_x, number / len(groups))
+        if group.label in published:
+            _draw_published(axes, below, published[group.label], stroke, max(group.curves[policy].step))
     handles = [Line2D([], [], **_line(stroke), **_marker(stroke)) for stroke in looks]
     if level is not None:
         handles.append(axes.axhline(level, color=INK, linewidth=0.9, linestyle=(0, (5, 2)), zorder=2.5))
     _scale(axes, section, groups, policy, log_x, log_y)
+    _scale_shares(below)
     legend = figure.legend(
         handles, [" "] * len(names), loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.2,
         labelspacing=0.3, borderpad=0.1,
@@ -138,8 +142,8 @@ def _nothing(title: str, policy: str) -> HocketError:
     return HocketError(f"{printable(title)}: there must be tests of {policy} policies to draw, got none")
 
 
-def _reaching(groups: Sequence[RunGroup], policy: str) -> list[int]:
-    found = [group.finals[policy].reaching for group in groups if policy in group.finals]
+def _times(groups: Sequence[RunGroup], policy: str) -> list[int]:
+    found = [group.finals[policy].learnt_after for group in groups if policy in group.finals]
     return [step for step in found if step is not None]
 
 
@@ -161,13 +165,29 @@ def _marker(stroke: Stroke) -> dict[str, Any]:
     return {"marker": stroke.marker, "markersize": 3.8, "markeredgecolor": "white", "markeredgewidth": 0.4}
 
 
-def _draw_curve(axes: Axes, curve: Curve, stroke: Stroke, smooth: bool, log_x: bool, shift: float) -> None:
-    """Draw a line with its band, and a few markers on it that stand beside those of other lines."""
-    low, median, high = curve.smooth if smooth else curve.plain
+def _draw_curve(axes: Axes, below: Axes, curve: Curve, stroke: Stroke, log_x: bool, shift: float) -> None:
+    """Draw a line with its band and one of success, and a few markers on them that stand beside those of others."""
+    low, median, high = curve.quartiles
     axes.fill_between(curve.step, low, high, color=stroke.color, alpha=0.18, linewidth=0)
-    axes.plot(curve.step, median, **_line(stroke))
     chosen = _marks(curve.step, log_x, shift)
-    axes.plot(curve.step[chosen], median[chosen], color=stroke.color, linestyle="none", zorder=3, **_marker(stroke))
+    for panel, values in ((axes, median), (below, curve.success)):
+        panel.plot(curve.step, values, **_line(stroke))
+        panel.plot(
+            curve.step[chosen], values[chosen], color=stroke.color, linestyle="none", zorder=3, **_marker(stroke)
+        )
+
+
+def _draw_published(axes: Axes, below: Axes, level: Level, stroke: Stroke, last: int) -> None:
+    """Draw a line at a published level, from where it was reached, and a diamond there and at the published success."""
+    mark: dict[str, Any] = {
+        "marker": "D", "markersize": 4, "markerfacecolor": "white", "markeredgecolor": stroke.color,
+        "linestyle": "none", "clip_on": False, "zorder": 4,
+    }  # fmt: skip
+    from_step = 0 if level.reached is None else min(level.reached, last)
+    axes.plot([from_step, last], [level.final] * 2, color=stroke.color, linestyle=(0, (1, 2)), linewidth=1)
+    if level.reached is not None:
+        axes.plot([from_step], [level.final], **mark)
+    below.plot([last], [level.success], **mark)
 
 
 def _marks(step: NDArray[np.int64], log_x: bool, shift: float) -> NDArray[np.int64]:
@@ -188,13 +208,23 @@ def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.xaxis.set_major_formatter(FuncFormatter(counted))
     if log_y:
-        least = min(float(group.curves[policy].plain.low.min()) for group in groups)
-        _logarithmic(axes, "y", max(min(least, section.level(policy) or least), 1) / 1.5, most * 1.2)
+        shown = [float(group.curves[policy].quartiles.low.min()) for group in groups]
+        shown += [own.published.final for own in section.beside if policy == KINDS[0]]
+        least = min([*shown, section.level(policy) or math.inf, most / 2])
+        _logarithmic(axes, "y", max(least, 1) / 1.15, most * 1.08)  # as on the page
     else:
         axes.set_ylim(0, most * 1.04)
         axes.yaxis.set_major_formatter(FuncFormatter(counted))
-    axes.set_xlabel("training steps")
     axes.set_ylabel(f"test steps\n(a failure counts as {most:,})")
+    axes.grid(axis="y", color=FAINT, linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def _scale_shares(axes: Axes) -> None:
+    axes.set_ylim(-0.04, 1.04)
+    axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+    axes.set_xlabel("training steps")
+    axes.set_ylabel("success")
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     axes.set_axisbelow(True)
 
@@ -212,7 +242,7 @@ def _logarithmic(axes: Axes, name: str, least: float, most: float) -> None:
 # Bars.
 
 
-def reaching_figure(what: Section | Summary, *, policy: str = KINDS[0]) -> Figure:
+def learning_times_figure(what: Section | Summary, *, policy: str = KINDS[0]) -> Figure:
     """Make the figure of how long learners take."""
     sections = [own for own in (what.sections if isinstance(what, Summary) else (what,)) if has_tests(own, policy)]
     if not sections:
@@ -221,7 +251,10 @@ def reaching_figure(what: Section | Summary, *, policy: str = KINDS[0]) -> Figur
     names = [[wrap(literal(group.label), TEXT, WIDEST) for group in groups] for groups in parts]
     heights = [sum(max(BAR, len(name) * LINE * TEXT) for name in own) for own in names]
     every = [group for groups in parts for group in groups]
-    heading = f"until within 10 % of the final level; {policy} policies, median of {tell_runs(every)}"
+    heading = (
+        f"{policy} policies, median of {tell_runs(every)}: from when on {ENOUGH:.0%} of a run’s tests succeed, and "
+        f"take at most {NEAR:.0%} more steps than in the end"
+    )
     figure = _titled(what.title, heading, sum(heights) + BETWEEN * len(parts) + AROUND)
     panels = figure.subplots(len(parts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     room = WIDTH - max(measure(line, TEXT) for own in names for name in own for line in name) - BAR
@@ -240,14 +273,15 @@ def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[
     middles = np.cumsum(rows) - np.array(rows) / 2
     left = axes.get_yaxis_transform()  # from which words start, whatever the scale of the other axis
     for middle, group, stroke in zip(middles.tolist(), groups, strokes(groups), strict=True):
-        step = group.finals[policy].reaching
+        final = group.finals[policy]
+        step, some = final.learnt_after, final.learnt_in_words.partition(" ")[2]
         beside: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center_baseline"}
         if step is None:
-            words = axes.annotate(f"never in {group.steps:,} steps", (0, middle), xycoords=left, **beside)
+            words = axes.annotate(f"never in {group.steps:,} steps {some}", (0, middle), xycoords=left, **beside)
             words.set(size=SMALL, color=NOTE, style="italic")
         else:
             axes.barh(middle, step, height=0.62, color=stroke.color)
-            axes.annotate(counted(step), (step, middle), size=SMALL, **beside)
+            axes.annotate(f"{counted(step)} {some}".rstrip(), (step, middle), size=SMALL, **beside)
     axes.set_ylim(sum(rows), 0)
     axes.set_yticks(middles, ["\n".join(name) for name in names])
     axes.tick_params(axis="y", length=0)
@@ -255,7 +289,7 @@ def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[
 
 def _scale_bars(axes: Axes, groups: Sequence[RunGroup], policy: str) -> None:
     """Leave room for the numbers beside the bars."""
-    reached = _reaching(groups, policy)
+    reached = _times(groups, policy)
     most = max(reached, default=max(group.steps for group in groups))
     if spans(reached, LONG_BARS):
         least = 10.0 ** np.floor(np.log10(min(step for step in reached if step > 0)) - 0.3)

@@ -11,11 +11,19 @@ from hocket.files import write_whole
 from hocket.report.page.encoding import Episodes, choose_episodes, curves_data, scene_data
 from hocket.report.page.markup import Html, data_block, escape, join
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
-from hocket.report.summary import Section, Summary, summarize
+from hocket.report.summary import Section, Summary, line_numbers, summarize
 from hocket.study.store import Results, load_results
 
 LINE = Html("\n")
-SCRIPTS = ("page.js", "table.js", "curves.js", "episode.js", "stage.js", "replay.js")  # in order: they share a scope
+SCRIPTS = (
+    "page.js",
+    "table.js",
+    "download.js",
+    "curves.js",
+    "episode.js",
+    "stage.js",
+    "replay.js",
+)  # in order: they share a scope
 
 
 def write_report(what: Summary | Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
@@ -27,9 +35,9 @@ def write_report(what: Summary | Results | str | Path, path: str | Path, *, titl
 
 def report_html(summary: Summary) -> str:
     """Lay out a report as a page; the same summary always gives the same text."""
-    colors = line_colors(summary)
     sections = [
-        task_section(section, summary, number, colors) for number, section in enumerate(summary.sections, start=1)
+        task_section(section, summary, number, line_colors(section))
+        for number, section in enumerate(summary.sections, start=1)
     ]
     parts = {
         "title": escape(summary.title),
@@ -40,7 +48,7 @@ def report_html(summary: Summary) -> str:
         "facts": facts(summary),
         "warnings": warnings(summary),
         "sections": join(sections, LINE),
-        "data": _data(summary, colors),
+        "data": _data(summary),
     }
     # In one pass, so that nothing that a part says is taken for one to fill.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
@@ -51,16 +59,15 @@ def _asset(name: str) -> Html:
     return Html(files("hocket.report.page").joinpath(name).read_text(encoding="utf-8"))
 
 
-def line_colors(summary: Summary) -> dict[str, int]:
-    """Number the groups by label, so that a learner has one colour on all of the page; the reference has none."""
-    labels = dict.fromkeys(group.label for section in summary.sections for group in section.groups)
-    return {label: number for number, label in enumerate(labels)}
+def line_colors(section: Section) -> dict[str, int]:
+    """Number the colours of a task's groups by label; the reference has none."""
+    return dict(zip((group.label for group in section.groups), line_numbers(section.groups), strict=True))
 
 
-def _data(summary: Summary, colors: dict[str, int]) -> Html:
+def _data(summary: Summary) -> Html:
     """Embed what scripts draw: the curves of all tasks, and the episodes of each."""
     chosen = choose_episodes(summary)
-    curves = data_block("curves", [curves_data(section, colors) for section in summary.sections])
+    curves = data_block("curves", [curves_data(section, line_colors(section)) for section in summary.sections])
     episodes = [
         data_block(f"episodes-{number}", _episodes(section, own))
         for number, (section, own) in enumerate(zip(summary.sections, chosen, strict=True))

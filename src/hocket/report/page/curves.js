@@ -1,8 +1,12 @@
-// Curves of test steps over training steps: medians with bands between quartiles, a crosshair that tells values.
+// Curves over training steps: of test steps, medians with bands between quartiles, and below of success. A crosshair
+// tells values; they are those of the tables.
 
 const DASHES = ["", "7 3", "2.5 2.5", "10 3 2.5 3", "5 2 1.5 2 1.5 2"];
 const NARROW = 560; // pixels of width below which lines have no names at their ends
 const MOST_ENDS = 14; // lines up to which there is room for their names
+const SHARES = 76; // pixels of height of the curves of success
+const BETWEEN = 36; // pixels from the curves of steps to those of success
+const PUBLISHED = "softmax"; // the tests that others publish
 
 const dashOf = (color) => DASHES[color % DASHES.length];
 
@@ -64,7 +68,7 @@ function nearest(steps, value) {
 
 function showCurves(figure, data) {
   const kinds = ["softmax", "greedy"].filter((kind) => data.groups.some((group) => group.curves[kind]));
-  const view = { kind: kinds[0], smooth: true, x: "linear", y: "log", hidden: new Set(), at: null };
+  const view = { kind: kinds[0], x: data.log_x ? "log" : "linear", y: "log", hidden: new Set(), at: null };
   const chart = make("div", { class: "chart" });
   const tooltip = make("div", { class: "tooltip", hidden: true, role: "status" });
   const svg = draw("svg", { tabindex: "0", role: "group" });
@@ -76,12 +80,13 @@ function showCurves(figure, data) {
   figure.replaceChildren(
     make("div", { class: "choices" },
       ...(kinds.length > 1 ? [segments("tests", kinds.map((kind) => [kind, kind]), view.kind, set("kind"))] : []),
-      segments("curves", [["smooth", "mean of 10 tests"], ["plain", "each test"]], "smooth",
-        (value) => set("smooth")(value === "smooth")),
       segments("x axis", [["linear", "linear"], ["log", "log"]], view.x, set("x")),
       segments("y axis", [["linear", "linear"], ["log", "log"]], view.y, set("y"))),
     chart,
     toggles(data, view, () => render()),
+    downloads(
+      ["CSV", "the curves as numbers", () => save(`${data.title}-curves.csv`, "text/csv", curvesTable(data))],
+      ["SVG", "the curves as they are drawn", () => save(`${data.title}-curves.svg`, "image/svg+xml", standalone(svg))]),
   );
 
   let plot = null; // what is drawn now: the scales, the lines and the steps that the crosshair goes through
@@ -128,6 +133,7 @@ function toggles(data, view, render) {
   };
   const lines = data.groups.map((group) => button(group.label, `line-${group.color % 8}`, dashOf(group.color)));
   if (Object.keys(data.levels).length) lines.push(button(data.reference, "reference", "2 4"));
+  if (data.groups.some((group) => group.published)) lines.push(make("span", { class: "published-key" }, "◇ published"));
   return make("div", { class: "toggles", role: "group", "aria-label": "Lines that are shown" }, ...lines);
 }
 
@@ -137,8 +143,9 @@ function chosenLines(data, view) {
     .filter((group) => group.curves[view.kind] && !view.hidden.has(group.label))
     .map((group) => {
       const curve = group.curves[view.kind];
-      const [low, median, high] = view.smooth ? curve.smooth : curve.plain;
-      return { label: group.label, color: group.color, steps: data.steps[curve.steps], low, median, high, success: curve.success };
+      const [low, median, high] = curve.quartiles;
+      const published = view.kind === PUBLISHED ? group.published : null;
+      return { label: group.label, color: group.color, steps: data.steps[curve.steps], low, median, high, success: curve.success, published };
     })
     .filter((line) => line.steps.length);
 }
@@ -149,47 +156,49 @@ function drawPlot(svg, data, view, width) {
   const hasEnds = width >= NARROW && lines.length <= MOST_ENDS;
   const longest = Math.max(0, ...lines.map((line) => line.label.length), level === undefined ? 0 : data.reference.length + 5);
   const frame = { left: 50, right: hasEnds ? clamp(longest * 7.4 + 14, 40, width * 0.28) : 10, top: 26, bottom: 44 };
-  const height = Math.round(clamp(width * 0.46, 250, 430));
+  const bottom = Math.round(clamp(width * 0.46, 250, 430)) - frame.bottom;
+  const lowest = bottom + BETWEEN + SHARES;
+  const height = lowest + frame.bottom;
   const right = Math.max(width - frame.right, frame.left + 40);
-  const bottom = height - frame.bottom;
-  const extent = extents(lines, level, view);
+  const extent = extents(lines, level, view, data.most_steps);
   const x = scale(...extent.x, frame.left, right, view.x === "log");
   const y = scale(...extent.y, bottom, frame.top, view.y === "log");
+  const share = scale(0, 1, lowest, lowest - SHARES, false);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
-  svg.setAttribute("aria-label", "Test steps over training steps. The left and right arrow keys read the values.");
+  svg.setAttribute("aria-label", "Test steps and success over training steps. The left and right arrow keys read the values.");
   svg.replaceChildren(
     draw("rect", { width, height, fill: "transparent" }),
-    axes(extent, x, y, { ...frame, rightEdge: right, bottomEdge: bottom, height }, view),
-    ...lines.map((line) => series(line, x, y)),
+    axes(extent, x, y, share, { ...frame, rightEdge: right, bottomEdge: bottom, lowest, height }, view),
+    ...lines.map((line) => series(line, x, y, share)),
+    ...lines.filter((line) => line.published).map((line) => publishedLevel(line, x, y, share, frame.left, right)),
     ...(level === undefined ? [] : [levelLine(level, data.reference, y, frame, right, hasEnds)]),
     ...(hasEnds ? endLabels(lines, level, data.reference, y, right, frame, bottom) : []),
     draw("g", { class: "crosshair" }),
   );
   const steps = lines.reduce((most, line) => (line.steps.length > most.length ? line.steps : most), []);
   const stepAt = (across) => {
-    const share = clamp((across - frame.left) / (right - frame.left), 0, 1);
+    const part = clamp((across - frame.left) / (right - frame.left), 0, 1);
     const [low, high] = extent.x;
-    return view.x === "log" ? low * (high / low) ** share : low + share * (high - low);
+    return view.x === "log" ? low * (high / low) ** part : low + part * (high - low);
   };
-  return { svg, lines, level, reference: data.reference, x, y, steps, stepAt, top: frame.top, bottom, width };
+  return { svg, lines, level, reference: data.reference, x, y, share, steps, stepAt, top: frame.top, bottom: lowest, width };
 }
 
-// From the least to the most of everything that is shown; a linear axis begins at 0.
-function extents(lines, level, view) {
+// Up to what a failure counts as, from the least that is shown, or from 0 on a linear axis: as in the figures for print.
+function extents(lines, level, view, mostSteps) {
   const steps = lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]);
-  const values = lines.flatMap((line) => [Math.min(...line.low), Math.max(...line.high)]);
+  const values = lines.flatMap((line) => [Math.min(...line.low), line.published?.final ?? Infinity]);
   if (level !== undefined) values.push(level);
   const [least, most] = [Math.min(...steps, Infinity), Math.max(...steps, 1)];
-  const [lowest, highest] = [Math.min(...values, Infinity), Math.max(...values, 1)];
-  const low = Math.max(Number.isFinite(lowest) ? lowest : 1, 0.5);
+  const lowest = Math.min(...values, mostSteps / 2);
   return {
     x: [view.x === "log" ? Math.max(Math.min(least, most / 2), 1) : 0, most],
-    y: view.y === "log" ? [Math.min(low / 1.15, highest / 2), highest * 1.08] : [0, highest * 1.04],
+    y: view.y === "log" ? [Math.max(lowest, 1) / 1.15, mostSteps * 1.08] : [0, mostSteps * 1.04],
   };
 }
 
-function axes(extent, x, y, frame, view) {
+function axes(extent, x, y, share, frame, view) {
   const across = (view.x === "log" ? logTicks : linearTicks)(...extent.x, Math.max((frame.rightEdge - frame.left) / 85, 2));
   const up = (view.y === "log" ? logTicks : linearTicks)(...extent.y, 6);
   return draw("g", { class: "axes" },
@@ -197,22 +206,42 @@ function axes(extent, x, y, frame, view) {
       draw("line", { class: "gridline", x1: frame.left, x2: frame.rightEdge, y1: y(value), y2: y(value) }),
       draw("text", { x: frame.left - 8, y: y(value) + 4, "text-anchor": "end" }, shortNumber(value)),
     ]),
-    draw("line", { class: "baseline", x1: frame.left, x2: frame.rightEdge, y1: frame.bottomEdge, y2: frame.bottomEdge }),
+    ...[0.5, 1].flatMap((value) => [
+      draw("line", { class: "gridline", x1: frame.left, x2: frame.rightEdge, y1: share(value), y2: share(value) }),
+      draw("text", { x: frame.left - 8, y: share(value) + 4, "text-anchor": "end" }, String(value)),
+    ]),
+    draw("text", { x: frame.left - 8, y: frame.lowest + 4, "text-anchor": "end" }, "0"),
+    ...[frame.bottomEdge, frame.lowest].map((edge) => draw("line", { class: "baseline", x1: frame.left, x2: frame.rightEdge, y1: edge, y2: edge })),
     ...across.flatMap((value) => [
-      draw("line", { class: "baseline", x1: x(value), x2: x(value), y1: frame.bottomEdge, y2: frame.bottomEdge + 5 }),
-      draw("text", { x: x(value), y: frame.bottomEdge + 19, "text-anchor": "middle" }, shortNumber(value)),
+      draw("line", { class: "baseline", x1: x(value), x2: x(value), y1: frame.lowest, y2: frame.lowest + 5 }),
+      draw("text", { x: x(value), y: frame.lowest + 19, "text-anchor": "middle" }, shortNumber(value)),
     ]),
     draw("text", { class: "title", x: frame.rightEdge, y: frame.height - 6, "text-anchor": "end" }, "training steps →"),
     draw("text", { class: "title", x: 0, y: 12 }, "test steps (fewer is better)"),
+    draw("text", { class: "title", x: 0, y: frame.lowest - SHARES - 12 }, "success (share of tests)"),
   );
 }
 
-function series(line, x, y) {
-  const points = (values) => values.map((value, index) => `${x(line.steps[index]).toFixed(1)} ${y(Math.max(value, 0.5)).toFixed(1)}`);
+function series(line, x, y, share) {
+  const along = (values, height) => values.map((value, index) => `${x(line.steps[index]).toFixed(1)} ${height(value).toFixed(1)}`);
+  const points = (values) => along(values, (value) => y(Math.max(value, 0.5)));
   const band = [...points(line.high), ...points(line.low).reverse()];
   return draw("g", { class: `series line-${line.color % 8}`, "data-label": line.label },
     draw("path", { class: "spread", d: `M${band.join("L")}Z` }),
-    draw("path", { class: "curve", d: `M${points(line.median).join("L")}`, "stroke-dasharray": dashOf(line.color) }));
+    draw("path", { class: "curve", d: `M${points(line.median).join("L")}`, "stroke-dasharray": dashOf(line.color) }),
+    draw("path", { class: "curve shares", d: `M${along(line.success, share).join("L")}`, "stroke-dasharray": dashOf(line.color) }));
+}
+
+// What others have published: a diamond where they first came near their final level, and a line at it from there on.
+function publishedLevel(line, x, y, share, left, right) {
+  const { final, reached, success } = line.published;
+  const from = reached === null ? left : clamp(x(reached), left, right);
+  const mark = (across, height) => draw("path", { class: "diamond", d: `M${across} ${height - 6}l6 6l-6 6l-6 -6Z` });
+  return draw("g", { class: `published line-${line.color % 8}`, "data-label": line.label },
+    draw("title", {}, `${line.label}, published: ${stepsText(final)} steps${reached === null ? "" : `, reached after ${grouped(reached)}`}, success ${success}`),
+    draw("line", { class: "published-level", x1: from, x2: right, y1: y(final), y2: y(final) }),
+    ...(reached === null ? [] : [mark(from, y(final))]),
+    mark(right, share(success)));
 }
 
 function levelLine(level, label, y, frame, right, hasEnds) {
@@ -240,6 +269,16 @@ function endLabels(lines, level, reference, y, right, frame, bottom) {
   });
 }
 
+// All curves of a task as comma-separated values, one row for each point.
+function curvesTable(data) {
+  const cell = (value) => (/[",\n\r]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
+  const rows = data.groups.flatMap((group) => Object.entries(group.curves).flatMap(([kind, curve]) =>
+    data.steps[curve.steps].map((step, index) =>
+      [data.title, group.label, kind, group.runs, step, ...curve.quartiles.map((line) => line[index]), curve.success[index]])));
+  const titles = ["task", "learner", "policy", "runs", "step", "lower_quartile", "median", "upper_quartile", "success"];
+  return [titles, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
+}
+
 // The crosshair, and what it tells.
 function showValues(plot, step, chart, tooltip) {
   const mark = plot.svg.querySelector(".crosshair");
@@ -254,9 +293,8 @@ function showValues(plot, step, chart, tooltip) {
   const at = plot.x(step);
   mark.replaceChildren(
     draw("line", { x1: at, x2: at, y1: plot.top, y2: plot.bottom }),
-    ...rows.map(({ line, index }) => draw("circle", {
-      class: `line-${line.color % 8}`, cx: at, cy: plot.y(Math.max(line.median[index], 0.5)), r: 4.5,
-    })));
+    ...rows.flatMap(({ line, index }) => [plot.y(Math.max(line.median[index], 0.5)), plot.share(line.success[index])].map((cy) =>
+      draw("circle", { class: `line-${line.color % 8}`, cx: at, cy, r: 4.5 }))));
   tooltip.replaceChildren(make("b", {}, `${grouped(step)} training steps`), valueTable(plot, rows));
   if (isBelow) {
     tooltip.style.transform = "";
@@ -279,7 +317,7 @@ function valueTable(plot, rows) {
         line.label),
       make("td", {}, stepsText(line.median[index])),
       make("td", {}, `${stepsText(line.low[index])}–${stepsText(line.high[index])}`),
-      make("td", {}, `${Math.round(line.success[index] * 100)} %`)));
+      make("td", {}, line.success[index].toFixed(3))));
   if (plot.level !== undefined) {
     body.push(make("tr", {}, make("th", {}, plot.reference), make("td", {}, stepsText(plot.level)), make("td"), make("td")));
   }

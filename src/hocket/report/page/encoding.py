@@ -8,7 +8,7 @@ in hundredths.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hocket.draw.palette import LINE_COLORS
 from hocket.draw.scene import Scene
 from hocket.report.page.maps import number_of
-from hocket.report.summary import Curve, Section, Summary
+from hocket.report.summary import Curve, Section, Summary, needs_log_x
 from hocket.study.records import KINDS, Replay, changes_of
 
 MOST_POINTS = 1_000  # of a curve; of more, every second or third... is taken
@@ -44,26 +44,29 @@ class Numbering:
 def curves_data(section: Section, colors: Mapping[str, int]) -> Data:
     """Tell the curves of a task; groups that were tested at the same steps share them."""
     steps: dict[tuple[int, ...], int] = {}
+    published = {own.label: asdict(own.published) for own in section.beside}
     groups: list[Data] = [
         {
             "label": group.label,
             "color": colors.get(group.label, 0),
+            "runs": len(group.seeds),
+            "published": published.get(group.label),
             "curves": {kind: _curve(curve, steps) for kind, curve in group.curves.items()},
         }
         for group in section.groups
     ]
     levels = {kind: level for kind in KINDS if (level := section.level(kind)) is not None}
     reference = section.reference.label if section.reference is not None else ""
-    return {"steps": [*map(list, steps)], "groups": groups, "levels": levels, "reference": reference}
+    told = {"title": section.title, "most_steps": section.most_steps, "log_x": needs_log_x(section)}
+    return {**told, "steps": [*map(list, steps)], "groups": groups, "levels": levels, "reference": reference}
 
 
 def _curve(curve: Curve, steps: dict[tuple[int, ...], int]) -> Data:
-    every = -(-len(curve.step) // MOST_POINTS)
-    kept = slice(None, None, every or 1)
+    every = -(-len(curve.step) // MOST_POINTS) or 1
+    kept = slice((len(curve.step) - 1) % every, None, every)  # the last point among them, which tables tell
     return {
         "steps": steps.setdefault(tuple(curve.step[kept].tolist()), len(steps)),
-        "plain": [_short(line[kept]) for line in curve.plain],
-        "smooth": [_short(line[kept]) for line in curve.smooth],
+        "quartiles": [_short(line[kept]) for line in curve.quartiles],
         "success": _short(curve.success[kept], 3),
     }
 

@@ -11,7 +11,7 @@ from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.overview import overview
 from hocket.report.page.published import beside
 from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
-from hocket.report.summary import Section, Summary
+from hocket.report.summary import LAST_TESTS, Section, Summary
 
 # The study.
 
@@ -101,8 +101,9 @@ def _curves(section: Section, number: int) -> Html:
         tag("h3", "Learning curves"),
         tag(
             "p",
-            "The median over seeds of the steps that the team takes in a test, and the band between the quartiles. "
-            f"A failed test counts as {section.most_steps:,} steps.",
+            f"Of each run, at any time, its last {LAST_TESTS} tests: the median of their steps, and the share of them "
+            "that succeeded. Over runs, the median of these medians with the band between the quartiles, and the mean "
+            f"of these shares. A failed test counts as {section.most_steps:,} steps.",
             class_="note",
         ),
         tag("div", NO_SCRIPT, class_="curves", data_section=number - 1),

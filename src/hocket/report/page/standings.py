@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hocket.evaluation.bounds import Bounds
 from hocket.report.page.markup import Html, join, tag
-from hocket.report.summary import LAST_TESTS, Final, RunGroup, Section
+from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR, Final, RunGroup, Section
 from hocket.statistics import Comparison, Interval, Share
 from hocket.study.records import KINDS
 
@@ -31,7 +31,7 @@ COLUMNS = (
     _Column("policy", is_number=False),
     _Column("runs"),
     _Column("test steps", "median (quartiles)"),
-    _Column("interquartile mean", "steps [95 %]"),
+    _Column("mean steps", "with failures [95 %]"),
     _Column("success", "share [95 %]"),
     _Column("learnt after", "training steps"),
     _Column("computing", "seconds"),
@@ -60,8 +60,11 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     ]
     table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="statistics", data_sortable=True)
     note = (
-        f"The last {LAST_TESTS} tests of each run; a failed test counts as {section.most_steps:,} steps. Learnt after: "
-        "the median over runs of the training steps after which a run first comes within a tenth of its final level."
+        f"Of each run its last {LAST_TESTS} tests, as in the curves; a failed one counts as {section.most_steps:,} "
+        "steps. Test steps are the median and quartiles over runs of each run’s median, mean steps the interquartile "
+        "mean over runs of each run’s mean, and success is the mean over runs; limits come from resampling runs. "
+        f"Learnt after: from then on {ENOUGH:.0%} of a run’s tests succeed, and take at most {NEAR:.0%} more steps "
+        "than in the end; the median over all runs."
     )
     return tag(
         "div",
@@ -78,8 +81,8 @@ def scrolling(table: Html, label: str) -> Html:
 
 def _row(group: RunGroup, kind: str, final: Final, colors: Mapping[str, int]) -> Html:
     low, middle, high = final.quartiles
-    reaching = None if group.is_reference else final.reaching  # which had nothing to learn
-    never = "–" if group.is_reference else "never"
+    when, _, some = final.learnt_in_words.partition(" ")
+    learnt = cell(None, "–") if group.is_reference else cell(final.learnt_after, when, some)  # it had nothing to learn
     seconds = f"{group.seconds:,.1f}"
     return tag(
         "tr",
@@ -87,9 +90,9 @@ def _row(group: RunGroup, kind: str, final: Final, colors: Mapping[str, int]) ->
         tag("td", kind, data_value=kind),
         cell(len(group.seeds), f"{len(group.seeds):,}"),
         cell(middle, number(middle), f"({number(low)} to {number(high)})"),
-        cell(final.mean.value, number(final.mean.value), _limits(final.mean, number)),
-        cell(final.success.value, share(final.success.value), _limits(final.success, share)),
-        cell(reaching, never) if reaching is None else cell(reaching, f"{reaching:,}"),
+        cell(final.mean.value, number(final.mean.value), _limits(final.mean, number, len(group.seeds))),
+        cell(final.success.value, share(final.success.value), _limits(final.success, share, len(group.seeds))),
+        learnt,
         cell(group.seconds, seconds),
     )
 
@@ -107,8 +110,9 @@ def learner_key(label: str, colors: Mapping[str, int]) -> Html:
     return join([tag("span", class_=f"key {kind}", aria_hidden="true"), label])
 
 
-def _limits(found: Interval | Share, write: Callable[[float], str]) -> str:
-    return f"[{write(found.low)} to {write(found.high)}]"
+def _limits(found: Interval, write: Callable[[float], str], runs: int) -> str:
+    """Write limits; those of a single run would say nothing."""
+    return f"[{write(found.low)} to {write(found.high)}]" if runs > 1 else ""
 
 
 # Comparisons and bounds.
@@ -163,7 +167,7 @@ def bounds(section: Section, colors: Mapping[str, int]) -> Html:
                 "min <i>V<sub>i</sub></i></span>. "
             ),
             f"From {ranged([own.episodes for _, own in known], 'episode')} with finished policies ({kinds}); the band "
-            "is what the bounds allow, the dot is V with its 95 % limits, the strokes are the agents’ own.",
+            "is what the bounds allow, the dot is V with its 95 % limits over runs, the strokes are the agents’ own.",
         ]
     )
     rows = [_bound(label, own, colors) for label, own in known]

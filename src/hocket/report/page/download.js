@@ -1,0 +1,40 @@
+// What a page offers to keep: text that it makes itself, written to a file by the browser.
+
+// A row of buttons, each with what it is called, what it is, and what to do.
+function downloads(...offers) {
+  const buttons = offers.map(([name, what, act]) =>
+    make("button", { type: "button", "data-download": name, title: `Save ${what}`, onclick: act }, name));
+  return make("div", { class: "downloads", role: "group", "aria-label": "Downloads" }, "save ", ...buttons);
+}
+
+function save(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  const link = make("a", { href: address, download: name.replace(/[^A-Za-z0-9_.+-]+/g, "_") });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+// What of a drawing's look comes from the page's style, and has to go with it.
+const LOOKS = [
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "stroke-opacity",
+  "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline", "paint-order", "display",
+];
+
+// A drawing as a file of its own: with the looks that it has here, and the paper that it lies on.
+function standalone(svg) {
+  const copy = svg.cloneNode(true);
+  const [own, copied] = [svg, copy].map((root) => [root, ...root.querySelectorAll("*")]);
+  own.forEach((element, index) => {
+    const style = getComputedStyle(element);
+    copied[index].setAttribute("style", LOOKS.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
+    copied[index].removeAttribute("class");
+  });
+  const [left, top, width, height] = copy.getAttribute("viewBox").split(/[ ,]+/).map(Number);
+  const paper = getComputedStyle(document.body).backgroundColor;
+  copy.prepend(draw("rect", { x: left, y: top, width, height, style: `fill:${paper}` }));
+  for (const [name, value] of Object.entries({ xmlns: SVG, width, height })) copy.setAttribute(name, value);
+  for (const name of ["tabindex", "role"]) copy.removeAttribute(name);
+  return new XMLSerializer().serializeToString(copy);
+}
