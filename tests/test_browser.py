@@ -1,8 +1,10 @@
 """A report as its reader sees it: in a real browser, from disk, with no network."""
 
+import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
@@ -207,6 +209,35 @@ def test_a_table_sorts_both_ways_by_number_and_what_never_happened_comes_last(pa
     head.locator("button").press("Enter")
     assert head.get_attribute("aria-sort") == "descending"
     assert numbers() == sorted(numbers(), reverse=True) and {*values()[-4:]} == {"never", "–"}
+
+
+def saved(page, button) -> tuple[str, str]:
+    """Press a button that saves a file; tell the file's name and what is in it."""
+    with page.expect_download() as waiting:
+        button.click()
+    return waiting.value.suggested_filename, Path(waiting.value.path()).read_text(encoding="utf-8")
+
+
+def test_curves_are_saved_as_numbers(page, folder):
+    name, text = saved(page, chart(page, MEETING).locator("[data-download=CSV]"))
+    rows = [*csv.DictReader(text.splitlines())]
+    section = summarize(load_results(folder)).sections[MEETING]
+    assert name == "rendezvous-2-curves.csv" and len(rows) == 2 * 2 * 6
+    for row in rows:
+        group = next(own for own in section.groups if own.label == row["learner"])
+        curve = group.curves[row["policy"]]
+        place = curve.step.tolist().index(int(row["step"]))
+        assert float(row["median"]) == pytest.approx(curve.quartiles.median[place], abs=0.005)
+        assert float(row["success"]) == pytest.approx(curve.success[place], abs=0.0005)
+        assert (row["task"], int(row["runs"])) == ("rendezvous-2", 3)
+
+
+def test_curves_are_saved_as_a_drawing_that_needs_nothing_else(page):
+    name, text = saved(page, chart(page, MEETING).locator("[data-download=SVG]"))
+    root = ElementTree.fromstring(text)
+    assert name == "rendezvous-2-curves.svg" and root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(root.findall(".//*[@data-label='dqprm']")) == 1
+    assert "var(" not in text and "class=" not in text
 
 
 def test_a_table_sorts_by_what_numbers_are_worth(page):

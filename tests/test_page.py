@@ -1,5 +1,6 @@
 """What a report says without scripts, what it gives them, and that nothing can break it or make it ask the network."""
 
+import html
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -35,6 +37,7 @@ from hocket.report.page.standings import number
 from hocket.report.summary import summarize
 from hocket.study.records import Replay, Review
 from hocket.study.store import load_results
+from hocket.study.study import run_study
 from studies import (
     HOSTILE,
     QUOTED,
@@ -102,9 +105,9 @@ def page_of(folder: Path) -> str:
 def test_a_report_is_written_from_a_folder_or_from_what_was_read_of_it(folder, tmp_path, page):
     assert write_report(folder, tmp_path / "a.html") == tmp_path / "a.html"
     write_report(load_results(folder), tmp_path / "b.html")
-    assert (
-        (tmp_path / "a.html").read_text(encoding="utf-8") == page == (tmp_path / "b.html").read_text(encoding="utf-8")
-    )
+    written, again = ((tmp_path / name).read_text(encoding="utf-8") for name in ("a.html", "b.html"))
+    assert written == again
+    assert len(written) > len(page)  # which has no place, and so no links to the runs' files
 
 
 def test_a_title_may_be_given(folder, tmp_path):
@@ -391,6 +394,45 @@ def test_curves_are_told_as_the_summary_has_them(folder, reader):
                 assert told["steps"][found["steps"]] == curve.step.tolist()
                 np.testing.assert_allclose(found["quartiles"], curve.quartiles, atol=0.005)
                 np.testing.assert_allclose(found["success"], curve.success, atol=0.0005)
+
+
+def test_the_page_has_all_settings_of_every_run_and_leads_to_its_data(folder, tmp_path):
+    summary = summarize(load_results(folder))
+    for out, way in ((folder / "report.html", ""), (tmp_path / "a b" / "report.html", None)):
+        out.parent.mkdir(exist_ok=True)
+        page = write_report(summary, out).read_text(encoding="utf-8")
+        assert page.count("All settings, and links to the data") == len(summary.sections)
+        links = [html.unescape(own) for own in re.findall(r'href="([^"#]+)"', page) if not own.startswith("data:")]
+        records = [own for own in links if own.endswith(".json") and not own.endswith("study.json")]
+        assert len(records) == len(load_results(folder).records)
+        assert all((out.parent / unquote(own)).is_file() for own in links if not own.endswith("curves.csv"))
+        assert way is None or all(own.split("/")[0] in ("runs", "curves.csv", "study.json") for own in links)
+    for section in summary.sections:
+        for name in {name for group in section.groups for name in group.settings}:
+            assert f">{name}</th>" in page
+
+
+def test_settings_that_are_not_the_default_are_set_apart(tmp_path):
+    records = [record("x", "1" * 64, "dqprm", 0, [20, 20], temperature=0.5, sync_literal=False)]
+    page = report_html(summarize(load_results(write_study(tmp_path / "x", records))))
+    row = re.search(r"<tr><th[^>]*>temperature</th>.*?</tr>", page)[0]
+    assert "<b>0.5</b>" in row and "reward" in row
+    assert "<td>no</td>" in re.search(r"<tr><th[^>]*>sync_literal</th>.*?</tr>", page)[0]
+    assert 'href="runs/' not in page and "links to the data" not in page
+
+
+def test_runs_that_nobody_kept_have_settings_and_no_links():
+    runs = hk.train(hk.rendezvous(agents=2, rows=3, columns=3), seeds=1, steps=1_000)
+    summary = summarize(runs)
+    assert summary.folder is None and summary.sections[0].groups[0].policies == frozenset()
+    assert "All settings<" in report_html(summary)
+
+
+def test_policies_are_linked_where_they_were_kept(tmp_path):
+    run_study(hk.Study([hk.rendezvous(agents=2, rows=3, columns=3)], seeds=2, steps=1_000), tmp_path)
+    page = write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
+    found = re.findall(r'href="(policies/[^"]+)"', page)
+    assert len(found) == 2 and all((tmp_path / unquote(own)).is_file() for own in found)
 
 
 def test_a_curve_of_very_many_tests_is_thinned(tmp_path):

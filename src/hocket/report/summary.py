@@ -103,6 +103,8 @@ class RunGroup:
     bounds: Bounds | None
     replays: Mapping[tuple[int, str], Replay]  # by seed and kind of policy
     visits: NDArray[np.int64] | None  # [N, S] summed over runs
+    files: tuple[str, ...]  # what the records of the runs are called, without folder and suffix
+    policies: frozenset[str]  # those of them of which the folder has what was learnt
 
     @property
     def is_reference(self) -> bool:
@@ -153,6 +155,7 @@ class Summary:
     problems: tuple[str, ...]  # files that could not be read
     missing: int  # runs that the study still lacks
     published: Published | None = None  # levels that the study compares with
+    folder: Path | None = None  # where the runs are kept
 
     def __repr__(self) -> str:
         return f"<Summary {self.title!r}: {', '.join(section.title for section in self.sections)}>"
@@ -187,10 +190,12 @@ def summarize(results: Results | Sequence[Run], title: str | None = None) -> Sum
         results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, (), ())
     scenes, unseen = _scenes(results)
     published, unclear = _published(results)
+    is_kept = results.folder != Path()
+    policies = frozenset(path.stem for path in results.folder.glob("policies/*.npz")) if is_kept else frozenset()
     sections = []
     for digest, name in task_titles(results.records).items():
         records = [record for record in results.records if record.digest == digest]
-        section = _section(name, digest, scenes.get(digest), records)
+        section = _section(name, digest, scenes.get(digest), records, policies)
         sections.append(replace(section, beside=_beside(section, published)) if published is not None else section)
     missing = results.about.get("missing", 0)
     return Summary(
@@ -200,6 +205,7 @@ def summarize(results: Results | Sequence[Run], title: str | None = None) -> Sum
         (*results.problems, *unseen, *unclear),
         missing if isinstance(missing, int) else 0,
         published,
+        results.folder if is_kept else None,
     )
 
 
@@ -256,13 +262,15 @@ def _made(results: Results) -> tuple[tuple[str, str], ...]:
     return (*found, ("runs", f"{len(records):,}"), ("training steps", f"{sum(own.steps for own in records):,}"))
 
 
-def _section(title: str, digest: str, scene: Scene | None, records: Sequence[Record]) -> Section:
+def _section(
+    title: str, digest: str, scene: Scene | None, records: Sequence[Record], policies: frozenset[str]
+) -> Section:
     apart = differences(records)
     parts: dict[str, list[Record]] = {}
     for record in records:
         words = [f"{name}={value:g}" for name, value in apart[record.key].items()]
         parts.setdefault(", ".join([record.learner, *words]), []).append(record)
-    groups = [_group(label, own, apart[own[0].key], scene) for label, own in parts.items()]
+    groups = [_group(label, own, apart[own[0].key], scene, policies) for label, own in parts.items()]
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
     most = max((int(record.settings.get("episode_steps", 0)) for record in records), default=0)
@@ -274,7 +282,13 @@ def _largest(records: Sequence[Record]) -> int:
     return int(max(taken, default=1))
 
 
-def _group(label: str, records: Sequence[Record], apart: Mapping[str, float], scene: Scene | None) -> RunGroup:
+def _group(
+    label: str,
+    records: Sequence[Record],
+    apart: Mapping[str, float],
+    scene: Scene | None,
+    policies: frozenset[str],
+) -> RunGroup:
     first = records[0]
     kinds = [kind for kind in KINDS if all(kind in own.tests and len(own.tests[kind].step) for own in records)]
     visits = [own.review.visits for own in records if own.review is not None and own.review.visits.size]
@@ -296,6 +310,8 @@ def _group(label: str, records: Sequence[Record], apart: Mapping[str, float], sc
             for kind, replay in own.review.replays.items()
         },
         sum(visits[1:], start=visits[0]) if visits and len({own.shape for own in visits}) == 1 else None,
+        tuple(own.name for own in records),
+        frozenset(own.name for own in records) & policies,
     )
 
 

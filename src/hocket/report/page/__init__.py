@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote
 
 from hocket.files import write_whole
 from hocket.report.page.encoding import Episodes, choose_episodes, curves_data, scene_data
@@ -29,14 +31,26 @@ SCRIPTS = (
 def write_report(what: Summary | Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
     """Write the report on a folder of runs, or on what it comes to, and say where it is."""
     found = load_results(what) if isinstance(what, str | Path) else what
-    write_whole(Path(path), report_html(found if isinstance(found, Summary) else summarize(found, title)))
+    summary = found if isinstance(found, Summary) else summarize(found, title)
+    write_whole(Path(path), report_html(summary, _way(summary.folder, Path(path))))
     return Path(path)
 
 
-def report_html(summary: Summary) -> str:
-    """Lay out a report as a page; the same summary always gives the same text."""
+def _way(folder: Path | None, page: Path) -> str | None:
+    """Find how a page links to files in a folder of runs."""
+    if folder is None:
+        return None
+    try:
+        steps = Path(os.path.relpath(folder.resolve(), page.resolve().parent))
+    except ValueError:  # on another drive
+        return f"{folder.resolve().as_uri()}/"
+    return "".join(f"{quote(part)}/" for part in steps.parts if part != ".")
+
+
+def report_html(summary: Summary, folder: str | None = None) -> str:
+    """Lay out a report as a page; the same summary always gives the same text. `folder` leads to the runs' files."""
     sections = [
-        task_section(section, summary, number, line_colors(section))
+        task_section(section, summary, number, line_colors(section), folder)
         for number, section in enumerate(summary.sections, start=1)
     ]
     parts = {

@@ -10,6 +10,7 @@ from hocket.learn.catalogue import LEARNERS
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.overview import overview
 from hocket.report.page.published import beside
+from hocket.report.page.settings import settings_and_data
 from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
 from hocket.report.summary import LAST_TESTS, Section, Summary
 
@@ -66,7 +67,9 @@ def navigation(summary: Summary) -> Html:
 # A task.
 
 
-def task_section(section: Section, summary: Summary, number: int, colors: Mapping[str, int]) -> Html:
+def task_section(
+    section: Section, summary: Summary, number: int, colors: Mapping[str, int], folder: str | None = None
+) -> Html:
     """Say everything about a task; scripts add curves and episodes where they find room made for them."""
     scene = section.scene
     parts = [
@@ -77,6 +80,7 @@ def task_section(section: Section, summary: Summary, number: int, colors: Mappin
         beside(section, summary.published, colors),
         comparisons(section),
         bounds(section, colors),
+        settings_and_data(section, colors, folder),
         _episodes(section, number),
     ]
     return tag("section", *parts, class_="task", id=f"task-{number}", data_section=number - 1)

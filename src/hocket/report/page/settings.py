@@ -1,0 +1,86 @@
+"""All settings of every run, and where its data are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from hocket.learn.catalogue import LEARNERS
+from hocket.learn.settings import declared
+from hocket.report.page.markup import Html, join, tag
+from hocket.report.page.standings import learner_key, scrolling
+from hocket.report.summary import RunGroup, Section
+
+Value = float | int | bool
+
+
+def settings_and_data(section: Section, colors: Mapping[str, int], folder: str | None) -> Html:
+    """Tabulate the settings of all groups, and link to the files of their runs, where `folder` leads to them."""
+    groups = section.all_groups
+    heads = [tag("th", learner_key(group.label, colors), scope="col") for group in groups]
+    head = tag("thead", tag("tr", tag("th", "setting", scope="col"), tag("th", "unit", scope="col"), *heads))
+    rows = [_row("training steps", "", [f"{group.steps:,}" for group in groups], "")]
+    rows += [_setting(name, groups) for name in dict.fromkeys(name for group in groups for name in group.settings)]
+    if folder is not None:
+        rows.append(_row("runs, by seed", "", [_links(group, folder) for group in groups], "record and policy of each"))
+    table = tag("table", head, tag("tbody", *rows), class_="statistics settings")
+    label = f"Settings of {section.title}"
+    note = "In bold: not the default."
+    if folder is not None:
+        data = tag("a", "curves.csv", href=f"{folder}curves.csv")
+        about = tag("a", "study.json", href=f"{folder}study.json")
+        note = join(
+            [
+                note,
+                " π is what a run learnt. Every test of every run is in ",
+                data,
+                ", versions and times are in ",
+                about,
+                ".",
+            ]
+        )
+    return tag(
+        "details",
+        tag("summary", "All settings" if folder is None else "All settings, and links to the data"),
+        scrolling(table, label),
+        tag("p", note, class_="note"),
+    )
+
+
+def _setting(name: str, groups: tuple[RunGroup, ...]) -> Html:
+    about = next((own for group in groups if (own := _about(group.learner).get(name)) is not None), None)
+    cells = [_value(group, name) for group in groups]
+    return _row(name, about[0] if about else "", cells, about[1] if about else "")
+
+
+def _row(name: str, unit: str, cells: list[str], meaning: str) -> Html:
+    title = tag("th", name, scope="row", title=meaning or None)
+    return tag("tr", title, tag("td", tag("small", unit)), *(tag("td", own) for own in cells))
+
+
+def _about(learner: str) -> dict[str, tuple[str, str, Value]]:
+    """List unit, meaning and default of a learner's settings; of one from elsewhere nothing is known."""
+    if learner not in LEARNERS:
+        return {}
+    kind = LEARNERS[learner].settings
+    return {name: (own.unit, own.meaning, getattr(kind, name)) for name, own in declared(kind).items()}
+
+
+def _value(group: RunGroup, name: str) -> str:
+    if name not in group.settings:
+        return "–"
+    value = group.settings[name]
+    about = _about(group.learner).get(name)
+    text = ("yes" if value else "no") if isinstance(value, bool) else f"{value:,}" if value >= 1 else f"{value:g}"
+    return text if about is None or about[2] == value else tag("b", text)
+
+
+def _links(group: RunGroup, folder: str) -> Html:
+    """Link to the record and the policy of each run."""
+    links = []
+    for seed, name in zip(group.seeds, group.files, strict=True):
+        links.append(tag("a", str(seed), href=f"{folder}runs/{quote(name)}.json", title=f"The record of seed {seed}"))
+        if name in group.policies:
+            href = f"{folder}policies/{quote(name)}.npz"
+            links.append(tag("a", "π", href=href, title=f"What seed {seed} has learnt"))
+    return join(links, " ")
