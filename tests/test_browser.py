@@ -192,7 +192,7 @@ def test_both_axes_are_linear_or_logarithmic(page, axis):
 
 
 def test_a_table_sorts_both_ways_by_number_and_what_never_happened_comes_last(page):
-    table = page.locator("#task-1 table.statistics")
+    table = page.locator("#task-1 table[data-sortable]")
     head = table.locator("thead th", has_text="learnt after")
     column = head.evaluate("own => own.cellIndex")
     cells = table.locator(f"tbody tr > :nth-child({column + 1})")
@@ -241,7 +241,7 @@ def test_curves_are_saved_as_a_drawing_that_needs_nothing_else(page):
 
 
 def test_a_table_sorts_by_what_numbers_are_worth(page):
-    table = page.locator("#task-1 table.statistics")
+    table = page.locator("#task-1 table[data-sortable]")
     head = table.locator("thead th", has_text="mean steps")
     cells = table.locator(f"tbody tr > :nth-child({head.evaluate('own => own.cellIndex') + 1})")
     for direction in (False, True):
@@ -251,7 +251,7 @@ def test_a_table_sorts_by_what_numbers_are_worth(page):
 
 
 def test_a_table_sorts_by_name_and_forgets_the_column_before(page):
-    table = page.locator("#task-1 table.statistics")
+    table = page.locator("#task-1 table[data-sortable]")
     table.locator("thead th", has_text="runs").locator("button").click()
     head = table.locator("thead th", has_text="learner")
     head.locator("button").click()
