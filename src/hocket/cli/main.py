@@ -25,6 +25,7 @@ from hocket.cli.play import Play
 from hocket.cli.repair import Repair
 from hocket.cli.report import Report
 from hocket.cli.show import Show
+from hocket.cli.studio import OpenStudio
 from hocket.cli.study import RunStudy
 from hocket.cli.tasks import Tasks
 from hocket.cli.terminal import Flag, make_console, option
@@ -38,6 +39,7 @@ Command = (  # in the order in which a newcomer needs them
     | Annotated[Repair, subcommand("repair")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Play, subcommand("play")]
+    | Annotated[OpenStudio, subcommand("studio")]
     | Annotated[Learners, subcommand("learners")]
     | Annotated[Train, subcommand("train")]
     | Annotated[RunStudy, subcommand("study")]

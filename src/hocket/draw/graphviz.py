@@ -73,6 +73,22 @@ class Drawing(NamedTuple):
     size: Pair
 
 
+class Placed(NamedTuple):
+    """Where Graphviz puts the states and edges of a machine, right and down from the upper left corner, in points."""
+
+    size: Pair
+    states: list[tuple[float, float, float, float]]  # of each state in order: its middle, its width and height
+    edges: dict[tuple[int, int], Route]  # by the numbers of two states
+
+
+class Route(NamedTuple):
+    """The way of an edge: control points of a Bézier curve, the arrow's point, and the middle of its label."""
+
+    curve: list[Pair]
+    tip: Pair
+    label: Pair
+
+
 def draw_machines(
     machines: Mapping[str, RewardMachine], path: str | Path, *before: Panel, events: Iterable[str] = ()
 ) -> None:
@@ -108,6 +124,39 @@ def embedded_machine(machine: RewardMachine, events: Iterable[str] = ()) -> Draw
     return Drawing(ElementTree.tostring(graph, encoding="unicode"), root.attrib["viewBox"], (width, height))
 
 
+def place_machine(machine: RewardMachine) -> Placed:
+    """Let Graphviz lay a machine out, for those who draw it themselves."""
+    _check_size("", machine)
+    marks = _marks(machine, "m", choose_styles(machine.events))
+    with _graphviz():
+        graph = _laid_out("", marks)
+        width, height = map(float, graph.graph_attr["bb"].split(",")[2:])
+        states: list[tuple[float, float, float, float]] = []
+        edges = {}
+        for mark in marks:
+            if "data-state" in mark.data:
+                own = graph.get_node(mark.name).attr
+                (x, y), wide, high = _points(own["pos"])[0], float(own["width"]), float(own["height"])
+                states.append((x, height - y, wide * POINTS, high * POINTS))
+            elif "data-edge" in mark.data:
+                source, target = map(int, mark.data["data-edge"].split("-"))
+                found = graph.get_edge(*mark.ends, mark.name).attr
+                edges[source, target] = _route(found["pos"], found["lp"], height)
+    return Placed((width, height), states, edges)
+
+
+def _route(curve: str, label: str, height: float) -> Route:
+    """Read Graphviz's form of a curve, which begins with the point of its arrow; one that leads back begins with s."""
+    points = [(x, height - y) for x, y in _points(curve)]
+    (x, y), tip = _points(label)[0], points[0]
+    along = points[1:] if curve.startswith("e") else points[:0:-1]
+    return Route(along, tip, (x, height - y))
+
+
+def _points(text: str) -> list[Pair]:
+    return [(float(found[1]), float(found[2])) for found in POINT.finditer(text)]
+
+
 def _inked(text: str | None) -> str | None:
     return None if text is None or text.isspace() else text
 
@@ -130,10 +179,7 @@ def _picture(
     if not machines and not before:
         raise HocketError("a drawing needs at least one machine, got none")
     for title, machine in machines.items():
-        states, transitions = len(machine.states), len(machine.graph.target)
-        if states > MAX_STATES or transitions > MAX_TRANSITIONS:
-            limit = f"at most {MAX_STATES:,} states and {MAX_TRANSITIONS:,} transitions"
-            raise MachineError(f"{title!r} must have {limit} to be drawn, got {states:,} and {transitions:,}")
+        _check_size(title, machine)
     styles = choose_styles([*events, *(event for machine in machines.values() for event in machine.events)])
     contents = [_marks(machine, f"m{number}", styles) for number, machine in enumerate(machines.values())]
     with _graphviz():
@@ -145,6 +191,13 @@ def _picture(
     if form == ".pdf":
         content = re.sub(rb"(?<=CreationDate \(D:)\d{14}", b"20000101000000", content)
     return content, marks
+
+
+def _check_size(title: str, machine: RewardMachine) -> None:
+    states, transitions = len(machine.states), len(machine.graph.target)
+    if states > MAX_STATES or transitions > MAX_TRANSITIONS:
+        limit = f"at most {MAX_STATES:,} states and {MAX_TRANSITIONS:,} transitions"
+        raise MachineError(f"{title!r} must have {limit} to be drawn, got {states:,} and {transitions:,}")
 
 
 def _marks(machine: RewardMachine, prefix: str, styles: Styles) -> list[Mark]:
@@ -235,9 +288,7 @@ def box(name: str, frame: Frame, look: Mapping[str, str], tooltip: str = "") -> 
 def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
     """Let Graphviz place a title, unless it is empty, and the marks of a machine."""
     text = literal(title)
-    settings = {"label": text, "labelloc": "t", "rankdir": "LR", "ranksep": "0.35"}
-    graph = _graph(marks, settings | (HASTE if len(marks) > MANY_MARKS else {}))
-    graph.layout(prog="dot")
+    graph = _laid_out(text, marks)
     placed = []
     for mark in marks:
         found = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
@@ -249,6 +300,13 @@ def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
     half_width, half_height = (float(graph.graph_attr[name]) * POINTS / 2 for name in ("lwidth", "lheight"))
     look = {"pos": f"{half_width:.2f},{top - half_height:.2f}", "shape": "plain", "fontsize": TITLE_SIZE}
     return Panel([Mark(f"{marks[0].name}title", look | {"label": text}), *placed], (right, top))
+
+
+def _laid_out(label: str, marks: Sequence[Mark]) -> Any:  # noqa: ANN401
+    settings = {"label": label, "labelloc": "t", "rankdir": "LR", "ranksep": "0.35"}
+    graph = _graph(marks, settings | (HASTE if len(marks) > MANY_MARKS else {}))
+    graph.layout(prog="dot")
+    return graph
 
 
 def moved(mark: Mark, right: float, up: float) -> Mark:

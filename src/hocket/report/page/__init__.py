@@ -17,6 +17,7 @@ from hocket.report.summary import Section, Summary, line_numbers, summarize
 from hocket.study.store import Results, load_results
 
 LINE = Html("\n")
+<<<<<<< HEAD
 SCRIPTS = (
     "page.js",
     "table.js",
@@ -26,6 +27,10 @@ SCRIPTS = (
     "stage.js",
     "replay.js",
 )  # in order: they share a scope
+=======
+STYLES = ("palette.css", "page.css")
+SCRIPTS = ("page.js", "table.js", "curves.js", "episode.js", "stage.js", "replay.js")  # in order: they share a scope
+>>>>>>> 65b8342 (Studio: a page in which the text is the truth, with gestures, verdicts, stories and repairs)
 
 
 def write_report(what: Summary | Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
@@ -55,7 +60,7 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
     ]
     parts = {
         "title": escape(summary.title),
-        "style": _asset("page.css"),
+        "style": join(map(_asset, STYLES), LINE),
         "script": join(map(_asset, SCRIPTS), LINE),
         "navigation": navigation(summary),
         "opening": opening(summary),

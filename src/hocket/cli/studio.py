@@ -1,0 +1,64 @@
+"""studio: design a task in the browser, with the proof redrawn at every keystroke."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+from typing import Annotated
+
+from tyro.conf import Positional
+
+from hocket.cli.terminal import Flag, option
+from hocket.errors import SettingsError
+
+USUAL_PORT = 8377  # of a page that is open when the studio is started again
+LARGEST_PORT = 65_535
+PATIENCE = 0.4  # seconds until the browser is told, by when the server listens
+
+
+@dataclass(frozen=True)
+class OpenStudio:
+    """Design a task in the browser: draw it, see the proof at every keystroke, play it, train on it."""
+
+    target: Annotated[Positional[Path | None], option("[FILE]")] = None
+    """A task or machine (.toml); the page may open others below its folder. It need not be there yet."""
+    port: Annotated[int | None, option("N")] = None
+    """Where to listen, on this machine only; if not given, 8377, or any port where that one is taken."""
+    no_browser: Flag = False
+    """Do not open a browser."""
+
+    def run(self) -> int:
+        try:
+            import uvicorn
+
+            from hocket.studio.server import Studio
+        except ImportError:
+            raise SettingsError("the studio needs more packages: pip install 'hocket[studio]'") from None
+        with _listen(self.port) as listening:
+            studio = Studio.of(self.target, listening.getsockname()[1])
+            print(studio.address, flush=True)
+            if not self.no_browser:
+                Timer(PATIENCE, webbrowser.open, [studio.address]).start()
+            config = uvicorn.Config(studio.app(), log_level="error", server_header=False, timeout_graceful_shutdown=1)
+            uvicorn.Server(config).run(sockets=[listening])
+        return 0
+
+
+def _listen(port: int | None) -> socket.socket:
+    """Listen on this machine: at a port that was asked for, or else at the usual one, or at any."""
+    if port is not None and not 0 <= port <= LARGEST_PORT:
+        raise SettingsError(f"--port must be from 0 to {LARGEST_PORT:,}, got {port}")
+    wanted = [USUAL_PORT, 0] if port is None else [port]
+    for number in wanted:
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", number))
+        except OSError:
+            listening.close()
+            continue
+        return listening
+    raise SettingsError(f"--port {wanted[0]} is taken by another program")

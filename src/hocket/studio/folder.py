@@ -1,0 +1,71 @@
+"""The folder that the page may read and write: one that was named when the studio started, and nothing outside."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hocket.errors import FormatError
+from hocket.files import MEGABYTE, read_text, write_whole
+
+LIMIT = MEGABYTE  # of a file that is edited in the page
+SUFFIX = ".toml"
+WINDOWS_END = "\r\n"  # of a line
+
+
+class ConflictError(Exception):
+    """A file that is not as it was when the page read it."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder, all links resolved."""
+
+    root: Path
+    _writing: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def path(self, name: str) -> Path:
+        """Find a file below the folder; one that lies elsewhere, be it by a link, is refused."""
+        try:
+            path = (self.root / name).resolve()
+        except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
+            path = self.root
+        if self.root not in path.parents or path.suffix.lower() != SUFFIX:
+            raise FormatError(f"a file must be {SUFFIX} and lie below the folder of the studio, got {name!r:.80}")
+        return path
+
+    def read(self, name: str) -> tuple[str, str]:
+        """Read a file, with plain line ends, as a page has them; its mark tells later whether it is still the same."""
+        text = self._read(name)
+        return text.replace(WINDOWS_END, "\n"), mark_of(text)
+
+    def mark(self, name: str) -> str | None:
+        """Tell what a file has now; None where there is none."""
+        return mark_of(self._read(name)) if self.path(name).is_file() else None
+
+    def _read(self, name: str) -> str:
+        path = self.path(name)
+        try:
+            return read_text(path, LIMIT)
+        except FormatError as error:
+            raise FormatError(str(error).removeprefix(f"{path}: "), path=name) from None
+
+    def save(self, name: str, text: str, expected: str | None) -> str:
+        """Write a file whole, if it is as the page has last seen it."""
+        path = self.path(name)
+        with self._writing:
+            if self.mark(name) != expected:
+                raise ConflictError
+            if not path.parent.is_dir():
+                raise FormatError("must lie in a folder that there is", path=name)
+            if expected is not None and WINDOWS_END in self._read(name):
+                text = text.replace("\n", WINDOWS_END)  # as it was
+            write_whole(path, text)
+        return mark_of(text)
+
+
+def mark_of(text: str) -> str:
+    """Fingerprint a text."""
+    return hashlib.sha256(text.encode()).hexdigest()

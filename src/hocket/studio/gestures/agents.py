@@ -1,0 +1,154 @@
+"""Gestures on agents and events: who knows what, when an event happens, and what it is called."""
+
+from __future__ import annotations
+
+import re
+
+from hocket.errors import FormatError
+from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, inline, put, rename_key, replace_all
+from hocket.studio.understanding import subject_of
+from hocket.task.grid import WALL
+
+
+def know(draft: Draft, gesture: Gesture) -> None:
+    """Put an event into an agent's local event set, or take it out."""
+    agent, event = gesture.text("agent"), gesture.text("event")
+    known = _known(draft, agent)
+    if gesture.flag("known") and event not in known:
+        known.append(event)
+    elif not gesture.flag("known"):
+        drop_all(known, event)
+
+
+def mend(draft: Draft, gesture: Gesture) -> None:
+    """Add events to local event sets, as a repair asks for."""
+    added = gesture.values.get("add")
+    if not isinstance(added, dict) or not all(isinstance(own, list) for own in added.values()):
+        raise FormatError("must be a table of lists", where="add")
+    for agent, events in added.items():
+        known = _known(draft, str(agent))
+        for event in map(str, events):
+            if event not in known:
+                known.append(event)
+
+
+def _known(draft: Draft, agent: str) -> list[str]:
+    """Find the list of an agent's local event set; where it goes without saying, it is written down first."""
+    row, key = (draft.agent(agent), "knows") if draft.has_world else (draft.table("knows"), agent)
+    if key not in row:
+        knows = subject_of(draft.text).knows
+        if agent not in knows and draft.has_world:
+            raise FormatError(f"agent {agent!r} does not exist")
+        put(row, key, list(knows.get(agent, ())))
+    found: list[str] = row[key]
+    return found
+
+
+def add_agent(draft: Draft, gesture: Gesture) -> None:
+    """Add an agent that knows nothing yet, where there is floor."""
+    if not draft.has_world or "" not in draft.parts():
+        raise FormatError("each agent has its own part of the machine here; add both in the text")
+    rows = draft.table("agents")
+    name = gesture.name("agent", "an agent")
+    if name in rows:
+        raise FormatError(f"there is an agent {name!r} already")
+    lines = str(draft.document["map"]).strip("\n").split("\n")
+    start = next(
+        ([row, line.index(letter)] for row, line in enumerate(lines) for letter in line if letter != WALL), [0, 0]
+    )
+    put(rows, name, inline({"start": start, "knows": []}))
+
+
+def condition(draft: Draft, gesture: Gesture) -> None:
+    """Say when an event happens."""
+    put(draft.table("events"), gesture.text("event"), gesture.text("sentence").strip())
+
+
+def new_event(draft: Draft, event: str, part: str) -> None:
+    """Give an event that a new transition has a condition, and let the agent that controls it know it."""
+    events = draft.table("events")
+    if event in events:
+        return
+    agent, place = part or next(iter(draft.table("agents"))), _first_place(draft)
+    put(events, event, f"{agent} at {place}" if place else f"{agent} anywhere")
+    row = draft.table("agents").get(agent, {})
+    if "knows" in row and event not in row["knows"]:
+        row["knows"].append(event)
+
+
+def _first_place(draft: Draft) -> str | None:
+    names = next(iter(draft.document.get("legend", {}).values()), None) or [*draft.document.get("places", {})]
+    return names if isinstance(names, str) else next(iter(names), None)
+
+
+def keep_event(draft: Draft, part: str, event: str) -> None:
+    """Declare an event that no transition has any more, so that what else the text says of it still holds."""
+    table = draft.machine(part)
+    if any(event in row for row in table["transitions"].values()) or event in table.get("events", []):
+        return
+    used = dict.fromkeys(own for row in table["transitions"].values() for own in row)
+    put(table, "events", [*table.get("events", used), event])
+
+
+def remove_event(draft: Draft, gesture: Gesture) -> None:
+    """Take an event out of the text wherever it stands, but for gates and options, which need another one."""
+    event = gesture.text("event")
+    for part in draft.parts():
+        draft.machine(part)  # or says why it cannot be changed here
+    for _, _, row in draft.rows():
+        row.pop(event, None)
+    for key in ("events", "control"):
+        if key in draft.document and not isinstance(draft.document[key], list):
+            draft.table(key).pop(event, None)
+    for names in _lists(draft):
+        drop_all(names, event)
+
+
+def _lists(draft: Draft) -> list[list[str]]:
+    """Find all lists of events."""
+    document = draft.document
+    rows: list[Row] = list(document.get("agents", {}).values()) if draft.has_world else []
+    found = [row[key] for row in rows for key in ("knows", "memory") if key in row]
+    found += [table["events"] for table in draft.parts().values() if isinstance(table.get("events"), list)]
+    found += list(document.get("knows", {}).values())
+    return found + ([document["memory"]] if "memory" in document else [])
+
+
+def rename_event(draft: Draft, gesture: Gesture) -> None:
+    """Call an event something else wherever it stands."""
+    old, new = gesture.text("event"), gesture.name("name", "an event")
+    if old == new:
+        return
+    tables = list(draft.parts())
+    for part in tables:
+        draft.machine(part)  # or says why it cannot be changed here
+    if draft.is_used(new):
+        raise FormatError(f"there is an event {new!r} already")
+    for table, _, row in draft.rows():
+        rename_key(row, old, new)
+        for rewards in table.get("rewards", {}).values():
+            rename_key(rewards, old, new)
+    for key in ("events", "control"):
+        if key in draft.document and not isinstance(draft.document[key], list):
+            rename_key(draft.table(key), old, new)
+    for names in _lists(draft):
+        replace_all(names, old, new)
+    for region in draft.document.get("gates", {}).values():
+        _rename_in_gates(region, old, new)
+    for row in draft.document.get("agents", {}).values():
+        rename_key(row.get("sync", {}), old, new)
+        options = row.get("options", [])
+        for index, option in enumerate(options):
+            options[index] = re.sub(rf" after {re.escape(old)}$", lambda _: f" after {new}", option)
+
+
+def _rename_in_gates(region: Row, old: str, new: str) -> None:
+    for agent, gate in region.items():
+        if gate == old:
+            region[agent] = new
+        elif isinstance(gate, dict):
+            for key in ("open", "close"):
+                if gate.get(key) == old:
+                    gate[key] = new
+                elif isinstance(gate.get(key), list):
+                    replace_all(gate[key], old, new)

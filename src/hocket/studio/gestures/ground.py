@@ -1,0 +1,200 @@
+"""Gestures on the map: walls, floor, places, gates, where agents start, and how large it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableSequence
+from string import ascii_letters, digits
+from typing import NamedTuple
+
+from hocket.errors import FormatError
+from hocket.studio.gestures.draft import Draft, Gesture, inline, long_text, put
+from hocket.task.grid import FLOOR, MOST_CELLS, WALL
+
+Cell = tuple[int, int]  # row and column
+
+
+class _Map(NamedTuple):
+    """The letters of a map, and what explains them."""
+
+    draft: Draft
+    rows: list[list[str]]
+
+    @classmethod
+    def of(cls, draft: Draft) -> _Map:
+        if "map" not in draft.document:
+            raise FormatError("there is no map in this text")
+        return cls(draft, [list(line) for line in str(draft.document["map"]).strip("\n").split("\n")])
+
+    def write(self) -> None:
+        """Write the letters down; each that the legend explains has to be left."""
+        for letter in self.draft.document.get("legend", {}):
+            if not any(letter in row for row in self.rows):
+                raise FormatError(f"this would take the last cell of {' and '.join(self.names(letter))}")
+        text = "".join("".join(row) + "\n" for row in self.rows)
+        if text != str(self.draft.document["map"]):
+            self.draft.document["map"] = long_text(text, self.draft.document["map"])
+
+    def names(self, letter: str) -> list[str]:
+        """List what the legend says of a letter."""
+        own = self.draft.document.get("legend", {}).get(letter, [])
+        return [str(own)] if isinstance(own, str) else [str(name) for name in own]
+
+    def letter_of(self, place: str) -> str | None:
+        """Find the letter that stands for a place and for nothing else."""
+        return next((letter for letter in self.draft.document.get("legend", {}) if self.names(letter) == [place]), None)
+
+    def new_letter(self, place: str) -> str:
+        """Choose a letter that is not in use, if possible out of a place's name."""
+        used = (
+            {letter for row in self.rows for letter in row} | {*self.draft.document.get("legend", {})} | {WALL, FLOOR}
+        )
+        own = [letter for letter in place if letter.isascii() and letter.isalnum()]
+        found = next(
+            (letter for letter in (*own, *map(str.swapcase, own), *ascii_letters, *digits) if letter not in used), None
+        )
+        if found is None:
+            raise FormatError("all letters are in use; give the place by coordinates, under [places]")
+        return found
+
+    def starters(self, letter: str) -> list[str]:
+        """List the agents that start at a letter."""
+        rows = self.draft.document.get("agents", {})
+        return [name for name, row in rows.items() if row.get("start") == letter]
+
+    def clear(self, cell: Cell, letter: str) -> None:
+        """Put a letter where another may be; agents that start there keep their start."""
+        row, column = cell
+        before = self.rows[row][column]
+        for name in self.starters(before) if before != letter else ():
+            if letter == WALL:
+                raise FormatError(f"{name} starts there; move its start first")
+            self.draft.agent(name)["start"] = [row, column]
+        self.rows[row][column] = letter
+
+
+def _cells(gesture: Gesture, found: _Map) -> Iterator[Cell]:
+    cells = gesture.values.get("cells")
+    if not isinstance(cells, list) or len(cells) > MOST_CELLS:
+        raise FormatError(f"must be a list of cells, got {cells!r:.60}", where="cells")
+    for cell in cells:
+        if not (isinstance(cell, list) and len(cell) == 2 and all(type(own) is int for own in cell)):
+            raise FormatError(f"must be [row, column], got {cell!r:.60}", where="cells")
+        row, column = cell
+        if not (0 <= row < len(found.rows) and 0 <= column < len(found.rows[row])):
+            raise FormatError(f"must lie on the map, got {cell!r:.60}", where="cells")
+        yield row, column
+
+
+def paint(draft: Draft, gesture: Gesture) -> None:
+    """Paint cells as walls, as floor, or as a place, which may be new."""
+    found, brush = _Map.of(draft), gesture.text("brush")
+    cells = list(_cells(gesture, found))
+    if brush == "place":
+        _paint_place(found, gesture.name("place", "a place"), cells)
+    elif brush in ("wall", "floor"):
+        for cell in cells:
+            found.clear(cell, WALL if brush == "wall" else FLOOR)
+            _forget(draft, cell)
+    else:
+        raise FormatError(f"a brush paints a wall, floor or a place, got {brush!r:.60}")
+    found.write()
+
+
+def _paint_place(found: _Map, place: str, cells: list[Cell]) -> None:
+    draft = found.draft
+    letter = found.letter_of(place)
+    listed = draft.document.get("places", {}).get(place)
+    if letter is None and listed is not None:
+        coordinates = _as_list(draft, place)
+        for row, column in cells:
+            if found.rows[row][column] == WALL:
+                found.rows[row][column] = FLOOR
+            if [row, column] not in coordinates:
+                coordinates.append([row, column])
+        return
+    if letter is None:
+        letter = found.new_letter(place)
+        put(draft.table("legend"), letter, place)
+    for cell in cells:
+        found.clear(cell, letter)
+
+
+def _as_list(draft: Draft, place: str) -> MutableSequence[object]:
+    """Find the coordinates of a place as a list of pairs."""
+    places = draft.table("places")
+    if places[place] and not isinstance(places[place][0], list):
+        places[place] = [[*places[place]]]
+    found: MutableSequence[object] = places[place]
+    return found
+
+
+def _forget(draft: Draft, cell: Cell) -> None:
+    """Take a cell out of the places that are given by coordinates, but for the last one of each."""
+    for place in draft.document.get("places", {}):
+        coordinates = _as_list(draft, place)
+        if list(cell) in coordinates and len(coordinates) > 1:
+            del coordinates[coordinates.index(list(cell))]
+
+
+def start(draft: Draft, gesture: Gesture) -> None:
+    """Let an agent start elsewhere: its letter moves where it can, or else the start is given by coordinates."""
+    found, name = _Map.of(draft), gesture.text("agent")
+    agent = draft.agent(name)
+    (row, column), *_ = _cells(gesture, found)
+    if found.rows[row][column] == WALL:
+        raise FormatError(f"{name} cannot start in a wall")
+    letter = agent.get("start")
+    where = [
+        (r, c)
+        for r, line in enumerate(found.rows)
+        for c, own in enumerate(line)
+        if isinstance(letter, str) and own == letter
+    ]
+    alone = len(where) == 1 and found.starters(str(letter)) == [name]
+    if alone and found.rows[row][column] == FLOOR:
+        found.rows[where[0][0]][where[0][1]] = FLOOR
+        found.rows[row][column] = str(letter)
+    else:
+        agent["start"] = [row, column]
+        if alone and not found.names(str(letter)):
+            found.rows[where[0][0]][where[0][1]] = FLOOR
+    found.write()
+
+
+def gate(draft: Draft, gesture: Gesture) -> None:
+    """Close a place to an agent until an event, or open it for good; the cells, if there are any, become the place."""
+    place, agent = gesture.name("place", "a place"), gesture.text("agent")
+    if gesture.values.get("cells"):
+        found = _Map.of(draft)
+        _paint_place(found, place, list(_cells(gesture, found)))
+        found.write()
+    gates = draft.table("gates")
+    if gesture.has("event"):
+        row = gates.get(place)
+        if row is None:
+            put(gates, place, inline({agent: gesture.text("event")}))
+        else:
+            put(row, agent, gesture.text("event"))
+        known = draft.agent(agent).get("knows")
+        if known is not None and gesture.text("event") not in known:
+            known.append(gesture.text("event"))
+    elif place in gates:
+        gates[place].pop(agent, None)
+        if not gates[place]:
+            del gates[place]
+        if not gates:
+            del draft.document["gates"]
+
+
+def resize(draft: Draft, gesture: Gesture) -> None:
+    """Give the map another number of rows and columns, at its lower right."""
+    rows, columns = gesture.number("rows", 1, MOST_CELLS), gesture.number("columns", 1, MOST_CELLS)
+    if rows * columns > MOST_CELLS:
+        raise FormatError(f"a map has at most {MOST_CELLS:,} cells, got {rows} x {columns}")
+    found = _Map.of(draft)
+    del found.rows[rows:]
+    for line in found.rows:
+        del line[columns:]
+        line.extend(FLOOR * (columns - len(line)))
+    found.rows.extend([FLOOR] * columns for _ in range(rows - len(found.rows)))
+    found.write()

@@ -1,0 +1,84 @@
+"""All cheapest ways to mend local event sets, a button each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hocket.errors import HocketError, InfeasibleError
+from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
+from hocket.machine.composition import Composition
+from hocket.machine.decomposition import Control, Knows, decompose, enumerate_states
+from hocket.machine.formats.schema import Design
+from hocket.machine.reward_machine import RewardMachine
+from hocket.studio.pictures import Data
+from hocket.task.check import check_task
+from hocket.task.mending import repair_task
+from hocket.task.task import Task
+
+MOST_REPAIRS, MOST_SEARCHES = 6, 24
+
+Pairs = frozenset[tuple[str, str]]  # (agent, event)
+
+
+def cheapest_repairs(subject: Task | Design) -> Data:
+    """Find the cheapest repairs; of a task, those under which it passes every check."""
+    if isinstance(subject, Design):
+        knows = subject.knows
+        if not knows or decompose(subject.machine, knows, subject.control).ok:
+            return _told([])
+        return _told(list(_cheapest(_enumerated(subject.machine), knows, subject.control)))
+    if subject.decomposition.ok:
+        return _told([])
+    found = list(_cheapest(_enumerated(subject.machine), subject.knows, subject.needs))
+    passing = [own for own in found if _passes(subject, own)]
+    return _told(passing or [repair_task(subject).added])
+
+
+def _told(repairs: list[Assignment]) -> Data:
+    return {
+        "repairs": [
+            {"add": {agent: list(own) for agent, own in fix.items()}, "cost": fix.cost, "exact": fix.exact}
+            for fix in repairs
+        ],
+        "said": "",
+    }
+
+
+def _enumerated(machine: RewardMachine | Composition) -> RewardMachine | Composition:
+    if isinstance(machine, Composition) and not machine.is_independent:
+        return enumerate_states(machine)
+    return machine
+
+
+def _passes(task: Task, fix: Assignment) -> bool:
+    try:
+        return check_task(task.with_knows({name: (*task.knows[name], *own) for name, own in fix.items()})).ok
+    except HocketError:
+        return False
+
+
+def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control) -> Iterator[Assignment]:
+    """List the cheapest repairs: another one lacks some pair of each that is known, so pairs are forbidden in turn."""
+    seen: set[Pairs] = set()
+    waiting: list[Pairs] = [frozenset()]
+    tried: set[Pairs] = set()
+    least: float | None = None
+    while waiting and len(seen) < MOST_REPAIRS and len(tried) < MOST_SEARCHES:
+        forbidden = waiting.pop(0)
+        if forbidden in tried:
+            continue
+        tried.add(forbidden)
+        try:
+            fix = repair(machine, knows, needs, forbidden=forbidden, effort=EFFORT_FOR_A_HINT)
+        except InfeasibleError:
+            if not forbidden:
+                raise
+            continue
+        least = fix.cost if least is None else least
+        if fix.cost > least:
+            continue
+        pairs = frozenset((agent, event) for agent, own in fix.items() for event in own)
+        if pairs not in seen:
+            seen.add(pairs)
+            yield fix
+        waiting += [forbidden | {pair} for pair in sorted(pairs)]

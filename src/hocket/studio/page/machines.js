@@ -1,0 +1,282 @@
+// The team machine, which can be changed by hand, and the agents' machines, which follow from it.
+
+import { ask } from "/api.js";
+import { disc, draw, find, make, redraw } from "/dom.js";
+import { drawMachine, drawSummary, settlePins } from "/machine.js";
+import { gesture, store, watch } from "/store.js";
+
+const pins = new Map(); // by part: where each state is
+let selected = null; // { part, state } or { part, edge: [from, to] }
+const drawn = new Map(); // by title: the last picture of each, for stories and games
+
+export const pictureOf = (title) => drawn.get(title);
+const stylesOf = (world) => new Map(world.events.map((event) => [event.name, event]));
+
+export function forgetPins() {
+  pins.clear();
+  selected = null;
+}
+
+watch((what) => {
+  if (what === "file") forgetPins();
+});
+
+export function showMachines(world) {
+  drawn.clear();
+  showTeam(world, world.machines.team);
+  showAgents(world, world.machines.agents);
+  const isLate = [world.machines.team, ...Object.values(world.machines.agents)].some((own) => own.later);
+  if (isLate) fetchLate(world);
+}
+
+// Large machines come later, so that the verdict need not wait for them.
+async function fetchLate(world) {
+  const { text, file } = store;
+  const answer = await ask("pictures", { text, name: file.name }).catch(() => null);
+  if (!answer?.machines || store.world !== world || store.text !== text) return;
+  world.machines = answer.machines;
+  drawn.clear();
+  showTeam(world, answer.machines.team);
+  showAgents(world, answer.machines.agents);
+}
+
+// What can be changed by hand, and the part of the text that it belongs to.
+function partOf(world, agent) {
+  if (world.written.team) return null;
+  if (agent === null) return world.written.machine === "transitions" ? "" : null;
+  return world.written.machine === "parts" ? agent : null;
+}
+
+function showTeam(world, picture) {
+  const part = partOf(world, null);
+  const { machine } = world.written;
+  const said = { parts: "made of the agents’ parts", file: "in a file of its own" }[machine];
+  const head = make("div", { class: "head" }, make("h2", {}, "Team machine"), said ? make("span", { class: "soft" }, said) : null,
+    part !== null && picture.layout ? make("button", { type: "button", class: "small", "data-key": "tidy", onclick: () => tidy(world, "") }, "Tidy") : null);
+  redraw(find("team"), head, sentence(world), panel(world, picture, "team", "Team machine", part), part === null ? null : inspector(world, picture, part));
+  drawn.set("team", { picture, root: find("team") });
+}
+
+function tidy(world, part) {
+  pins.delete(part);
+  showMachines(world);
+}
+
+// The sentence that a machine is made from, which can be changed here, too.
+function sentence(world) {
+  const { machine, sentence: text } = world.written;
+  if (!text) return null;
+  const input = make("input", {
+    type: "text", value: text, class: "sentence", "data-key": "sentence", "aria-label": `The ${machine} that the machine is made from`,
+    readonly: machine === "declare", onchange: () => gesture({ kind: "sentence", sentence: input.value }),
+  });
+  return make("label", { class: "choice wide" }, make("span", {}, machine), input);
+}
+
+function panel(world, picture, title, label, part) {
+  if (picture.summary) return drawSummary(picture.summary);
+  if (!picture.layout) return make("p", { class: "soft" }, picture.states ? `Laying out ${picture.states.length} states …` : "Counting states …");
+  const own = part === null ? null : pins.get(part) ?? pins.set(part, new Map()).get(part);
+  if (own) settlePins(picture, own);
+  const shown = drawMachine(picture, { styles: stylesOf(world), label, pins: own });
+  if (part !== null) makeEditable(world, picture, shown, part);
+  return make("div", { class: "drawing", "data-title": title }, shown.svg);
+}
+
+function showAgents(world, machines) {
+  const cards = world.agents.slice(0, 24).map((agent) => {
+    const picture = machines[agent.name];
+    const part = partOf(world, agent.name);
+    const card = make("figure", { class: "card machine-figure", "data-agent": agent.name },
+      make("figcaption", {}, disc(agent), make("b", {}, agent.name), make("span", { class: "soft" }, `knows ${agent.knows.join(", ") || "nothing"}`)),
+      panel(world, picture, agent.name, `Local reward machine of ${agent.name}`, part),
+      part !== null && selected?.part === part ? inspector(world, picture, part) : null);
+    card.style.setProperty("--agent", agent.color);
+    drawn.set(agent.name, { picture, root: card });
+    return card;
+  });
+  const more = world.agents.length - cards.length;
+  redraw(find("agents"), cards, more > 0 ? make("p", { class: "soft" }, `… and ${more} agents more`) : null);
+}
+
+// Changing by hand: a state is moved by its middle, a transition drawn from its handle.
+
+function makeEditable(world, picture, { svg, nodes, edges, spots, sizes }, part) {
+  svg.classList.add("editable");
+  svg.removeAttribute("role");
+  nodes.forEach((node, index) => {
+    const name = picture.states[index];
+    node.setAttribute("tabindex", "0");
+    node.setAttribute("role", "button");
+    node.setAttribute("aria-label", `State ${name}${picture.final.includes(index) ? ", final" : ""}${picture.initial === index ? ", initial" : ""}`);
+    node.dataset.key = `state ${part} ${name}`;
+    node.classList.toggle("selected", selected?.part === part && selected.state === name);
+    const [x, y] = spots[index];
+    const handle = draw("circle", { class: "handle", cx: x + sizes[index][0] / 2, cy: y, r: 5 }, draw("title", {}, "Drag to another state, or to an empty spot for a new one"));
+    node.append(handle);
+    node.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") choose(world, { part, state: name }, "name");
+      else if (event.key === "Delete") gesture({ kind: "remove state", part, state: name });
+      else return;
+      event.preventDefault();
+    });
+    node.addEventListener("dblclick", () => choose(world, { part, state: name }, "name"));
+    node.addEventListener("pointerdown", (event) => {
+      if (event.button) return;
+      event.preventDefault();
+      node.focus({ preventScroll: true });
+      if (event.target === handle) dragTransition(world, picture, svg, part, index, event, spots, sizes);
+      else dragState(world, svg, part, name, event);
+    });
+  });
+  edges.forEach((group, index) => {
+    const edge = picture.edges[index];
+    const ends = [picture.states[edge.from], picture.states[edge.to]];
+    group.setAttribute("tabindex", "0");
+    group.setAttribute("role", "button");
+    group.setAttribute("aria-label", `Transition from ${ends[0]} to ${ends[1]} on ${edge.events.join(", ")}`);
+    group.dataset.key = `edge ${part} ${ends.join(" ")}`;
+    group.classList.toggle("selected", selected?.part === part && selected.edge?.join(" ") === ends.join(" "));
+    group.addEventListener("click", () => choose(world, { part, edge: ends }));
+    group.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") choose(world, { part, edge: ends }, "event");
+      else if (event.key === "Delete") gesture({ kind: "cut", part, state: ends[0], event: edge.events[0] });
+      else return;
+      event.preventDefault();
+    });
+  });
+}
+
+function choose(world, what, focus = null) {
+  selected = what;
+  showMachines(world);
+  if (focus) document.querySelector(`.inspector [data-focus="${focus}"]`)?.focus();
+}
+
+function pointIn(svg, event) {
+  const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+  return [point.x, point.y];
+}
+
+function follow(event, move, finish) {
+  const end = (last) => {
+    removeEventListener("pointermove", move);
+    removeEventListener("pointerup", end);
+    finish(last);
+  };
+  addEventListener("pointermove", move);
+  addEventListener("pointerup", end);
+}
+
+function dragState(world, svg, part, name, event) {
+  const begin = pointIn(svg, event);
+  const from = pins.get(part).get(name);
+  let isMoved = false;
+  follow(event, (now) => {
+    const [x, y] = pointIn(svg, now);
+    const by = [x - begin[0], y - begin[1]];
+    isMoved ||= Math.hypot(...by) > 4;
+    if (!isMoved) return;
+    svg.querySelector(`[data-name="${CSS.escape(name)}"]`)?.setAttribute("transform", `translate(${by[0]} ${by[1]})`);
+  }, (last) => {
+    if (!isMoved) {
+      choose(world, { part, state: name });
+      return;
+    }
+    const [x, y] = pointIn(svg, last);
+    pins.get(part).set(name, [from[0] + x - begin[0], from[1] + y - begin[1]]);
+    showMachines(world);
+  });
+}
+
+function dragTransition(world, picture, svg, part, index, event, spots, sizes) {
+  const [x, y] = [spots[index][0] + sizes[index][0] / 2, spots[index][1]];
+  const line = draw("path", { class: "thread" });
+  svg.append(line);
+  const under = ([left, top]) => spots.findIndex(([u, v], own) => Math.hypot((u - left) / sizes[own][0], (v - top) / sizes[own][1]) < 0.55);
+  follow(event, (now) => line.setAttribute("d", `M${x} ${y}L${pointIn(svg, now).join(" ")}`), (last) => {
+    line.remove();
+    const at = pointIn(svg, last);
+    const target = under(at);
+    const name = target < 0 ? freshName(picture.states) : picture.states[target];
+    if (target < 0) {
+      if (Math.hypot(at[0] - x, at[1] - y) < 12) return;
+      pins.get(part).set(name, at);
+    }
+    askEvent(world, part, picture.states[index], name, last);
+  });
+}
+
+function freshName(states) {
+  let number = states.length;
+  while (states.includes(`u${number}`)) number += 1;
+  return `u${number}`;
+}
+
+// Ask on which event a new transition is, where the pointer is.
+function askEvent(world, part, state, target, at) {
+  const list = make("datalist", { id: "event-names" }, world.events.map((event) => make("option", { value: event.name })));
+  const input = make("input", { type: "text", list: "event-names", required: true, "aria-label": `Event of the transition from ${state} to ${target}`, placeholder: "event" });
+  const dialog = make("dialog", { class: "small-dialog", onclose: () => dialog.remove() },
+    make("form", {
+      method: "dialog",
+      onsubmit: () => gesture({ kind: "transition", part, state, target, event: input.value.trim() }),
+    }, make("span", {}, `${state} → ${target} on `), input, list, make("button", { class: "main" }, "Add")));
+  document.body.append(dialog);
+  dialog.showModal();
+  dialog.style.setProperty("left", `${Math.min(at.clientX, innerWidth - 340)}px`);
+  dialog.style.setProperty("top", `${Math.min(at.clientY, innerHeight - 80)}px`);
+  input.focus();
+}
+
+// What is chosen, with all that can be done to it; keys are enough.
+function inspector(world, picture, part) {
+  if (!picture.states) return null;
+  if (selected?.part !== part) return part === "" ? hint() : null;
+  if (selected.edge) return edgeInspector(picture, part, ...selected.edge);
+  if (!picture.states.includes(selected.state)) return hint();
+  return stateInspector(world, picture, part, selected.state);
+}
+
+const hint = () => make("p", { class: "soft hint" }, "Choose a state or a transition to change it; drag from a state’s right rim to draw a transition, and a state’s middle to move it.");
+
+function stateInspector(world, picture, part, state) {
+  const index = picture.states.indexOf(state);
+  const name = make("input", {
+    type: "text", value: state, "aria-label": "Name of the state", "data-focus": "name", "data-key": "state name", size: 12,
+    onchange: async () => {
+      const next = name.value.trim();
+      const spot = pins.get(part)?.get(state);
+      if (spot) pins.get(part).set(next, spot);
+      selected = { part, state: next };
+      if (!(await gesture({ kind: "rename state", part, state, name: next })) && store.world === world) selected = { part, state };
+    },
+  });
+  const event = make("input", { type: "text", list: "all-events", "aria-label": "Event of a new transition", placeholder: "event", "data-key": "new event", size: 9 });
+  const target = make("input", { type: "text", list: "all-states", "aria-label": "State that it leads to", placeholder: "state", "data-key": "new target", size: 9 });
+  const add = () => event.value.trim() && target.value.trim() && gesture({ kind: "transition", part, state, event: event.value.trim(), target: target.value.trim() });
+  return make("div", { class: "inspector", role: "group", "aria-label": `State ${state}` },
+    make("label", { class: "choice" }, make("span", {}, "state"), name),
+    make("label", { class: "choice" }, make("input", { type: "checkbox", checked: picture.final.includes(index), "data-key": "final", onchange: (own) => gesture({ kind: "final", part, state, final: own.target.checked }) }), make("span", {}, "final")),
+    make("button", { type: "button", class: "small", disabled: picture.initial === index, "data-key": "initial", onclick: () => gesture({ kind: "initial", part, state }) }, "Make initial"),
+    make("button", { type: "button", class: "small", "data-key": "remove state", onclick: () => gesture({ kind: "remove state", part, state }) }, "Remove"),
+    make("form", { class: "choice", onsubmit: (own) => { own.preventDefault(); add(); } },
+      make("span", {}, "transition on"), event, make("span", {}, "to"), target, make("button", { class: "small" }, "Add")),
+    make("datalist", { id: "all-events" }, world.events.map((own) => make("option", { value: own.name }))),
+    make("datalist", { id: "all-states" }, picture.states.map((own) => make("option", { value: own }))));
+}
+
+function edgeInspector(picture, part, from, to) {
+  const edge = picture.edges.find((own) => picture.states[own.from] === from && picture.states[own.to] === to);
+  if (!edge) return hint();
+  return make("div", { class: "inspector", role: "group", "aria-label": `Transitions from ${from} to ${to}` },
+    make("span", {}, `${from} → ${to}`),
+    edge.events.map((event, index) => {
+      const name = make("input", {
+        type: "text", value: event, "aria-label": `Name of the event ${event}`, "data-key": `event ${event}`, "data-focus": index ? null : "event", size: 9,
+        onchange: () => gesture({ kind: "rename event", event, name: name.value.trim() }),
+      });
+      return make("span", { class: "choice" }, name,
+        make("button", { type: "button", class: "small", "data-key": `cut ${event}`, "aria-label": `Remove the transition on ${event}`, onclick: () => gesture({ kind: "cut", part, state: from, event }) }, "Remove"));
+    }));
+}

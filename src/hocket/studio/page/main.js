@@ -1,0 +1,145 @@
+// The page: what is where, keys that work everywhere, and what happens when the text has changed.
+
+import { ask, watchConnection } from "/api.js";
+import { find, make, offerThemes } from "/dom.js";
+import { startEditor } from "/editor.js";
+import { showEvents } from "/events.js";
+import { showMachines } from "/machines.js";
+import { showMap } from "/map.js";
+import { saveOrAsk, showStart, startWith } from "/start.js";
+import { canRedo, canUndo, isDirty, keepMine, lookAtDisk, nameTab, open, redo, store, takeTheirs, theirs, undo, watch } from "/store.js";
+import { showStory, showVerdict } from "/verdict.js";
+
+const LOOK_EVERY = 2000; // milliseconds, at the file on disk
+
+function showWorld() {
+  const { world, error } = store;
+  const root = find("world");
+  root.classList.remove("slow");
+  root.classList.toggle("stale", Boolean(error));
+  if (!world) {
+    find("verdict").replaceChildren(make("p", { class: "soft" }, error ? "Once the text has a meaning, it is shown here." : ""));
+    return;
+  }
+  if (!error) {
+    showMachines(world);
+    showMap(world);
+    showEvents(world);
+    showStory(world);
+  }
+  showVerdict(world, error);
+}
+
+function showFile() {
+  const { file, world } = store;
+  const name = file.name ?? "untitled";
+  find("file-name").textContent = name;
+  find("saved").textContent = isDirty() ? "not saved" : "saved";
+  find("saved").classList.toggle("dirty", isDirty());
+  find("undo").disabled = !canUndo();
+  find("redo").disabled = !canRedo();
+  document.title = `${isDirty() ? "• " : ""}${file.name ?? world?.name ?? "hocket"} – hocket studio`;
+}
+
+function banner(id, ...content) {
+  find(id)?.remove();
+  if (content.length) find("banners").append(make("div", { id, class: "banner", role: "alert" }, content));
+}
+
+function showConflict() {
+  if (!theirs()) {
+    banner("conflict");
+    return;
+  }
+  const gone = theirs().text === null;
+  banner("conflict", make("span", {}, gone ? "The file is gone from disk." : "Somebody else has changed the file on disk."),
+    make("button", { type: "button", onclick: () => keepMine() }, "Keep mine and write it"),
+    gone ? null : make("button", { type: "button", onclick: () => takeTheirs() }, "Take theirs (undo brings mine back)"));
+}
+
+watch((what) => {
+  if (what === "understood") showWorld();
+  if (what === "slow") find("world").classList.add("slow");
+  if (what === "refused" && store.world && !store.error) {
+    showMap(store.world);
+    showEvents(store.world);
+  }
+  if (what === "conflict" || what === "file") showConflict();
+  showFile();
+});
+
+watchConnection((state) => {
+  if (state === "here") banner("connection");
+  else if (state === "away") banner("connection", make("span", {}, "The studio does not answer. What you type is kept in this browser; the proof goes on when it is back."));
+  else banner("connection", make("span", {}, "This page needs the address that `hocket studio` has printed, with its token. Open that one; what you typed is kept."));
+});
+
+// Tabs.
+
+const TABS = ["design", "play", "train"];
+const panels = { design: null, play: () => import("/play.js"), train: () => import("/train.js") };
+
+async function showTab(name) {
+  for (const own of TABS) {
+    const tab = find(`tab-${own}`);
+    tab.setAttribute("aria-selected", own === name);
+    tab.tabIndex = own === name ? 0 : -1;
+    find(own).hidden = own !== name;
+  }
+  const module = await panels[name]?.();
+  module?.show();
+}
+
+for (const name of TABS) {
+  find(`tab-${name}`).addEventListener("click", () => showTab(name));
+  find(`tab-${name}`).addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by) return;
+    const next = TABS[(TABS.indexOf(name) + by + TABS.length) % TABS.length];
+    showTab(next);
+    find(`tab-${next}`).focus();
+  });
+}
+
+// Keys that work everywhere.
+
+addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey) return;
+  const key = event.key.toLowerCase();
+  const isField = event.target.matches("input[type=text], input:not([type])") && event.target.value !== event.target.defaultValue;
+  const acts = { s: saveOrAsk, o: showStart, ...(isField ? {} : { z: event.shiftKey ? redo : undo, y: redo }) };
+  if (!acts[key]) return;
+  event.preventDefault();
+  acts[key]();
+});
+
+find("undo").addEventListener("click", undo);
+find("redo").addEventListener("click", redo);
+find("save").addEventListener("click", saveOrAsk);
+find("file").addEventListener("click", showStart);
+
+// Beginning.
+
+async function begin() {
+  offerThemes(find("theme"));
+  startEditor();
+  const hello = await untilAnswered("hello");
+  await nameTab(hello.folder);
+  const fresh = await startWith("new task");
+  await open(hello.name, fresh);
+  const look = () => document.hidden || lookAtDisk().catch(() => {});
+  setInterval(look, LOOK_EVERY);
+  document.addEventListener("visibilitychange", look);
+}
+
+async function untilAnswered(name) {
+  for (;;) {
+    try {
+      return await ask(name);
+    } catch {
+      await new Promise((done) => setTimeout(done, 700));
+    }
+  }
+}
+
+begin();

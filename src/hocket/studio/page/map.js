@@ -1,0 +1,156 @@
+// Designing the map: brushes for walls, floor, places, starts and gates, by pointer or by keys.
+
+import { choice, draw, find, make, redraw, segments } from "/dom.js";
+import { cellAt, cellPath, drawMap, drawStarts } from "/ground.js";
+import { gesture, store } from "/store.js";
+
+const BRUSHES = [["wall", "Wall"], ["floor", "Floor"], ["place", "Place"], ["start", "Start"], ["gate", "Gate"]];
+const brush = { kind: "wall", place: "", agent: "", event: "" };
+let cursor = 0; // the cell that keys are about
+let painted = null; // the cells of a stroke
+
+export function showMap(world) {
+  const root = find("map");
+  root.hidden = !world.map;
+  if (!world.map) return;
+  settleBrush(world);
+  const svg = drawMap(world, { label: `The map of ${world.name}, ${world.map.rows} rows and ${world.map.columns} columns. Arrow keys move, space paints.` });
+  svg.append(drawStarts(world), draw("path", { class: "stroke" }), draw("path", { class: "cursor", d: cellPath([cursor], world.map) }));
+  svg.setAttribute("tabindex", "0");
+  svg.setAttribute("role", "application");
+  svg.dataset.key = "map";
+  listen(svg, world);
+  const where = make("p", { class: "where soft", "aria-live": "polite" }, "");
+  redraw(root, make("div", { class: "head" }, make("h2", {}, "Map"), size(world)), tools(world), svg, where, legend(world));
+}
+
+// A brush can only have what there is.
+function settleBrush(world) {
+  const { map, agents, events } = world;
+  cursor = Math.min(cursor, map.rows * map.columns - 1);
+  if (!agents.some((agent) => agent.name === brush.agent)) brush.agent = agents[0].name;
+  if (!events.some((event) => event.name === brush.event)) brush.event = events[0]?.name ?? "";
+  brush.place ||= Object.keys(map.places)[0] ?? "place";
+}
+
+function tools(world) {
+  const refresh = () => showMap(store.world);
+  const pick = segments("Brush", BRUSHES, brush.kind, (kind) => {
+    brush.kind = kind;
+    refresh();
+  });
+  for (const button of pick.querySelectorAll("button")) button.dataset.key = `brush ${button.dataset.value}`;
+  return make("div", { class: "tools" }, pick, ...options(world));
+}
+
+function options(world) {
+  const set = (key) => (value) => {
+    brush[key] = value;
+  };
+  const place = () => {
+    const list = make("datalist", { id: "places" }, Object.keys(world.map.places).map((name) => make("option", { value: name })));
+    const input = make("input", { type: "text", value: brush.place, list: "places", "data-key": "brush place name", size: 12, oninput: () => set("place")(input.value) });
+    return [make("label", { class: "choice" }, make("span", {}, "name"), input), list];
+  };
+  const agent = () => choice("agent", world.agents.map((own) => [own.name, own.name]), brush.agent, set("agent"), { "data-key": "brush agent" });
+  const event = () => choice("closed until", world.events.map((own) => [own.name, own.name]), brush.event, set("event"), { "data-key": "brush event" });
+  const byKind = { place: () => place(), start: () => [agent()], gate: () => [...place(), agent(), event()] };
+  return byKind[brush.kind]?.() ?? [];
+}
+
+function size({ map }) {
+  const apply = () => gesture({ kind: "resize", rows: Number(rows.value), columns: Number(columns.value) });
+  const field = (label, value) => make("input", { type: "number", min: 1, max: 32000, value, "aria-label": label, "data-key": label, onchange: apply });
+  const rows = field("Rows", map.rows);
+  const columns = field("Columns", map.columns);
+  return make("span", { class: "size" }, rows, make("span", { "aria-hidden": "true" }, "×"), columns);
+}
+
+// Painting.
+
+function listen(svg, world) {
+  const { map } = world;
+  const stroke = svg.querySelector(".stroke");
+  const show = () => stroke.setAttribute("d", painted ? cellPath([...painted], map) : "");
+  const take = (event) => {
+    const cell = cellAt(svg, map, event);
+    if (cell === null) return;
+    moveCursor(svg, world, cell);
+    if (brush.kind === "start") painted.clear();
+    painted.add(cell);
+    show();
+  };
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    painted = new Set();
+    svg.setPointerCapture(event.pointerId);
+    take(event);
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (painted) take(event);
+  });
+  const finish = () => {
+    const cells = painted;
+    painted = null;
+    show();
+    if (cells?.size) paint([...cells], map);
+  };
+  svg.addEventListener("pointerup", finish);
+  svg.addEventListener("pointercancel", () => {
+    painted = null;
+    show();
+  });
+  svg.addEventListener("keydown", (event) => {
+    const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (steps[event.key]) {
+      const [down, right] = steps[event.key];
+      const row = Math.min(Math.max(Math.floor(cursor / map.columns) + down, 0), map.rows - 1);
+      const column = Math.min(Math.max((cursor % map.columns) + right, 0), map.columns - 1);
+      moveCursor(svg, world, row * map.columns + column);
+    } else if (event.key === " " || event.key === "Enter") paint([cursor], map);
+    else return;
+    event.preventDefault();
+  });
+}
+
+function moveCursor(svg, world, cell) {
+  const { map } = world;
+  cursor = cell;
+  svg.querySelector(".cursor").setAttribute("d", cellPath([cell], map));
+  const [row, column] = [Math.floor(cell / map.columns), cell % map.columns];
+  const names = Object.entries(map.places).flatMap(([name, cells]) => (cells.includes(cell) ? [name] : []));
+  const what = map.walls.includes(cell) ? ["wall"] : names.length ? names : ["floor"];
+  const who = world.agents.filter((agent) => agent.start === cell).map((agent) => `start of ${agent.name}`);
+  find("map").querySelector(".where").textContent = `row ${row}, column ${column}: ${[...what, ...who].join(", ")}`;
+}
+
+function paint(cells, map) {
+  const pairs = cells.map((cell) => [Math.floor(cell / map.columns), cell % map.columns]);
+  const byKind = {
+    wall: { kind: "paint", brush: "wall", cells: pairs },
+    floor: { kind: "paint", brush: "floor", cells: pairs },
+    place: { kind: "paint", brush: "place", place: brush.place, cells: pairs },
+    start: { kind: "start", agent: brush.agent, cells: pairs.slice(-1) },
+    gate: { kind: "gate", place: brush.place, agent: brush.agent, event: brush.event, cells: pairs },
+  };
+  gesture(byKind[brush.kind]);
+}
+
+function legend(world) {
+  const items = world.map.areas.filter((area) => area.names.length).toReversed().map((area) => make("li", {},
+    make("button", {
+      type: "button", class: "swatch", own: area.color, "data-key": `area ${area.names[0]}`, title: `Paint ${area.names[0]}`,
+      onclick: () => {
+        [brush.kind, brush.place] = ["place", area.names[0]];
+        showMap(store.world);
+      },
+    }, area.tag || "·"),
+    make("span", {}, area.names.join(", "), area.gates.map((gate) => make("small", {},
+      `closed to ${gate.agent} ${gate.when} `,
+      make("button", {
+        type: "button", class: "link", "aria-label": `Remove the gate of ${gate.place} for ${gate.agent}`, "data-key": `gate ${gate.place} ${gate.agent}`,
+        onclick: () => gesture({ kind: "gate", place: gate.place, agent: gate.agent, event: null }),
+      }, "remove"))))));
+  return make("ul", { class: "legend" }, items);
+}

@@ -1,0 +1,66 @@
+// Files: open one, begin anew, or begin with a task of the gallery.
+
+import { ask } from "/api.js";
+import { find, make, toast } from "/dom.js";
+import { drawMap, drawStarts } from "/ground.js";
+import { change, open, save, store } from "/store.js";
+
+let gallery = null;
+
+export async function showStart() {
+  const dialog = make("dialog", { class: "start", "aria-label": "Open or begin", onclose: () => dialog.remove() });
+  const name = make("input", { type: "text", placeholder: "name.toml", "aria-label": "File below the folder of the studio", size: 24 });
+  const list = make("div", { class: "gallery" }, make("p", { class: "soft" }, "…"));
+  dialog.append(
+    make("div", { class: "head" }, make("h2", {}, "Open a file"), make("button", { type: "button", class: "small", onclick: () => dialog.close() }, "Close")),
+    make("form", {
+      class: "choice", onsubmit: async (event) => {
+        event.preventDefault();
+        const wanted = withSuffix(name.value.trim());
+        if (wanted && (await open(wanted, store.text))) dialog.close();
+      },
+    }, name, make("button", { class: "main" }, "Open")),
+    make("h2", {}, "Begin with"), list);
+  document.body.append(dialog);
+  dialog.showModal();
+  name.focus();
+  gallery ??= (await ask("gallery").catch(() => null))?.starts ?? null;
+  list.replaceChildren(...(gallery ?? []).map((own) => card(own, dialog)));
+}
+
+function card(own, dialog) {
+  const picture = own.map ? drawMap(own, { label: "" }) : make("span", { class: "no-map", "aria-hidden": "true" }, "u0 → u1");
+  if (own.map) {
+    picture.append(drawStarts(own));
+    picture.setAttribute("aria-hidden", "true");
+  }
+  return make("button", { type: "button", class: "start-card", onclick: () => begin(own.name, dialog) }, picture, make("b", {}, own.name), make("small", {}, own.description || "Who knows which event decides whether it is decomposable."));
+}
+
+async function begin(name, dialog) {
+  const { text } = await ask("start", { name });
+  change(text, null, { name: null, mark: null, saved: "" });
+  dialog.close();
+}
+
+export const withSuffix = (name) => (!name || name.toLowerCase().endsWith(".toml") ? name : `${name}.toml`);
+
+// Save under the name that there is, or ask for one.
+export function saveOrAsk() {
+  if (store.file.name !== null) return save().catch(() => toast("The studio does not answer; nothing is lost, try again when it is back."));
+  const proposed = `${(store.world?.name ?? "task").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "task"}.toml`;
+  const input = make("input", { type: "text", value: proposed, "aria-label": "Name of the file", size: 26 });
+  const dialog = make("dialog", { class: "small-dialog centred", "aria-label": "Save", onclose: () => dialog.remove() },
+    make("form", {
+      onsubmit: async (event) => {
+        event.preventDefault();
+        if (await save(withSuffix(input.value.trim())).catch(() => false)) dialog.close();
+      },
+    }, make("span", {}, "Save as "), input, make("button", { class: "main" }, "Save")));
+  document.body.append(dialog);
+  dialog.showModal();
+  input.select();
+  return null;
+}
+
+export const startWith = (name) => ask("start", { name }).then(({ text }) => text);

@@ -1,0 +1,273 @@
+// The text, which is the one truth: its history, what it means, where it is kept, and who is told.
+
+import { ask, watchConnection } from "/api.js";
+import { toast } from "/dom.js";
+
+const MOST_STEPS = 300; // of the history
+const TOGETHER = 900; // milliseconds between keys that make one step of the history
+const EMPTY = { name: null, mark: null, saved: "" };
+
+export const store = {
+  text: "",
+  file: EMPTY, // its name, what it had when it was read or written, and the text that it has
+  world: null, // the last meaning that there was
+  error: null, // why the text means nothing now
+  isChecking: false,
+  revision: 0, // counts what the server was asked about
+};
+
+const watchers = new Set();
+const past = [];
+const future = [];
+let lastTyped = 0;
+
+export const watch = (watcher) => watchers.add(watcher);
+const tell = (what) => watchers.forEach((watcher) => watcher(what));
+export const isDirty = () => store.text !== store.file.saved;
+export const canUndo = () => past.length > 0;
+export const canRedo = () => future.length > 0;
+
+// Changing.
+
+const moment = () => ({ text: store.text, file: store.file });
+
+export function type(text) {
+  if (text === store.text) return;
+  const now = performance.now();
+  if (now - lastTyped > TOGETHER || !past.length) remember();
+  lastTyped = now;
+  settle(text, "typed");
+}
+
+export function change(text, world = null, file = store.file) {
+  if (text === store.text && file === store.file) return;
+  remember();
+  lastTyped = 0;
+  store.file = file;
+  settle(text, "changed", world);
+}
+
+function remember() {
+  past.push(moment());
+  if (past.length > MOST_STEPS) past.shift();
+  future.length = 0;
+}
+
+function settle(text, how, world = null) {
+  store.text = text;
+  store.revision += 1;
+  keepDraft();
+  tell(how);
+  if (world) understood(world);
+  else understand();
+}
+
+function step(from, to) {
+  if (!from.length) return;
+  to.push(moment());
+  const { text, file } = from.pop();
+  // What is on disk does not change with the history: only the name that belonged to another text does.
+  store.file = file.name === store.file.name ? store.file : file;
+  lastTyped = 0;
+  settle(text, "changed");
+}
+
+export const undo = () => step(past, future);
+export const redo = () => step(future, past);
+
+// Understanding.
+
+let asking = false;
+let asked = -1;
+
+export async function understand() {
+  if (asking) return;
+  asking = true;
+  const slow = setTimeout(() => tell("slow"), 400);
+  try {
+    while (asked !== store.revision) {
+      const revision = store.revision;
+      store.isChecking = true;
+      const world = await ask("understand", { text: store.text, name: store.file.name });
+      asked = revision;
+      if (revision === store.revision) understood(world);
+    }
+  } catch {
+    asked = -1; // the connection is back some time, and then it is asked again
+  } finally {
+    clearTimeout(slow);
+    asking = false;
+    store.isChecking = false;
+  }
+}
+
+function understood(world) {
+  asked = store.revision;
+  if (world.refused) store.error = { message: world.refused, line: null, isCutOff: true };
+  else store.error = world.error;
+  if (!store.error) store.world = world;
+  tell("understood");
+  document.documentElement.dataset.revision = store.revision;
+}
+
+watchConnection((state) => {
+  if (state === "here" && asked !== store.revision) understand();
+});
+
+// Gestures, one after another.
+
+let queue = Promise.resolve();
+
+export function gesture(what) {
+  queue = queue.then(() => perform(what)).catch(() => toast("The studio does not answer; try again when it is back."));
+  return queue;
+}
+
+async function perform(what) {
+  if (store.error) {
+    toast("The text has a mistake; mend it first.");
+    tell("refused");
+    return false;
+  }
+  const before = store.text;
+  const answer = await ask("edit", { text: before, gesture: what, name: store.file.name });
+  if (answer.refused) {
+    toast(answer.refused);
+    tell("refused");
+    return false;
+  }
+  if (store.text !== before) {
+    toast("The text has changed meanwhile; try again.");
+    return false;
+  }
+  change(answer.text, answer.world);
+  return true;
+}
+
+// Drafts: what was typed and not saved, so that neither a restart nor a crash loses it.
+
+const PREFIX = "hocket draft ";
+let tab = sessionStorage.getItem("hocket tab");
+let folder = "";
+
+// Each tab has a name of its own, and holds a lock of that name as long as it lives.
+export async function nameTab(where) {
+  folder = where;
+  tab ??= crypto.randomUUID();
+  const hold = (name) => new Promise((done) => {
+    navigator.locks.request(`hocket tab ${name}`, { ifAvailable: true }, (lock) => {
+      done(Boolean(lock));
+      return lock ? new Promise(() => {}) : null;
+    });
+  });
+  if (!(await hold(tab))) {
+    tab = crypto.randomUUID(); // a copy of a tab
+    await hold(tab);
+  }
+  sessionStorage.setItem("hocket tab", tab);
+}
+
+const draftKey = (name, who = tab) => `${PREFIX}${JSON.stringify([folder, name, who])}`;
+
+function keepDraft() {
+  const key = draftKey(store.file.name);
+  try {
+    if (isDirty()) localStorage.setItem(key, JSON.stringify({ text: store.text, mark: store.file.mark, time: Date.now() }));
+    else localStorage.removeItem(key);
+  } catch {
+    toast("The browser has no room to keep what you type; save it soon.");
+  }
+}
+
+// Find what was typed into a file and not saved: by this tab, or by one that is gone.
+async function findDraft(name) {
+  const held = new Set((await navigator.locks.query()).held.map((lock) => lock.name));
+  const found = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX)).flatMap((key) => {
+    const [where, file, who] = JSON.parse(key.slice(PREFIX.length));
+    if (where !== folder || file !== name || (who !== tab && held.has(`hocket tab ${who}`))) return [];
+    return [{ key, own: who === tab, ...JSON.parse(localStorage.getItem(key)) }];
+  });
+  return found.sort((one, other) => other.own - one.own || other.time - one.time)[0] ?? null;
+}
+
+// Files.
+
+export async function open(name, fallback = "") {
+  const answer = name === null ? { text: null, mark: null } : await ask("open", { name });
+  if (answer.refused) {
+    toast(answer.refused);
+    return false;
+  }
+  const draft = await findDraft(name);
+  const saved = answer.text ?? "";
+  const file = { name, mark: answer.mark, saved };
+  if (draft && draft.text !== saved) {
+    const isSame = draft.mark === answer.mark;
+    change(draft.text, null, { ...file, mark: draft.mark });
+    if (isSame) toast("Here is what you had typed and not saved.");
+    else conflict({ text: saved, mark: answer.mark });
+    localStorage.removeItem(draft.key);
+    keepDraft();
+  } else change(answer.text ?? fallback, null, file);
+  if (!past.some((own) => own.text)) past.length = 0; // there is nothing before the first text
+  tell("file");
+  return true;
+}
+
+let other = null; // what somebody else has written
+
+function conflict(found) {
+  other = found;
+  tell("conflict");
+}
+
+export const theirs = () => other;
+
+export async function save(name = store.file.name) {
+  const { text, file } = store;
+  const expected = name === file.name ? file.mark : null;
+  const answer = await ask("save", { name, text, expected });
+  if (answer.refused) toast(answer.refused);
+  else if (answer.conflict) {
+    if (name === file.name) conflict(answer.conflict);
+    else toast(`There is a file ${name} already; open it, or choose another name.`);
+  } else {
+    localStorage.removeItem(draftKey(file.name));
+    store.file = { name, mark: answer.mark, saved: text };
+    keepDraft();
+    tell("file");
+    return true;
+  }
+  return false;
+}
+
+// Two texts, and a choice between them; either way the other one can be had again by undo.
+export function keepMine() {
+  store.file = { ...store.file, mark: other.mark, saved: other.text ?? "" };
+  other = null;
+  keepDraft();
+  tell("file");
+  return save();
+}
+
+export function takeTheirs() {
+  const found = other;
+  other = null;
+  change(found.text ?? "", null, { ...store.file, mark: found.mark, saved: found.text ?? "" });
+  tell("file");
+}
+
+// A file that somebody else changes is read again where nothing was typed, and else there is a choice.
+export async function lookAtDisk() {
+  const { name, mark } = store.file;
+  if (name === null || other) return;
+  const seen = await ask("mark", { name });
+  if (seen.refused || seen.mark === mark || store.file.mark !== mark || store.file.name !== name) return;
+  const found = await ask("open", { name });
+  if (found.refused || store.file.mark !== mark) return;
+  if (!isDirty() && found.text !== null) {
+    change(found.text, null, { name, mark: found.mark, saved: found.text });
+    tell("file");
+    toast("The file has changed on disk, and was read again.");
+  } else conflict(found);
+}

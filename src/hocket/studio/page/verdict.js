@@ -1,0 +1,124 @@
+// The verdict and, where it is no, a counterexample to play step by step, and buttons that mend it.
+
+import { ask } from "/api.js";
+import { find, make, redraw } from "/dom.js";
+import { pictureOf } from "/machines.js";
+import { gesture, store } from "/store.js";
+
+let at = 0; // the step of the story
+let told = ""; // which story
+
+export function showVerdict(world, error) {
+  const root = find("verdict");
+  const verdict = world?.verdict;
+  const isStale = Boolean(error);
+  const kind = isStale ? "unknown" : verdict.ok ? "yes" : "no";
+  const symbol = { yes: "✓", no: "✗", unknown: "?" }[kind];
+  root.className = `verdict ${kind}`;
+  const said = isStale ? (error.isCutOff ? error.message : "The text means nothing yet; the picture is of what it last meant.") : headline(verdict);
+  const problems = isStale ? [] : verdict.problems;
+  root.replaceChildren(
+    make("span", { class: "symbol", "aria-hidden": "true" }, symbol),
+    make("div", {},
+      make("p", { class: "said" }, said),
+      problems.map((own) => make("p", { class: "problem-line" }, own)),
+      isStale ? null : verdict.warnings.map((own) => make("p", { class: "warning-line" }, own)),
+      isStale || !verdict.notes.length ? null : make("details", {}, make("summary", {}, verdict.notes.length === 1 ? "1 note" : `${verdict.notes.length} notes`), make("ul", {}, verdict.notes.map((own) => make("li", {}, own))))),
+    make("div", { id: "repairs", class: "repairs" }));
+  root.dataset.kind = kind;
+  if (!isStale && !verdict.decomposable) showRepairs(world);
+}
+
+function headline(verdict) {
+  if (verdict.ok || !verdict.decomposable) return verdict.said;
+  return `${verdict.said} But the task does not pass all checks:`;
+}
+
+// Each cheapest repair is a button.
+async function showRepairs(world) {
+  const { text, file } = store;
+  const waiting = setTimeout(() => find("repairs").replaceChildren(make("span", { class: "soft" }, "looking for repairs …")), 250);
+  const answer = await ask("repairs", { text, name: file.name }).catch(() => null);
+  clearTimeout(waiting);
+  if (!answer || store.world !== world || store.text !== text) return;
+  const root = find("repairs");
+  if (answer.refused) {
+    root.replaceChildren(make("p", { class: "soft" }, answer.refused));
+    return;
+  }
+  const words = (add) => Object.entries(add).map(([agent, events]) => `${events.join(", ")} to ${agent}`).join("; ");
+  root.replaceChildren(...answer.repairs.map((own) => make("button", {
+    type: "button", class: "repair", title: own.exact ? `Cost ${own.cost}, proved minimal` : `Cost ${own.cost}`,
+    onclick: () => gesture({ kind: "mend", add: own.add }),
+  }, "Add ", make("b", {}, words(own.add)))));
+}
+
+// The story.
+
+export function showStory(world) {
+  const root = find("story");
+  const story = world.counterexample;
+  root.hidden = !story;
+  if (!story) {
+    light(world, null);
+    return;
+  }
+  const key = JSON.stringify([story.trace, story.event, story.state]);
+  if (key !== told) [told, at] = [key, story.trace.length + 1]; // the end comes first: what goes wrong
+  at = Math.min(at, story.trace.length + 1);
+  const last = story.trace.length + 1;
+  const go = (step) => {
+    at = Math.min(Math.max(step, 0), last);
+    showStory(world);
+  };
+  const chip = (label, step, kind) => make("button", { type: "button", class: `chip ${kind}`, "data-key": `step ${step}`, "aria-current": at === step ? "step" : null, onclick: () => go(step) }, label);
+  const color = (event) => `event-${world.events.find((own) => own.name === event)?.color ?? 0}`;
+  redraw(root,
+    make("div", { class: "head" }, make("h2", {}, `Counterexample: ${story.kind}`),
+      make("div", { class: "trace" }, chip("start", 0, ""), story.trace.map((event, index) => chip(event, index + 1, color(event))),
+        chip(story.event ?? "done?", last, `phantom ${story.event ? color(story.event) : ""}`)),
+      make("span", { class: "group", role: "group", "aria-label": "Steps" },
+        make("button", { type: "button", class: "small", "data-key": "back", disabled: at === 0, onclick: () => go(at - 1) }, "Back"),
+        make("button", { type: "button", class: "small", "data-key": "forward", disabled: at === last, onclick: () => go(at + 1) }, "Next"))),
+    make("p", { class: "telling", "aria-live": "polite" }, telling(story, at)),
+    at === last ? make("ul", { class: "confusions" }, story.confusions.map((own) => make("li", {}, own.said)), story.remark ? make("li", {}, story.remark) : null) : null);
+  root.dataset.step = at;
+  light(world, story);
+}
+
+function telling(story, step) {
+  if (step > story.trace.length) return story.said.replace(/^Counterexample \([^)]*\): a/, "A");
+  const where = Object.entries(story.agents).map(([agent, states]) => `${agent} in ${states[step]}`).join(", ");
+  const what = step ? `After ${story.trace.slice(0, step).join(", ")}` : "At the start";
+  return `${what} the team is in ${story.team[step]}, ${where}.`;
+}
+
+// Light the states in which the machines are and, in the end, those that are confused.
+export function light(world, story) {
+  const last = story ? story.trace.length + 1 : 0;
+  const step = Math.min(at, story?.trace.length ?? 0);
+  const isEnd = at === last;
+  const lit = { team: story?.team[step], ...Object.fromEntries(Object.entries(story?.agents ?? {}).map(([agent, states]) => [agent, states[step]])) };
+  const before = { team: story?.team[step - 1], ...Object.fromEntries(Object.entries(story?.agents ?? {}).map(([agent, states]) => [agent, states[step - 1]])) };
+  const confused = new Set(isEnd && story ? story.confusions.map((own) => own.merged_with) : []);
+  const proposing = new Set(isEnd && story ? story.confusions.map((own) => own.agent) : []);
+  for (const title of ["team", ...world.agents.map((agent) => agent.name)]) {
+    const shown = pictureOf(title);
+    if (!shown?.picture.layout) continue;
+    const { picture, root } = shown;
+    const index = picture.states.indexOf(lit[title]);
+    root.querySelectorAll(".node").forEach((node) => {
+      const own = Number(node.dataset.state);
+      node.classList.toggle("lit", Boolean(story) && own === index);
+      node.classList.toggle("confused", title === "team" ? confused.has(picture.states[own]) : proposing.has(title) && own === index);
+    });
+    const from = picture.states.indexOf(before[title]);
+    root.querySelectorAll(".edge").forEach((edge) => edge.classList.toggle("taken", Boolean(story) && !isEnd && edge.dataset.edge === `${from}-${index}` && takes(picture, edge.dataset.edge, story.trace[step - 1])));
+    if (title !== "team") root.classList.toggle("proposing", proposing.has(title));
+  }
+}
+
+function takes(picture, name, event) {
+  const [from, to] = name.split("-").map(Number);
+  return picture.edges.some((edge) => edge.from === from && edge.to === to && edge.events.includes(event));
+}

@@ -1,0 +1,110 @@
+"""Machines for the page: states and transitions, and where Graphviz puts them; of a large machine, a summary."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+
+from hocket.draw.graphviz import MAX_TRANSITIONS, Placed, place_machine
+from hocket.machine.composition import Composition
+from hocket.machine.decomposition import LARGEST_ENUMERATION
+from hocket.machine.reward_machine import RewardMachine
+
+MOST_STATES = 200  # of a machine that is drawn in full
+AT_ONCE = 60  # states of a machine that is laid out at once; larger ones follow
+MOST_AT_ONCE = 1_000  # states that a composition could have at most, to be enumerated at once
+MOST_KEPT = 256  # layouts
+MOST_COUNTED = 20_000  # states of a composition up to which it is enumerated for a summary
+Data = dict[str, object]
+
+_kept: OrderedDict[RewardMachine, Placed] = OrderedDict()
+
+
+def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
+    """Tell a machine with its layout; a large one without it, unless the page can wait, and a huge one as a summary."""
+    if not is_drawn(machine):
+        return summary_of(machine)
+    names = tuple(machine.states)
+    edges: dict[tuple[int, int], list[str]] = {}
+    events = tuple(machine.events)
+    for source, label, target in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
+        edges.setdefault((source, target), []).append(events[label])
+    told: Data = {
+        "states": list(names),
+        "initial": machine.start,
+        "final": np.flatnonzero(machine.is_final).tolist(),
+        "members": {name: list(own) for name, own in machine.members.items() if own != (name,)},
+        "edges": [{"from": source, "to": target, "events": own} for (source, target), own in edges.items()],
+    }
+    if wait or len(names) <= AT_ONCE:
+        return told | {"layout": _layout(machine, list(edges))}
+    return told | {"later": True}
+
+
+def is_drawn(machine: RewardMachine) -> bool:
+    """Say whether a machine is small enough to be drawn in full."""
+    return len(machine.states) <= MOST_STATES and len(machine.graph.target) <= MAX_TRANSITIONS
+
+
+def _layout(machine: RewardMachine, edges: list[tuple[int, int]]) -> Data:
+    placed = _placed(machine)
+    routes = [placed.edges[edge] for edge in edges]
+    return {
+        "size": _rounded(placed.size),
+        "nodes": [_rounded(own) for own in placed.states],
+        "routes": [
+            {
+                "curve": [_rounded(point) for point in route.curve],
+                "tip": _rounded(route.tip),
+                "label": _rounded(route.label),
+            }
+            for route in routes
+        ],
+    }
+
+
+def _placed(machine: RewardMachine) -> Placed:
+    """Lay a machine out, or find how it was laid out lately."""
+    if machine not in _kept:
+        _kept[machine] = place_machine(machine)
+        while len(_kept) > MOST_KEPT:
+            _kept.popitem(last=False)
+    _kept.move_to_end(machine)
+    return _kept[machine]
+
+
+def _rounded(numbers: tuple[float, ...]) -> list[float]:
+    return [round(number, 1) for number in numbers]
+
+
+def summary_of(machine: RewardMachine) -> Data:
+    """Sum a machine up: how many states there are at each distance from the initial one, and how many are final."""
+    distance = np.full(len(machine.states), -1)
+    distance[machine.start] = 0
+    order, via = machine.reach
+    for state in order[1:].tolist():
+        distance[state] = distance[machine.graph.source[via[state]]] + 1
+    reached = distance >= 0
+    return {
+        "summary": {
+            "states": len(machine.states),
+            "transitions": len(machine.graph.target),
+            "final": int(machine.is_final.sum()),
+            "layers": np.bincount(distance[reached]).tolist(),
+            "final_layers": np.bincount(
+                distance[reached & machine.is_final], minlength=int(distance.max()) + 1
+            ).tolist(),
+        }
+    }
+
+
+def team_picture(machine: RewardMachine | Composition, *, wait: bool = False) -> Data:
+    """Tell a team machine; of a composition, all its states where they are few."""
+    if isinstance(machine, RewardMachine):
+        return picture_of(machine, wait=wait)
+    if machine.most_states > MOST_AT_ONCE and not wait:
+        return {"later": True}
+    if machine.most_states <= LARGEST_ENUMERATION and machine.reachable(MOST_COUNTED) is not None:
+        return picture_of(machine.machine(), wait=wait)
+    return {"summary": {"parts": len(machine.parts), "most_states": f"{machine.most_states:,}"}}

@@ -1,0 +1,81 @@
+"""Processes that work for the server, and that are ended when they take too long."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping
+from contextlib import suppress
+
+from hocket.studio.pictures import Data
+
+LONGEST_LINE = 64_000_000  # bytes of an answer
+
+
+class CutOffError(Exception):
+    """A job that took too long, or whose process has crashed."""
+
+
+async def start(module: str) -> Process:
+    """Start a module of the studio as a process; files in the current folder cannot pass for modules of it."""
+    command = (sys.executable, "-P", "-m", f"hocket.studio.{module}")
+    return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=LONGEST_LINE)
+
+
+async def send(process: Process, value: object) -> None:
+    """Send a process a value."""
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(value).encode() + b"\n")
+    await process.stdin.drain()
+
+
+async def end(process: Process) -> None:
+    """End a process."""
+    with suppress(ProcessLookupError):
+        process.kill()
+    with suppress(BrokenPipeError, ConnectionResetError):
+        await process.communicate()  # so that its pipes are closed, too
+
+
+class Worker:
+    """A process that does one job after another; it is started when it is needed."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit  # seconds that a job may take
+        self.starting: asyncio.Task[Process] | None = None
+        self.turn = asyncio.Lock()
+
+    async def ask(self, job: Mapping[str, object]) -> Data:
+        """Have a job done; one that takes too long ends the process, and the next job has a new one."""
+        async with self.turn:
+            try:
+                line = await asyncio.wait_for(self._ask(job), self.limit)
+            except TimeoutError:
+                await self.close()
+                raise CutOffError(f"was cut off after {self.limit:g} seconds; is the machine very large?") from None
+            except (BrokenPipeError, ConnectionResetError):
+                line = b""
+            except BaseException:
+                await self.close()  # or its answer would be taken for that to the next job
+                raise
+            if not line:
+                await self.close()
+                raise CutOffError("has crashed; it may have needed too much memory")
+        found: Data = json.loads(line)
+        return found
+
+    async def _ask(self, job: Mapping[str, object]) -> bytes:
+        if self.starting is None:
+            self.starting = asyncio.create_task(start("worker"))
+        process = await asyncio.shield(self.starting)  # or one that is just starting would be lost
+        await send(process, job)
+        assert process.stdout is not None
+        return await process.stdout.readline()
+
+    async def close(self) -> None:
+        """End the process."""
+        starting, self.starting = self.starting, None
+        if starting is not None:
+            await end(await starting)

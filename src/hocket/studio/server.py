@@ -1,0 +1,211 @@
+"""The server of the studio: files, what a text means, gestures, games and training, for pages of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from hocket.errors import FormatError, HocketError, printable
+from hocket.studio.folder import LIMIT, ConflictError, Folder
+from hocket.studio.guard import Guard, page_key, same
+from hocket.studio.pictures import Data
+from hocket.studio.processes import CutOffError, Worker
+from hocket.studio.starts import start_text
+
+CHECK_LIMIT, SEARCH_LIMIT, GAME_LIMIT = 10.0, 20.0, 60.0  # seconds; the first game compiles
+MOST_SENT = 3 * LIMIT  # bytes of a request
+KINDS = {".js": "text/javascript", ".css": "text/css"}
+PALETTE = "palette.css"
+JOBS = {
+    "understand": "checks",
+    "edit": "checks",
+    "pictures": "searches",
+    "repairs": "searches",
+    "gallery": "searches",
+    "play": "games",
+    "learners": "games",
+}  # and which worker does it
+
+Body = dict[str, object]
+Answer = Callable[[Body], Awaitable[Data]]
+
+
+@dataclass
+class Studio:
+    """What the server has: a folder, the file that it was started with, and processes that work for it."""
+
+    folder: Folder
+    name: str | None  # of the file
+    port: int
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    workers: dict[str, Worker] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, file: Path | None, port: int) -> Studio:
+        """Take the folder of a file, or else the current one."""
+        if file is None:
+            return cls(Folder(Path.cwd().resolve()), None, port)
+        path = file.resolve()
+        folder = Folder(path.parent)
+        folder.path(path.name)  # is a file that it can have
+        return cls(folder, path.name, port)
+
+    @property
+    def key(self) -> str:
+        """What its pages show with each request."""
+        return page_key(self.port, self.folder.root)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+
+    def app(self) -> ASGIApp:
+        """Make the application."""
+        answers: dict[str, Answer] = {
+            "hello": self.hello,
+            "open": self.open,
+            "mark": self.mark,
+            "save": self.save,
+            "start": self.start,
+            **{job: self.work(job) for job in JOBS},
+        }
+        routes = [
+            Route("/", self.page),
+            Route("/{asset}", _asset),
+            *(Route(f"/api/{name}", _endpoint(own), methods=["POST"]) for name, own in answers.items()),
+        ]
+        return Guard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.key)
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Have workers while the server runs."""
+        limits = {"checks": CHECK_LIMIT, "searches": SEARCH_LIMIT, "games": GAME_LIMIT}
+        self.workers = {name: Worker(limit) for name, limit in limits.items()}
+        warm = [asyncio.ensure_future(self.workers[name].ask({"do": "warm"})) for name in ("checks", "searches")]
+        try:
+            yield
+        finally:
+            for task in warm:
+                task.cancel()
+            await asyncio.gather(*warm, return_exceptions=True)
+            for worker in self.workers.values():
+                await worker.close()
+
+    # What the page asks for.
+
+    async def page(self, request: Request) -> Response:
+        """Serve the page; to those who have the token, with the key."""
+        given = same(request.query_params.get("token", ""), self.token)
+        text = _read("index.html").replace("{{key}}", self.key if given else "")
+        return HTMLResponse(text)
+
+    async def hello(self, body: Body) -> Data:
+        """Say which file to begin with."""
+        return {"name": self.name, "folder": str(self.folder.root)}
+
+    async def open(self, body: Body) -> Data:
+        """Read a file; one that is not there yet begins as a new task."""
+        name = _text(body, "name")
+        if not await run_in_threadpool(self.folder.path(name).exists):
+            return {"name": name, "text": None, "mark": None}
+        text, mark = await run_in_threadpool(self.folder.read, name)
+        return {"name": name, "text": text, "mark": mark}
+
+    async def mark(self, body: Body) -> Data:
+        """Tell whether a file is still the same."""
+        return {"mark": await run_in_threadpool(self.folder.mark, _text(body, "name"))}
+
+    async def save(self, body: Body) -> Data:
+        """Write a file, unless somebody else has changed it: then the page is told what it has now."""
+        name, text, expected = _text(body, "name"), _text(body, "text"), body.get("expected")
+        try:
+            known = expected if isinstance(expected, str) else None
+            return {"mark": await run_in_threadpool(self.folder.save, name, text, known)}
+        except ConflictError:
+            return {"conflict": await self.open({"name": name})}
+
+    async def start(self, body: Body) -> Data:
+        """Give the text of a start."""
+        return {"text": start_text(_text(body, "name"))}
+
+    def work(self, job: str) -> Answer:
+        """Have a job done by the worker whose it is."""
+
+        async def answer(body: Body) -> Data:
+            text = body.get("text", "")
+            if not isinstance(text, str) or len(text.encode()) > LIMIT:
+                raise FormatError(f"a text must have at most {LIMIT:,} bytes to be edited here")
+            folder = str(self.folder.path(_text(body, "name")).parent) if body.get("name") else ""
+            return await self.workers[JOBS[job]].ask({**body, "do": job, "folder": folder})
+
+        return answer
+
+
+def _endpoint(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        try:
+            return JSONResponse(await answer(await _body(request)))
+        except HocketError as error:
+            return JSONResponse({"refused": printable(str(error), 1_000)})
+        except CutOffError as error:
+            return JSONResponse({"refused": f"The check {error}.", "cut_off": True})
+
+    return respond
+
+
+async def _body(request: Request) -> Body:
+    """Read a request of bounded length."""
+    sent = b""
+    async for chunk in request.stream():
+        sent += chunk
+        if len(sent) > MOST_SENT:
+            raise FormatError(f"a request must have at most {MOST_SENT:,} bytes")
+    try:
+        found = json.loads(sent or b"{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise FormatError("a request is a JSON object")
+    return found
+
+
+def _text(body: Body, key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise FormatError(f"must be text, got {value!r:.60}", where=key)
+    return value
+
+
+async def _asset(request: Request) -> Response:
+    """Serve a file of the page's own."""
+    name = request.path_params["asset"]
+    kind = KINDS.get(Path(name).suffix)
+    if kind is None or name not in _assets():
+        return Response(status_code=404)
+    return Response(_read(name), media_type=kind)
+
+
+@cache
+def _assets() -> dict[str, Traversable]:
+    """Find the page's files: its own, and the colours that it shares with reports."""
+    own = {entry.name: entry for entry in resources.files("hocket.studio.page").iterdir()}
+    return own | {PALETTE: resources.files("hocket.report.page") / PALETTE}
+
+
+def _read(name: str) -> str:
+    return _assets()[name].read_text(encoding="utf-8")

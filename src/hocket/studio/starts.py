@@ -1,0 +1,45 @@
+"""What a design can start from: a new task, a formula, and the tasks that come with hocket."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+from hocket.errors import FormatError, known_names
+from hocket.machine.formats import toml
+from hocket.studio.pictures import Data
+from hocket.studio.understanding import understand
+from hocket.task.catalogue import built_in_tasks, rendezvous
+
+NEW = "new task"
+OWN = {NEW: "new.toml", "from a formula": "formula.toml", "a machine alone": "machine.toml"}  # files of this room
+FAMILIES = ("rendezvous-2", "rendezvous-3")
+
+
+def start_names() -> list[str]:
+    """List all starts."""
+    return [*OWN, *built_in_tasks(), *FAMILIES]
+
+
+@cache
+def start_text(name: str) -> str:
+    """Return the text of a start."""
+    if name in OWN:
+        return (resources.files("hocket.studio.page") / OWN[name]).read_text(encoding="utf-8")
+    if name in FAMILIES:
+        return toml.unparse(rendezvous(int(name.rpartition("-")[2])).document())
+    if name in built_in_tasks():
+        return (resources.files("hocket.task.builtin") / f"{name}.toml").read_text(encoding="utf-8")
+    raise FormatError(f"there is no start {name!r:.60} ({known_names(name, start_names())})")
+
+
+@cache
+def gallery() -> Data:
+    """Tell all starts with a description and a map."""
+    return {"starts": [_entry(name) for name in start_names()]}
+
+
+def _entry(name: str) -> Data:
+    world = understand(start_text(name))
+    keys = ("description", "map", "agents")
+    return {"name": name} | {key: world.get(key) for key in keys}

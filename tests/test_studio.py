@@ -1,0 +1,400 @@
+"""The studio's server: what a text means, which files it touches, whom it answers, and what it cuts off."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import hocket as hk
+from hocket.draw.graphviz import place_machine
+from hocket.errors import FormatError, HocketError
+from hocket.machine.formats import toml
+from hocket.studio import guard
+from hocket.studio.folder import ConflictError, Folder
+from hocket.studio.lines import keys_of, line_of
+from hocket.studio.mending import cheapest_repairs
+from hocket.studio.processes import CutOffError
+from hocket.studio.server import Studio
+from hocket.studio.starts import start_text
+from hocket.studio.understanding import subject_of, understand
+from hocket.studio.worker import answer
+
+PORT = 8399
+BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")
+BROKEN = BUTTONS.replace('knows = ["Y", "R", "Goal"]', 'knows = ["Y", "Goal"]')
+RENDEZVOUS = toml.unparse(hk.rendezvous(10).document())
+
+
+# What a text means.
+
+
+def test_a_world_has_the_map_the_agents_the_events_and_the_machines():
+    world = understand(BUTTONS)
+    assert world["error"] is None and world["verdict"]["ok"] and world["counterexample"] is None
+    assert (world["map"]["rows"], world["map"]["columns"]) == (10, 10)
+    assert [agent["name"] for agent in world["agents"]] == ["A1", "A2", "A3"]
+    assert {event["name"]: event["needs"] for event in world["events"]}["R"] == ["A2", "A3", "A1"]
+    team, own = world["machines"]["team"], world["machines"]["agents"]["A1"]
+    assert team["states"] == [f"u{number}" for number in range(8)] and len(team["layout"]["nodes"]) == 8
+    assert own["members"] == {"{u1,…,u5}": ["u1", "u2", "u3", "u4", "u5"]}
+    json.dumps(world, allow_nan=False)
+
+
+def test_a_counterexample_is_a_story_of_every_machine():
+    story = understand(BROKEN)["counterexample"]
+    assert (story["trace"], story["event"], story["state"]) == (["Y"], "Goal", "u1")
+    assert story["team"] == ["u0", "u1"]
+    assert story["agents"] == {"A1": ["u0", "{u1,…,u6}"], "A2": ["u0", "u1"], "A3": ["{u0,u1}", "{u0,u1}"]}
+    assert [(own["agent"], own["merged_with"]) for own in story["confusions"]] == [("A1", "u6")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "said"),
+    [
+        ("A1 at goal", "A1 at gaol", 52, "place 'gaol' does not exist"),
+        ("slip = 0.02", "slip == 0.02", 6, "is not TOML"),
+        ("1.Y#.2.#3.", "1.Y#.2.#3", 11, "all lines must have the same length"),
+        ("...#..N...", "...#..N..?", 15, "letter '?'"),
+        ('"A2on", "A2off", "R"]', '"A2on", "A2of", "R"]', 36, "event 'A2of' does not exist"),
+        ("[gates]", "[gate]", 39, "unknown key"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(before, after, line, said):
+    error = understand(BUTTONS.replace(before, after, 1))["error"]
+    assert error["line"] == line and said in error["message"]
+
+
+def test_keys_are_found_in_tables_quotes_and_after_long_texts():
+    text = '"a b".c = 1\n[x."y.z"] # no\nk = """\nnot = 1\n"""\n\'q\' = 2\n[[list]]\nm = 3'
+    assert keys_of(text) == {"a b.c": 1, "x.y.z": 2, "x.y.z.k": 3, "x.y.z.q": 6, "list": 7, "list.m": 8}
+    assert line_of(HocketError("x.y.z.k.deeper: is wrong"), text) == 3
+    assert line_of(HocketError("nothing that is there"), text) is None
+
+
+def test_a_machine_alone_and_a_formula_work_the_same():
+    alone = understand(start_text("a machine alone"))
+    assert alone["map"] is None and not alone["verdict"]["ok"] and alone["counterexample"]["event"] == "b"
+    sentence = understand(start_text("from a formula"))
+    assert sentence["written"] == {
+        "machine": "formula",
+        "sentence": "(!door U key) & (!home U door) & F home",
+        "team": False,
+    }
+    assert (
+        understand((resources.files("hocket.task.builtin") / "rooms.toml").read_text())["written"]["machine"] == "parts"
+    )
+
+
+def test_a_large_team_machine_is_a_summary_and_the_agents_machines_are_whole():
+    text = RENDEZVOUS.replace('knows = ["r", "r1", "l1", "g1"]', 'knows = ["r", "r1", "g1"]')
+    world = understand(text)
+    summary = world["machines"]["team"]["summary"]
+    assert summary["states"] == 2048 == sum(summary["layers"]) and summary["final"] == 1
+    assert all("layout" in own for own in world["machines"]["agents"].values())
+    assert not world["verdict"]["decomposable"]
+    assert understand(RENDEZVOUS)["machines"]["team"] == {"later": True}
+    assert understand(RENDEZVOUS, wait=True)["machines"]["team"]["summary"]["transitions"] == 15_361
+
+
+def test_all_cheapest_repairs_are_found_and_each_mends_it():
+    found = cheapest_repairs(subject_of(start_text("a machine alone")))["repairs"]
+    assert {json.dumps(own["add"]) for own in found} == {'{"A2": ["a"]}', '{"A1": ["b"]}'}
+    for own in found:
+        mended = answer(
+            {"do": "edit", "text": start_text("a machine alone"), "gesture": {"kind": "mend", "add": own["add"]}}
+        )
+        assert mended["world"]["verdict"]["decomposable"], own
+    assert len({own["cost"] for own in found}) == 1
+
+
+def test_a_placed_machine_has_every_state_and_edge_inside():
+    machine = hk.load_task("buttons").machine
+    placed = place_machine(machine)
+    width, height = placed.size
+    assert len(placed.states) == 8 and len(placed.edges) == 12
+    for x, y, wide, high in placed.states:
+        assert 0 <= x - wide / 2 and x + wide / 2 <= width + 0.1 and 0 <= y - high / 2 and y + high / 2 <= height + 0.1
+    for (source, target), route in placed.edges.items():
+        for place, point in ((source, route.curve[0]), (target, route.tip)):
+            x, y, wide, high = placed.states[place]
+            assert abs(((point[0] - x) / wide) ** 2 + ((point[1] - y) / high) ** 2 - 0.25) < 0.06  # on its rim
+
+
+# A worker.
+
+
+def test_a_gesture_that_would_break_the_text_is_refused_with_the_reason():
+    told = answer(
+        {"do": "edit", "text": BUTTONS, "gesture": {"kind": "final", "part": "", "state": "u6", "final": True}}
+    )
+    assert "final state 'u6' must have no outgoing transition" in told["refused"]
+
+
+def test_what_is_nested_too_deeply_is_an_answer():
+    assert "nested" in answer({"do": "understand", "text": "x = " + "[" * 5_000})["error"]["message"]
+    assert answer({"do": "repairs", "text": "map = 3"}).keys() == {"refused"}
+
+
+# Files.
+
+
+@pytest.fixture
+def folder(tmp_path) -> Folder:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "secret.toml").write_text("secret = 1")
+    (tmp_path / "work" / "task.toml").write_text(BUTTONS)
+    return Folder((tmp_path / "work").resolve())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../secret.toml",
+        "/etc/passwd",
+        "",
+        ".",
+        "task.json",
+        "a/../../secret.toml",
+        "nul\0.toml",
+        "task.toml/../../secret.toml",
+    ],
+)
+def test_files_outside_the_folder_are_refused(folder, name):
+    with pytest.raises(FormatError, match="below the folder of the studio"):
+        folder.read(name)
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused(folder, tmp_path):
+    (folder.root / "link.toml").symlink_to(tmp_path / "secret.toml")
+    (folder.root / "way").symlink_to(tmp_path)
+    for name in ("link.toml", "way/secret.toml"):
+        with pytest.raises(FormatError):
+            folder.read(name)
+        with pytest.raises(FormatError):
+            folder.save(name, "", None)
+    assert (tmp_path / "secret.toml").read_text() == "secret = 1"
+
+
+def test_a_file_that_somebody_else_has_changed_is_never_overwritten(folder):
+    text, mark = folder.read("task.toml")
+    assert text == BUTTONS
+    (folder.root / "task.toml").write_text("theirs = 1")
+    with pytest.raises(ConflictError):
+        folder.save("task.toml", "mine = 1", mark)
+    with pytest.raises(ConflictError):
+        folder.save("task.toml", "mine = 1", None)  # nor taken for a new one
+    assert (folder.root / "task.toml").read_text() == "theirs = 1"
+    assert folder.save("task.toml", "mine = 1", folder.mark("task.toml")) == folder.mark("task.toml")
+
+
+def test_line_ends_of_windows_stay_as_they_are(folder):
+    path = folder.root / "task.toml"
+    path.write_bytes(b"a = 1\r\nb = 2\r\n")
+    text, mark = folder.read("task.toml")
+    assert text == "a = 1\nb = 2\n"
+    folder.save("task.toml", text + "c = 3\n", mark)
+    assert path.read_bytes() == b"a = 1\r\nb = 2\r\nc = 3\r\n"
+
+
+# The server.
+
+
+@pytest.fixture
+def studio(folder, tmp_path, monkeypatch) -> Studio:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return Studio.of(folder.root / "task.toml", PORT)
+
+
+@pytest.fixture
+def client(studio):
+    with TestClient(studio.app(), base_url=f"http://127.0.0.1:{PORT}") as own:
+        own.headers["x-hocket-key"] = studio.key
+        yield own
+
+
+def test_a_page_gets_its_key_from_the_address_with_the_token_only(client, studio):
+    right = client.get("/", params={"token": studio.token}).text
+    assert f'content="{studio.key}"' in right
+    for wrong in ({}, {"token": ""}, {"token": studio.token[:-1]}, {"token": "é"}):
+        assert studio.key not in client.get("/", params=wrong).text
+
+
+def test_nobody_gets_anything_without_the_key(client):
+    for name in ("hello", "open", "save", "understand", "edit", "play", "train"):
+        for key in (b"", b"wrong", "ü".encode()):
+            assert client.post(f"/api/{name}", json={}, headers={"x-hocket-key": key}).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", f"127.0.0.1:{PORT + 1}", ""])
+def test_a_foreign_host_is_refused_as_names_can_be_bent_to_this_machine(client, host):
+    assert client.post("/api/hello", json={}, headers={"host": host}).status_code == 403
+    assert client.get("/", headers={"host": host}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", f"http://127.0.0.1:{PORT + 1}", f"https://127.0.0.1:{PORT}"]
+)
+def test_a_foreign_origin_is_refused(client, origin):
+    assert client.post("/api/hello", json={}, headers={"origin": origin}).status_code == 403
+
+
+def test_its_own_pages_are_answered(client):
+    for name in ("127.0.0.1", "localhost"):
+        own = {"host": f"{name}:{PORT}", "origin": f"http://{name}:{PORT}"}
+        assert client.post("/api/hello", json={}, headers=own).json()["name"] == "task.toml"
+
+
+def test_every_answer_says_what_a_page_may_do(client, studio):
+    for answered in (
+        client.get("/"),
+        client.get("/main.js"),
+        client.get("/nothing.js"),
+        client.post("/api/hello", json={}),
+    ):
+        policy = answered.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+        assert answered.headers["x-content-type-options"] == "nosniff"
+        assert answered.headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in answered.headers
+
+
+@pytest.mark.parametrize("path", ["/../server.py", "/__init__.py", "/new.toml", "/index.html", "/..%2f..%2fserver.py"])
+def test_only_scripts_and_styles_of_the_page_are_served(client, path):
+    assert client.get(path).status_code in (404, 400)
+
+
+def test_a_file_is_read_changed_and_written(client, folder):
+    opened = client.post("/api/open", json={"name": "task.toml"}).json()
+    assert opened["text"] == BUTTONS
+    gesture = {"kind": "know", "agent": "A1", "event": "R", "known": False}
+    told = client.post("/api/edit", json={"text": BUTTONS, "gesture": gesture}).json()
+    assert told["text"] == BROKEN and not told["world"]["verdict"]["ok"]
+    saved = client.post("/api/save", json={"name": "task.toml", "text": BROKEN, "expected": opened["mark"]}).json()
+    assert (folder.root / "task.toml").read_text() == BROKEN
+    assert client.post("/api/mark", json={"name": "task.toml"}).json() == saved
+    late = client.post("/api/save", json={"name": "task.toml", "text": "x", "expected": opened["mark"]}).json()
+    assert late["conflict"]["text"] == BROKEN and late["conflict"]["mark"] == saved["mark"]
+    assert client.post("/api/repairs", json={"text": BROKEN}).json()["repairs"][0]["add"] == {"A1": ["R"]}
+
+
+def test_files_elsewhere_are_refused_by_the_server_too(client):
+    for name in ("open", "mark", "save", "understand"):
+        told = client.post(f"/api/{name}", json={"name": "../secret.toml", "text": "", "expected": None}).json()
+        assert "below the folder" in told["refused"]
+
+
+@pytest.mark.parametrize("sent", [b"", b"[]", b"{", b"nonsense", b'{"text": 3}', b'{"name": ["x"]}', b"[" * 100_000])
+def test_requests_that_make_no_sense_are_refused_in_a_sentence(client, sent):
+    for name in ("open", "understand", "save", "edit"):
+        answered = client.post(f"/api/{name}", content=sent)
+        assert answered.status_code == 200 and {"refused", "error"} & answered.json().keys()
+
+
+def test_a_text_that_is_too_long_is_refused(client):
+    assert "at most" in client.post("/api/understand", json={"text": "x" * 1_000_001}).json()["refused"]
+    assert "at most" in client.post("/api/understand", content=b" " * 4_000_000).json()["refused"]
+
+
+def test_a_check_that_hangs_is_cut_off_and_the_next_one_is_done(client, studio):
+    checks = studio.workers["checks"]
+    client.post("/api/understand", json={"text": BUTTONS})
+    checks.limit = 0.0
+    told = client.post("/api/understand", json={"text": BUTTONS}).json()
+    assert told["cut_off"] and "cut off after 0 seconds" in told["refused"]
+    checks.limit = 60.0
+    assert client.post("/api/understand", json={"text": BUTTONS}).json()["verdict"]["ok"]
+
+
+def test_a_check_that_crashes_is_told_and_the_next_one_is_done(client, studio):
+    client.post("/api/understand", json={"text": BUTTONS})
+    studio.workers["checks"].starting.result().kill()
+    told = client.post("/api/understand", json={"text": BUTTONS}).json()
+    assert told["cut_off"] and "crashed" in told["refused"]
+    assert client.post("/api/understand", json={"text": BUTTONS}).json()["verdict"]["ok"]
+
+
+def test_the_gallery_has_every_start_with_its_map(client):
+    starts = client.post("/api/gallery", json={}).json()["starts"]
+    assert {"new task", "buttons", "rooms", "rendezvous-2"} <= {own["name"] for own in starts}
+    for own in starts:
+        assert tomllib.loads(client.post("/api/start", json={"name": own["name"]}).json()["text"])
+    assert "refused" in client.post("/api/start", json={"name": "../server"}).json()
+
+
+# Keys.
+
+
+def test_the_key_of_pages_outlives_the_server_and_the_token_does_not(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    one, other = (Studio.of(folder.root / "task.toml", PORT) for _ in range(2))
+    assert one.key == other.key and one.token != other.token and len(one.token) >= 32
+    assert Studio.of(folder.root / "task.toml", PORT + 1).key != one.key
+    assert Studio.of(tmp_path / "other.toml", PORT).key != one.key
+    if os.name == "posix":
+        assert (tmp_path / "state" / "hocket" / "studio.key").stat().st_mode & 0o077 == 0
+
+
+def test_a_secret_that_others_can_read_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    first = guard.page_key(PORT, tmp_path)
+    if os.name == "posix":
+        (tmp_path / "hocket" / "studio.key").chmod(0o644)
+        assert guard.page_key(PORT, tmp_path) != first
+
+
+def test_without_a_place_for_a_secret_each_start_has_its_own(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert guard.page_key(PORT, tmp_path) != guard.page_key(PORT, tmp_path)
+
+
+# The command.
+
+
+def test_the_command_prints_its_address_on_the_first_line_and_listens_on_this_machine_only(tmp_path):
+    command = [sys.executable, "-m", "hocket", "studio", str(tmp_path / "new.toml"), "--no-browser", "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    ) as started:
+        try:
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}\n", started.stdout.readline())
+        finally:
+            started.terminate()
+
+
+def test_a_file_that_the_studio_cannot_edit_is_bad_input(hocket, tmp_path):
+    code, _, said = hocket("studio", tmp_path / "task.json", "--no-browser")
+    assert code == 2 and ".toml" in said
+    code, _, said = hocket("studio", "--port", "70000", "--no-browser")
+    assert code == 2 and "--port must be" in said
+
+
+# The page.
+
+PAGE = Path(str(resources.files("hocket.studio.page")))
+
+
+def test_the_page_has_at_most_150_kb_of_scripts_and_asks_nobody_else():
+    scripts = {path.name: path.read_text(encoding="utf-8") for path in PAGE.glob("*.js")}
+    assert sum(len(text.encode()) for text in scripts.values()) <= 150_000
+    for name, text in {**scripts, "studio.css": (PAGE / "studio.css").read_text(encoding="utf-8")}.items():
+        assert set(re.findall(r"https?://[\w.]+", text)) <= {"http://www.w3.org"}, name
+
+
+def test_no_script_makes_markup_of_text():
+    for path in PAGE.glob("*.js"):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function",
+            path.read_text(encoding="utf-8"),
+        )
+
+
+def test_errors_of_processes_are_no_errors_of_input():
+    assert not issubclass(CutOffError, HocketError)

@@ -1,0 +1,633 @@
+"""The studio as its user sees it: in a real browser, every gesture, by mouse and by keys."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from hocket.machine.formats import toml
+from hocket.studio.starts import start_text
+from hocket.task.catalogue import rendezvous
+from set_up import find_browser
+
+pytestmark = pytest.mark.browser
+
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-first-run",
+)  # fmt: skip
+BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")
+HOSTILE_NAMES = ("<b>bold</b>", '"><img src=x onerror=alert(1)>', "</script><script>alert(2)</script>", "{{key}} ${1}")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = find_browser()
+    if path is None:
+        pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt-get install chromium")
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=path, args=[*FLAGS])
+        yield started
+        started.close()
+
+
+class Server:
+    """A studio that runs, and that can be killed and started again at the same port."""
+
+    def __init__(self, file: Path, state: Path) -> None:
+        self.file, self.port = file, 0
+        self.environment = {**os.environ, "XDG_STATE_HOME": str(state)}
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "hocket", "studio", str(self.file), "--no-browser", "--port", str(self.port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self.environment)
+        self.address = self.process.stdout.readline().strip()
+        self.port = int(re.search(r":(\d+)/", self.address)[1])
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("studio")
+    (folder / "state").mkdir()
+    started = Server(folder / "task.toml", folder / "state")
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def file(server) -> Path:
+    server.file.write_text(BUTTONS, encoding="utf-8")
+    return server.file
+
+
+@pytest.fixture
+def open_page(browser, server, file) -> Iterator:
+    """Open the studio in windows of any kind; in the end, nothing may have gone wrong or asked anybody else."""
+    contexts, said, asked = [], [], []
+
+    def opened(width=1400, height=1000, context=None, **more) -> Page:
+        if context is None:
+            context = browser.new_context(viewport={"width": width, "height": height}, **more)
+            contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
+        page.goto(server.address)
+        page.wait_for_selector("html[data-revision]")
+        return page
+
+    opened.said = said
+    yield opened
+    for context in contexts:
+        context.close()
+    assert said == []
+    home = server.address.split("/?")[0]
+    assert [url for url in asked if not url.startswith((home, "data:"))] == []
+
+
+@pytest.fixture
+def page(open_page) -> Page:
+    return open_page()
+
+
+def text_of(page: Page) -> str:
+    return page.locator("#editor textarea").input_value()
+
+
+def put_text(page: Page, text: str) -> None:
+    page.locator("#editor textarea").fill(text)
+
+
+def verdict(page: Page):
+    return page.locator("#verdict")
+
+
+def is_shown(page: Page, kind: str) -> None:
+    expect(verdict(page)).to_have_attribute("data-kind", kind)
+
+
+def check_mark(page: Page, agent: str, event: str):
+    return page.locator(f'[data-key="know {agent} {event}"]')
+
+
+# The text.
+
+
+def test_a_text_and_what_it_means_are_side_by_side(page):
+    assert text_of(page) == BUTTONS
+    is_shown(page, "yes")
+    expect(verdict(page)).to_contain_text("Decomposable: the team machine is bisimilar")
+    assert page.locator("#team .node").count() == 8
+    assert page.locator("#agents figure").count() == 3
+    assert page.locator("#map .agent").count() == 3
+    assert page.locator(".gutter span").count() == len(BUTTONS.split("\n"))
+    assert page.locator(".line .heading").first.text_content() == "[legend]"
+    assert page.locator(".paint").text_content() == BUTTONS + "\n"
+
+
+def test_typing_changes_the_world_at_every_key(page):
+    area = page.locator("#editor textarea")
+    at = BUTTONS.index('"R", "Goal"]')
+    area.focus()
+    area.evaluate("(own, at) => own.setSelectionRange(at, at + 5)", at)
+    page.keyboard.press("Delete")
+    is_shown(page, "no")
+    expect(page.locator("#story .telling")).to_contain_text("A1 proposes Goal")
+    page.keyboard.type('"R", ')
+    is_shown(page, "yes")
+    assert text_of(page) == BUTTONS
+
+
+def test_a_mistake_is_underlined_at_its_line_and_the_picture_stays(page):
+    put_text(page, BUTTONS.replace("A1 at goal", "A1 at gaol"))
+    expect(page.locator("#problem")).to_contain_text("place 'gaol' does not exist (did you mean 'goal'?)")
+    assert page.locator(".line.wrong").text_content().strip() == 'Goal = "A1 at gaol"'
+    assert page.locator(".gutter .wrong").text_content() == "52"
+    is_shown(page, "unknown")
+    assert page.locator("#team .node").count() == 8
+    page.locator("#problem button").click()
+    chosen = "own => own.value.slice(own.selectionStart, own.selectionEnd)"
+    assert page.locator("#editor textarea").evaluate(chosen) == 'Goal = "A1 at gaol"'
+    put_text(page, BUTTONS)
+    expect(page.locator("#problem")).to_be_hidden()
+    is_shown(page, "yes")
+
+
+def test_undo_and_redo_go_over_typing_and_gestures_alike(page):
+    check_mark(page, "A1", "R").uncheck()
+    is_shown(page, "no")
+    area = page.locator("#editor textarea")
+    area.focus()
+    area.evaluate("own => own.setSelectionRange(0, 0)")
+    page.keyboard.type("# mine")
+    expect(page.locator(".line").first).to_have_text(re.compile("^# mine"))
+    page.keyboard.press("Control+z")
+    assert not text_of(page).startswith("# mine")
+    is_shown(page, "no")
+    page.locator("#undo").click()
+    is_shown(page, "yes")
+    assert text_of(page) == BUTTONS
+    page.locator("#redo").click()
+    page.keyboard.press("Control+y")
+    assert text_of(page).startswith("# mine") and '"Y", "Goal"]' in text_of(page)
+
+
+# The proof.
+
+
+def test_one_click_takes_an_event_away_and_the_repair_gives_it_back(page):
+    check_mark(page, "A1", "R").click()
+    is_shown(page, "no")
+    assert 'knows = ["Y", "Goal"]' in text_of(page)
+    page.locator(".repair", has_text="R to A1").click()
+    is_shown(page, "yes")
+    assert 'knows = ["Y", "Goal", "R"]' in text_of(page)
+
+
+def lit(page: Page, root: str) -> list[str]:
+    return page.locator(f"{root} .node.lit").evaluate_all("all => all.map((own) => own.dataset.name)")
+
+
+def test_the_counterexample_is_played_on_all_machines_side_by_side(page):
+    check_mark(page, "A1", "R").click()
+    story = page.locator("#story")
+    expect(story).to_be_visible()
+    assert lit(page, "#team") == ["u1"] and lit(page, '[data-agent="A1"]') == ["{u1,…,u6}"]
+    confused = page.locator("#team .node.confused")
+    assert confused.evaluate_all("all => all.map((own) => own.dataset.name)") == ["u6"]
+    expect(page.locator('[data-agent="A1"].proposing')).to_be_visible()
+    story.get_by_role("button", name="Back").click()
+    assert confused.count() == 0 and page.locator("#team .edge.taken").count() == 1
+    expect(story.locator(".telling")).to_have_text(
+        "After Y the team is in u1, A1 in {u1,…,u6}, A2 in u1, A3 in {u0,u1}."
+    )
+    story.locator(".chip", has_text="start").click()
+    assert lit(page, "#team") == ["u0"] and lit(page, '[data-agent="A2"]') == ["u0"]
+    story.get_by_role("button", name="Next").press("Enter")
+    assert lit(page, "#team") == ["u1"] and story.get_attribute("data-step") == "1"
+
+
+def test_projections_are_redrawn(page):
+    nodes = page.locator('[data-agent="A1"] .node')
+    assert nodes.count() == 4
+    check_mark(page, "A1", "R").click()
+    expect(nodes).to_have_count(3)
+
+
+def test_a_formula_is_changed_where_it_stands(page):
+    put_text(page, start_text("from a formula"))
+    field = page.locator("#team .sentence")
+    expect(field).to_have_value("(!door U key) & (!home U door) & F home")
+    field.fill("(!door U key) & F door & F home")
+    field.press("Enter")
+    expect(page.locator(".line", has_text="formula =")).to_contain_text("& F door & F home")
+
+
+def test_a_machine_alone_has_no_map(page):
+    put_text(page, start_text("a machine alone"))
+    is_shown(page, "no")
+    expect(page.locator("#map")).to_be_hidden()
+    page.locator(".repair").first.click()
+    is_shown(page, "yes")
+
+
+def test_a_large_team_machine_is_summed_up(page):
+    put_text(page, toml.unparse(rendezvous(10).document()))
+    expect(page.locator("#team")).to_contain_text("2,048 states, 15,361 transitions, 1 final")
+    assert page.locator("#team .layers rect").count() == 22
+    assert page.locator("#agents .machine").count() == 10
+    check_mark(page, "A1", "l1").click()
+    is_shown(page, "no")
+    expect(page.locator("#team")).to_contain_text("2,048 states")
+
+
+# The machine by hand.
+
+
+def middle(page: Page, selector: str) -> tuple[float, float]:
+    box = page.locator(selector).bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+    page.mouse.move(*end)
+    page.mouse.up()
+
+
+def test_a_transition_is_drawn_from_a_state_to_another_and_named(page):
+    start = middle(page, '#team [data-name="u0"] .handle')
+    drag(page, start, middle(page, '#team [data-name="u4"] ellipse'))
+    page.locator("dialog input").fill("bell")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Transition from u0 to u4 on bell")).to_have_count(1)
+    assert 'u0 = { Y = "u1", bell = "u4" }' in text_of(page)
+
+
+def test_a_transition_to_an_empty_spot_makes_a_state_there_and_others_stay(page):
+    before = {name: middle(page, f'#team [data-name="{name}"] ellipse:first-of-type') for name in ("u0", "u3", "u6")}
+    spread = before["u6"][0] - before["u0"][0]
+    x, y = middle(page, '#team [data-name="u6"] .handle')
+    drag(page, (x, y), (x + 30, y + 50))
+    page.locator("dialog input").fill("Goal")
+    page.keyboard.press("Escape")
+    assert text_of(page) == BUTTONS
+    drag(page, (x, y), (x + 30, y + 50))
+    page.locator("dialog input").fill("Y")
+    page.keyboard.press("Enter")
+    expect(page.locator('#team [data-name="u8"]')).to_be_visible()
+    after = {name: middle(page, f'#team [data-name="{name}"] ellipse:first-of-type') for name in before}
+    scale = (after["u6"][0] - after["u0"][0]) / spread
+    for name, (left, top) in before.items():
+        assert (after[name][0] - after["u0"][0]) == pytest.approx((left - before["u0"][0]) * scale, abs=1.5)
+        assert (after[name][1] - after["u0"][1]) == pytest.approx((top - before["u0"][1]) * scale, abs=1.5)
+
+
+def test_a_state_is_moved_and_tidied(page):
+    def place() -> tuple[float, float]:
+        node = page.locator('#team [data-name="u1"] ellipse').first
+        return float(node.get_attribute("cx")), float(node.get_attribute("cy"))
+
+    before = place()
+    x, y = middle(page, '#team [data-name="u1"] ellipse')
+    drag(page, (x, y), (x, y + 50))
+    assert place()[1] > before[1] + 20 and text_of(page) == BUTTONS
+    page.get_by_role("button", name="Tidy").click()
+    assert place() == before
+
+
+def test_a_state_is_renamed_in_place(page):
+    page.locator('#team [data-name="u2"]').dblclick()
+    name = page.get_by_label("Name of the state")
+    name.fill("both in")
+    name.press("Enter")
+    expect(page.locator('#team [data-name="both in"]')).to_be_visible()
+    assert 'u1 = { G = "both in" }' in text_of(page)
+
+
+def test_an_edge_is_chosen_its_event_renamed_and_cut(page):
+    page.locator('#team [data-edge="0-1"] .hit').click(force=True)
+    name = page.get_by_label("Name of the event Y")
+    name.fill("yellow")
+    name.press("Enter")
+    expect(page.locator(".line", has_text='u0 = { yellow = "u1" }')).to_be_visible()
+    page.get_by_role("button", name="Remove the transition on yellow").click()
+    expect(page.locator(".line", has_text="u0 = {}")).to_be_visible()
+
+
+def test_a_gesture_that_would_break_the_text_is_refused_and_told(page):
+    page.locator('#team [data-name="u6"]').click()
+    page.get_by_role("checkbox", name="final").check()
+    expect(page.locator("#toast")).to_contain_text("final state 'u6' must have no outgoing transition")
+    assert text_of(page) == BUTTONS
+
+
+def test_parts_are_changed_in_the_agents_machines(page):
+    put_text(page, start_text("rooms"))
+    expect(page.locator('[data-agent="A1"] [data-name="apart"]')).to_be_visible()
+    page.locator('[data-agent="A1"] [data-name="apart"]').dblclick()
+    name = page.get_by_label("Name of the state")
+    name.fill("alone")
+    name.press("Enter")
+    expect(page.locator(".line", has_text='alone = { west = "waiting" }')).to_be_visible()
+
+
+# The map by hand.
+
+
+def cell(page: Page, row: int, column: int) -> tuple[float, float]:
+    box = page.locator("#map .map").bounding_box()
+    unit = box["width"] * (400 / 404) / 10
+    edge = box["width"] * 2 / 404
+    return box["x"] + edge + (column + 0.5) * unit, box["y"] + edge + (row + 0.5) * unit
+
+
+def brush(page: Page, name: str) -> None:
+    page.locator("#map").get_by_role("button", name=name, exact=True).click()
+    page.locator("#map .map").scroll_into_view_if_needed()
+
+
+def test_walls_are_painted_in_a_stroke_and_wiped_away(page):
+    brush(page, "Wall")
+    drag(page, cell(page, 1, 0), cell(page, 1, 2))
+    expect(page.locator(".line", has_text="###...#..")).to_be_visible()
+    brush(page, "Floor")
+    drag(page, cell(page, 1, 0), cell(page, 1, 2))
+    expect(page.locator("#saved")).to_have_text("saved")
+    assert text_of(page) == BUTTONS
+
+
+def test_a_new_place_is_painted(page):
+    brush(page, "Place")
+    page.locator('[data-key="brush place name"]').fill("lamp")
+    page.mouse.click(*cell(page, 4, 4))
+    expect(page.locator("#map .legend")).to_contain_text("lamp")
+    assert 'l = "lamp"' in text_of(page)
+
+
+def test_a_start_is_moved(page):
+    brush(page, "Start")
+    page.locator('[data-key="brush agent"]').select_option("A2")
+    page.mouse.click(*cell(page, 4, 4))
+    expect(page.locator(".line", has_text="...#2..#..")).to_be_visible()
+
+
+def test_a_gate_is_built_and_removed(page):
+    brush(page, "Gate")
+    page.locator('[data-key="brush place name"]').fill("door")
+    page.locator('[data-key="brush agent"]').select_option("A3")
+    page.locator('[data-key="brush event"]').select_option("G")
+    page.mouse.click(*cell(page, 4, 8))
+    expect(page.locator(".line", has_text='door = { A3 = "G" }')).to_be_visible()
+    page.get_by_role("button", name="Remove the gate of door for A3").click()
+    expect(page.locator(".line", has_text="door = {")).to_have_count(0)
+
+
+def test_a_map_is_resized(page):
+    rows = page.get_by_label("Rows", exact=True)
+    rows.fill("12")
+    rows.press("Enter")
+    expect(page.get_by_label("Rows", exact=True)).to_have_value("12")
+    expect(page.locator(".line", has_text=re.compile(r"^\.{10}\n$"))).to_have_count(2)
+
+
+# Keys alone.
+
+
+def tab_to(page: Page, selector: str, most: int = 200) -> None:
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            return
+    pytest.fail(f"no key leads to {selector}")
+
+
+def test_keys_are_enough_to_design_a_task(page):
+    page.locator("#editor textarea").focus()
+    tab_to(page, '#team [data-name="u6"]')
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.value") == "u6"
+    page.keyboard.press("Control+a")
+    page.keyboard.type("open")
+    page.keyboard.press("Enter")
+    expect(page.locator('#team [data-name="open"]')).to_be_visible()
+    tab_to(page, '[data-key="know A1 Y"]')
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    expect(page.locator(".line", has_text='"Y", "R", "Goal", "G"]')).to_be_visible()
+    assert page.evaluate("document.activeElement.dataset.key") == "know A1 G"
+    tab_to(page, "#map .map")
+    for key in ("ArrowDown", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    expect(page.locator(".line", has_text=".#.#...#..")).to_be_visible()
+    expect(page.locator("#map .where")).to_have_text("")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#saved")).to_have_text("saved")
+
+
+def test_tabs_are_changed_by_arrows(page):
+    page.locator("#tab-design").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tab-play").get_attribute("aria-selected") == "true"
+    assert page.evaluate("document.activeElement.id") == "tab-play"
+    expect(page.locator("#design")).to_be_hidden()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#design")).to_be_visible()
+
+
+def test_everything_that_can_be_pressed_has_a_name(page):
+    check_mark(page, "A1", "R").click()
+    is_shown(page, "no")
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, textarea, [role=button], [role=application]")]
+        .filter((own) => !(own.getAttribute("aria-label") || own.textContent.trim() || own.labels?.length))
+        .map((own) => own.outerHTML)"""
+    )
+    assert nameless == []
+
+
+# Files.
+
+
+def test_saving_writes_the_file_and_says_so(page, file):
+    check_mark(page, "A1", "R").click()
+    expect(page.locator("#saved")).to_have_text("not saved")
+    page.locator("#save").click()
+    expect(page.locator("#saved")).to_have_text("saved")
+    assert file.read_text() == text_of(page) != BUTTONS
+
+
+def test_a_file_that_changes_on_disk_is_read_again_where_nothing_was_typed(page, file):
+    file.write_text(BUTTONS.replace("u7", "done"))
+    expect(page.locator('#team [data-name="done"]')).to_be_visible()
+    expect(page.locator("#saved")).to_have_text("saved")
+    page.locator("#undo").click()
+    assert text_of(page) == BUTTONS
+
+
+def test_two_tabs_on_one_file_never_overwrite_each_other_silently(open_page, file):
+    first = open_page()
+    second = open_page(context=first.context)
+    check_mark(first, "A1", "R").click()
+    check_mark(second, "A3", "G").click()
+    is_shown(first, "no")
+    is_shown(second, "no")
+    first.locator("#save").click()
+    expect(first.locator("#saved")).to_have_text("saved")
+    written = file.read_text()
+    second.locator("#save").click()
+    expect(second.locator("#conflict")).to_contain_text("Somebody else has changed the file")
+    assert file.read_text() == written
+    second.get_by_role("button", name="Take theirs").click()
+    assert text_of(second) == written
+    second.locator("#undo").click()
+    assert 'knows = ["A3on"' in text_of(second)
+    second.locator("#save").click()
+    expect(second.locator("#saved")).to_have_text("saved")
+    expect(first.locator(".line", has_text='knows = ["A3on"')).to_be_visible()  # it had nothing to lose
+
+
+def test_mine_can_be_kept_against_theirs(page, file):
+    check_mark(page, "A1", "R").click()
+    is_shown(page, "no")
+    file.write_text("theirs = 1\n")
+    expect(page.locator("#conflict")).to_be_visible()
+    page.get_by_role("button", name="Keep mine").click()
+    expect(page.locator("#saved")).to_have_text("saved")
+    assert file.read_text() == text_of(page) and '"Y", "Goal"]' in file.read_text()
+
+
+def test_another_file_of_the_folder_is_opened_and_one_outside_is_not(page, file):
+    (file.parent / "other.toml").write_text(start_text("a machine alone"))
+    page.keyboard.press("Control+o")
+    page.locator("dialog.start input").fill("../outside.toml")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toast")).to_contain_text("below the folder")
+    page.locator("dialog.start input").fill("other")
+    page.keyboard.press("Enter")
+    expect(page.locator("#file-name")).to_have_text("other.toml")
+    assert text_of(page) == start_text("a machine alone")
+
+
+def test_a_task_of_the_gallery_is_a_start_and_gets_a_name_when_saved(page, file):
+    page.locator("#file").click()
+    page.locator(".start-card", has_text="drawbridge").click()
+    expect(page.locator("#file-name")).to_have_text("untitled")
+    is_shown(page, "yes")
+    page.locator("#save").click()
+    expect(page.locator("dialog input")).to_have_value("drawbridge.toml")
+    page.keyboard.press("Enter")
+    expect(page.locator("#file-name")).to_have_text("drawbridge.toml")
+    assert (file.parent / "drawbridge.toml").read_text() == start_text("drawbridge")
+    assert file.read_text() == BUTTONS
+
+
+# Restarts.
+
+
+def test_a_server_that_is_killed_while_somebody_types_loses_nothing(open_page, server, file):
+    page = open_page()
+    area = page.locator("#editor textarea")
+    area.focus()
+    area.evaluate("own => own.setSelectionRange(0, 0)")
+    page.keyboard.type("# before ")
+    server.stop()
+    page.keyboard.type("and after ")
+    expect(page.locator("#connection")).to_contain_text("does not answer")
+    check_mark(page, "A1", "R").click()
+    expect(page.locator("#toast")).to_contain_text("does not answer")
+    at = text_of(page).index('"R", "Goal"]')
+    area.focus()
+    area.evaluate("(own, at) => own.setSelectionRange(at, at + 5)", at)
+    page.keyboard.press("Delete")
+    server.start()
+    expect(page.locator("#connection")).to_have_count(0)
+    is_shown(page, "no")
+    assert text_of(page).startswith("# before and after ")
+    page.locator("#save").click()
+    expect(page.locator("#saved")).to_have_text("saved")
+    assert file.read_text() == text_of(page)
+    assert all("ERR_CONNECTION" in own for own in open_page.said)  # what a browser says of a server that is away
+    open_page.said.clear()
+
+
+def test_what_was_typed_is_there_after_the_page_was_closed(open_page):
+    first = open_page()
+    check_mark(first, "A1", "R").click()
+    is_shown(first, "no")
+    first.close()
+    again = open_page(context=first.context)
+    is_shown(again, "no")
+    assert '"Y", "Goal"]' in text_of(again)
+    expect(again.locator("#toast")).to_contain_text("what you had typed and not saved")
+
+
+def test_reloading_the_page_goes_on_where_it_was(page):
+    check_mark(page, "A1", "R").click()
+    is_shown(page, "no")
+    page.reload()
+    is_shown(page, "no")
+    assert '"Y", "Goal"]' in text_of(page) and page.url.endswith("/")
+
+
+def test_without_the_token_there_is_nothing_but_a_hint(browser, server, file):
+    page = browser.new_page()
+    page.goto(server.address.split("?")[0])
+    expect(page.locator("#connection")).to_contain_text("with its token")
+    assert text_of(page) == ""
+    page.close()
+
+
+# Hostile files.
+
+
+def test_a_hostile_file_is_shown_as_text(page):
+    one, two, three, four = (toml._value(name) for name in HOSTILE_NAMES)
+    text = start_text("new task")
+    text = text.replace('"bell"', one).replace("A1 at bell", "A1 at " + HOSTILE_NAMES[0])
+    text = text.replace("apart", two).replace('initial = "' + two + '"', f"initial = {two}").replace("coming", "c")
+    text = text.replace('"together"', three).replace('name = "new task"', f"name = {four}")
+    put_text(page, text)
+    expect(page.locator("#team .node")).to_have_count(3)
+    is_shown(page, "yes")
+    names = page.locator("#team .node title").all_text_contents()
+    assert {HOSTILE_NAMES[1], HOSTILE_NAMES[2]} <= {*names}
+    expect(page.locator("#map .legend")).to_contain_text(HOSTILE_NAMES[0])
+    assert page.locator("img, #map b").count() == 0
+    assert page.locator("script").count() == 1
+
+
+# Looks.
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [800, 1000, 1200, 1600])
+def test_nothing_sticks_out_at_any_width(open_page, width, scheme):
+    page = open_page(width=width, color_scheme=scheme)
+    check_mark(page, "A1", "R").click()
+    is_shown(page, "no")
+    for root in ("document.documentElement", "document.getElementById('world')"):
+        assert page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth + 1")
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(21, 23, 26)") == (scheme == "dark")
+
+
+def test_the_theme_is_changed_and_kept(page):
+    page.get_by_role("button", name="Switch to dark colours").click()
+    page.reload()
+    expect(page.get_by_role("button", name="Switch to light colours")).to_be_visible()

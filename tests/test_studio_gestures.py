@@ -1,0 +1,247 @@
+"""Gestures of the studio: what they write into a text, and what they leave alone."""
+
+import tomllib
+from importlib import resources
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hocket.errors import HocketError
+from hocket.studio.gestures import apply_gesture
+from hocket.studio.lines import keys_of
+from hocket.studio.starts import start_names, start_text
+from hocket.studio.understanding import subject_of, understand
+
+BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")
+ROOMS = (resources.files("hocket.task.builtin") / "rooms.toml").read_text(encoding="utf-8")
+MACHINE = start_text("a machine alone")
+FORMULA = start_text("from a formula")
+
+
+def changed(before: str, after: str) -> list[str]:
+    """List the lines of a text that are not in another."""
+    return [line for line in after.split("\n") if line not in before.split("\n")]
+
+
+def edit(text: str, kind: str, **more) -> str:
+    return apply_gesture(text, {"kind": kind, **more})
+
+
+# Local event sets.
+
+
+def test_an_event_is_taken_away_from_an_agent_and_only_its_line_changes():
+    after = edit(BUTTONS, "know", agent="A1", event="R", known=False)
+    assert changed(BUTTONS, after) == [
+        'A1 = { start = "1", knows = ["Y", "Goal"], options = ["A1\'s corner", "yellow button", "goal after R"] }'
+    ]
+    assert list(subject_of(edit(after, "know", agent="A1", event="R", known=True)).knows["A1"]) == ["Y", "R", "Goal"]
+
+
+def test_a_local_event_set_that_went_without_saying_is_written_down_first():
+    after = edit(ROOMS, "know", agent="A1", event="out", known=False)
+    assert tomllib.loads(after)["agents"]["A1"]["knows"] == ["west", "unlock"]
+    assert len(changed(ROOMS, after)) == 1
+
+
+def test_a_machine_alone_has_its_local_event_sets_in_a_table():
+    after = edit(MACHINE, "mend", add={"A2": ["a"]})
+    assert changed(MACHINE, after) == ['A2 = ["b", "c", "a"]']
+    assert understand(after)["verdict"]["ok"]
+
+
+def test_like_agents_are_changed_as_text():
+    crew = start_text("crew")
+    with pytest.raises(HocketError, match="A1 is one of a team of like agents"):
+        edit(crew, "know", agent="A1", event="end", known=False)
+
+
+# Events.
+
+
+def test_an_event_gets_another_name_wherever_it_stands():
+    after = edit(BUTTONS, "rename event", event="R", name="red down")
+    document = tomllib.loads(after)
+    assert "red down" in document["events"] and document["gates"]["red region"] == {"A1": "red down"}
+    assert document["agents"]["A1"]["options"][-1] == "goal after red down"
+    assert document["memory"] == ["Y", "G", "red down"]
+    assert "[events]  # the agents named here control it" in after
+    assert understand(after)["verdict"]["ok"]
+
+
+def test_an_event_is_removed_with_its_transitions_and_its_condition():
+    after = edit(BUTTONS, "remove event", event="A2off")
+    assert "A2off" not in after and understand(after)["error"] is None
+
+
+def test_a_condition_is_changed():
+    after = edit(BUTTONS, "condition", event="Y", sentence=" A1 at goal ")
+    assert changed(BUTTONS, after) == ['Y = "A1 at goal"']
+
+
+def test_an_agent_is_added_where_there_is_floor():
+    after = edit(BUTTONS, "agent", agent="A4")
+    assert changed(BUTTONS, after) == ["A4 = { start = [0, 0], knows = [] }"]
+    with pytest.raises(HocketError, match="add both in the text"):
+        edit(ROOMS, "agent", agent="A6")
+
+
+# The machine.
+
+
+def test_a_transition_to_a_new_state_on_a_new_event_is_a_task_at_once():
+    after = edit(BUTTONS, "transition", part="", state="u0", event="bell", target="u9")
+    assert 'u0 = { Y = "u1", bell = "u9" }' in after and 'bell = "A1 at yellow button"' in after
+    assert understand(after)["error"] is None
+    assert "bell" in subject_of(after).knows["A1"]
+
+
+def test_a_transition_in_a_part_belongs_to_its_agent():
+    after = edit(ROOMS, "transition", part="A3", state="apart", event="rest", target="waiting")
+    assert tomllib.loads(after)["events"]["rest"].startswith("A3 at ")
+    assert understand(after)["error"] is None
+
+
+def test_cutting_the_last_transition_of_an_event_keeps_the_event():
+    after = edit(BUTTONS, "cut", part="", state="u0", event="Y")
+    assert "u0 = {}" in after and understand(after)["error"] is None
+    again = edit(after, "transition", part="", state="u0", event="Y", target="u1")
+    assert understand(again)["verdict"]["ok"]
+
+
+def test_a_state_is_removed_with_all_that_leads_to_it():
+    after = edit(BUTTONS, "remove state", part="", state="u3")
+    assert '"u3"' not in after and understand(after)["error"] is None
+    with pytest.raises(HocketError, match="is the initial state"):
+        edit(BUTTONS, "remove state", part="", state="u0")
+
+
+def test_a_state_gets_another_name_in_its_place():
+    after = edit(BUTTONS, "rename state", part="", state="u2", name="both in")
+    assert 'u1 = { G = "both in" }\n"both in" = { A2on = "u3", A3on = "u4" }\n' in after
+    assert len(changed(BUTTONS, after)) == 4
+    with pytest.raises(HocketError, match="there is a state 'u3' already"):
+        edit(BUTTONS, "rename state", part="", state="u2", name="u3")
+
+
+def test_final_and_initial_states_are_chosen():
+    assert 'final = ["u7", "u6"]' in edit(BUTTONS, "final", part="", state="u6", final=True)
+    assert "final = []" in edit(BUTTONS, "final", part="", state="u7", final=False)
+    assert 'initial = "u1"' in edit(BUTTONS, "initial", part="", state="u1")
+
+
+def test_a_sentence_is_changed_and_its_machine_is_not():
+    after = edit(FORMULA, "sentence", sentence="F home")
+    assert changed(FORMULA, after) == ['formula = "F home"']
+    with pytest.raises(HocketError, match="made from a sentence"):
+        edit(FORMULA, "transition", part="", state="a", event="b", target="c")
+
+
+# The map.
+
+
+def test_walls_floor_and_places_are_painted():
+    after = edit(BUTTONS, "paint", brush="wall", cells=[[1, 1], [1, 2]])
+    assert changed(BUTTONS, after) == [".###...#.."]
+    assert edit(after, "paint", brush="floor", cells=[[1, 1], [1, 2]]) == BUTTONS
+    again = edit(BUTTONS, "paint", brush="place", place="lamp", cells=[[1, 0], [1, 1]])
+    assert changed(BUTTONS, again) == ["ll.#...#..", 'l = "lamp"']
+
+
+def test_a_wall_is_not_built_over_a_start_nor_over_the_last_cell_of_a_place():
+    with pytest.raises(HocketError, match="A1 starts there"):
+        edit(BUTTONS, "paint", brush="wall", cells=[[0, 0]])
+    with pytest.raises(HocketError, match="the last cell of goal"):
+        edit(BUTTONS, "paint", brush="floor", cells=[[8, 9]])
+
+
+def test_the_letter_of_a_start_moves_and_over_a_place_it_becomes_coordinates():
+    moved = edit(BUTTONS, "start", agent="A1", cells=[[1, 0]])
+    assert changed(BUTTONS, moved) == ["..Y#.2.#3.", "1..#...#.."]
+    over = edit(BUTTONS, "start", agent="A1", cells=[[0, 2]])
+    assert tomllib.loads(over)["agents"]["A1"]["start"] == [0, 2]
+    with pytest.raises(HocketError, match="cannot start in a wall"):
+        edit(BUTTONS, "start", agent="A1", cells=[[0, 3]])
+
+
+def test_a_gate_is_built_with_its_place_and_opened_again():
+    after = edit(BUTTONS, "gate", place="door", agent="A3", event="G", cells=[[4, 8]])
+    assert 'door = { A3 = "G" }' in after and understand(after)["error"] is None
+    gone = edit(BUTTONS, "gate", place="red region", agent="A1", event=None)
+    assert "red region" not in tomllib.loads(gone)["gates"]
+
+
+def test_a_map_is_resized_at_its_lower_right():
+    after = edit(BUTTONS, "resize", rows=12, columns=11)
+    grid = subject_of(after).grid
+    assert (grid.rows, grid.columns) == (12, 11)
+    assert edit(after, "resize", rows=10, columns=10) == BUTTONS
+    with pytest.raises(HocketError, match="the last cell of red button"):
+        edit(BUTTONS, "resize", rows=10, columns=9)
+
+
+def test_places_by_coordinates_grow_and_shrink():
+    text = start_text("rendezvous-2")
+    after = edit(text, "paint", brush="place", place="goal 1", cells=[[5, 5]])
+    assert tomllib.loads(after)["places"]["goal 1"] == [[9, 7], [5, 5]]
+    assert tomllib.loads(edit(after, "paint", brush="floor", cells=[[9, 7]]))["places"]["goal 1"] == [[5, 5]]
+
+
+# Laws.
+
+NAMES = (
+    st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=12)
+    .map(str.strip)
+    .filter(bool)
+)
+
+
+@given(NAMES)
+def test_renaming_a_state_there_and_back_changes_nothing(name):
+    if name in subject_of(BUTTONS).machine.states:
+        return
+    there = edit(BUTTONS, "rename state", part="", state="u3", name=name)
+    assert name in subject_of(there).machine.states
+    assert edit(there, "rename state", part="", state=name, name="u3") == BUTTONS
+
+
+@given(st.sets(st.sampled_from([(a, e) for a in ("A1", "A2", "A3") for e in ("Y", "G", "R", "Goal", "A2on")])))
+def test_check_marks_are_what_the_text_says(pairs):
+    text = BUTTONS
+    for agent, event in sorted(pairs):
+        known = event in subject_of(text).knows[agent]
+        text = edit(text, "know", agent=agent, event=event, known=not known)
+    before, after = subject_of(BUTTONS).knows, subject_of(text).knows
+    for agent, own in after.items():
+        assert {*own} ^ {*before[agent]} == {event for who, event in pairs if who == agent}
+
+
+@pytest.mark.parametrize(
+    "gesture",
+    [
+        None,
+        {},
+        {"kind": "know"},
+        {"kind": "dance"},
+        {"kind": "paint", "brush": "wall", "cells": [[99, 0]]},
+        {"kind": "paint", "brush": "wall", "cells": "all"},
+        {"kind": "paint", "brush": "lava", "cells": []},
+        {"kind": "resize", "rows": -1, "columns": 2},
+        {"kind": "resize", "rows": 9000, "columns": 9000},
+        {"kind": "rename state", "part": "", "state": "u1", "name": "a\nb"},
+        {"kind": "mend", "add": [1]},
+        {"kind": "transition", "part": "A9", "state": "u", "event": "e", "target": "v"},
+        {"kind": "cut", "part": "", "state": "u0", "event": "nothing"},
+    ],
+)
+def test_a_gesture_that_makes_no_sense_is_refused_in_a_sentence(gesture):
+    with pytest.raises(HocketError):
+        apply_gesture(BUTTONS, gesture)
+
+
+@pytest.mark.parametrize("name", start_names())
+def test_every_start_means_something_and_survives_being_read_for_editing(name):
+    text = start_text(name)
+    assert understand(text)["error"] is None
+    assert "name" not in keys_of(text) or keys_of(text)["name"] > 0
