@@ -120,7 +120,7 @@ def test_a_placed_machine_has_every_state_and_edge_inside():
     width, height = placed.size
     assert len(placed.states) == 8 and len(placed.edges) == 12
     for x, y, wide, high in placed.states:
-        assert 0 <= x - wide / 2 and x + wide / 2 <= width + 0.1 and 0 <= y - high / 2 and y + high / 2 <= height + 0.1
+        assert x - wide / 2 >= 0 and x + wide / 2 <= width + 0.1 and y - high / 2 >= 0 and y + high / 2 <= height + 0.1
     for (source, target), route in placed.edges.items():
         for place, point in ((source, route.curve[0]), (target, route.tip)):
             x, y, wide, high = placed.states[place]

@@ -27,7 +27,7 @@ from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.starts import start_text
 
-CHECK_LIMIT, SEARCH_LIMIT, GAME_LIMIT = 10.0, 20.0, 60.0  # seconds; the first game compiles
+CHECK_LIMIT, SEARCH_LIMIT = 10.0, 20.0  # seconds
 MOST_SENT = 3 * LIMIT  # bytes of a request
 KINDS = {".js": "text/javascript", ".css": "text/css"}
 PALETTE = "palette.css"
@@ -37,8 +37,6 @@ JOBS = {
     "pictures": "searches",
     "repairs": "searches",
     "gallery": "searches",
-    "play": "games",
-    "learners": "games",
 }  # and which worker does it
 
 Body = dict[str, object]
@@ -94,7 +92,7 @@ class Studio:
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Have workers while the server runs."""
-        limits = {"checks": CHECK_LIMIT, "searches": SEARCH_LIMIT, "games": GAME_LIMIT}
+        limits = {"checks": CHECK_LIMIT, "searches": SEARCH_LIMIT}
         self.workers = {name: Worker(limit) for name, limit in limits.items()}
         warm = [asyncio.ensure_future(self.workers[name].ask({"do": "warm"})) for name in ("checks", "searches")]
         try:

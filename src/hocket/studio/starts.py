@@ -9,16 +9,16 @@ from hocket.errors import FormatError, known_names
 from hocket.machine.formats import toml
 from hocket.studio.pictures import Data
 from hocket.studio.understanding import understand
-from hocket.task.catalogue import built_in_tasks, rendezvous
+from hocket.task.catalogue import built_in_tasks, rendezvous, source_of
 
 NEW = "new task"
-OWN = {NEW: "new.toml", "from a formula": "formula.toml", "a machine alone": "machine.toml"}  # files of this room
+OWN = {"from a formula": "formula.toml", "a machine alone": "machine.toml"}  # files of this room
 FAMILIES = ("rendezvous-2", "rendezvous-3")
 
 
 def start_names() -> list[str]:
     """List all starts."""
-    return [*OWN, *built_in_tasks(), *FAMILIES]
+    return [NEW, *OWN, *built_in_tasks(), *FAMILIES]
 
 
 @cache
@@ -28,8 +28,9 @@ def start_text(name: str) -> str:
         return (resources.files("hocket.studio.page") / OWN[name]).read_text(encoding="utf-8")
     if name in FAMILIES:
         return toml.unparse(rendezvous(int(name.rpartition("-")[2])).document())
-    if name in built_in_tasks():
-        return (resources.files("hocket.task.builtin") / f"{name}.toml").read_text(encoding="utf-8")
+    text = source_of("" if name == NEW else name or "?")
+    if text is not None:
+        return text
     raise FormatError(f"there is no start {name!r:.60} ({known_names(name, start_names())})")
 
 

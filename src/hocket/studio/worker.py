@@ -72,18 +72,6 @@ def _gallery(job: Job) -> Data:
     return gallery()
 
 
-def _play(job: Job) -> Data:
-    from hocket.studio.playing import play  # loads the compiler
-
-    return play(job, subject_of(str(job["text"]), _folder(job)))
-
-
-def _learners(job: Job) -> Data:
-    from hocket.studio.playing import learners
-
-    return learners()
-
-
 def _folder(job: Job) -> Path | None:
     return Path(str(job["folder"])) if job.get("folder") else None
 
@@ -95,8 +83,6 @@ JOBS: Mapping[str, Callable[[Job], Data]] = {
     "repairs": _repairs,
     "edit": _edit,
     "gallery": _gallery,
-    "play": _play,
-    "learners": _learners,
 }
 
 

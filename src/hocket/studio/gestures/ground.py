@@ -41,20 +41,17 @@ class _Map(NamedTuple):
 
     def letter_of(self, place: str) -> str | None:
         """Find the letter that stands for a place and for nothing else."""
-        return next((letter for letter in self.draft.document.get("legend", {}) if self.names(letter) == [place]), None)
+        letters: list[str] = [*self.draft.document.get("legend", {})]
+        return next((letter for letter in letters if self.names(letter) == [place]), None)
 
     def new_letter(self, place: str) -> str:
         """Choose a letter that is not in use, if possible out of a place's name."""
-        used = (
-            {letter for row in self.rows for letter in row} | {*self.draft.document.get("legend", {})} | {WALL, FLOOR}
-        )
+        used = {WALL, FLOOR, *self.draft.document.get("legend", {}), *(letter for row in self.rows for letter in row)}
         own = [letter for letter in place if letter.isascii() and letter.isalnum()]
-        found = next(
-            (letter for letter in (*own, *map(str.swapcase, own), *ascii_letters, *digits) if letter not in used), None
-        )
-        if found is None:
-            raise FormatError("all letters are in use; give the place by coordinates, under [places]")
-        return found
+        for candidate in (*own, *map(str.swapcase, own), *ascii_letters, *digits):
+            if candidate not in used:
+                return candidate
+        raise FormatError("all letters are in use; give the place by coordinates, under [places]")
 
     def starters(self, letter: str) -> list[str]:
         """List the agents that start at a letter."""
