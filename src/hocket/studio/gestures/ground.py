@@ -48,7 +48,8 @@ class _Map(NamedTuple):
         """Choose a letter that is not in use, if possible out of a place's name."""
         used = {WALL, FLOOR, *self.draft.document.get("legend", {}), *(letter for row in self.rows for letter in row)}
         own = [letter for letter in place if letter.isascii() and letter.isalnum()]
-        for letter in (*own, *(letter.swapcase() for letter in own), *ascii_letters, *digits):
+        candidates: list[str] = [*own, *(letter.swapcase() for letter in own), *ascii_letters, *digits]
+        for letter in candidates:
             if letter not in used:
                 return letter
         raise FormatError("all letters are in use; give the place by coordinates, under [places]")
