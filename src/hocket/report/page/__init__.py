@@ -17,7 +17,7 @@ from hocket.report.summary import Section, Summary, line_numbers, summarize
 from hocket.study.store import Results, load_results
 
 LINE = Html("\n")
-<<<<<<< HEAD
+STYLES = ("palette.css", "page.css")
 SCRIPTS = (
     "page.js",
     "table.js",
@@ -27,10 +27,6 @@ SCRIPTS = (
     "stage.js",
     "replay.js",
 )  # in order: they share a scope
-=======
-STYLES = ("palette.css", "page.css")
-SCRIPTS = ("page.js", "table.js", "curves.js", "episode.js", "stage.js", "replay.js")  # in order: they share a scope
->>>>>>> 65b8342 (Studio: a page in which the text is the truth, with gestures, verdicts, stories and repairs)
 
 
 def write_report(what: Summary | Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
