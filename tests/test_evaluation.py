@@ -267,6 +267,14 @@ def test_evaluation_does_not_depend_on_threads(trained):
     assert one == two
 
 
+@pytest.mark.parametrize("steps", [1, 10_000, 10**9])
+def test_how_many_episodes_are_played_in_one_go_changes_nothing(trained, monkeypatch, steps):
+    task, runs = trained
+    usual = hk.evaluate(task, runs, 60)
+    monkeypatch.setattr("hocket.evaluation.evaluate.CHUNK_STEPS", steps)
+    assert hk.evaluate(task, runs, 60, threads=3) == usual
+
+
 def test_policies_of_another_task_are_refused(trained):
     _, runs = trained
     with pytest.raises(hk.HocketError, match="another task"):

@@ -6,7 +6,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +18,8 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 MEGABYTE = 1_000_000
+UNFINISHED = ".unfinished"  # at the end of the name of a file that is not whole yet
+MOST_OF_NAME = 40  # characters of a file's name that are also in that name, which must not be too long
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -52,21 +54,47 @@ def read_text(path: Path, limit: int) -> str:
 
 
 def write_whole(path: Path, data: str | bytes) -> None:
-    """Write a file under a temporary name and rename it, so that it is there whole or not at all."""
-    content = data.encode() if isinstance(data, str) else data
+    """Write a file under a temporary name and rename it, so that it is there whole or not at all, whatever happens.
+
+    It is on the disk before it has its name, and the name before this returns: a power cut leaves no empty file behind,
+    and of two files that are written one after the other never the second alone.
+    """
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        content = data.encode() if isinstance(data, str) else data
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:MOST_OF_NAME]}.", suffix=UNFINISHED, dir=path.parent)
+        temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(handle)
         umask = os.umask(0)
         os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+        _sync_folder(path.parent)
     except (OSError, ValueError) as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise FormatError(f"cannot be written: {getattr(error, 'strerror', None) or error}", path=path) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder are on the disk; some systems cannot, and do not need to."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what writing has left in a folder when it was killed; nobody else may be writing there."""
+    for path in folder.glob(f".*{UNFINISHED}"):
+        with suppress(OSError):
+            path.unlink()
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +12,15 @@ import numpy as np
 from hocket.errors import SettingsError
 from hocket.evaluation.bounds import Evaluation, evaluate_episodes
 from hocket.learn.policies import Policy, Run
+from hocket.sources import gather
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
 if TYPE_CHECKING:  # others do without what this needs
     from hocket.adapters.policies import Actor, Model, TeamWorld
 
-CHUNK = 10_000  # episodes
+CHUNK = 10_000  # episodes that are played in one go
+CHUNK_STEPS = 10_000_000  # agent-steps in one go, but for an episode that is longer
 
 
 def evaluate(
@@ -63,13 +65,17 @@ def _evaluate(
     finish = np.zeros((episodes, len(task.agents)), np.int32)
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
 
-    def play(begin: int) -> None:
-        part = slice(begin, min(begin + CHUNK, episodes))
-        player = learner.player(tables, settings.temperature, most_steps)
-        player.play_many(arrays, seed, begin, greedy, recording(0, len(task.agents)), steps[part], finish[part])
+    chunk = max(1, min(CHUNK, CHUNK_STEPS // (most_steps * len(task.agents))))
+    waiting = iter(range(0, episodes, chunk))
 
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        list(pool.map(play, range(0, episodes, CHUNK)))
+    def play() -> Iterator[int]:
+        player = learner.player(tables, settings.temperature, most_steps)
+        for begin in waiting:
+            part = slice(begin, min(begin + chunk, episodes))
+            player.play_many(arrays, seed, begin, greedy, recording(0, len(task.agents)), steps[part], finish[part])
+            yield begin
+
+    list(gather([play() for _ in range(threads or os.cpu_count() or 1)], Event()))
     return evaluate_episodes(list(task.agents), steps, finish, most_steps, "greedy" if greedy else "softmax")
 
 

@@ -13,13 +13,14 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hocket.errors import FormatError, HocketError
-from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.files import MEGABYTE, locked, read_text, remove_unfinished, write_whole
 from hocket.learn.policies import Policy, ShapesOf, load_policy
 from hocket.machine.formats import toml
 from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record
@@ -28,6 +29,7 @@ from hocket.task.task import Task
 
 FORMAT = "hocket study 1"
 LIMIT = 64 * MEGABYTE  # of study.json
+FOLDERS = ("runs", "policies", "tasks")
 COLUMNS = ("task", "learner", "seed", "step", "policy", "test_steps", "success")
 
 Value = float | int | bool
@@ -87,11 +89,23 @@ def open_store(folder: str | Path) -> Path:
     """Make a folder for runs, or take one that is there."""
     folder = Path(folder)
     try:
-        for name in ("runs", "policies", "tasks"):
+        for name in FOLDERS:
             (folder / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FormatError(f"cannot be made: {error.strerror or error}", path=folder) from None
     return folder
+
+
+@contextmanager
+def claimed(folder: str | Path) -> Iterator[Path]:
+    """Have a folder for runs to oneself, and clear away what somebody who was killed has not finished there."""
+    store = open_store(folder)
+    with locked(store / ".lock", wait=False) as is_ours:
+        if not is_ours:
+            raise FormatError("another study is at work in this folder", path=store)
+        for name in FOLDERS:
+            remove_unfinished(store / name)
+        yield store
 
 
 def keep_task(folder: Path, task: Task) -> None:
@@ -121,16 +135,16 @@ def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable
 
     A record names the task or the world that it belongs to by its digest.
     """
-    store = open_store(folder)
-    for world in worlds:
-        if isinstance(world, Task):
-            keep_task(store, world)
-        else:
-            keep_world(store, world)
-    for record in records:
-        keep_record(store, record)
-    sum_up(store, load_results(store).records)
-    return load_results(store)
+    with claimed(folder) as store:
+        for world in worlds:
+            if isinstance(world, Task):
+                keep_task(store, world)
+            else:
+                keep_world(store, world)
+        for record in records:
+            keep_record(store, record)
+        sum_up(store, load_results(store).records)
+        return load_results(store)
 
 
 def sum_up(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:

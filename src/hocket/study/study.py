@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from hocket.errors import ClusterError, FormatError, HocketError, SettingsError, known_names
-from hocket.files import MEGABYTE, locked, read_text
+from hocket.files import MEGABYTE, read_text
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Run, Trial
 from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, Settings
@@ -38,7 +38,7 @@ from hocket.study.policies import spoilt_policies
 from hocket.study.published import Published, published_from
 from hocket.study.records import Record, record_of, run_key
 from hocket.study.review import review
-from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
+from hocket.study.store import Results, claimed, keep_record, keep_task, load_results, sum_up
 from hocket.task.catalogue import load_task
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
@@ -168,10 +168,7 @@ def run_study(
     fails, what is finished is written down before the error is raised; that of a cluster is an `UnfinishedError`.
     """
     chosen, halt, begin = engine or ThreadEngine(), stop or threading.Event(), time.perf_counter()
-    store = open_store(folder)
-    with locked(store / ".lock", wait=False) as is_ours:
-        if not is_ours:
-            raise FormatError("another study is at work in this folder", path=store)
+    with claimed(folder) as store:
         before, groups = load_results(store), study.groups()
         tasks = {group.task.digest: group.task for group in groups}
         plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
@@ -302,12 +299,13 @@ class _Tally:
 
 def save_runs(task: Task, runs: Sequence[Run], folder: str | Path) -> Results:
     """Write runs that `train` has returned to a folder, as a study would; what the folder has already stays in it."""
-    store, tables = open_store(folder), compile_task(task)
-    keep_task(store, task)
-    for run in runs:
-        keep_record(store, record_of(run, review(task, tables, run.policy)), run.policy.packed())
-    sum_up(store, load_results(store).records)
-    return load_results(store)
+    tables = compile_task(task)
+    with claimed(folder) as store:
+        keep_task(store, task)
+        for run in runs:
+            keep_record(store, record_of(run, review(task, tables, run.policy)), run.policy.packed())
+        sum_up(store, load_results(store).records)
+        return load_results(store)
 
 
 # Files.

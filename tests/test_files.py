@@ -1,0 +1,81 @@
+"""Files are on the disk before they have their names, and nothing half-written stays behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hocket as hk
+from hocket.files import UNFINISHED, write_whole
+from hocket.study.store import claimed, load_results, save_records
+from studies import record
+from worlds import meeting
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what a handle is of is not told here")
+def test_a_file_is_on_the_disk_before_it_is_renamed_and_its_name_before_it_is_done(tmp_path, monkeypatch):
+    done, sync, replace = [], os.fsync, Path.replace
+
+    def noted_sync(handle: int) -> None:
+        place = Path(f"/proc/self/fd/{handle}").readlink()
+        done.append(("folder", place) if place.is_dir() else ("content", place.read_bytes()))
+        sync(handle)
+
+    def noted_replace(self: Path, target: Path) -> Path:
+        done.append(("rename", target))
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    write_whole(tmp_path / "one", "whole")
+    assert done == [("content", b"whole"), ("rename", tmp_path / "one"), ("folder", tmp_path)]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+@pytest.mark.parametrize("place", ["os.fsync", "os.fdopen", "pathlib.Path.replace", "pathlib.Path.chmod"])
+def test_whatever_ends_writing_leaves_what_was_there_and_nothing_else(tmp_path, monkeypatch, place, error):
+    (tmp_path / "one").write_text("before")
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, fail)
+        with pytest.raises((KeyboardInterrupt, hk.errors.FormatError)):
+            write_whole(tmp_path / "one", "after")
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+    assert (tmp_path / "one").read_text() == "before"
+
+
+@pytest.mark.parametrize("name", ["n" * 250, "\N{SNOWMAN}" * 80])
+def test_a_name_that_the_system_takes_can_be_written(tmp_path, name):
+    write_whole(tmp_path / name, b"1")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from hocket.files import write_whole
+
+os.fsync = lambda _: os.kill(os.getpid(), 9)  # inside a write
+write_whole(Path(sys.argv[1]), "{}")
+"""
+
+
+def test_what_a_killed_writer_leaves_is_no_run_and_is_cleared_away(tmp_path):
+    own = record("meeting", meeting().digest, "iql", 0, [9, 8])
+    save_records(tmp_path, [own], [meeting()])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "runs" / "other.json")]
+    assert subprocess.run(command, env=environment, check=False).returncode == -9
+    (left,) = (tmp_path / "runs").glob(f"*{UNFINISHED}")
+    assert left.name.startswith(".other.json.")
+    found = load_results(tmp_path)
+    assert ([own.seed for own in found.records], found.problems) == ([0], ())
+    with claimed(tmp_path):
+        assert not left.exists()
+        with pytest.raises(hk.HocketError, match="another study is at work"), claimed(tmp_path):
+            pass
