@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
-from hocket.task.check import Exploration, _explore
+from hocket.learn.optimal import solve
+from hocket.task.check import Exploration, _explore, shared_events
 from hocket.task.conditions import Lexicon
+from hocket.task.grid import outcome_chances
+from hocket.task.individual import IndividualTable, individual_table
 from hocket.task.settling import Kinds, _may_repeat, _on_cycles
 from hocket.task.tables import Tables, compile_task
 from task_strategies import some, tasks
@@ -95,7 +98,7 @@ def explore_by_definition(tables: Tables, agent: int) -> Exploration:
 def test_an_agent_gets_to_where_trying_everything_at_once_says_that_it_does(task):
     tables = compile_task(task)
     for agent in range(len(task.agents)):
-        found, expected = _explore(tables, agent), explore_by_definition(tables, agent)
+        found, expected = _explore(tables, agent, shared_events(tables)), explore_by_definition(tables, agent)
         assert found.ends.tolist() == expected.ends.tolist()
         assert found.arrived.tolist() == expected.arrived.tolist()
         assert found.fewest_steps == expected.fewest_steps
@@ -146,3 +149,42 @@ def count_steps(agents: int, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_sentences_of_twice_as_many_agents_take_twice_as_many_looks(monkeypatch):
     small, large = (count_steps(agents, monkeypatch) for agents in (300, 600))
     assert 0 < large < 2.2 * small
+
+
+def solve_by_definition(table: IndividualTable, discount: float, tolerance: float) -> np.ndarray:
+    """Value iteration as it is written down: every outcome of every action looked up in every sweep."""
+    next_cell = table.next_cell[table.dynamics]  # [U, S, A, K]
+    weights = np.array(outcome_chances(table.slip))
+    chance, reward, target = (part[:, table.kind] for part in (table.chance, table.reward, table.next_state))
+    value = np.zeros(chance.shape[:2])  # [U, S]
+    cells, rows = np.arange(len(table.kind))[None, :, None], np.arange(len(value))[:, None, None, None]
+    while True:
+        arrival = (chance * (reward + discount * value[target, cells])).sum(axis=2)
+        q = (arrival[rows, next_cell] * weights).sum(axis=3)
+        q[table.is_final] = 0
+        best = q.max(axis=2)
+        change, value = np.abs(best - value).max(), best
+        if change <= tolerance * (1 - discount):
+            return q.transpose(1, 2, 0)
+
+
+@some
+@given(task=tasks())
+def test_optimal_values_are_those_of_value_iteration_as_it_is_written_down_bit_by_bit(task):
+    tables = compile_task(task)
+    (run,) = hk.train(task, "optimal", seeds=1, steps=1, changes={"discount": 0.8})
+    for agent in range(len(task.agents)):
+        table = individual_table(tables, agent, 0.3)
+        expected = solve_by_definition(table, 0.8, 1e-10)
+        assert np.array_equal(solve(table, 0.8, 1e-10), expected)
+        assert np.array_equal(run.policy.arrays["q"][agent, :, :, : len(table.is_final)], expected.astype(np.float32))
+
+
+def test_agents_that_are_alike_are_solved_and_explored_once(monkeypatch):
+    solved, explored = [], []
+    monkeypatch.setattr("hocket.learn.optimal.solve", lambda *own: solved.append(own) or solve(*own))
+    monkeypatch.setattr("hocket.task.check._explore", lambda *own: explored.append(own) or _explore(*own))
+    task = hk.rendezvous(60, rows=2, columns=2)  # with three goals, and three starts
+    hk.train(task, "optimal", seeds=1, steps=1)
+    assert len(solved) == 3
+    assert hk.check_task(task).ok and len(explored) <= 6

@@ -63,7 +63,7 @@ def test_the_command_line_takes_a_size(bells, hocket):
     code, out, err = hocket("check", f"{bells}:4")
     assert code == 0 and "4 agents" in out and not err
     code, out, err = hocket("check", f"{bells}:0")
-    assert code == 2 and "team: must be a whole number from 1 to 5,000, got 0" in err
+    assert code == 2 and "team: must be a whole number from 1 to 100,000, got 0" in err
 
 
 def test_a_task_without_a_team_has_one_size_and_keeps_its_braces(tmp_path):
@@ -86,8 +86,8 @@ def test_a_name_in_full_and_by_a_number_is_refused():
 
 
 def test_a_template_grows_only_so_far():
-    with pytest.raises(FormatError, match="more than 16 MB"):
-        expand_team({"team": MOST_AGENTS, "agents": {"A{i}": {"knows": ["x" * 100] * 1_000}}})
+    with pytest.raises(FormatError, match="more than 128 MB"):
+        expand_team({"team": MOST_AGENTS, "agents": {"A{i}": {"knows": ["x" * 1_000] * 100}}})
 
 
 def test_a_size_that_no_task_has_is_an_error_that_names_it():

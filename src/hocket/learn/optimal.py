@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import SimulatedSettings, setting
-from hocket.task.grid import outcome_chances
+from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
@@ -31,9 +31,14 @@ class OptimalBlock:
     def __init__(self, tables: Tables, settings: OptimalSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.q = np.zeros(machine_shapes(tables)["q"], np.float32)
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
+        solved: dict[tuple[bytes, ...], int] = {}  # agents that are alike, wherever they start, act alike
         for agent in range(len(self.q)):
             table = simulation.table(agent)
-            self.q[agent, :, :, : len(table.is_final)] = solve(table, settings.discount, settings.tolerance)
+            alike = solved.setdefault(_view(tables, table), agent)
+            if alike < agent:
+                self.q[agent] = self.q[alike]
+            else:
+                self.q[agent, :, :, : len(table.is_final)] = solve(table, settings.discount, settings.tolerance)
 
     def train(self, begin: int, steps: int) -> None:
         pass  # there is nothing to learn
@@ -42,28 +47,37 @@ class OptimalBlock:
         return {"q": self.q}
 
 
+def _view(tables: Tables, table: IndividualTable) -> tuple[bytes, ...]:
+    """All that decides how an agent acts; where it starts and what its events are called does not."""
+    outcomes = (table.chance, table.next_state, table.reward, table.is_final)
+    parts = (tables.world[table.place], table.dynamics, table.kind, *outcomes)
+    return tuple(part.tobytes() for part in parts)
+
+
 def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float64]:
     """Compute an agent's optimal action values with simulated teammates: [cells, actions, machine states]."""
-    next_cell = table.next_cell[table.dynamics]  # [U, S, A, K]
-    weights = np.array(outcome_chances(table.slip))
+    ends = [table.next_cell[table.dynamics, :, action, 0].astype(np.intp) for action in range(len(ACTIONS))]  # [U, S]
+    weights, slipped = outcome_chances(table.slip), [slipped_actions(outcome) for outcome in range(OUTCOMES)]
     chance, reward, target = (
-        part[:, table.kind] for part in (table.chance, table.reward, table.next_state)
-    )  # [U, S, J]
-    value = np.zeros(chance.shape[:2])  # [U, S]
-    cells = np.arange(len(table.kind))[None, :, None]
-    rows = np.arange(len(value))[:, None, None, None]
-    q = np.zeros(next_cell.shape[:3])
+        np.moveaxis(part, 2, 0)[:, :, table.kind] for part in (table.chance, table.reward, table.next_state)
+    )  # [J, U, S]
+    value = np.zeros(chance.shape[1:])  # [U, S]
+    cells, rows = np.arange(len(table.kind)), np.arange(len(value))[:, None]
+    q = np.zeros((len(ACTIONS), *value.shape))
     for _ in range(MOST_SWEEPS):
         # What arriving in a cell is worth in each machine state, before the step settles.
-        arrival = (chance * (reward + discount * value[target, cells])).sum(axis=2)
-        q = (arrival[rows, next_cell] * weights).sum(axis=3)
-        q[table.is_final] = 0
-        best = q.max(axis=2)
+        arrival = (chance * (reward + discount * value[target, cells])).sum(axis=0)
+        moved = [arrival[rows, end] for end in ends]  # which outcomes of other actions share
+        for action in range(len(ACTIONS)):
+            parts = [moved[turned[action]] * weight for turned, weight in zip(slipped, weights, strict=True)]
+            q[action] = sum(parts[1:], parts[0])
+        q[:, table.is_final] = 0
+        best = q.max(axis=0)
         change = np.abs(best - value).max()
         value = best
         if change <= tolerance * (1 - discount if discount < 1 else 1):
             break
-    return np.ascontiguousarray(q.transpose(1, 2, 0))
+    return np.ascontiguousarray(q.transpose(2, 0, 1))
 
 
 LEARNER = Learner(

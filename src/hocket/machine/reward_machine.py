@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from hocket.errors import MachineError
 from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, make_graph
 from hocket.machine.names import Names, check_name, in_order, require_member
+from hocket.machine.transitions import Moves, Transitions, as_table
 from hocket.notebook_hook import shown
 
 Undefined = Literal["blocking", "stay"]
-Transitions = Mapping[tuple[str, str], str] | Iterable[tuple[str, str, str]]
 
 
 class MachineRun(NamedTuple):
@@ -86,24 +86,49 @@ class RewardMachine:
         rewards: Mapping[tuple[str, str], float] | None = None,
         states: Iterable[str] | None = None,
     ) -> None:
+        table = as_table(transitions)
+        reward = None if rewards is None else _rewards_of(table, rewards)
+        self._check_in(initial, Moves.of_table(table), final, events, states, reward)
+
+    @classmethod
+    def _from_rows(
+        cls,
+        initial: str,
+        rows: Mapping[str, Mapping[str, str]],
+        final: Iterable[str],
+        events: Iterable[str] | None,
+        states: Iterable[str] | None,
+    ) -> RewardMachine:
+        """Build a task-completion machine from a table, state -> event -> state, as files have it."""
+        machine = cls.__new__(cls)
+        machine._check_in(initial, Moves.of_rows(rows), final, events, states, None)
+        return machine
+
+    def _check_in(
+        self,
+        initial: str,
+        moves: Moves,
+        final: Iterable[str],
+        events: Iterable[str] | None,
+        states: Iterable[str] | None,
+        reward: NDArray[np.float64] | None,
+    ) -> None:
+        """Check names, and number them."""
         check_name(initial, "the initial state")
-        table = _as_table(transitions)
-        known_states = _states_of(table, initial, states)
-        known_events = _events_of(table, events)
+        known_states = _check_names(moves.states_from(initial), states, "a state")
+        known_events = _check_names(moves.events, events, "an event")
         require_member(initial, known_states, "initial state")
         finals = in_order(final, "a final state")
         for state in finals:
             require_member(state, known_states, "final state")
         state_at, event_at = known_states._index, known_events._index
-        count = len(table)
-        source = np.fromiter((state_at[state] for state, _ in table), np.int32, count)
-        label = np.fromiter((event_at[event] for _, event in table), np.int32, count)
-        target = np.fromiter((state_at[state] for state in table.values()), np.int32, count)
+        source = np.fromiter(map(state_at.__getitem__, moves.source), np.int32, moves.total)
+        label = np.fromiter(map(event_at.__getitem__, moves.label), np.int32, moves.total)
+        target = np.fromiter(map(state_at.__getitem__, moves.target), np.int32, moves.total)
         is_final = np.zeros(len(known_states), np.bool_)
         is_final[[state_at[state] for state in finals]] = True
-        reward = None if rewards is None else _rewards_of(table, rewards)
         self._set(known_states, known_events, state_at[initial], source, label, target, is_final, reward)
-        if rewards is None and len(leaving := np.flatnonzero(is_final[self.graph.source])):
+        if reward is None and len(leaving := np.flatnonzero(is_final[self.graph.source])):
             state, event = self._edge_names(int(leaving[0]))
             raise MachineError(f"final state {state!r} must have no outgoing transition, got one on {event!r}")
 
@@ -303,7 +328,7 @@ class RewardMachine:
                 f"{len(self.graph.target):,} transitions, initial {self.initial!r}, {len(self.final):,} final>"
             )
         parts = [f"initial={self.initial!r}", f"transitions={dict(self.transitions)!r}", f"final={self.final!r}"]
-        used = _states_of(dict(self.transitions), self.initial, None)
+        used = Names(Moves.of_table(self.transitions).states_from(self.initial))
         if len(self.events) > len({event for _, event in self.transitions}):
             parts.append(f"events={self.events!r}")
         if not self.is_task_completion:
@@ -311,44 +336,6 @@ class RewardMachine:
         if self.states != used:
             parts.append(f"states={self.states!r}")
         return f"RewardMachine({', '.join(parts)})"
-
-
-def _as_table(transitions: Transitions) -> dict[tuple[str, str], str]:
-    """Check the shape of the transitions and that none is given twice."""
-    if isinstance(transitions, Mapping):
-        table = dict(transitions)
-        for key, target in table.items():
-            if not (isinstance(key, tuple) and len(key) == 2):
-                raise MachineError(f"a transition's key must be a pair (state, event), got {key!r:.60}")
-            if not isinstance(target, str):
-                check_name(target, "a state")
-        return table
-    if not isinstance(transitions, Iterable):
-        raise MachineError(f"transitions must map (state, event) to a state, got {transitions!r:.60}")
-    table = {}
-    for triple in transitions:
-        if not (isinstance(triple, tuple | list) and len(triple) == 3):
-            raise MachineError(f"a transition must be (state, event, target), got {triple!r}")
-        kinds = ("a state", "an event", "a state")
-        state, event, target = (check_name(name, kind) for name, kind in zip(triple, kinds, strict=True))
-        if (state, event) in table:
-            raise MachineError(
-                f"state {state!r} must have one transition on {event!r}, "
-                f"got two: to {table[state, event]!r} and to {target!r}"
-            )
-        table[state, event] = target
-    return table
-
-
-def _states_of(table: Mapping[tuple[str, str], str], initial: str, declared: Iterable[str] | None) -> Names:
-    used = dict.fromkeys([state for (state, _), target in table.items() for state in (state, target)] or [initial])
-    if initial in used:
-        used = {initial: None, **used}
-    return _check_names(used, declared, "a state")
-
-
-def _events_of(table: Mapping[tuple[str, str], str], declared: Iterable[str] | None) -> Names:
-    return _check_names(dict.fromkeys(event for _, event in table), declared, "an event")
 
 
 def _check_names(used: Iterable[str], declared: Iterable[str] | None, what: str) -> Names:

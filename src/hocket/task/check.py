@@ -21,6 +21,8 @@ from hocket.task.task import Task
 
 Ints = NDArray[np.intp]
 
+MOST_KEPT = 100_000_000  # machine states times cells, of agents that others may be alike
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -72,8 +74,12 @@ def check_task(task: Task) -> Inspection:
     except EndlessError as error:
         return Inspection(task, labelling, error, (), completion)
     events, stuck, fewest = tuple(task.events), list[str](), 0
+    is_shared, known = shared_events(tables), dict[tuple[bytes, ...], Exploration]()
     for index, agent in enumerate(task.agents):
-        found = _explore(tables, index)
+        view = _view(tables, index, is_shared)
+        found = known.get(view) or _explore(tables, index, is_shared)
+        if len(known) * found.arrived.size < MOST_KEPT:
+            known[view] = found
         stuck += _stuck(task, tables, agent, index, events, found)
         fewest = max(fewest, found.fewest_steps)
     return Inspection(task, labelling, None, tuple(stuck), completion, fewest)
@@ -112,11 +118,23 @@ def _stuck(task: Task, tables: Tables, agent: str, index: int, events: Sequence[
     return said
 
 
-def _explore(tables: Tables, agent: int) -> Exploration:
+def shared_events(tables: Tables) -> Bools:
+    """Flag the events that more than one agent knows; the last flag is for no event."""
+    return np.append(tables.knowers > 1, True)
+
+
+def _view(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
+    """All that decides where an agent can get to; agents whose events have other names may be alike."""
+    event = tables.event[agent]
+    own = (event >= 0, is_shared[event], tables.dynamics[agent], tables.kind[agent], tables.next_state[agent])
+    place = (tables.world[agent], tables.states[agent], tables.initial[agent], tables.start[agent])
+    return tuple(part.tobytes() for part in (*own, tables.is_final[agent], *place))
+
+
+def _explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
     """Try all moves, with synchronisation or without; each pair of machine state and cell is looked at once."""
     states, cells = int(tables.states[agent]), tables.cells
     next_cell, dynamics = tables.next_cell[tables.world[agent]], tables.dynamics[agent].astype(np.intp)
-    is_shared = np.append(tables.knowers > 1, True)  # the last one is for no event
     arrived, rests = np.zeros(states * cells, np.bool_), np.zeros(states * cells, np.bool_)
     moving = np.array([int(tables.initial[agent]) * cells + int(tables.start[agent])])
     rests[moving] = True

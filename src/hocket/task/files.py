@@ -33,7 +33,7 @@ from hocket.task.grid import Grid, read_map
 from hocket.task.task import Agent, Gate, Option, Task
 from hocket.task.template import expand_team
 
-LIMIT = 16 * MEGABYTE
+LIMIT = 128 * MEGABYTE
 TASK_KEYS = (
     "name", "description", "slip", "team", "map", "legend", "places", "agents", "gates", "events", "memory", "machine",
 )  # fmt: skip

@@ -9,8 +9,8 @@ from hocket.files import MEGABYTE
 from hocket.machine.formats.schema import Document
 
 NUMBER, SIZE = "{i}", "{n}"
-MOST_AGENTS = 5_000  # in a family
-MOST_TEXT = 16 * MEGABYTE  # characters that a template may grow to
+MOST_AGENTS = 100_000  # in a family
+MOST_TEXT = 128 * MEGABYTE  # characters that a template may grow to
 
 
 def expand_team(table: Document, size: int | None = None) -> Document:

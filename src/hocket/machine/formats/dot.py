@@ -27,7 +27,7 @@ def write(design: Design) -> str:
     """Write a machine; local event sets and control have no place in a drawing."""
     machine = design.enumerated()
     design.check_bare("DOT")
-    point = "start"
+    point, is_task = "start", machine.is_task_completion
     while point in machine.states:
         point += "_"
     lines = [HEAD, "  rankdir=LR;", f"  {quote(point)} [shape=point];"]
@@ -38,7 +38,7 @@ def write(design: Design) -> str:
     lines.append(f"  {quote(point)} -> {quote(machine.initial)};")
     for (state, event), target in machine.transitions.items():
         reward = machine.rewards[state, event]
-        label = event if machine.is_task_completion else f"{event} / {reward:g}"
+        label = event if is_task else f"{event} / {reward:g}"
         attributes = f'event={quote(event)}, reward="{reward!r}", label={quote(label)}'
         lines.append(f"  {quote(state)} -> {quote(target)} [{attributes}];")
     return "\n".join((*lines, FOOT)) + "\n"

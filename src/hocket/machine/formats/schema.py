@@ -16,7 +16,7 @@ A transition may count: `a = { to = "u1", times = 3, otherwise = "u0" }` (see `c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from hocket.errors import FormatError, MachineError, known_names
 from hocket.machine.composition import Composition
@@ -93,6 +93,8 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
         state: as_table(row, f"{at}transitions.{state}")
         for state, row in as_table(table["transitions"], f"{at}transitions").items()
     }
+    if "rewards" not in table and all(type(end) is str for row in rows.values() for end in row.values()):
+        return _plain_machine(table, rows, at)
     moves = {
         (state, event): _target(state, target, f"{at}transitions.{state}.{event}")
         for state, row in rows.items()
@@ -120,6 +122,19 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
             rewards=rewards,
             states=lists.get("states"),
         )
+    except MachineError as error:
+        raise FormatError(str(error), where=at.rstrip(".") or None) from None
+
+
+def _plain_machine(table: Document, rows: Mapping[str, Document], at: str) -> RewardMachine:
+    """Build a machine whose transitions lead to states, without rewards of its own and without counting."""
+    lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
+    moves = cast(Mapping[str, Mapping[str, str]], rows)
+    if "states" not in lists and not all(rows.values()):
+        lists["states"] = tuple(dict.fromkeys([*rows, *(end for row in moves.values() for end in row.values())]))
+    initial = _initial(table, lists.get("states", ()), at)
+    try:
+        return RewardMachine._from_rows(initial, moves, lists["final"], lists.get("events"), lists.get("states"))
     except MachineError as error:
         raise FormatError(str(error), where=at.rstrip(".") or None) from None
 
@@ -167,14 +182,18 @@ def design_to(design: Design) -> Document:
 
 def machine_to(machine: RewardMachine) -> Document:
     """Lay a machine out as `machine_from` reads it, leaving out what goes without saying."""
+    states, events, graph = tuple(machine.states), tuple(machine.events), machine.graph
+    labels, targets = graph.label.tolist(), graph.target.tolist()
     transitions: dict[str, dict[str, str]] = {}
-    for (state, event), target in machine.transitions.items():
-        transitions.setdefault(state, {})[event] = target
+    for state, begin, end in zip(states, graph.first[:-1].tolist(), graph.first[1:].tolist(), strict=True):
+        if begin < end:
+            row = zip(labels[begin:end], targets[begin:end], strict=True)
+            transitions[state] = {events[label]: states[target] for label, target in row}
     document: Document = {"initial": machine.initial, "final": list(machine.final)}
-    if list(machine.events) != list(dict.fromkeys(event for _, event in machine.transitions)):
-        document["events"] = list(machine.events)
-    if len(machine.states) > len({*transitions, *machine.transitions.values()}):
-        document["states"] = list(machine.states)
+    if list(dict.fromkeys(labels)) != list(range(len(events))):
+        document["events"] = list(events)
+    if len({*graph.source.tolist(), *targets}) < len(states):
+        document["states"] = list(states)
     document["transitions"] = transitions
     if not machine.is_task_completion:
         rewards: dict[str, dict[str, float]] = {}

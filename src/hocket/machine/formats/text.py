@@ -101,6 +101,8 @@ def _read_transition(line: str) -> tuple[str, str, str, float]:
 def _name(token: str) -> str:
     if token[0] not in "'\"":
         return str(int(token))
+    if "\\" not in token and token.isprintable():
+        return token[1:-1]  # without escapes there is nothing to evaluate
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # an unknown escape
@@ -123,9 +125,8 @@ def write(design: Design) -> str:
     used = {event for _, event in machine.transitions}
     lost = [f"event {event!r}" for event in machine.events if event not in used]
     named = {state for (state, _), target in machine.transitions.items() for state in (state, target)}
-    lost += [
-        f"state {state!r}" for state in machine.states if state not in named | machine.final and len(machine.states) > 1
-    ]
+    named.update(machine.final)
+    lost += [f"state {state!r}" for state in machine.states if state not in named and len(machine.states) > 1]
     if lost:
         raise MachineError(f"this format has no place for what no transition uses: {', '.join(lost[:5])}")
     if not machine.final and (paid := _paid_dead_ends(machine.transitions, machine.rewards)):
