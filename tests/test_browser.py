@@ -1,20 +1,27 @@
 """A report as its reader sees it: in a real browser, from disk, with no network."""
 
 import csv
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+import hocket as hk
+from hocket.draw.task_scene import scene_of
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize
+from hocket.study.records import Review
 from hocket.study.store import load_results
+from hocket.task.gates import closed_regions
 from set_up import find_browser
-from studies import HOSTILE, QUOTED, hostile_study, small_study
+from studies import HOSTILE, QUOTED, hostile_study, record, small_study, write_study
+from studies import replay as make_replay
 
 pytestmark = pytest.mark.browser
 
@@ -23,6 +30,7 @@ FLAGS = (
     "--no-first-run",
 )  # fmt: skip
 MEETING, BUTTONS, DRIFT = range(3)  # the tasks of the page, in order
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -411,11 +419,105 @@ def test_selectors_choose_the_episode(page):
 def test_a_machine_can_be_hidden_and_shown(page):
     player = replay(page, MEETING)
     chip = player.locator('.crew button[data-agent="1"]')
-    assert player.locator(".watched figure").count() == 2
+    assert player.locator(".watched figure").count() == 3  # with the team's
     chip.click()
-    assert player.locator(".watched figure").count() == 1 and chip.get_attribute("aria-pressed") == "false"
+    assert player.locator(".watched figure").count() == 2 and chip.get_attribute("aria-pressed") == "false"
     chip.click()
-    assert player.locator(".watched figure").count() == 2
+    assert player.locator(".watched figure").count() == 3
+
+
+def test_the_team_machine_steps_with_what_happens(page, folder):
+    player = replay(page, MEETING)
+    team = summarize(load_results(folder)).sections[MEETING].scene.team
+    machine, chip = player.locator('.watched [data-agent="team"]'), player.locator('.crew button:has-text("team")')
+    state = team.initial
+    happened = dict.fromkeys(range(18), ()) | {4: ("r2",), 7: ("r1",), 8: ("r",), 17: ("g1", "g2")}
+    for step, events in happened.items():
+        for event in events:
+            state = team.step(state, event) or state
+        player.locator("input[type=range]").fill(str(step))
+        assert machine.locator(".lit text").all_text_contents() == [state] == [chip.locator(".state").inner_text()]
+    assert state in team.final and "done" in chip.get_attribute("class")
+
+
+@pytest.fixture(scope="module")
+def bridge(tmp_path_factory) -> Path:
+    """Write a study of one episode in which a bridge is let down and raised for each of two agents."""
+    task = hk.load_task("drawbridge")
+    scene = scene_of(task)
+    events = ((1, "down"), (2, "up"), (3, "down"), (4, "over"), (5, "lift"), (6, "over"), (7, "cross"), (8, "end"))
+    own = make_replay(scene, [scene.starts["A1"], scene.starts["A2"]], {"A1": "r" * 8, "A2": "d" + "." * 7}, events)
+    review = Review(1, 1, (1, 1), np.zeros((2, 0), np.int64), {"softmax": own})
+    runs = [record("drawbridge", task.digest, "dqprm", 0, [20, 20], review)]
+    return write_study(tmp_path_factory.mktemp("bridge") / "runs", runs, [task])
+
+
+@pytest.fixture
+def bridge_player(bridge, open_page):
+    page = open_page(url=write_report(bridge, bridge / "report.html").resolve().as_uri())
+    return replay(page, 0)
+
+
+def test_gates_open_and_close_as_the_world_has_it_and_say_to_whom_they_are_closed(bridge_player):
+    task = hk.load_task("drawbridge")
+    closed = {
+        name: dict(zip(task.machines[name].states, closed_regions(task, name), strict=True)) for name in task.agents
+    }
+    recorded = json.loads(saved(bridge_player.page, bridge_player.locator("[data-download=recording]"))[1])
+    seen = []
+    for step in range(9):
+        bridge_player.locator("input[type=range]").fill(str(step))
+        shut = [name for name in task.agents if "bridge" in closed[name][recorded["agents"][name]["states"][step]]]
+        area = bridge_player.locator(".map [data-area]")
+        locks = [own.locator("title").text_content() for own in area.locator(".lock.shut").all()]
+        assert locks == [f"closed to {name}" for name in shut]
+        assert area.locator(".closed").first.is_visible() == bool(shut)
+        assert area.evaluate("own => own.classList.contains('ajar')") == (len(shut) == 1)
+        seen.append(len(shut))
+    assert seen == [2, 1, 2, 1, 0, 1, 0, 0, 0]
+
+
+def test_an_episode_is_saved_as_data_that_tell_all_of_it(bridge_player, bridge):
+    name, text = saved(bridge_player.page, bridge_player.locator("[data-download=recording]"))
+    (section,) = summarize(load_results(bridge)).sections
+    own, told = section.groups[0].replays[0, "softmax"], json.loads(text)
+    assert name == "drawbridge-dqprm-0-softmax.json"
+    assert [told["agents"][agent]["x"] for agent in ("A1", "A2")] == own.points[:, :, 0].T.tolist()
+    assert [told["agents"][agent]["y"] for agent in ("A1", "A2")] == own.points[:, :, 1].T.tolist()
+    assert [told["agents"][agent]["states"] for agent in ("A1", "A2")] == [
+        list(line) for line in zip(*own.states, strict=True)
+    ]
+    assert [tuple(event) for event in told["events"]] == list(own.events)
+    assert (told["task"], told["seed"], told["success"], told["steps"]) == ("drawbridge", 0, True, 8)
+    assert told["team"][-1] == "done"
+
+
+def test_an_episode_is_saved_as_a_drawing_that_moves(bridge_player, open_page, tmp_path):
+    name, text = saved(bridge_player.page, bridge_player.locator("[data-download=animation]"))
+    assert name == "drawbridge-dqprm-0-softmax.svg" and "var(" not in text
+    root = ElementTree.fromstring(text)
+    ways = [own for own in root.iter(f"{SVG}animateTransform") if own.get("type") == "translate"]
+    assert len(ways) == 2 and all(
+        len(own.get("values").split(";")) == len(own.get("keyTimes").split(";")) for own in ways
+    )
+    first, *_, last = ways[0].get("values").split(";")
+    assert [float(part) for part in first.split()] == [20, 20]  # in the middle of a cell of 40 units
+    assert float(last.split()[0]) == 20 + 8 * 40
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    page = open_page(url=(tmp_path / name).as_uri())
+    place = "() => { const own = document.querySelector('[data-moves]').getCTM(); return own.e; }"
+    page.evaluate("() => { document.documentElement.pauseAnimations(); document.documentElement.setCurrentTime(0); }")
+    start = page.evaluate(place)
+    page.evaluate("() => document.documentElement.setCurrentTime(2.2)")  # eight steps, four a second
+    assert page.evaluate(place) - start == pytest.approx(320, abs=1)
+    words = page.locator("text").evaluate_all(
+        "all => all.map((own) => [own.firstChild.data, getComputedStyle(own).opacity])"
+    )
+    assert [(word, seen) for word, seen in words if word in ("team: apart", "team: done", "end")] == [
+        ("team: apart", "0"),
+        ("team: done", "1"),
+        ("end", "1"),
+    ]
 
 
 def test_with_reduced_motion_agents_jump(open_page):
@@ -449,7 +551,7 @@ def test_a_name_is_shown_as_it_is_and_does_nothing(open_page, tmp_path, name):
     page.keyboard.press("ArrowRight")
     assert player.locator(".log b").inner_text() == f"{name}e"
     assert player.locator(".crew .state").first.inner_text() == f"{name}t"
-    assert player.locator(".lit").count() == 2
+    assert player.locator(".lit").count() == 3  # of two agents and the team
     assert player.locator("select[data-choice=group] option").first.inner_text() == f"{name}l, depth=0"
     assert name in chart(page, 0).locator(".tooltip").inner_text()
     assert page.locator("img").count() == 0
@@ -556,7 +658,7 @@ def test_controls_are_reached_by_tab_and_have_names(page):
 
 def test_without_scripts_everything_but_curves_and_episodes_is_there(open_page):
     page = open_page(java_script_enabled=False)
-    assert page.locator("table.statistics").count() == 3
+    assert page.locator("table[data-sortable]").count() == 3
     assert page.locator(".machine").first.is_visible()
     assert page.locator(".theme").is_hidden()
     assert page.locator("noscript").first.is_visible()

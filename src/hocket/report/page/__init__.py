@@ -25,6 +25,7 @@ SCRIPTS = (
     "curves.js",
     "episode.js",
     "stage.js",
+    "animation.js",
     "replay.js",
 )  # in order: they share a scope
 
@@ -97,4 +98,4 @@ def _episodes(section: Section, own: Episodes) -> object:
     told = scene_data(scene, own.names)
     labels = [group.label for group in section.all_groups]
     groups = [{"label": labels[number], "seeds": kept} for number, kept in sorted(own.kept.items())]
-    return {**told, "groups": groups, "left_out": own.left_out, "names": [*own.names.number]}
+    return {**told, "title": section.title, "groups": groups, "left_out": own.left_out, "names": [*own.names.number]}

@@ -97,7 +97,17 @@ def scene_data(scene: Scene, names: Numbering) -> Data:
     ]
     index = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style numbers them
     colors = {names[event]: index[color] for event, (color, _) in scene.styles.items()}
-    return {"agents": agents, "colors": colors}
+    return {"agents": agents, "team": _team(scene, names), "colors": colors}
+
+
+def _team(scene: Scene, names: Numbering) -> Data | None:
+    """Tell how the team machine steps, if there is one to show."""
+    team = scene.team
+    if team is None:
+        return None
+    steps = [[names[state], names[event], names[target]] for (state, event), target in team.transitions.items()]
+    known = {"states": [names[state] for state in team.states], "knows": [names[event] for event in team.events]}
+    return {**known, "initial": names[team.initial], "steps": steps}
 
 
 def _closed(scene: Scene, agent: str, names: Numbering) -> dict[int, list[int]]:

@@ -3,7 +3,7 @@
 const MOVES = [[0, 0], [0, -1], [1, 0], [0, 1], [-1, 0]]; // as the page's data number them
 const WIDEST = 1.55; // radii of an agent: the circle on which many agents at one point stand
 
-function decode(own) {
+function decode(own, team) {
   const agents = own.ways.length;
   const points = new Float64Array((own.length + 1) * agents * 2);
   own.ways.forEach((way, agent) => {
@@ -28,7 +28,21 @@ function decode(own) {
     const [step, event] = own.events.slice(index, index + 2);
     events.set(step, [...(events.get(step) ?? []), event]);
   }
+  if (team) states.push(teamStates(team, own.length, events));
   return { success: own.success, length: own.length, agents, points, states, events };
+}
+
+// The team machine steps with what happens, in the order in which it does, and stays where an event is undefined.
+function teamStates(team, length, events) {
+  const line = new Int32Array(length + 1);
+  let state = team.initial;
+  for (let step = 0; step <= length; step += 1) {
+    for (const event of events.get(step) ?? []) {
+      state = team.steps.find(([from, own]) => from === state && own === event)?.[2] ?? state;
+    }
+    line[step] = state;
+  }
+  return line;
 }
 
 // A letter has two moves to a neighbouring cell; a list has differences in hundredths.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hocket.draw.geometry import Point, Shape
 from hocket.draw.graphviz import embedded_machine
-from hocket.draw.scene import Area, Scene
+from hocket.draw.scene import Area, Moment, Scene
 from hocket.draw.task_picture import MOST_STATES, MOST_TRANSITIONS
 from hocket.machine.reward_machine import RewardMachine
 from hocket.report.page.markup import Html, tag
@@ -33,6 +33,7 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
     width, height = scene.width * unit, scene.height * unit
     disc = agent_radius(scene)
     numbers = {area: number for number, area in enumerate(scene.areas)}
+    closed = scene.closed(Moment({}))
     spots = _side_by_side(starts, disc / unit)
     agents = [
         _agent((across * unit, down * unit), size * disc, number_of(scene, name), scene.colors[name])
@@ -41,7 +42,7 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
     return tag(
         "svg",
         tag("rect", class_="floor", width=width, height=height),
-        *(_area(area, unit, numbers[area]) for area in scene.painted),
+        *(_area(area, unit, numbers[area], area in closed) for area in scene.painted),
         _lines(scene, unit),
         *(_shape(wall, unit, class_="wall") for wall in scene.walls),
         *(_area_tag(area, unit) for area in scene.painted if area.tag and area.shapes),
@@ -73,14 +74,15 @@ def agent_radius(scene: Scene) -> float:
     return 0.34 * unit_of(scene) if scene.has_cells else LONGEST_SIDE / 32
 
 
-def _area(area: Area, unit: float, number: int) -> Html:
+def _area(area: Area, unit: float, number: int, is_closed: bool) -> Html:
     """Draw an area and, upon it, that it is closed; scripts take that away when it opens, and find it by its number."""
+    gated = number if area.gates else None
     words = ": ".join(filter(None, (area.name, "; ".join(area.notes))))
     title = [tag("title", words)] if words else []
     shapes = [_shape(shape, unit, class_="area", style=f"--own:{area.color}") for shape in area.shapes]
     if area.gates:
-        shapes += [_shape(shape, unit, class_="closed") for shape in area.shapes]
-    return tag("g", *title, *shapes, data_area=number if area.gates else None)
+        shapes += [_shape(shape, unit, class_="closed", data_closed="") for shape in area.shapes]
+    return tag("g", *title, *shapes, class_=None if is_closed or not area.gates else "open", data_area=gated)
 
 
 def _shape(shape: Shape, unit: float, **look: str) -> Html:

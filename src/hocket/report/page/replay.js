@@ -30,10 +30,16 @@ function showReplay(root, section) {
         parts.scrub, parts.buttons,
         make("p", { class: "keys" }, ...keyHelp())),
       make("div", {}, parts.crew.panel, make("p", { class: "log-title" }, "Events"), parts.log)),
+    downloads(
+      ["animation", "the episode as an animated drawing (SVG)", () => save(`${nameOf(player)}.svg`, "image/svg+xml", animation(player))],
+      ["recording", "the episode as data (JSON)", () => save(`${nameOf(player)}.json`, "application/json", recording(player))]),
     ...(data.left_out ? [make("p", { class: "note" }, `${grouped(data.left_out)} more episodes are in the folder; the page has no room for them.`)] : []));
+  parts.map.gates = findGates(parts.map.svg, data); // now that it is on the page and shapes have a size
   root.addEventListener("keydown", (event) => onKey(player, event));
   load(player);
 }
+
+const nameOf = ({ data, choice }) => [data.title, data.groups[choice.group].label, choice.seed, choice.kind].join("-");
 
 function keyHelp() {
   const key = (text) => make("kbd", {}, text);
@@ -133,7 +139,7 @@ function controls(player) {
 
 function load(player) {
   const { data, choice, parts } = player;
-  player.episode = decode(data.groups[choice.group].seeds[choice.seed][choice.kind]);
+  player.episode = decode(data.groups[choice.group].seeds[choice.seed][choice.kind], data.team);
   const { length, success, events } = player.episode;
   parts.slider.max = length;
   parts.outcome.textContent = success ? `done after ${grouped(length)} steps` : `not done within ${grouped(length)} steps`;

@@ -2,15 +2,22 @@
 
 const TRAIL = 10; // steps
 const MANY = 4; // agents up to which all machines are shown at once
+const MOST_LOCKS = 4; // agents to whom an area is closed at times, up to which it says to whom it is
 
 const knowers = (player, event) => player.data.agents.flatMap((agent, index) => (agent.knows.includes(event) ? [index] : []));
 const eventColor = (player, event) => `event-${player.data.colors[event] ?? 0}`;
 
-// Machines: a chip for every agent, and the drawings of those that are chosen.
+// Machines: a chip for the team and for every agent, and the drawings of those that are chosen. The team comes last among
+// the cards, as it does among the states of an episode, and first on the page.
 function crewPanel(section, data) {
   const figures = data.agents.map((_, index) => section.querySelector(`.machine-figure[data-agent="${index}"]`));
+  const members = [...data.agents];
+  if (data.team) {
+    figures.push(section.querySelector(".machine-figure.team"));
+    members.push({ ...data.team, name: "team", number: "∀", color: "var(--team)" });
+  }
   const list = make("div", { class: "watched" });
-  const cards = data.agents.map((agent, index) => {
+  const cards = members.map((agent, index) => {
     const state = make("span", { class: "state" });
     const chip = make("button", { type: "button", "data-agent": index }, disc(agent), make("span", { class: "name" }, agent.name), state);
     return { chip, state, agent, figure: figures[index] && copyFigure(figures[index], agent), isShown: false };
@@ -19,14 +26,15 @@ function crewPanel(section, data) {
     const card = cards[index];
     card.isShown = isShown && Boolean(card.figure);
     card.chip.setAttribute("aria-pressed", card.isShown);
-    list.replaceChildren(...cards.filter((own) => own.isShown).map((own) => own.figure.root));
+    list.replaceChildren(...inOrder(cards).filter((own) => own.isShown).map((own) => own.figure.root));
   };
+  const inOrder = (all) => (data.team ? [all.at(-1), ...all.slice(0, -1)] : all);
   cards.forEach((card, index) => {
     card.chip.addEventListener("click", () => show(index, !card.isShown));
     card.chip.title = card.figure ? "Show or hide this machine" : "";
-    show(index, cards.length <= MANY || index < MANY - 1);
+    show(index, data.agents.length <= MANY || index < MANY - 1 || index === data.agents.length);
   });
-  const crew = make("div", { class: "crew", role: "group", "aria-label": "Agents and their states" }, ...cards.map((card) => card.chip));
+  const crew = make("div", { class: "crew", role: "group", "aria-label": "The team, its agents, and their states" }, ...inOrder(cards).map((card) => card.chip));
   return { panel: make("div", {}, crew, list), cards };
 }
 
@@ -36,7 +44,7 @@ function copyFigure(figure, agent) {
   const svg = figure.querySelector("svg")?.cloneNode(true);
   if (!svg) return null;
   svg.style.setProperty("--agent", agent.color);
-  const root = make("figure", { class: "machine-figure", "data-agent": figure.dataset.agent },
+  const root = make("figure", { class: "machine-figure", "data-agent": figure.dataset.agent ?? "team" },
     make("div", { class: "drawing" }, disc(agent), svg));
   const states = new Map(agent.states.map((name, index) => [name, svg.querySelector(`[data-state="${index}"]`)]));
   const number = new Map(agent.states.map((name, index) => [name, index]));
@@ -55,22 +63,52 @@ function mapLayer(section, data) {
   const agents = data.agents.map((agent) => {
     const size = radius * (agent.number.length < 3 ? 1.15 : 0.8);
     const ring = draw("circle", { class: "ring", r: radius + 3.2 });
-    const own = draw("g", { class: "agent", style: `--own:${agent.color}` },
+    const own = draw("g", { class: "agent", style: `--own:${agent.color}`, "data-moves": true },
       draw("title", {}, agent.name),
       draw("circle", { class: "halo", r: radius + 3.2 }), ring,
       draw("circle", { r: radius }), draw("text", { "font-size": size }, agent.number));
     return { own, ring };
   });
   svg.append(...trails, meetings, ...agents.map((agent) => agent.own));
-  const gates = [...svg.querySelectorAll("[data-area]")].map((own) => [Number(own.dataset.area), own]);
-  return { svg, unit, radius, trails, meetings, agents, gates };
+  return { svg, unit, radius, trails, meetings, agents, gates: [] };
 }
 
-// An area is hatched as long as it is closed to anyone.
+// To whom an area is closed after a step.
+const closedTo = (player, area, step) => player.data.agents.flatMap((agent, index) =>
+  ((agent.closed[player.episode.states[index][step]] ?? []).includes(area) ? [index] : []));
+
+// An area is hatched as long as it is closed, faintly where only to some of those whom it ever is, and says to whom.
 function showGates(player, step) {
-  const { episode, parts: { map }, data } = player;
-  const closed = new Set(data.agents.flatMap((agent, index) => agent.closed[episode.states[index][step]] ?? []));
-  for (const [area, own] of map.gates) own.classList.toggle("open", !closed.has(area));
+  const { map } = player.parts;
+  for (const gate of map.gates) {
+    const closed = closedTo(player, gate.area, step);
+    gate.own.classList.toggle("open", !closed.length);
+    gate.own.classList.toggle("ajar", closed.length > 0 && closed.length < gate.barred);
+    for (const [agent, lock] of gate.locks) lock.classList.toggle("shut", closed.includes(agent));
+  }
+}
+
+// The areas with gates: how many agents each is closed to at times, and a lock for each of them where they are few.
+function findGates(svg, data) {
+  return [...svg.querySelectorAll("[data-area]")].map((own) => {
+    const area = Number(own.dataset.area);
+    const barred = data.agents.flatMap((agent, index) => (Object.values(agent.closed).some((areas) => areas.includes(area)) ? [index] : []));
+    const locks = barred.length <= MOST_LOCKS ? barred.map((agent, place) => [agent, lockOf(data.agents[agent], own, place)]) : [];
+    return { area, own, barred: barred.length, locks };
+  });
+}
+
+// A small disc of an agent with a bar across, in the corner of an area's first shape.
+function lockOf(agent, area, place) {
+  const box = area.querySelector(".area").getBBox();
+  const size = Math.min(box.width, box.height, 40) * 0.17;
+  const at = `translate(${(box.x + size * (1.3 + 2.3 * place)).toFixed(1)} ${(box.y + size * 1.3).toFixed(1)})`;
+  const lock = draw("g", { class: "lock", "data-lock": true, style: `--own:${agent.color}`, transform: at },
+    draw("title", {}, `closed to ${agent.name}`),
+    draw("circle", { r: size.toFixed(1) }),
+    draw("line", { x1: (-0.55 * size).toFixed(1), x2: (0.55 * size).toFixed(1), "stroke-width": (0.4 * size).toFixed(1) }));
+  area.append(lock);
+  return lock;
 }
 
 function moveAgents(player, step, share) {
