@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hocket.errors import SettingsError, known_names
-from hocket.learn import cqrm, dqprm, hil, iql, optimal
+from hocket.learn import cqrm, dqprm, hil, iql, optimal, sweep
 from hocket.learn.learner import Learner, LooksAt
 from hocket.learn.policies import ShapesOf
 from hocket.task.tables import compile_task
@@ -11,7 +11,7 @@ from hocket.task.task import Task
 
 # In the order in which figures give out their colours; a new one comes last.
 LEARNERS: dict[str, Learner] = {
-    own.name: own for own in (dqprm.LEARNER, hil.LEARNER, iql.LEARNER, cqrm.LEARNER, optimal.LEARNER)
+    own.name: own for own in (dqprm.LEARNER, hil.LEARNER, iql.LEARNER, cqrm.LEARNER, optimal.LEARNER, sweep.LEARNER)
 }
 
 

@@ -1,0 +1,312 @@
+"""The learner `sweep`: its queue, its model and its planning, held against plain Python; and what it learns."""
+
+import math
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from numba import njit
+
+import hocket as hk
+from hocket import random
+from hocket.learn.kernels.queue import dequeue, enqueue, make_queue
+from hocket.learn.optimal import solve
+from hocket.learn.sweep import SweepBlock, SweepSettings, bound, number_moves
+from hocket.learn.training import train
+from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.individual import individual_table
+from hocket.task.tables import compile_task
+from task_strategies import random_task
+from worlds import Individual, corridor, courtyard, gatehouse, meeting, turnpike
+
+RANDOM = range(25)  # seeds of random tasks
+
+
+# The queue.
+
+
+@njit
+def compiled_enqueue(queue, cell, urgency):
+    enqueue(queue, cell, urgency)
+
+
+@njit
+def compiled_dequeue(queue):
+    return dequeue(queue)
+
+
+@pytest.mark.parametrize("levels", [3, 1000], ids=["many alike", "few alike"])
+def test_the_queue_gives_the_most_urgent_cell_first_and_of_two_alike_the_lower(levels):
+    rng, queue, urgent = Random(levels), make_queue(40), dict[int, float]()
+    taken = 0
+    for _ in range(5_000):
+        if urgent and rng.random() < 0.45:
+            cell = max(urgent, key=lambda own: (urgent[own], -own))
+            assert compiled_dequeue(queue) == cell
+            del urgent[cell]
+            taken += 1
+        else:
+            cell, urgency = rng.randrange(40), float(rng.randrange(levels))
+            compiled_enqueue(queue, cell, urgency)
+            urgent[cell] = max(urgency, urgent.get(cell, urgency))
+        assert queue.size[0] == len(urgent)
+        assert {cell for cell in range(40) if queue.place[cell] >= 0} == urgent.keys()
+    assert taken > 1_000
+
+
+# The loop, in plain Python.
+
+
+class Planner:
+    """An agent that counts how its moves turn out, and plans by that; all in plain numbers, lists and dictionaries."""
+
+    def __init__(self, task: hk.Task, name: str, settings: SweepSettings, seed: int) -> None:
+        literal = settings.sync_literal
+        self.world = Individual(task, name, settings.sync_probability, literal=literal)
+        self.settings, self.slip_limit = settings, random.threshold(task.slip)
+        self.table = individual_table(
+            compile_task(task), self.world.index, settings.sync_probability, sync_literal=literal
+        )
+        self.key = random.stream_key(random.TRAINING, seed, self.world.index)
+        self.hope = bound(self.table, settings.discount, best=True).tolist()
+        self.states, self.cells = list(self.world.machine.states), range(task.grid.cells)
+        self.tries: dict[object, list[int]] = {}
+        self.arrival = [list(self.hope) for _ in self.cells]
+        self.urgent: dict[int, float] = {}
+        self.before = [
+            {
+                cell
+                for cell in self.cells
+                for action in range(5)
+                for own in self.states
+                if end in self.ends(own, cell, action)
+            }
+            for end in self.cells
+        ]
+
+    @cache  # noqa: B019 (a planner lives as long as its test)
+    def ends(self, state: str, cell: int, action: int) -> tuple[int, ...]:
+        return tuple(self.world.arrive(state, cell, action, outcome) for outcome in range(3))
+
+    def worth(self, own: int, cell: int, action: int) -> float:
+        """Value an action: as it turned out, and `optimism` times at its best."""
+        ends, weight = self.ends(self.states[own], cell, action), self.settings.optimism
+        tries = self.tries.get((cell, action, ends), [0, 0, 0])
+        total = weight
+        for count in tries:
+            total += count
+        value = weight / total * self.hope[own]
+        for count, end in zip(tries, ends, strict=True):
+            value += count / total * self.arrival[end][own]
+        return value
+
+    def back_up(self, cell: int) -> None:
+        best = [max(self.worth(own, cell, action) for action in range(5)) for own in range(len(self.states))]
+        kind, change = self.table.kind[cell], 0.0
+        for own in range(len(self.states)):
+            value = 0.0
+            rows = (part[own, kind].tolist() for part in (self.table.chance, self.table.reward, self.table.next_state))
+            for chance, reward, target in zip(*rows, strict=True):
+                value += chance * (reward + self.settings.discount * best[target])
+            change = max(change, abs(value - self.arrival[cell][own]))
+            self.arrival[cell][own] = value
+        if change > self.settings.least_change:
+            for earlier in self.before[cell]:
+                self.urgent[earlier] = max(change, self.urgent.get(earlier, change))
+
+    def learn(self, steps: int) -> tuple[int, str]:
+        """Learn episode after episode; return the cell and the state."""
+        start = (self.world.task.agents[self.world.name].start, self.world.machine.initial)
+        (cell, state), clock = start, 0
+        for time in range(steps):
+            values = [np.float32(self.worth(self.states.index(state), cell, action)) for action in range(5)]
+            ties = [action for action in range(5) if values[action] == max(values)]
+            action = ties[int(random.action_draw(self.key, time) * len(ties))]
+            outcome = slip_outcome(random.slip_draw(self.key, time), self.slip_limit)
+            ends = self.ends(state, cell, action)
+            self.tries.setdefault((cell, action, ends), [0, 0, 0])[outcome] += 1
+            self.urgent[cell] = math.inf
+            for _ in range(self.settings.backups):
+                if self.urgent:
+                    urgent = max(self.urgent, key=lambda own: (self.urgent[own], -own))
+                    del self.urgent[urgent]
+                    self.back_up(urgent)
+            drawn, cell = random.sync_draw(self.key, time), ends[outcome]
+            state, _ = self.world.settle(state, cell, lambda chance, drawn=drawn: drawn < random.threshold(chance))
+            clock += 1
+            if state in self.world.machine.final or clock >= self.settings.episode_steps:
+                (cell, state), clock = start, 0
+        return cell, state
+
+
+def assert_learns_alike(task: hk.Task, name: str, settings: SweepSettings, steps: int, seed: int = 0) -> int:
+    """Train in two pieces, and require what the plain loop gives, to the last bit; return how many moves were tried."""
+    planner = Planner(task, name, settings, seed)
+    cell, state = planner.learn(steps)
+    block = SweepBlock(compile_task(task), settings, [seed + 1, seed])
+    block.train(0, steps // 3)
+    block.train(steps // 3, steps - steps // 3)
+    index, states = planner.world.index, planner.states
+    lane, model, world = block.lanes[1][index], block.models[1][index], block.agents[index].world
+    assert (lane.cell[0], lane.state[0]) == (cell, states.index(state))
+    np.testing.assert_array_equal(model.arrival, np.array(planner.arrival), strict=True)
+    for own, cell, action in product(range(len(states)), planner.cells, range(5)):
+        tries = planner.tries.get((cell, action, planner.ends(states[own], cell, action)), [0, 0, 0])
+        assert model.tries[world.move[own, cell, action]].tolist() == tries
+    assert model.tries.sum() == steps
+    return len(planner.tries)
+
+
+SETTINGS = {
+    "the default": SweepSettings(),
+    "short episodes": SweepSettings(episode_steps=17, optimism=2.0),
+    "little planning": SweepSettings(backups=1, least_change=0.01, discount=0.8),
+    "the paper's text": SweepSettings(sync_literal=True, sync_probability=0.6),
+}
+WORLDS = {"courtyard": courtyard, "gatehouse": gatehouse, "meeting": meeting, "turnpike": lambda: turnpike(0.1)}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_compiled_sweeping_is_that_of_plain_python_to_the_last_bit(world, settings):
+    assert assert_learns_alike(world(), "A1", settings, 300) > 5
+
+
+@pytest.mark.parametrize(("task", "name"), [("buttons", "A2"), ("drawbridge", "A1")])
+def test_compiled_sweeping_of_built_in_tasks_is_that_of_plain_python(task, name):
+    assert assert_learns_alike(hk.load_task(task), name, SweepSettings(), 250) > 40
+
+
+def test_compiled_sweeping_of_random_tasks_is_that_of_plain_python():
+    tried = 0
+    for seed in RANDOM[:12]:
+        task = random_task(Random(seed))
+        for name in task.agents:
+            tried += assert_learns_alike(task, name, SweepSettings(episode_steps=25, backups=5), 60, seed)
+    assert tried > 10 * len(RANDOM[:12])
+
+
+def test_neither_threads_nor_pieces_nor_company_change_what_is_learnt():
+    tables, settings = compile_task(hk.load_task("buttons")), SweepSettings()
+    whole, pieces = SweepBlock(tables, settings, [7], 1), SweepBlock(tables, settings, [3, 7, 9], 4)
+    whole.train(0, 900)
+    for begin, steps in ((0, 1), (1, 99), (100, 800)):
+        pieces.train(begin, steps)
+        pieces.arrays(1)  # to look changes nothing
+    np.testing.assert_array_equal(pieces.arrays(1)["q"], whole.arrays(0)["q"], strict=True)
+    assert not np.array_equal(pieces.arrays(0)["q"], whole.arrays(0)["q"])
+
+
+# Its model.
+
+
+def test_a_move_that_no_gate_changes_is_the_same_whichever_gates_are_open():
+    task = gatehouse(slip=0.1)  # five cells in a row, with a door in cell 2
+    table = individual_table(compile_task(task), 0, 0.3)
+    move, end = number_moves(table.next_cell)
+    same = move[0] == move[1]  # [cells, actions]
+    right, left = ACTIONS.index("right"), ACTIONS.index("left")
+    changed = {(1, right), (3, left)}  # into the door
+    assert {(int(cell), int(action)) for cell, action in np.argwhere(~same)} >= changed
+    assert same[[0, 4]].all() and same[:, ACTIONS.index("stay")].all()
+    np.testing.assert_array_equal(end[move], table.next_cell)
+    assert len(end) == len({*map(tuple, np.argwhere(same))}) + 2 * int((~same).sum())
+
+
+def tables_of_random_tasks():
+    for seed in RANDOM:
+        task = random_task(Random(seed))
+        tables = compile_task(task)
+        for agent in range(len(task.agents)):
+            yield individual_table(tables, agent, 0.3)
+    yield individual_table(compile_task(turnpike(0.1)), 0, 0.3)
+    yield individual_table(compile_task(turnpike(0.9)), 0, 0.3)
+
+
+def test_what_is_hoped_for_and_what_is_feared_enclose_the_optimal_values():
+    tight = 0
+    for table in tables_of_random_tasks():
+        value = solve(table, 0.9, 1e-10).max(axis=1)  # [cells, states]
+        best, worst = (bound(table, 0.9, best=best) for best in (True, False))
+        assert (value <= best + 1e-6).all() and (value >= worst - 1e-6).all()
+        tight += int(np.isclose(best, value.max(axis=0)).any())
+    assert tight > len(RANDOM) // 2
+
+
+def test_with_many_tries_values_tend_to_the_optimal_ones():
+    for seed in RANDOM:
+        task = random_task(Random(seed))
+        tables = compile_task(task)
+        block = SweepBlock(tables, SweepSettings(), [0])
+        for model in block.models[0]:
+            model.tries[:] = np.round(np.array([1 - task.slip, task.slip / 2, task.slip / 2]) * 1e9)
+        q = block.arrays(0)["q"]
+        for agent in range(len(task.agents)):
+            exact = solve(individual_table(tables, agent, 0.3), 0.9, 1e-10)
+            np.testing.assert_allclose(q[agent, :, :, : exact.shape[2]], exact, atol=2e-6)
+
+
+def test_where_nothing_was_tried_tests_fear_the_worst():
+    block = SweepBlock(compile_task(corridor(6)), SweepSettings(), [0])
+    assert not block.arrays(0)["q"].any()
+
+
+def test_a_move_that_failed_at_first_is_tried_again():
+    """One move in three fails here; whoever believed a first failure would prefer to go astray on purpose."""
+    block = SweepBlock(compile_task(corridor(8, slip=0.33)), SweepSettings(), range(20))
+    block.train(0, 2_000)
+    for seed in range(20):
+        q = block.arrays(seed)["q"][0, :7, :, 0]
+        assert (q.argmax(axis=1) == ACTIONS.index("right")).all()
+
+
+# What it learns.
+
+
+def greedy_median(task: hk.Task, learner: str, steps: int, seeds: int) -> tuple[float, float]:
+    """Return the least success and the largest median of any seed, of 200 greedy tests."""
+    found = hk.evaluate(task, train(task, learner, seeds, steps, changes={"test_every": steps}), 200, greedy=True)
+    return min(own.success.value for own in found), max(own.quartiles[1] for own in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("buttons", 2_000),
+        ("rendezvous-2", 2_000),
+        ("rendezvous-5", 2_000),
+        ("rendezvous-10", 2_000),
+        ("four-buttons", 4_000),
+        ("pass-the-room", 4_000),
+        ("warehouse", 4_000),
+        ("drawbridge", 4_000),
+        ("crew", 4_000),
+    ],
+)
+def test_it_is_within_a_step_of_optimal_policies_after_few_steps_whatever_the_seed(name, steps):
+    task = hk.load_task(name)
+    success, median = greedy_median(task, "sweep", steps, 5)
+    assert success == 1
+    assert median <= greedy_median(task, "optimal", 1, 1)[1] + 1
+
+
+def test_it_finds_its_way_through_many_rooms():
+    task = hk.load_task("rooms")
+    success, median = greedy_median(task, "sweep", 25_000, 2)
+    assert success == 1
+    assert median <= greedy_median(task, "optimal", 1, 1)[1] + 1
+
+
+@pytest.mark.parametrize("slip", [0.0, 0.1, 0.3])
+def test_it_comes_close_to_the_optimum_however_often_moves_slip(slip):
+    task = replace(hk.load_task("buttons"), slip=slip)
+    tables = compile_task(task)
+    block = SweepBlock(tables, SweepSettings(), [0, 1])
+    block.train(0, 20_000)
+    for index, agent in product(range(2), range(3)):
+        start = (tables.start[agent], slice(None), tables.initial[agent])
+        exact = solve(individual_table(tables, agent, 0.3), 0.9, 1e-10)[start].max()
+        assert block.arrays(index)["q"][agent][start].max() == pytest.approx(exact, rel=0.1)
