@@ -42,7 +42,7 @@ def compiled_dequeue(queue):
 def test_the_queue_gives_the_most_urgent_cell_first_and_of_two_alike_the_lower(levels):
     rng, queue, urgent = Random(levels), make_queue(40), dict[int, float]()
     taken = 0
-    for _ in range(5_000):
+    for _ in range(3_000):
         if urgent and rng.random() < 0.45:
             cell = max(urgent, key=lambda own: (urgent[own], -own))
             assert compiled_dequeue(queue) == cell
@@ -255,12 +255,19 @@ def test_where_nothing_was_tried_tests_fear_the_worst():
 
 
 def test_a_move_that_failed_at_first_is_tried_again():
-    """One move in three fails here; whoever believed a first failure would prefer to go astray on purpose."""
-    block = SweepBlock(compile_task(corridor(8, slip=0.33)), SweepSettings(), range(20))
-    block.train(0, 2_000)
-    for seed in range(20):
-        q = block.arrays(seed)["q"][0, :7, :, 0]
+    """A first try fails in one of ten cells here; whoever believed it would prefer to go astray on purpose."""
+    failed = 0
+    for seed in range(40):
+        block = SweepBlock(compile_task(corridor(8, slip=0.1)), SweepSettings(), [seed])
+        model, move = block.models[0][0], block.agents[0].world.move[0, :7, ACTIONS.index("right")]
+        for time in range(60):
+            block.train(time, 1)
+            failed += int((model.tries[move, 1:].sum(axis=1) > model.tries[move, 0]).any())
+        block.train(60, 540)
+        assert (model.tries[move, 0] > 1).all()
+        q = block.arrays(0)["q"][0, :7, :, 0]
         assert (q.argmax(axis=1) == ACTIONS.index("right")).all()
+    assert failed > 40
 
 
 # What it learns.

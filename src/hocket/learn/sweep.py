@@ -33,7 +33,7 @@ class SweepSettings(SimulatedSettings):
     """Prioritised sweeping over a learnt model."""
 
     optimism: float = setting(
-        0.1, "in training, each move also has so many imagined tries that turned out best", "tries", above=0, most=1e6
+        0.2, "in training, each move also has so many imagined tries that turned out best", "tries", above=0, most=1e6
     )
     caution: float = setting(
         0.03, "in tests, each move also has so many imagined tries that turned out worst", "tries", above=0, most=1e6
@@ -74,6 +74,10 @@ class SweepBlock:
             for lanes, models in zip(self.lanes, self.models, strict=True)
             for lane, own, model in zip(lanes, self.agents, models, strict=True)
         ]
+        if self.threads == 1:
+            for own in work:
+                kernels.train_lane(*own)
+            return
         with ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(lambda own: kernels.train_lane(*own), work))
 
@@ -168,7 +172,7 @@ def _lane(world: kernels.World, key: int) -> kernels.Lane:
 
 LEARNER = Learner(
     name="sweep",
-    summary="each agent learns alone how its moves turn out, and plans with its local reward machine (prioritised sweeping)",
+    summary="each agent learns alone how its moves turn out, and plans with its local reward machine (model-based)",
     settings=SweepSettings,
     block=SweepBlock,
     player=ValuePlayer,
