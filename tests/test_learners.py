@@ -78,7 +78,7 @@ def assert_same(one: Run, other: Run) -> None:
 
 # The same numbers, however the work is cut up.
 
-SMALL = {"dqprm": "buttons", "iql": "buttons", "hil": "buttons", "optimal": "buttons", "cqrm": "meeting"}
+SMALL = dict.fromkeys(("dqprm", "iql", "hil", "optimal", "sweep"), "buttons") | {"cqrm": "meeting"}
 
 
 def small_task(learner: str) -> hk.Task:
@@ -128,14 +128,14 @@ def test_training_may_be_cut_into_pieces_of_any_length(learner):
             assert_same(run, whole[seed])
 
 
-@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil"])
+@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil", "sweep"])
 def test_tests_leave_what_is_learnt_alone(learner):
     without, with_many = (some_runs(learner, [2], test_episodes=episodes)[2] for episodes in (0, 20))
     assert len(with_many.trials) == 5 * 2 * 20
     assert_same(replace(with_many, trials=()), without)
 
 
-@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil"])
+@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil", "sweep"])
 def test_different_seeds_learn_differently(learner):
     one, other = some_runs(learner, 2).values()
     assert any((one.policy.arrays[name] != array).any() for name, array in other.policy.arrays.items())
@@ -174,7 +174,7 @@ def test_training_that_is_stopped_returns_what_it_has_done():
     assert_same(run, whole)
 
 
-@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil"])
+@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "hil", "sweep"])
 def test_training_without_tests_in_between_can_be_stopped_as_well(learner):
     stop, never = Event(), 10**8
     changes = {"test_every": never}
@@ -669,6 +669,12 @@ WRONG_OF = {
     "iql": [({"bootstrap_past_end": 1}, "bootstrap_past_end must be true or false"), WRONG_SCHEDULES[1]],
     "hil": [({"bootstrap_past_end": 0}, "bootstrap_past_end must be true or false"), WRONG[0]],
     "optimal": [({"tolerance": 0.0}, "tolerance must be a number above 0"), WRONG_DQPRM[0], WRONG_DQPRM[1]],
+    "sweep": [
+        ({"optimism": 0.0}, "optimism must be a number above 0"),
+        ({"caution": 0.0}, "caution must be a number above 0"),
+        ({"backups": 0}, "backups must be an integer between 1 and"),
+        ({"least_change": -1.0}, "least_change must be a number between 0 and"),
+    ],
 }
 CASES = [(learner, changes, message) for learner, rows in WRONG_OF.items() for changes, message in rows]
 

@@ -23,7 +23,7 @@ class Train(OnRuns):
     target: Annotated[Positional[tuple[str, ...]], option("TASK")]
     """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
     learner: Annotated[str, option("LEARNER,...")] = DEFAULT_LEARNER
-    """dqprm, cqrm, iql, hil or optimal; several, separated by commas."""
+    """sweep, dqprm, cqrm, iql, hil or optimal; several, separated by commas."""
     seeds: Annotated[int, option("N")] = 10
     """How many runs."""
     steps: Annotated[int, option("N")] = DEFAULT_STEPS

@@ -21,7 +21,8 @@ from hocket.learn.kernels.queue import make_queue
 from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.random import TRAINING, stream_key
-from hocket.task.individual import IndividualTable, individual_table
+from hocket.task.grid import Numbers
+from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
 PRECISION = 1e-9  # of the values by which policies are tested
@@ -33,7 +34,7 @@ class SweepSettings(SimulatedSettings):
     """Prioritised sweeping over a learnt model."""
 
     optimism: float = setting(
-        0.2, "in training, each move also has so many imagined tries that turned out best", "tries", above=0, most=1e6
+        0.15, "in training, each move also has so many imagined tries that turned out best", "tries", above=0, most=1e6
     )
     caution: float = setting(
         0.03, "in tests, each move also has so many imagined tries that turned out worst", "tries", above=0, most=1e6
@@ -57,7 +58,8 @@ class SweepBlock:
 
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.shape, self.caution = machine_shapes(tables)["q"], settings.caution
-        self.agents = [_agent(tables, number, settings) for number in range(self.shape[0])]
+        simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
+        self.agents = [_agent(simulation.table(number), settings.discount) for number in range(self.shape[0])]
         self.rule = kernels.Rule(
             settings.discount, settings.optimism, settings.backups, settings.least_change, settings.episode_steps
         )
@@ -93,11 +95,8 @@ class SweepBlock:
         return {"q": q}
 
 
-def _agent(tables: Tables, number: int, settings: SweepSettings) -> _Agent:
-    table = individual_table(tables, number, settings.sync_probability, sync_literal=settings.sync_literal)
-    return _Agent(
-        _world(table), bound(table, settings.discount, best=True), bound(table, settings.discount, best=False)
-    )
+def _agent(table: IndividualTable, discount: float) -> _Agent:
+    return _Agent(_world(table), bound(table, discount, best=True), bound(table, discount, best=False))
 
 
 def _world(table: IndividualTable) -> kernels.World:
@@ -122,17 +121,17 @@ def _world(table: IndividualTable) -> kernels.World:
     )
 
 
-def number_moves(next_cell: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def number_moves(next_cell: Numbers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Number what actions in cells lead to, [D, S, A]; those that gates do not change are the same in all dynamics.
 
     Also returns where each leads: [moves, K].
     """
     cells, actions, outcomes = next_cell.shape[1:]
-    mark = np.arange(cells * actions, dtype=np.int64).reshape(cells, actions)
-    for outcome in range(outcomes):  # at most 5 * 32,000 ** 4, which is below 2 ** 63
-        mark = mark * cells + next_cell[..., outcome]
-    _, first, move = np.unique(mark, return_index=True, return_inverse=True)
-    return move.reshape(mark.shape).astype(np.int32), next_cell.reshape(-1, outcomes)[first].astype(np.int32)
+    move = np.broadcast_to(np.arange(cells * actions).reshape(cells, actions), next_cell.shape[:3])
+    for outcome in range(outcomes):
+        _, first, found = np.unique(move * cells + next_cell[..., outcome], return_index=True, return_inverse=True)
+        move = found.reshape(next_cell.shape[:3])
+    return move.astype(np.int32), next_cell.reshape(-1, outcomes)[first].astype(np.int32)
 
 
 def bound(table: IndividualTable, discount: float, *, best: bool) -> NDArray[np.float64]:
