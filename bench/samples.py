@@ -1,0 +1,65 @@
+"""How many training steps until greedy teams are as good as optimal policies? The worst of ten seeds counts.
+
+    python bench/samples.py [--seeds 10] [--tasks buttons rooms] [--out samples.json]
+
+Prints a table for docs/results.md: for each task, learner and number of training steps per agent the largest median of
+any seed over 500 greedy test episodes (a failure counts 1,000 steps), and the least success of any.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import hocket as hk
+
+TASKS = (
+    "buttons", "rendezvous-2", "rendezvous-10", "four-buttons", "pass-the-room", "warehouse", "drawbridge", "crew",
+    "rooms",
+)  # fmt: skip
+STEPS = (500, 1_000, 2_000, 4_000, 15_000, 25_000, 100_000)
+RIVALS = {
+    "sweep": ("sweep", {}),
+    "dqprm": ("dqprm", {}),
+    "dqprm, decaying rate": ("dqprm", {"learning_rate_decay": 1e-4}),
+}
+EPISODES = 500
+
+
+def worst(task: hk.Task, learner: str, changes: dict[str, float], seeds: int, steps: int) -> tuple[float, float]:
+    """Return the largest median and the least success of any seed."""
+    runs = hk.train(task, learner, seeds, steps, changes={"test_every": steps, **changes})
+    found = hk.evaluate(task, runs, EPISODES, greedy=True)
+    return max(own.quartiles[1] for own in found), min(own.success.value for own in found)
+
+
+def written(median: float, success: float, level: float) -> str:
+    """Write a cell of the table; bold where it is within a step of the optimum and never fails."""
+    text = f"{median:g}" if success == 1 else f"{median:g} ({success:.2f})"
+    return f"**{text}**" if success == 1 and median <= level + 1 else text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--tasks", nargs="+", default=TASKS)
+    parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
+    options = parser.parse_args()
+    print(f"| task | optimum | learner | {' | '.join(f'{steps:,}' for steps in STEPS)} |")
+    print(f"| --- | ---: | --- | {' | '.join('---:' for _ in STEPS)} |")
+    rows = []
+    for name in options.tasks:
+        task = hk.load_task(name)
+        level, _ = worst(task, "optimal", {}, 1, 1)
+        for label, (learner, changes) in RIVALS.items():
+            found = [worst(task, learner, changes, options.seeds, steps) for steps in STEPS]
+            cells = " | ".join(written(*own, level) for own in found)
+            print(f"| {name} | {level:g} | {label} | {cells} |", flush=True)
+            rows.append(
+                {"task": name, "optimum": level, "learner": label, "worst": dict(zip(STEPS, found, strict=True))}
+            )
+    if options.out is not None:
+        options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
