@@ -34,7 +34,7 @@ def worst(task: hk.Task, learner: str, changes: dict[str, float], seeds: int, st
 
 def written(median: float, success: float, level: float) -> str:
     """Write a cell of the table; bold where it is within a step of the optimum and never fails."""
-    text = f"{median:g}" if success == 1 else f"{median:g} ({success:.2f})"
+    text = f"{median:g}" if success == 1 else f"{median:g} ({success:.3f})"
     return f"**{text}**" if success == 1 and median <= level + 1 else text
 
 
