@@ -542,6 +542,25 @@ def test_with_reduced_motion_agents_jump(open_page):
 # Names that want to be more.
 
 
+CUT = """() => [...document.querySelectorAll("main *, nav *")].flatMap((own) => {
+  const look = getComputedStyle(own);
+  if (own.closest("svg") || look.overflowX === "visible") return [];
+  if (own.scrollWidth <= own.clientWidth + 1 && own.scrollHeight <= own.clientHeight + 1) return [];
+  const is_shaded = look.overflowX === "auto" && look.backgroundImage.includes("gradient");
+  return is_shaded || look.textOverflow === "ellipsis" ? [] : [own.className];
+})"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 800])
+def test_nothing_is_cut_without_a_sign_that_it_scrolls(open_page, width, scheme):
+    page = open_page(width=width, color_scheme=scheme)
+    page.locator("details").evaluate_all("all => all.forEach((own) => { own.open = true; })")
+    assert page.evaluate(CUT) == []
+    if width == 400:  # there is something to scroll at all
+        assert page.locator(".scrolling").evaluate_all("all => all.some((own) => own.scrollWidth > own.clientWidth)")
+
+
 @pytest.mark.parametrize("name", [HOSTILE, QUOTED])
 def test_a_name_is_shown_as_it_is_and_does_nothing(open_page, tmp_path, name):
     folder = hostile_study(tmp_path / "hostile", name)
@@ -658,7 +677,7 @@ def test_controls_are_reached_by_tab_and_have_names(page):
 
 def test_without_scripts_everything_but_curves_and_episodes_is_there(open_page):
     page = open_page(java_script_enabled=False)
-    assert page.locator("table[data-sortable]").count() == 3
+    assert page.locator("table[data-sortable]").count() == 4  # one of all tasks
     assert page.locator(".machine").first.is_visible()
     assert page.locator(".theme").is_hidden()
     assert page.locator("noscript").first.is_visible()

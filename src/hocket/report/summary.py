@@ -65,6 +65,7 @@ class Final:
     learnt_after: int | None  # training steps, the median over all runs; None: never
     learnt: int  # runs that have learnt at all
     scores: tuple[float, ...]  # each run's mean of its last tests
+    shares: tuple[float, ...]  # of each run's last tests that succeeded
 
     @property
     def learnt_in_words(self) -> str:
@@ -354,16 +355,17 @@ def _final(records: Sequence[Record], kind: str) -> Final:
     runs = [_tests(record, kind) for record in records]
     low, middle, high = quartiles([np.median(own.taken[-count:]) for own in runs])
     scores = tuple(float(own.taken[-count:].mean()) for own in runs)
-    shares = [[float(own.success[-count:].mean())] for own in runs]
+    shares = tuple(float(own.success[-count:].mean()) for own in runs)
     learnt = [learnt_step(*own, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS) for own in runs]
     after = median_or_never(learnt)
     return Final(
         (float(low), float(middle), float(high)),
         bootstrap_interval(np.array(scores)[:, None]),
-        bootstrap_means(shares)[0],
+        bootstrap_means(np.array(shares)[:, None])[0],
         None if after is None else round(after),
         sum(step is not None for step in learnt),
         scores,
+        shares,
     )
 
 

@@ -13,6 +13,7 @@ from hocket.files import write_whole
 from hocket.report.page.encoding import Episodes, choose_episodes, curves_data, scene_data
 from hocket.report.page.markup import Html, data_block, escape, join
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
+from hocket.report.page.standings import over_all_tasks
 from hocket.report.summary import Section, Summary, line_numbers, summarize
 from hocket.study.store import Results, load_results
 
@@ -63,6 +64,7 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
         "opening": opening(summary),
         "facts": facts(summary),
         "warnings": warnings(summary),
+        "across": over_all_tasks(summary.sections, _common_colors(summary)),
         "sections": join(sections, LINE),
         "data": _data(summary),
     }
@@ -78,6 +80,15 @@ def _asset(name: str) -> Html:
 def line_colors(section: Section) -> dict[str, int]:
     """Number the colours of a task's groups by label; the reference has none."""
     return dict(zip((group.label for group in section.groups), line_numbers(section.groups), strict=True))
+
+
+def _common_colors(summary: Summary) -> dict[str, int]:
+    """Number the colours of groups that have the same one on all tasks."""
+    numbers: dict[str, set[int]] = {}
+    for section in summary.sections:
+        for label, number in line_colors(section).items():
+            numbers.setdefault(label, set()).add(number)
+    return {label: min(own) for label, own in numbers.items() if len(own) == 1}
 
 
 def _data(summary: Summary) -> Html:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hocket.evaluation.bounds import Bounds
+from hocket.report.across import across_tasks
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR, Final, RunGroup, Section
 from hocket.statistics import Comparison, Interval, Share
@@ -70,6 +71,42 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
         "div",
         tag("h3", "Final performance"),
         scrolling(table, f"Statistics of {section.title}"),
+        tag("p", note, class_="note"),
+    )
+
+
+def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Html:
+    """Tabulate what was run on several tasks."""
+    found = across_tasks(sections)
+    if not found:
+        return Html("")
+    titles = ("learner", "policy", "tasks", "runs", "success", "learnt")
+    units = ("", "", "", "", "share [95 %]", "runs")
+    heads = [
+        tag("th", title, tag("small", unit) if unit else "", scope="col", data_sort="number" if rank > 1 else "text")
+        for rank, (title, unit) in enumerate(zip(titles, units, strict=True))
+    ]
+    rows = [
+        tag(
+            "tr",
+            tag("th", learner_key(own.label, colors), scope="row", data_value=own.label),
+            tag("td", own.policy, data_value=own.policy),
+            cell(own.tasks, str(own.tasks)),
+            cell(own.runs, f"{own.runs:,}"),
+            cell(own.success.value, share(own.success.value), _limits(own.success, share, own.runs)),
+            cell(None, "–") if own.learnt is None else cell(own.learnt / own.runs, f"{own.learnt:,} of {own.runs:,}"),
+        )
+        for own in found
+    ]
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="statistics", data_sortable=True)
+    note = (
+        "All tasks count alike: success is the mean over tasks of the mean over runs, and its limits come from "
+        "resampling the runs of each task (the stratified bootstrap). Compare only learners with the same tasks."
+    )
+    return tag(
+        "section",
+        tag("h3", "Over all tasks"),
+        scrolling(table, "Statistics over all tasks"),
         tag("p", note, class_="note"),
     )
 
