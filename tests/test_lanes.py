@@ -19,6 +19,7 @@ from hocket.learn.iql import IqlBlock, IqlSettings
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.dqprm import LANES, MANY, padded
 from hocket.learn.kernels.vectors import converted, load, reinterpreted, store, take, where
+from hocket.learn.learner import Player
 from hocket.learn.training import train
 from hocket.task.tables import compile_task
 from task_strategies import random_task
@@ -101,6 +102,22 @@ def test_what_a_lane_learns_depends_on_neither_groups_nor_threads_nor_pieces(nam
         alone.train(0, 2_000)
         assert learnt(alone, 0).any()
         np.testing.assert_array_equal(learnt(alone, 0), learnt(together, seed), strict=True)
+
+
+@pytest.mark.parametrize("name", ["rendezvous-2", "buttons"])
+def test_seeds_that_are_tested_together_play_as_one_by_one(name):
+    tables, seeds = compile_task(hk.load_task(name)), [3, 9, 2**40]
+    block = DqprmBlock(tables, DqprmSettings(), seeds)
+    block.train(0, 20_000)
+    player = LEARNERS["dqprm"].player(tables, 0.02, 300)
+    ends = set()
+    for greedy in (False, True):
+        together, apart = (
+            play(player, block, seeds, 5, greedy) for play in (type(player).play_seeds, Player.play_seeds)
+        )
+        assert all(np.array_equal(one, other) for one, other in zip(together, apart, strict=True))
+        ends |= {*together.steps.tolist()}
+    assert len(ends) > 3 and max(ends) > 0
 
 
 def test_waiting_is_a_setting_of_train():

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hocket.learn.episodes import ValuePlayer, machine_shapes, unsigned
+from hocket.learn.episodes import ValuePlayer, machine_shapes, recording, require_settled, unsigned
 from hocket.learn.kernels import dqprm as kernels
-from hocket.learn.learner import Arrays, Learner, LooksAt
+from hocket.learn.kernels import team
+from hocket.learn.learner import Arrays, Block, Learner, LooksAt
 from hocket.learn.settings import ScheduledSettings, SimulatedSettings, setting
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.individual import Simulation
@@ -79,6 +80,20 @@ class DqprmBlock:
         return {"q": np.ascontiguousarray(self.q[index, ..., : self.states])}
 
 
+class LanePlayer(ValuePlayer):
+    """Plays the q-functions of a block where they lie."""
+
+    def play_seeds(self, block: Block, seeds: Sequence[int], number: int, greedy: bool) -> team.Episodes:
+        assert isinstance(block, DqprmBlock)
+        agents, events, own = len(self.finish), len(self.event_time), len(seeds)
+        found = team.Episodes(*(np.empty(shape, np.int64) for shape in (own, (own, agents), (own, events))))
+        how, nothing = self.how(0, greedy), recording(0, agents)
+        numbers = np.array(seeds, np.int64)
+        team.play_seeds(block.q, False, self.world, self.room, how, numbers, number, nothing, found)
+        require_settled(bool((found.steps != team.NEVER_SETTLED).all()))
+        return found
+
+
 def _groups(lanes: int, team_size: int) -> list[range]:
     """Cut lanes into groups of whole teams, with no more lanes than a vector takes where teams are that small.
 
@@ -132,7 +147,7 @@ LEARNER = Learner(
     summary="each agent learns alone, with its local reward machine (decentralised Q-learning, projected machines)",
     settings=DqprmSettings,
     block=DqprmBlock,
-    player=ValuePlayer,
+    player=LanePlayer,
     shapes=machine_shapes,
     looks_at=LooksAt.MACHINE,
     side_by_side=kernels.WORTHWHILE,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learn.kernels.team import Recording
+from hocket.learn.kernels.team import Episodes, Recording
 from hocket.learn.settings import Settings, declared
 from hocket.task.tables import Tables
 
@@ -48,6 +48,16 @@ class Player(ABC):
     @abstractmethod
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         """Play episode `number` of a seed; return its steps, or -1 where the task was not done."""
+
+    def play_seeds(self, block: Block, seeds: Sequence[int], number: int, greedy: bool) -> Episodes:
+        """Play episode `number` of each seed with what it has learnt so far."""
+        agents, events, own = len(self.finish), len(self.event_time), len(seeds)
+        nothing = Recording(*(np.zeros((0, agents), np.int16) for _ in Recording._fields))
+        found = Episodes(*(np.zeros(shape, np.int64) for shape in (own, (own, agents), (own, events))))
+        for index, seed in enumerate(seeds):
+            found.steps[index] = self.play(block.arrays(index), seed, number, greedy, nothing)
+            found.finish[index], found.event_time[index] = self.finish, self.event_time
+        return found
 
     def play_many(
         self,

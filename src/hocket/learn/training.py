@@ -12,8 +12,7 @@ from typing import NamedTuple, Protocol
 
 from hocket.errors import SettingsError, known_names
 from hocket.learn.catalogue import LEARNERS, find_learner
-from hocket.learn.episodes import recording
-from hocket.learn.learner import Arrays, Player
+from hocket.learn.learner import Arrays, Block, Player
 from hocket.learn.policies import Policy, Run, Trial
 from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, Settings
 from hocket.task.tables import Tables, compile_task
@@ -159,8 +158,7 @@ def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop
         done += chunk
         latest: list[Trial] = []
         if done % settings.test_every == 0:
-            for index, seed in enumerate(seeds):
-                own = _test(player, block.arrays(index), seed, done, settings, len(task.agents))
+            for index, own in enumerate(_test(player, block, seeds, done, settings)):
                 trials[index] += own
                 latest += own
         if report is not None:
@@ -182,14 +180,15 @@ def _copy(arrays: Arrays) -> Arrays:
     return {name: array.copy() for name, array in arrays.items()}
 
 
-def _test(player: Player, arrays: Arrays, seed: int, done: int, settings: Settings, agents: int) -> list[Trial]:
-    trials = []
-    nothing = recording(0, agents)
+def _test(player: Player, block: Block, seeds: Sequence[int], done: int, settings: Settings) -> list[list[Trial]]:
+    """Test what the seeds of a block have learnt: for each of them, softmax episodes and then greedy ones."""
+    trials: list[list[Trial]] = [[] for _ in seeds]
     first = done // settings.test_every * settings.test_episodes
     for kind, greedy in (("softmax", False), ("greedy", True)):
         for number in range(first, first + settings.test_episodes):
-            taken = player.play(arrays, seed, number, greedy, nothing)
-            counted = settings.episode_steps if taken < 0 else taken
-            own = (tuple(player.finish.tolist()), tuple(player.event_time.tolist()))
-            trials.append(Trial(done, kind, counted, taken >= 0, *own))
+            found = player.play_seeds(block, seeds, number, greedy)
+            rows = zip(trials, *(part.tolist() for part in found), strict=True)
+            for own, taken, finish, event_time in rows:
+                counted = settings.episode_steps if taken < 0 else taken
+                own.append(Trial(done, kind, counted, taken >= 0, tuple(finish), tuple(event_time)))
     return trials

@@ -72,6 +72,14 @@ class Recording(NamedTuple):
     action: Shorts  # [steps, N]
 
 
+class Episodes(NamedTuple):
+    """What came of test episodes, one for each seed."""
+
+    steps: Ints  # [seeds] steps, FAILED or NEVER_SETTLED
+    finish: Ints  # [seeds, N] as of a team
+    event_time: Ints  # [seeds, E] as of a team; no events where nobody keeps them
+
+
 class Play(NamedTuple):
     """How test episodes are played: by softmax or greedily, with which random numbers, and for how long at most."""
 
@@ -251,3 +259,25 @@ def play_episodes(
         steps[index] = play_episode(q, by_memory, tables, team, play, first + index, recording)
         for agent in range(finish.shape[1]):
             finish[index, agent] = team.finish[agent]
+
+
+@kernel
+def play_seeds(
+    q: Floats,  # [seeds, N, S, A, U], or [seeds, N, S, A, M] by memory
+    by_memory: bool,
+    tables: TeamTables,
+    team: TeamState,
+    play: Play,  # with any seed
+    seeds: Ints,  # [seeds]
+    number: int,
+    recording: Recording,
+    episodes: Episodes,
+) -> None:
+    """Play test episode `number` of each seed, by the seed's own q-functions."""
+    for index in range(len(seeds)):
+        how = Play(play.beta, play.greedy, seeds[index], play.most_steps)
+        episodes.steps[index] = play_episode(q[index], by_memory, tables, team, how, number, recording)
+        for agent in range(len(team.finish)):
+            episodes.finish[index, agent] = team.finish[agent]
+        for event in range(len(team.event_time)):
+            episodes.event_time[index, event] = team.event_time[event]
