@@ -113,7 +113,8 @@ def test_seeds_that_are_tested_together_play_as_one_by_one(name):
     ends = set()
     for greedy in (False, True):
         together, apart = (
-            play(player, block, seeds, 5, greedy) for play in (type(player).play_seeds, Player.play_seeds)
+            play(player, block, seeds, 5, greedy, recording(0, len(tables.start)))
+            for play in (type(player).play_seeds, Player.play_seeds)
         )
         assert all(np.array_equal(one, other) for one, other in zip(together, apart, strict=True))
         ends |= {*together.steps.tolist()}

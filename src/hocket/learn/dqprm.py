@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hocket.learn.episodes import ValuePlayer, machine_shapes, recording, require_settled, unsigned
+from hocket.learn.episodes import ValuePlayer, machine_shapes, require_settled, unsigned
 from hocket.learn.kernels import dqprm as kernels
 from hocket.learn.kernels import team
 from hocket.learn.learner import Arrays, Block, Learner, LooksAt
@@ -83,13 +83,14 @@ class DqprmBlock:
 class LanePlayer(ValuePlayer):
     """Plays the q-functions of a block where they lie."""
 
-    def play_seeds(self, block: Block, seeds: Sequence[int], number: int, greedy: bool) -> team.Episodes:
+    def play_seeds(
+        self, block: Block, seeds: Sequence[int], number: int, greedy: bool, record: team.Recording
+    ) -> team.Episodes:
         assert isinstance(block, DqprmBlock)
         agents, events, own = len(self.finish), len(self.event_time), len(seeds)
         found = team.Episodes(*(np.empty(shape, np.int64) for shape in (own, (own, agents), (own, events))))
-        how, nothing = self.how(0, greedy), recording(0, agents)
-        numbers = np.array(seeds, np.int64)
-        team.play_seeds(block.q, False, self.world, self.room, how, numbers, number, nothing, found)
+        how, numbers = self.how(0, greedy), np.array(seeds, np.int64)
+        team.play_seeds(block.q, False, self.world, self.room, how, numbers, number, record, found)
         require_settled(bool((found.steps != team.NEVER_SETTLED).all()))
         return found
 

@@ -49,13 +49,12 @@ class Player(ABC):
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         """Play episode `number` of a seed; return its steps, or -1 where the task was not done."""
 
-    def play_seeds(self, block: Block, seeds: Sequence[int], number: int, greedy: bool) -> Episodes:
+    def play_seeds(self, block: Block, seeds: Sequence[int], number: int, greedy: bool, record: Recording) -> Episodes:
         """Play episode `number` of each seed with what it has learnt so far."""
         agents, events, own = len(self.finish), len(self.event_time), len(seeds)
-        nothing = Recording(*(np.zeros((0, agents), np.int16) for _ in Recording._fields))
         found = Episodes(*(np.zeros(shape, np.int64) for shape in (own, (own, agents), (own, events))))
         for index, seed in enumerate(seeds):
-            found.steps[index] = self.play(block.arrays(index), seed, number, greedy, nothing)
+            found.steps[index] = self.play(block.arrays(index), seed, number, greedy, record)
             found.finish[index], found.event_time[index] = self.finish, self.event_time
         return found
 

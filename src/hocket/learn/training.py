@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from hocket.errors import SettingsError, known_names
 from hocket.learn.catalogue import LEARNERS, find_learner
+from hocket.learn.episodes import recording
 from hocket.learn.learner import Arrays, Block, Player
 from hocket.learn.policies import Policy, Run, Trial
 from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, Settings
@@ -184,9 +185,10 @@ def _test(player: Player, block: Block, seeds: Sequence[int], done: int, setting
     """Test what the seeds of a block have learnt: for each of them, softmax episodes and then greedy ones."""
     trials: list[list[Trial]] = [[] for _ in seeds]
     first = done // settings.test_every * settings.test_episodes
+    nothing = recording(0, len(player.finish))
     for kind, greedy in (("softmax", False), ("greedy", True)):
         for number in range(first, first + settings.test_episodes):
-            found = player.play_seeds(block, seeds, number, greedy)
+            found = player.play_seeds(block, seeds, number, greedy, nothing)
             rows = zip(trials, *(part.tolist() for part in found), strict=True)
             for own, taken, finish, event_time in rows:
                 counted = settings.episode_steps if taken < 0 else taken
