@@ -564,3 +564,12 @@ def test_output_to_a_full_disk_is_an_error_without_a_traceback(args):
 def test_nowhere_to_print_to_is_no_reason_for_a_traceback():
     done = hocket_apart("check", "buttons", stdout=None, preexec_fn=lambda: os.close(1))
     assert "Traceback" not in done.stderr
+
+
+def test_a_machine_that_rewards_more_than_completion_is_refused_by_its_file(hocket, tmp_path):
+    path = tmp_path / "paid.toml"
+    path.write_text('final = ["b"]\ntransitions = { a = { x = "b" } }\nrewards = { a = { x = 2 } }\n')
+    for command in ("check", "repair", "show"):
+        code, _, err = hocket(command, path, "--knows", "A1=x", "A2=x")
+        assert code == 2 and f"{path}: only a task-completion reward machine can be decomposed" in err
+    assert hocket("check", path, "--knows", "A1=x")[0] == 0

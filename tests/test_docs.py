@@ -18,7 +18,9 @@ from hocket.cli.main import Command
 from hocket.evaluation.bounds import Evaluation
 from hocket.files import MEGABYTE
 from hocket.learn.dqprm import DqprmSettings
+from hocket.machine.completion import LARGEST_SEARCH
 from hocket.machine.composition import Composition
+from hocket.machine.decomposition import LARGEST_ENUMERATION
 from hocket.machine.formats import FORMATS
 from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR
 from hocket.study.published import Level
@@ -27,6 +29,7 @@ from hocket.study.study import load_study
 from hocket.task import files, grid, labelling
 from hocket.task.catalogue import MOST_AGENTS, built_in_tasks
 from hocket.task.settling import propose
+from hocket.task.tables import MOST_ENTRIES, MOST_EVENTS, MOST_STATES
 from hocket.task.task import MOST_LATCHED
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -144,6 +147,15 @@ NUMBERS = {
         f"one file of at most {files.LIMIT // MEGABYTE} MB",
         f"has at most {grid.MOST_CELLS:,} cells",
         f"list of at most {MOST_LATCHED} events",
+        f"whole number from 1 to {MOST_AGENTS:,}",
+        f"up to {LARGEST_SEARCH:,} (fewer",
+        f"enumerated, up to {LARGEST_ENUMERATION:,} states",
+        f"at most {MOST_STATES:,} states",
+        f"at most {MOST_EVENTS:,} events",
+        f"at most {MOST_ENTRIES:,} entries",
+        f"as TOML up to {FORMATS['.toml'].limit // MEGABYTE} MB",
+        f"as HOA up to {FORMATS['.hoa'].limit // MEGABYTE} MB",
+        f"the others up to {FORMATS['.json'].limit // MEGABYTE} MB",
         f"number from 0 to 1 | `{hk.Task.slip}` |",
         f"The learner's setting, {PAPER.sync_probability},",
     ],

@@ -143,3 +143,31 @@ def test_one_agent_of_a_machine_file_is_overridden_and_the_others_stay(tmp_path,
     code, out, _ = hocket("check", path, "--knows", "Bob=a,b", "--json")
     agents = json.loads(out)["agents"]
     assert code == 0 and {name: own["events"] for name, own in agents.items()} == {"Ann": ["a"], "Bob": ["a", "b"]}
+
+
+def test_a_team_of_any_size_that_is_given_as_parts_needs_nothing():
+    found = repair_task(hk.rendezvous(300))
+    assert found.added == {} and found.added.cost == 0 and found.added.exact
+
+
+def test_a_composition_that_cannot_be_enumerated_is_refused_by_its_size_however_large():
+    task = hk.rendezvous(10_000)
+    with pytest.raises(hk.HocketError, match=r"a composition of up to 10\^6021 states is not enumerated"):
+        repair_task(task.with_knows({"A1": ["r"]}))
+
+
+def test_what_gates_need_has_no_event_too_many_and_is_not_called_cheapest(tmp_path):
+    path = tmp_path / "door.toml"
+    path.write_text(DOOR)
+    task = hk.load_task(path)
+    added = repair_task(task).added
+    assert hk.check_task(task.with_knows({agent: (*task.knows[agent], *own) for agent, own in added.items()})).ok
+    for agent, own in added.items():
+        for event in own:
+            fewer = {**{name: (*task.knows[name], *more) for name, more in added.items()}}
+            fewer[agent] = tuple(other for other in fewer[agent] if other != event)
+            less = task.with_knows(fewer)
+            try:
+                assert not hk.check_task(less).ok
+            except hk.HocketError:
+                continue

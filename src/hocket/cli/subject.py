@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -11,9 +11,9 @@ from rich.text import Text
 from tyro.conf import Positional, UseAppendAction
 
 from hocket.cli.terminal import Words, count, option
-from hocket.errors import AssignmentError
+from hocket.errors import AssignmentError, FormatError, MachineError
 from hocket.machine.composition import Composition
-from hocket.machine.decomposition import enumerate_states
+from hocket.machine.decomposition import check_knows, enumerate_states
 from hocket.machine.formats.schema import Design, Document, design_from
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.formulas.build import Reading
@@ -98,12 +98,22 @@ class OnSubject:
             if self.control:
                 raise AssignmentError("--control is for machines; in a task the conditions of an event say it")
             task = found.with_knows(given) if given else found
+            self.check_rewards(task.machine, task.knows)
             knows = {agent: tuple(own) for agent, own in task.knows.items()}
             control, needs = ({e: tuple(own) for e, own in who.items()} for who in (task.control, task.needs))
             return Subject(self.name, task.machine, knows, control, needs, task)
         control = {**found.control, **{event: _names(text) for event, text in items(self.control, "--control")}}
         knows = {**(found.knows or _controlled(control)), **given}
+        self.check_rewards(found.machine, knows)
         return Subject(self.name, found.machine, knows, control, control, None, found.reading)
+
+    def check_rewards(self, machine: RewardMachine | Composition, knows: Mapping[str, Iterable[str]]) -> None:
+        """Refuse a machine that cannot be decomposed for what it rewards, by its file."""
+        try:
+            if knows:
+                check_knows(machine, knows)
+        except MachineError as error:
+            raise FormatError(str(error), path=self.target or None) from None
 
 
 def _controlled(control: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

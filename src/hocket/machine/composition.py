@@ -71,6 +71,12 @@ class Composition:
         sizes = Counter(len(part.states) for part in self._machines)
         return math.prod(size**count for size, count in sizes.items())  # powers of large numbers are fast
 
+    @property
+    def most_states_shown(self) -> str:
+        """That number, or a power of ten above it: Python does not write out numbers of thousands of digits."""
+        number = self.most_states
+        return f"{number:,}" if number < 10**30 else f"10^{math.ceil(number.bit_length() * math.log10(2))}"
+
     @cached_property
     def is_independent(self) -> bool:
         """Whether no event is in two parts and each part, which rewards nothing else, can be completed by itself."""

@@ -212,7 +212,7 @@ def enumerate_states(team: Composition) -> RewardMachine:
     """Build the machine of a composition, if it is not too large."""
     if team.most_states > LARGEST_ENUMERATION:
         rule = "each local event set must be the events of the agent's own part"
-        raise AssignmentError(f"a composition of up to {team.most_states:,} states is not enumerated: {rule}")
+        raise AssignmentError(f"a composition of up to {team.most_states_shown} states is not enumerated: {rule}")
     return team.machine()
 
 

@@ -32,10 +32,7 @@ def repair_task(task: Task, cost: Costs | None = None, forbidden: Iterable[tuple
     no events help, the error says what stands in the way, and proposes one change.
     """
     never = {*forbidden}
-    machine = task.machine
-    if isinstance(machine, Composition) and not machine.is_independent:
-        machine = enumerate_states(machine)
-    fix = repair(machine, task.knows, task.needs, cost, never)
+    fix = _cheapest(task, cost, never)
     mended = _adding(task, fix)
     more: dict[str, list[str]] = {agent: [*own] for agent, own in fix.items()}
     extra = 0.0
@@ -50,6 +47,17 @@ def repair_task(task: Task, cost: Costs | None = None, forbidden: Iterable[tuple
         said = inspection.problems[0].rstrip(".") if inspection.problems else str(inspection.labelling.witness)
         raise InfeasibleError(f"no events in local event sets help: {said}; {propose_change(mended)}")
     return Mended(mended, whole)
+
+
+def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]]) -> Assignment:
+    """Find the cheapest events under which a task is decomposable; a team of any size may need none."""
+    machine = task.machine
+    if isinstance(machine, Composition) and not machine.is_independent:
+        as_parts = all(task.knows[agent] == part.events for agent, part in machine.parts.items())
+        if as_parts and all(event in task.knows[agent] for event, own in task.needs.items() for agent in own):
+            return Assignment({}, 0.0, True, 0.0)
+        machine = enumerate_states(machine)
+    return repair(machine, task.knows, task.needs, cost, never)
 
 
 def _adding(task: Task, events: Assignment) -> Task:
