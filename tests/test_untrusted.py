@@ -201,6 +201,7 @@ def test_a_policy_that_unpacks_to_more_than_its_task_needs_is_refused_unread(pol
         {"q": npy(np.zeros(4, np.float32), (10**12,))},
         {"q": npy(np.zeros(4, np.float32), (-4,))},
         {"q": npy(np.zeros(4, np.float32)), "r": npy(np.zeros(4, np.float32))},
+        {"q": npy(np.zeros(4, np.float32)).replace(b"(4,)", b"((4,")},
         {},
     ],
 )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,7 +101,7 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 NOT_A_POLICY = (
     ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError, NotImplementedError, EOFError,
-    zipfile.BadZipFile, zlib.error, RuntimeError,
+    zipfile.BadZipFile, zlib.error, RuntimeError, SyntaxError, TokenError,
 )  # fmt: skip  # what reading damaged or foreign archives raises
 
 
