@@ -26,6 +26,7 @@ FORMAT = "hocket run 1"
 LIMIT = 256 * MEGABYTE  # of a record's file
 LONGEST_SLUG = 40  # characters of a task's name in file names
 KINDS = ("softmax", "greedy")  # of tested policies
+FARTHEST = 1e6  # cells from a map's corner that somebody may be
 LIBRARIES = ("numpy", "numba")  # whose versions may change results
 
 Settings = Mapping[str, float | int | bool]
@@ -248,7 +249,7 @@ def _review_from(own: Mapping[str, Any]) -> Review:
 def _replay_from(own: Mapping[str, Any], agents: int) -> Replay:
     points = np.stack([np.array(own["x"], np.float64).T, np.array(own["y"], np.float64).T], axis=2)
     length = len(points)
-    if points.shape != (length, agents, 2) or not np.isfinite(points).all() or not length:
+    if points.shape != (length, agents, 2) or not length or not (np.abs(points) <= FARTHEST).all():
         raise ValueError
     states = [["" for _ in range(agents)] for _ in range(length)]
     for agent, changes in enumerate(own["states"]):

@@ -13,17 +13,18 @@ import csv
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from hocket.errors import FormatError, HocketError
+from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE, locked, read_text, remove_unfinished, write_whole
 from hocket.learn.policies import Policy, ShapesOf, load_policy
 from hocket.machine.formats import toml
-from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record
+from hocket.study.records import KINDS, Record, read_record, run_key, slug, surroundings, write_record
 from hocket.task.files import read_task
 from hocket.task.task import Task
 
@@ -227,8 +228,36 @@ def load_results(folder: str | Path) -> Results:
     scenes = tuple(sorted(folder.glob("tasks/*.json")))
     about = _read_all(folder, "study.json", _read_about, problems)
     unique = {record.key: record for record in records}
+    for record in odd_ones(unique.values()):
+        del unique[record.key]
+        where = printable(str(folder / _file(record)))
+        problems.append(f"{where}: its tests are at other steps than those of runs like it")
     ordered = sorted(unique.values(), key=_order(about[0] if about else {}))
     return Results(folder, about[0] if about else {}, tuple(ordered), tasks, scenes, tuple(problems))
+
+
+def odd_ones(records: Iterable[Record]) -> list[Record]:
+    """Find runs whose tests have no training step in common with those of runs that differ in nothing but the seed."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        mark = run_key(record.digest, record.learner, 0, record.steps, record.settings)
+        groups.setdefault(mark, []).append(record)
+    odd = (record for group in groups.values() for kind in KINDS for record in _odd_ones(group, kind))
+    return list({record.key: record for record in odd}.values())
+
+
+def _odd_ones(group: Sequence[Record], kind: str) -> Iterator[Record]:
+    """Keep what most runs have in common, and after that as much as possible."""
+    steps = {record.key: frozenset(record.tests[kind].step.tolist()) for record in group if kind in record.tests}
+    tested = [record for record in group if steps.get(record.key)]
+    often = Counter(steps.values())
+    common: frozenset[int] = frozenset()
+    for record in sorted(tested, key=lambda own: -often[steps[own.key]]):
+        shared = common & steps[record.key] if common else steps[record.key]
+        if shared:
+            common = shared
+        else:
+            yield record
 
 
 def _order(about: Mapping[str, object]) -> Callable[[Record], tuple[int, str, int]]:
