@@ -25,6 +25,7 @@ from hocket.studio.server import Studio
 from hocket.studio.starts import start_text
 from hocket.studio.understanding import subject_of, understand
 from hocket.studio.worker import answer
+from hocket.task.episode import TeamEpisode
 
 PORT = 8399
 BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")
@@ -398,3 +399,137 @@ def test_no_script_makes_markup_of_text():
 
 def test_errors_of_processes_are_no_errors_of_input():
     assert not issubclass(CutOffError, HocketError)
+
+
+# Games.
+
+
+def game(**more) -> dict:
+    return answer({"do": "play", "text": BUTTONS, "seed": 0, "moves": [], "mates": {}, **more})
+
+
+def test_a_game_is_what_was_pressed():
+    mates = {"A1": "me", "A2": "optimal", "A3": "random"}
+    moves = [{"A1": "right"}] * 2 + [{"A1": "down"}] * 10
+    whole = game(mates=mates, moves=moves)
+    assert whole["time"] == 12 and whole["events"][0] == [2, "Y"] and whole["states"]["A1"] == "{u1,…,u5}"
+    for count in (3, 12, 5):  # on, and back
+        again = game(mates=mates, moves=moves[:count])
+    assert again["time"] == 5 and [own for own in whole["events"] if own[0] <= 5] == again["events"]
+    assert game(mates=mates, moves=moves) == whole
+
+
+def test_a_game_agrees_with_an_episode_of_the_same_actions():
+    task = hk.load_task("buttons")
+    episode = TeamEpisode(task, 3)
+    told = game(mates=dict.fromkeys(task.agents, "random"), moves=[{}] * 30, seed=3)
+    for _ in range(30):
+        episode.step(episode.random_actions())
+    assert told["cells"] == list(episode.cells.values()) and told["states"] == dict(episode.states)
+
+
+def test_optimal_teammates_complete_the_task_beside_each_other():
+    told = game(mates=dict.fromkeys(("A1", "A2", "A3"), "optimal"), moves=[{}] * 200)
+    assert told["outcome"] == "completed" and told["team"] == "u7" and told["closed"] == []
+
+
+def test_a_task_that_is_not_sound_can_be_played_and_says_so():
+    text = BROKEN.replace('"red region" = { A1 = "R" }\n', "")
+    assert not answer({"do": "play", "text": text, "moves": [{}], "mates": {}})["sound"]
+    assert "R, which opens the gate" in answer({"do": "play", "text": BROKEN})["refused"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"mates": {"A1": "asleep"}},
+        {"moves": [{"A1": "jump"}]},
+        {"moves": [{"A9": "up"}]},
+        {"moves": "up"},
+        {"moves": [{}] * 2_000},
+        {"seed": -1},
+        {"seed": "x"},
+        {"mates": {"A1": "trained"}},
+        {"text": "x = 1"},
+    ],
+)
+def test_a_game_that_makes_no_sense_is_refused(more):
+    assert game(**more).keys() == {"refused"}
+
+
+# Training.
+
+
+def follow(client, name: str) -> list[dict]:
+    told = client.post("/api/follow", json={"training": name}).text
+    return [json.loads(line) for line in told.splitlines()]
+
+
+def test_training_tells_its_tests_and_leaves_a_report_and_teammates(client):
+    text = start_text("rendezvous-2")
+    job = {"text": text, "learner": "dqprm", "steps": 8_000, "seeds": 2, "settings": {"test_every": 2_000}}
+    name = client.post("/api/train", json=job).json()["training"]
+    told = follow(client, name)
+    assert [own["now"] for own in told if "now" in own] == ["compiling", "training", "reviewing", "done"]
+    tests = [own for own in told if "tests" in own]
+    assert [own["step"] for own in tests] == [2_000, 4_000, 6_000, 8_000]
+    runs = hk.train(hk.rendezvous(2), "dqprm", seeds=2, steps=8_000, changes={"test_every": 2_000})
+    trials = [trial for run in runs for trial in run.trials if trial.step == 8_000]
+    assert tests[-1]["tests"] == [[trial.policy, trial.test_steps, trial.success] for trial in trials]
+    report = client.get(f"/report/{name}/1")
+    assert "Episode replay" in report.text and "sandbox allow-scripts" in report.headers["content-security-policy"]
+    assert "frame-ancestors 'self'" in report.headers["content-security-policy"]
+    mates = {"mates": {"A1": "trained", "A2": "trained"}, "moves": [{}] * 60}
+    assert client.post("/api/play", json={"text": text, "training": name, **mates}).json()["outcome"] == "completed"
+    other = client.post("/api/play", json={"text": BUTTONS, "training": name, "mates": {"A1": "trained"}}).json()
+    assert "refused" in other
+
+
+def test_training_stops_and_goes_on_as_if_it_had_not(client):
+    job = {"text": start_text("rendezvous-2"), "learner": "dqprm", "steps": 400_000, "seeds": 1}
+    name = client.post("/api/train", json=job).json()["training"]
+    assert client.post("/api/steer", json={"training": name, "wish": "stop"}).json() == {}
+    assert client.post("/api/steer", json={"training": name, "wish": "continue"}).json() == {}
+    told = follow(client, name)
+    assert [own["now"] for own in told if "now" in own][-1] == "done"
+    assert "stopped" in [own.get("now") for own in told]
+    steps = [own["step"] for own in told if "tests" in own]
+    assert steps == [1_000 * number for number in range(1, 401)]
+    (run,) = hk.train(hk.rendezvous(2), "dqprm", seeds=1, steps=400_000)
+    last = [[trial.policy, trial.test_steps, trial.success] for trial in run.trials if trial.step == 400_000]
+    assert [own for own in told if "tests" in own][-1]["tests"] == last
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"learner": "sleep"},
+        {"seeds": 0},
+        {"seeds": 17},
+        {"steps": "many"},
+        {"settings": {"discount": 7}},
+        {"settings": {"nonsense": 1}},
+        {"text": BROKEN},
+        {"text": "x = 1"},
+        {"text": start_text("a machine alone")},
+    ],
+)
+def test_a_training_that_makes_no_sense_is_refused_with_the_reason(client, more):
+    job = {"text": BUTTONS, "learner": "dqprm", "steps": 1_000, "seeds": 1, **more}
+    told = follow(client, client.post("/api/train", json=job).json()["training"])
+    assert "refused" in told[-1] and "Traceback" not in told[-1]["refused"]
+
+
+def test_reports_and_trainings_that_are_not_there_are_not_found(client):
+    for path in ("/report/x/1", "/report/x/..", "/report/../1", "/report/x/%2e%2e"):
+        assert client.get(path).status_code == 404
+    for name in ("follow", "steer"):
+        assert "refused" in client.post(f"/api/{name}", json={"training": "x", "wish": "stop"}).json()
+
+
+def test_a_training_is_ended_by_the_next_one(client):
+    job = {"text": start_text("rendezvous-2"), "learner": "dqprm", "steps": 10_000_000, "seeds": 4}
+    first = client.post("/api/train", json=job).json()["training"]
+    second = client.post("/api/train", json={**job, "steps": 1_000, "seeds": 1}).json()["training"]
+    assert follow(client, first)[-1] == {"now": "ended"}
+    assert follow(client, second)[-1]["now"] == "done"

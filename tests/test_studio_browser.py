@@ -440,6 +440,16 @@ def test_keys_are_enough_to_design_a_task(page):
     expect(page.locator("#saved")).to_have_text("saved")
 
 
+def test_tabs_are_changed_by_arrows(page):
+    page.locator("#tab-design").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tab-play").get_attribute("aria-selected") == "true"
+    assert page.evaluate("document.activeElement.id") == "tab-play"
+    expect(page.locator("#design")).to_be_hidden()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#design")).to_be_visible()
+
+
 def test_everything_that_can_be_pressed_has_a_name(page):
     check_mark(page, "A1", "R").click()
     is_shown(page, "no")
@@ -449,6 +459,79 @@ def test_everything_that_can_be_pressed_has_a_name(page):
         .map((own) => own.outerHTML)"""
     )
     assert nameless == []
+
+
+# Playing and training.
+
+
+def test_an_agent_is_walked_by_keys_beside_optimal_teammates(page):
+    page.locator("#tab-play").click()
+    expect(page.locator("#play")).to_have_attribute("data-time", "0")
+    assert page.locator(".mates .turn b").text_content() == "A1"
+    board = page.locator(".board")
+    board.focus()
+    for key, time in (("ArrowRight", 1), ("d", 2), ("s", 3), (" ", 4), ("j", 5)):
+        page.keyboard.press(key)
+        expect(page.locator("#play")).to_have_attribute("data-time", str(time))
+    expect(page.locator("#play .log")).to_contain_text("Y")
+    expect(page.locator('#play [data-agent="A1"] .node.lit')).to_have_attribute("data-name", "{u1,…,u5}")
+    page.keyboard.press("Backspace")
+    expect(page.locator("#play")).to_have_attribute("data-time", "4")
+
+
+def test_several_agents_are_walked_in_turn(page):
+    page.locator("#tab-play").click()
+    expect(page.locator("#play")).to_have_attribute("data-time", "0")
+    page.get_by_label("Who plays A2").select_option("me")
+    page.get_by_label("Who plays A3").select_option("random")
+    expect(page.locator(".status").first).to_contain_text("A1 moves")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".status").first).to_contain_text("A2 moves")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#play")).to_have_attribute("data-time", "1")
+
+
+def test_a_team_plays_by_itself_to_the_end(page):
+    put_text(page, start_text("rendezvous-2"))
+    page.locator("#tab-play").click()
+    page.get_by_label("Who plays A1").select_option("optimal")
+    page.locator("#run").click()
+    expect(page.locator(".status.won")).to_contain_text("Completed in", timeout=30_000)
+
+
+def test_training_is_watched_stopped_continued_and_its_episodes_replayed(page):
+    put_text(page, start_text("rendezvous-2"))
+    page.locator("#tab-train").click()
+    page.locator("#learner").select_option("dqprm")
+    page.get_by_label("steps", exact=True).fill("10000000")
+    page.get_by_label("seeds", exact=True).fill("8")
+    page.locator("#start").click()
+    now = page.locator("#training")
+    expect(page.locator(".chart .median")).to_have_count(1, timeout=60_000)
+    page.locator("#steer").click()
+    expect(now).to_have_attribute("data-now", "stopped", timeout=60_000)
+    frame = page.frame_locator(".report iframe")
+    replay = frame.locator(".replay")
+    expect(replay).to_be_visible()
+    replay.get_by_role("button", name="A step on").click()
+    expect(replay).to_have_attribute("data-step", "1")
+    page.locator("#steer").click()
+    expect(now).to_have_attribute("data-now", "training")
+    page.locator("#steer").click()
+    expect(now).to_have_attribute("data-now", "stopped", timeout=60_000)
+    page.locator("#tab-play").click()
+    page.get_by_label("Who plays A1").select_option("trained")
+    page.get_by_label("Who plays A2").select_option("trained")
+    page.locator("#run").click()
+    expect(page.locator("#play")).to_have_attribute("data-time", re.compile("[1-9]"))
+
+
+def test_what_cannot_be_trained_is_told(page):
+    check_mark(page, "A1", "R").click()
+    is_shown(page, "no")
+    page.locator("#tab-train").click()
+    page.locator("#start").click()
+    expect(page.locator("#training")).to_contain_text("not decomposable", timeout=60_000)
 
 
 # Files.

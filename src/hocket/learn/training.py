@@ -159,7 +159,7 @@ def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop
         done += chunk
         latest: list[Trial] = []
         if done % settings.test_every == 0:
-            for index, own in enumerate(_test(player, block, seeds, done, settings)):
+            for index, own in enumerate(try_team(player, block, seeds, done, settings)):
                 trials[index] += own
                 latest += own
         if report is not None:
@@ -181,7 +181,7 @@ def _copy(arrays: Arrays) -> Arrays:
     return {name: array.copy() for name, array in arrays.items()}
 
 
-def _test(player: Player, block: Block, seeds: Sequence[int], done: int, settings: Settings) -> list[list[Trial]]:
+def try_team(player: Player, block: Block, seeds: Sequence[int], done: int, settings: Settings) -> list[list[Trial]]:
     """Test what the seeds of a block have learnt: for each of them, softmax episodes and then greedy ones."""
     trials: list[list[Trial]] = [[] for _ in seeds]
     first = done // settings.test_every * settings.test_episodes

@@ -16,7 +16,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -26,8 +26,9 @@ from hocket.studio.guard import Guard, page_key, same
 from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.starts import start_text
+from hocket.studio.trainings import Trainings
 
-CHECK_LIMIT, SEARCH_LIMIT = 10.0, 20.0  # seconds
+CHECK_LIMIT, SEARCH_LIMIT, GAME_LIMIT = 10.0, 20.0, 60.0  # seconds; the first game may have to compile
 MOST_SENT = 3 * LIMIT  # bytes of a request
 KINDS = {".js": "text/javascript", ".css": "text/css"}
 PALETTE = "palette.css"
@@ -37,6 +38,8 @@ JOBS = {
     "pictures": "searches",
     "repairs": "searches",
     "gallery": "searches",
+    "play": "games",
+    "learners": "games",
 }  # and which worker does it
 
 Body = dict[str, object]
@@ -52,6 +55,7 @@ class Studio:
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     workers: dict[str, Worker] = field(default_factory=dict)
+    trainings: Trainings = field(default_factory=Trainings)
 
     @classmethod
     def of(cls, file: Path | None, port: int) -> Studio:
@@ -80,11 +84,16 @@ class Studio:
             "mark": self.mark,
             "save": self.save,
             "start": self.start,
-            **{job: self.work(job) for job in JOBS},
+            "play": self.play,
+            "train": self.train,
+            "steer": self.steer,
+            **{job: self.work(job) for job in JOBS if job != "play"},
         }
         routes = [
             Route("/", self.page),
             Route("/{asset}", _asset),
+            Route("/report/{training}/{number}", self.report),
+            Route("/api/follow", self.follow, methods=["POST"]),
             *(Route(f"/api/{name}", _endpoint(own), methods=["POST"]) for name, own in answers.items()),
         ]
         return Guard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.key)
@@ -92,7 +101,7 @@ class Studio:
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Have workers while the server runs."""
-        limits = {"checks": CHECK_LIMIT, "searches": SEARCH_LIMIT}
+        limits = {"checks": CHECK_LIMIT, "searches": SEARCH_LIMIT, "games": GAME_LIMIT}
         self.workers = {name: Worker(limit) for name, limit in limits.items()}
         warm = [asyncio.ensure_future(self.workers[name].ask({"do": "warm"})) for name in ("checks", "searches")]
         try:
@@ -103,6 +112,7 @@ class Studio:
             await asyncio.gather(*warm, return_exceptions=True)
             for worker in self.workers.values():
                 await worker.close()
+            await self.trainings.forget()
 
     # What the page asks for.
 
@@ -145,13 +155,46 @@ class Studio:
         """Have a job done by the worker whose it is."""
 
         async def answer(body: Body) -> Data:
-            text = body.get("text", "")
-            if not isinstance(text, str) or len(text.encode()) > LIMIT:
-                raise FormatError(f"a text must have at most {LIMIT:,} bytes to be edited here")
-            folder = str(self.folder.path(_text(body, "name")).parent) if body.get("name") else ""
-            return await self.workers[JOBS[job]].ask({**body, "do": job, "folder": folder})
+            return await self.workers[JOBS[job]].ask({**self.checked(body), "do": job})
 
         return answer
+
+    def checked(self, body: Body) -> Body:
+        """Check the text of a job, and say in which folder it belongs."""
+        text = body.get("text", "")
+        if not isinstance(text, str) or len(text.encode()) > LIMIT:
+            raise FormatError(f"a text must have at most {LIMIT:,} bytes to be edited here")
+        folder = self.folder.path(_text(body, "name")).parent if body.get("name") else ""
+        return {**body, "folder": str(folder)}
+
+    # Games and training.
+
+    async def play(self, body: Body) -> Data:
+        """Play a game; teammates that have learnt are those of a training."""
+        policies = self.trainings.find(body["training"]).policies if body.get("training") else None
+        return await self.work("play")({**body, "policies": str(policies or "")})
+
+    async def train(self, body: Body) -> Data:
+        """Start a training."""
+        return {"training": await self.trainings.start(self.checked(body))}
+
+    async def steer(self, body: Body) -> Data:
+        """Let a training stop or go on."""
+        await self.trainings.steer(body.get("training"), body.get("wish"))
+        return {}
+
+    async def follow(self, request: Request) -> Response:
+        """Tell the page all that a training tells, as long as it lasts."""
+        try:
+            training = self.trainings.find((await _body(request)).get("training"))
+        except HocketError as error:
+            return JSONResponse({"refused": str(error)})
+        return StreamingResponse(training.follow(), media_type="application/x-ndjson")
+
+    async def report(self, request: Request) -> Response:
+        """Serve the report that a training has written; its address cannot be guessed."""
+        path = self.trainings.report(request.path_params["training"], request.path_params["number"])
+        return Response(status_code=404) if path is None else FileResponse(path, media_type="text/html")
 
 
 def _endpoint(answer: Answer) -> Callable[[Request], Awaitable[Response]]:

@@ -27,7 +27,7 @@ Job = Mapping[str, object]
 def main() -> None:
     """Work until there are no more jobs."""
     _limit_memory()
-    with _private_output() as output:
+    with private_output() as output:
         for line in sys.stdin.buffer:
             output.write(json.dumps(answer(json.loads(line)), allow_nan=False).encode() + b"\n")
             output.flush()
@@ -72,6 +72,18 @@ def _gallery(job: Job) -> Data:
     return gallery()
 
 
+def _play(job: Job) -> Data:
+    from hocket.studio.playing import play  # loads the compiler
+
+    return play(job, subject_of(str(job["text"]), _folder(job)))
+
+
+def _learners(job: Job) -> Data:
+    from hocket.studio.playing import learners
+
+    return learners()
+
+
 def _folder(job: Job) -> Path | None:
     return Path(str(job["folder"])) if job.get("folder") else None
 
@@ -83,10 +95,12 @@ JOBS: Mapping[str, Callable[[Job], Data]] = {
     "repairs": _repairs,
     "edit": _edit,
     "gallery": _gallery,
+    "play": _play,
+    "learners": _learners,
 }
 
 
-def _private_output() -> BinaryIO:
+def private_output() -> BinaryIO:
     """Take standard output away from all others in this process, so that nothing comes between answers."""
     output = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -264,3 +264,6 @@ function showLog(player, step) {
 }
 
 for (const root of document.querySelectorAll(".replay")) showReplay(root, root.closest(".task"));
+
+// The page has grown since the browser went to what its address names.
+document.getElementById(location.hash.slice(1))?.scrollIntoView();

@@ -126,5 +126,13 @@ def _episodes(section: Section, number: int) -> Html:
     return tag(
         "div",
         tag("h3", "Episode replay"),
-        tag("div", class_="replay", data_section=number - 1, tabindex="0", role="group", aria_label="Episode replay"),
+        tag(
+            "div",
+            id=f"replay-{number}",
+            class_="replay",
+            data_section=number - 1,
+            tabindex="0",
+            role="group",
+            aria_label="Episode replay",
+        ),
     )

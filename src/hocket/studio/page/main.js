@@ -74,6 +74,33 @@ watchConnection((state) => {
   else banner("connection", make("span", {}, "This page needs the address that `hocket studio` has printed, with its token. Open that one; what you typed is kept."));
 });
 
+// Tabs.
+
+const TABS = ["design", "play", "train"];
+const panels = { design: null, play: () => import("/play.js"), train: () => import("/train.js") };
+
+async function showTab(name) {
+  for (const own of TABS) {
+    const tab = find(`tab-${own}`);
+    tab.setAttribute("aria-selected", own === name);
+    tab.tabIndex = own === name ? 0 : -1;
+    find(own).hidden = own !== name;
+  }
+  const module = await panels[name]?.();
+  module?.show();
+}
+
+for (const name of TABS) {
+  find(`tab-${name}`).addEventListener("click", () => showTab(name));
+  find(`tab-${name}`).addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by) return;
+    const next = TABS[(TABS.indexOf(name) + by + TABS.length) % TABS.length];
+    showTab(next);
+    find(`tab-${next}`).focus();
+  });
+}
+
 // Keys that work everywhere.
 
 addEventListener("keydown", (event) => {

@@ -1,0 +1,213 @@
+// Training: choose a learner, see its tests as they come, stop it, go on; then the report with its episodes.
+
+import { ask, follow } from "/api.js";
+import { choice, draw, find, grouped, make, toast } from "/dom.js";
+import { store, watch } from "/store.js";
+
+const WIDTH = 760;
+const HEIGHT = 250;
+const TOGETHER = 10; // tests of which the mean is drawn
+const MOST_POINTS = 500; // of a curve
+const EDGE = { left: 56, right: 14, top: 14, bottom: 34 };
+
+const training = { id: null, now: "", step: 0, steps: 0, most: 1000, tests: [], report: null, text: "" };
+const asked = { learner: null, steps: 50_000, seeds: 3, settings: {}, kind: "softmax" };
+let known = null; // the learners
+let parts = null;
+
+export const trainingId = () => training.id;
+
+watch((what) => {
+  if (what === "understood" && !find("train").hidden) show();
+});
+
+export async function show() {
+  const root = find("train");
+  if (!known) root.replaceChildren(make("p", { class: "soft" }, "Loading the learners …"));
+  known ??= await ask("learners").catch(() => null);
+  if (!known) return;
+  asked.learner ??= known.default;
+  lay(root);
+  showNow();
+}
+
+function lay(root) {
+  const learner = known.learners.find((own) => own.name === asked.learner);
+  const field = (label, key, most) => {
+    const input = make("input", { type: "number", min: 1, max: most, value: asked[key], "aria-label": label, "data-key": key, onchange: () => { asked[key] = Number(input.value); } });
+    return make("label", { class: "choice" }, make("span", {}, label), input);
+  };
+  const start = make("button", { type: "button", class: "main", id: "start", onclick: begin }, "Train");
+  const steer = make("button", { type: "button", id: "steer", onclick: stopOrGo }, "Stop");
+  const status = make("p", { class: "status", id: "training", "aria-live": "polite" });
+  const chart = make("div", { class: "chart" });
+  const report = make("div", { class: "report" });
+  parts = { start, steer, status, chart, report };
+  root.replaceChildren(
+    make("div", { class: "card" },
+      make("div", { class: "tools" },
+        choice("learner", known.learners.map((own) => [own.name, own.name]), asked.learner, (name) => {
+          Object.assign(asked, { learner: name, settings: {} });
+          lay(root);
+          showNow();
+        }, { id: "learner" }),
+        field("steps", "steps", 10_000_000), field("seeds", "seeds", 16), start, steer),
+      make("p", { class: "soft" }, `${learner.summary[0].toUpperCase()}${learner.summary.slice(1)}.`),
+      make("details", {}, make("summary", {}, "Settings"), make("div", { class: "settings" }, learner.settings.map(setting)))),
+    make("div", { class: "card" }, make("div", { class: "head" }, make("h2", {}, "Tests"), kinds()), status, chart), report);
+  drawChart();
+  showReport();
+}
+
+function kinds() {
+  return choice("policy", [["softmax", "softmax"], ["greedy", "greedy"]], asked.kind, (kind) => {
+    asked.kind = kind;
+    drawChart();
+  });
+}
+
+function setting(own) {
+  const isFlag = typeof own.default === "boolean";
+  const value = asked.settings[own.name] ?? own.default;
+  const input = isFlag
+    ? make("input", { type: "checkbox", checked: value, onchange: () => { asked.settings[own.name] = input.checked; } })
+    : make("input", { type: "text", value, size: 8, onchange: () => { asked.settings[own.name] = Number(input.value); } });
+  return make("label", { title: own.rule }, make("span", {}, own.name.replaceAll("_", " ")), input, make("small", {}, `${own.meaning}${own.unit ? `, in ${own.unit}` : ""}`));
+}
+
+// Training.
+
+async function begin() {
+  if (store.error) {
+    toast("The text has a mistake; mend it first.");
+    return;
+  }
+  const { learner, steps, seeds, settings } = asked;
+  const answer = await ask("train", { text: store.text, name: store.file.name, learner, steps, seeds, settings }).catch(() => ({ refused: "The studio does not answer." }));
+  if (answer.refused) {
+    toast(answer.refused);
+    return;
+  }
+  Object.assign(training, { id: answer.training, now: "starting", step: 0, steps, tests: [], report: null, text: store.text });
+  showReport();
+  showNow();
+  const { id } = training;
+  follow("follow", { training: id }, (told) => {
+    if (training.id === id) hear(told);
+  }).catch(() => {
+    if (training.id === id && training.now !== "done") hear({ now: "lost" });
+  });
+}
+
+function hear(told) {
+  if (told.refused) {
+    training.now = "refused";
+    training.reason = told.refused;
+  }
+  if (told.now) training.now = told.now;
+  if (told.most) training.most = told.most;
+  if (told.step) training.step = told.step;
+  if (told.tests) training.tests.push({ step: told.step, tests: told.tests });
+  if (told.report) {
+    training.report = told.report;
+    showReport();
+  }
+  showNow();
+  if (told.tests) scheduleChart();
+}
+
+async function stopOrGo() {
+  const wish = training.now === "stopped" ? "continue" : "stop";
+  const answer = await ask("steer", { training: training.id, wish }).catch(() => ({ refused: "The studio does not answer." }));
+  if (answer.refused) toast(answer.refused);
+}
+
+function showNow() {
+  if (!parts) return;
+  const { now, step, steps, reason } = training;
+  const words = {
+    "": "Agents learn one by one, and the team is tested all the while; fewer steps are better.",
+    starting: "Starting …", compiling: "Compiling the learner for this machine …", training: `Training: ${grouped(step)} of ${grouped(steps)} steps.`,
+    reviewing: `Stopped at ${grouped(step)} steps; playing episodes for the report …`,
+    stopped: `Stopped at ${grouped(step)} of ${grouped(steps)} steps. Go on, or look at the report below.`, done: `Done: ${grouped(step)} steps.`,
+    ended: "The training was ended.", lost: "The studio was started again, and the training is lost.", refused: reason,
+  };
+  parts.status.textContent = `${words[now]}${training.id && training.text !== store.text ? " The text has changed since." : ""}`;
+  parts.status.dataset.now = now;
+  parts.steer.textContent = now === "stopped" ? "Continue" : "Stop";
+  parts.steer.disabled = !["training", "stopped"].includes(now);
+}
+
+// The report of what was learnt so far, with its curves and episodes, in a frame of its own.
+function showReport() {
+  if (!parts) return;
+  const { id, report } = training;
+  const old = parts.report.querySelector("iframe");
+  if (!report) {
+    parts.report.replaceChildren();
+    return;
+  }
+  const address = `/report/${id}/${report}`;
+  if (old?.dataset.address === address) return;
+  const frame = make("iframe", { title: "Report of the training, with episodes to watch", sandbox: "allow-scripts", src: `${address}#replay-1`, "data-address": address });
+  parts.report.replaceChildren(make("div", { class: "head" }, make("h2", {}, "Report and replay")), frame);
+}
+
+// The chart: the steps of each test, a thin line for each seed, and their median.
+
+let scheduled = false;
+
+function scheduleChart() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(() => {
+    scheduled = false;
+    drawChart();
+  });
+}
+
+function drawChart() {
+  if (!parts) return;
+  const { tests, steps, most } = training;
+  if (!tests.length) {
+    parts.chart.replaceChildren();
+    return;
+  }
+  const rows = thinned(smoothed(tests.map(({ step, tests: own }) => [step, own.filter(([kind]) => kind === asked.kind).map(([, taken]) => taken)])));
+  const all = rows.flatMap(([, own]) => own);
+  const [bottom, top] = [Math.max(1, all.reduce((one, other) => Math.min(one, other)) * 0.7), Math.max(10, all.reduce((one, other) => Math.max(one, other)))];
+  const x = (step) => EDGE.left + ((WIDTH - EDGE.left - EDGE.right) * step) / (steps || 1);
+  const y = (taken) => EDGE.top + (HEIGHT - EDGE.top - EDGE.bottom) * (1 - Math.log(Math.max(taken, bottom) / bottom) / Math.log(top / bottom));
+  const path = (values) => values.map(([step, taken], index) => `${index ? "L" : "M"}${x(step).toFixed(1)} ${y(taken).toFixed(1)}`).join("");
+  const median = (values) => [...values].sort((one, other) => one - other)[Math.floor((values.length - 1) / 2)];
+  const medians = rows.map(([step, own]) => [step, median(own)]);
+  const last = medians.at(-1);
+  const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Steps in tests; the last median is ${last[1]} after ${last[0]} training steps` });
+  for (const mark of ticks(bottom, top)) svg.append(draw("path", { class: "gridline", d: `M${EDGE.left} ${y(mark)}H${WIDTH - EDGE.right}` }), draw("text", { x: EDGE.left - 8, y: y(mark), class: "end" }, grouped(mark)));
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) svg.append(draw("text", { x: x(steps * share), y: HEIGHT - 14, class: share === 1 ? "end" : "middle" }, grouped(steps * share)));
+  const seeds = rows[0][1].length;
+  for (let seed = 0; seed < seeds && seeds > 1; seed += 1) svg.append(draw("path", { class: "seed", d: path(rows.filter(([, own]) => own.length > seed).map(([step, own]) => [step, own[seed]])) }));
+  svg.append(draw("path", { class: "median", d: path(medians) }), draw("circle", { class: "now", cx: x(last[0]), cy: y(last[1]), r: 4 }));
+  parts.chart.replaceChildren(svg, make("p", { class: "soft" }, `Steps that the team takes in a test, of at most ${grouped(most)}: the median over seeds, and each seed, as the mean of the last ten tests. Last: ${grouped(last[1])}.`));
+}
+
+const ticks = (bottom, top) => [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000].filter((mark) => mark <= top && mark >= bottom);
+
+// The mean of the last tests of each seed, as in reports.
+function smoothed(rows) {
+  const sums = rows[0][1].map(() => 0);
+  return rows.map(([step, own], index) => {
+    const old = index >= TOGETHER ? rows[index - TOGETHER][1] : null;
+    const count = Math.min(index + 1, TOGETHER);
+    return [step, own.map((taken, seed) => {
+      sums[seed] += taken - (old?.[seed] ?? 0);
+      return sums[seed] / count;
+    })];
+  });
+}
+
+// Not more points than can be seen.
+function thinned(rows) {
+  const every = Math.ceil(rows.length / MOST_POINTS);
+  return rows.filter((_, index) => index % every === 0 || index === rows.length - 1);
+}

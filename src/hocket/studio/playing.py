@@ -1,0 +1,173 @@
+"""A game: somebody walks some agents, and the others act at random, by optimal policies, or as they have learnt.
+
+A game is what was pressed: the same task, seed, teammates and moves give the same moment. So the page keeps the moves,
+and neither a restart of the server nor going back a step loses anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hocket.draw.scene import Moment
+from hocket.draw.task_scene import scene_of
+from hocket.errors import SettingsError, known_names
+from hocket.learn.catalogue import LEARNERS, references
+from hocket.learn.learner import LooksAt
+from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, declared
+from hocket.learn.teammates import Teammates, reference_teammates, trained_teammates
+from hocket.machine.composition import SEPARATOR, Composition
+from hocket.machine.formats.schema import Design
+from hocket.studio.pictures import Data
+from hocket.study.policies import load_policies
+from hocket.task.episode import TeamEpisode
+from hocket.task.grid import ACTIONS
+from hocket.task.labelling import check_labelling
+from hocket.task.task import Task
+
+ME, RANDOM, TRAINED = "me", "random", "trained"
+MOST_STEPS = 1_000  # of a game
+MOST_SEEDS = 1_000_000
+
+Moves = Sequence[Mapping[str, str]]  # in each step, the actions of those who are walked
+
+
+class Game:
+    """An episode in progress, and what it was asked for."""
+
+    def __init__(self, key: str, task: Task, mates: Mapping[str, str], seed: int, policies: Path | None) -> None:
+        self.key, self.task, self.mates = key, task, mates
+        self.is_sound = check_labelling(task).ok and task.decomposition.ok
+        self.episode = TeamEpisode(task, seed, strict=self.is_sound)
+        self.scene = scene_of(task)
+        self.moves: list[Mapping[str, str]] = []
+        self.events: list[tuple[int, str]] = []  # after which step, counted from 1, and what
+        self.kinds = {kind: _teammates(task, kind, policies) for kind in {*mates.values()} - {ME}}
+
+    def step(self, move: Mapping[str, str]) -> None:
+        """Let everyone act."""
+        chosen = {kind: choose(self.episode) for kind, choose in self.kinds.items()}
+        actions = {
+            name: move.get(name, ACTIONS[-1]) if kind == ME else chosen[kind][name] for name, kind in self.mates.items()
+        }
+        done = self.episode.step(actions)
+        self.events += [(self.episode.time, event) for event in done.events]
+        self.moves.append(move)
+
+    @property
+    def outcome(self) -> str | None:
+        """How it has ended, if it has."""
+        team, state = self.task.machine, self.episode.team_state
+        if self.episode.done:
+            is_final = team.is_final(state) if isinstance(team, Composition) else state in team.final  # type: ignore[arg-type]
+            return "completed" if is_final else "disagreed"
+        return "ran out" if self.episode.time >= MOST_STEPS else None
+
+    def tell(self) -> Data:
+        """Tell the page where everybody is, in which states, who waits for whom, and what has happened."""
+        episode, state = self.episode, self.episode.team_state
+        closed = self.scene.closed(Moment(episode.cells, episode.states))
+        return {
+            "time": episode.time,
+            "cells": [episode.cells[name] for name in self.task.agents],
+            "states": dict(episode.states),
+            "finished": episode.finished,
+            "team": SEPARATOR.join(state) if isinstance(state, tuple) else str(state),
+            "waiting": self._waiting(),
+            "closed": [name for area in closed for name in area.names],
+            "events": [list(own) for own in self.events],
+            "outcome": self.outcome,
+            "sound": self.is_sound,
+        }
+
+    def _waiting(self) -> dict[str, list[str]]:
+        """List whom each agent waits for, that proposes an event: the event first, then those who do not propose it."""
+        proposals = self.episode.proposals if self.moves else {}
+        found = {}
+        for name, wishes in proposals.items():
+            if wishes and not self.episode.finished[name]:
+                event = wishes[0]
+                others = [own for own in self.task.knowers[event] if event not in proposals[own]]
+                if others:
+                    found[name] = [event, *others]
+        return found
+
+
+_last: list[Game] = []  # the game that was played last; more are not kept
+
+
+def play(job: Mapping[str, object], subject: Task | Design) -> Data:
+    """Play a game up to where it is: from where it was, if it only has gone on."""
+    if isinstance(subject, Design):
+        raise SettingsError("a machine without a world cannot be played; a task has a map, agents and events")
+    mates, moves, seed = _mates(job, subject), _moves(job, subject), job.get("seed", 0)
+    if type(seed) is not int or not 0 <= seed < MOST_SEEDS:
+        raise SettingsError(f"a seed must be a whole number from 0 to {MOST_SEEDS:,}, got {seed!r:.60}")
+    policies = Path(str(job["policies"])) if job.get("policies") else None
+    key = json.dumps([job["text"], sorted(mates.items()), seed, str(policies)])
+    game = _last[0] if _last and _last[0].key == key else None
+    if game is None or game.moves != list(moves[: len(game.moves)]):
+        game = Game(key, subject, mates, seed, policies)
+        _last[:] = [game]
+    for move in moves[len(game.moves) :]:
+        if game.outcome is None:
+            game.step(move)
+    return game.tell()
+
+
+def _mates(job: Mapping[str, object], task: Task) -> dict[str, str]:
+    given = job.get("mates")
+    kinds = (ME, RANDOM, TRAINED, *references())
+    mates = {name: str(given.get(name, RANDOM)) for name in task.agents} if isinstance(given, dict) else {}
+    for kind in mates.values():
+        if kind not in kinds:
+            raise SettingsError(f"an agent cannot be {kind!r:.40} ({known_names(kind, kinds)})")
+    return mates or dict.fromkeys(task.agents, RANDOM)
+
+
+def _moves(job: Mapping[str, object], task: Task) -> Moves:
+    moves = job.get("moves", [])
+    if not isinstance(moves, list) or len(moves) > MOST_STEPS:
+        raise SettingsError(f"a game has at most {MOST_STEPS:,} steps")
+    for move in moves:
+        if not isinstance(move, dict) or not {*move} <= {*task.agents} or not {*move.values()} <= {*ACTIONS}:
+            raise SettingsError(f"a move is an action for each agent that is walked, got {move!r:.60}")
+    return moves
+
+
+def _teammates(task: Task, kind: str, policies: Path | None) -> Teammates:
+    if kind == RANDOM:
+        return TeamEpisode.random_actions
+    if kind != TRAINED:
+        return reference_teammates(task, kind)
+    if policies is None:
+        raise SettingsError("nothing was trained yet; train first, or choose other teammates")
+    return trained_teammates(task, load_policies(policies, task)[0])
+
+
+def learners() -> Data:
+    """Tell which learners there are, with their settings, and who can be a teammate."""
+    return {
+        "learners": [
+            {
+                "name": own.name,
+                "summary": own.summary,
+                "plays": own.looks_at is LooksAt.MACHINE,
+                "settings": [
+                    {
+                        "name": name,
+                        "default": getattr(own.settings, name),
+                        "unit": about.unit,
+                        "rule": about.rule(type(getattr(own.settings, name))),
+                        "meaning": about.meaning,
+                    }
+                    for name, about in declared(own.settings).items()
+                ],
+            }
+            for own in LEARNERS.values()
+        ],
+        "default": DEFAULT_LEARNER,
+        "steps": DEFAULT_STEPS,
+        "references": references(),
+    }

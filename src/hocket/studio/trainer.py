@@ -1,0 +1,156 @@
+"""A process that trains for the server: the job on its first line, then wishes; it tells a line for whatever is new.
+
+Training can be stopped and continued. Whenever it stops, what was learnt is written down, with a report.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import BinaryIO
+
+from hocket.errors import HocketError, SettingsError, printable
+from hocket.files import write_whole
+from hocket.learn.catalogue import find_learner
+from hocket.learn.policies import Policy, Run, Trial
+from hocket.learn.training import Pace, check_work, make_settings, try_team
+from hocket.learn.warmup import compile_kernels
+from hocket.report.page import report_html
+from hocket.report.summary import summarize
+from hocket.studio.understanding import subject_of
+from hocket.studio.worker import private_output
+from hocket.study.study import save_runs
+from hocket.task.tables import compile_task
+from hocket.task.task import Task
+
+MOST_SEEDS, MOST_STEPS = 16, 10_000_000
+REPORT = "report.html"
+
+Job = Mapping[str, object]
+
+
+def main() -> None:
+    """Train as the first line asks, and obey the others."""
+    with private_output() as output:
+        try:
+            _Training(json.loads(sys.stdin.buffer.readline()), output).run()
+        except (HocketError, RecursionError) as error:
+            _tell(output, {"refused": printable(str(error), 1_000)})
+
+
+def _tell(output: BinaryIO, value: object) -> None:
+    output.write(json.dumps(value, allow_nan=False).encode() + b"\n")
+    output.flush()
+
+
+def number(job: Job, key: str, most: int) -> int:
+    """Read a whole number of at least 1."""
+    value = job.get(key)
+    if type(value) is not int or not 1 <= value <= most:
+        raise SettingsError(f"{key} must be a whole number from 1 to {most:,}, got {value!r:.60}")
+    return value
+
+
+class _Training:
+    """Seeds of one learner on one task, side by side."""
+
+    def __init__(self, job: Job, output: BinaryIO) -> None:
+        self.output = output
+        self.task = _task(job)
+        self.learner = find_learner(str(job.get("learner")))
+        changes = job.get("settings")
+        self.settings = make_settings(self.learner.name, None, changes if isinstance(changes, dict) else {})
+        self.seeds = list(range(number(job, "seeds", MOST_SEEDS)))
+        self.steps = number(job, "steps", MOST_STEPS)
+        check_work(self.task, self.steps)
+        self.tables = compile_task(self.task)
+        self.learner.check(self.tables, self.settings)
+        self.out, self.written = Path(str(job["out"])), 0
+        self.trials: list[list[Trial]] = [[] for _ in self.seeds]
+        self.done, self.seconds = 0, 0.0  # of each seed
+        self.wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Train until all steps are done; between pieces, see whether somebody wants it to stop."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        _tell(self.output, {"now": "compiling", "most": self.settings.episode_steps, "steps": self.steps})
+        compile_kernels(self.learner.name, len(self.seeds), self.task, self.settings)
+        self.block = self.learner.block(self.tables, self.settings, self.seeds, 1)
+        self.player = self.learner.player(self.tables, self.settings.temperature, self.settings.episode_steps)
+        _tell(self.output, {"now": "training"})
+        pace = Pace()
+        while True:
+            self._train(pace)
+            if self.done == self.steps:
+                break
+            if not self.wishes.empty() and self.wishes.get() == "stop":
+                self._write("stopped")
+                if not self._wait():
+                    return
+        self._write("done")
+
+    def _listen(self) -> None:
+        for line in sys.stdin.buffer:
+            self.wishes.put(str(json.loads(line)))
+        self.wishes.put("end")
+
+    def _wait(self) -> bool:
+        """Wait for a wish to go on; False where nobody is left who could have it."""
+        while (wish := self.wishes.get()) != "continue":
+            if wish == "end":
+                return False
+        _tell(self.output, {"now": "training"})
+        return True
+
+    def _train(self, pace: Pace) -> None:
+        every = self.settings.test_every
+        piece = min(every - self.done % every, self.steps - self.done, pace.steps)
+        begin = time.perf_counter()
+        self.block.train(self.done, piece)
+        seconds = time.perf_counter() - begin
+        pace.take(piece, seconds)
+        self.seconds += seconds / len(self.seeds)
+        self.done += piece
+        if self.done % every == 0:
+            found = try_team(self.player, self.block, self.seeds, self.done, self.settings)
+            for before, own in zip(self.trials, found, strict=True):
+                before += own
+            latest = [[trial.policy, trial.test_steps, trial.success] for own in found for trial in own]
+            _tell(self.output, {"step": self.done, "tests": latest})
+
+    def _write(self, now: str) -> None:
+        """Write down what was learnt so far, and the report on it."""
+        _tell(self.output, {"now": "reviewing", "step": self.done})
+        self.written += 1
+        folder = self.out / str(self.written)
+        results = save_runs(self.task, self._runs(), folder)
+        write_whole(folder / REPORT, report_html(summarize(results, self.task.name)))
+        _tell(self.output, {"now": now, "step": self.done, "report": self.written})
+
+    def _runs(self) -> list[Run]:
+        def policy(index: int, seed: int) -> Policy:
+            arrays = {name: array.copy() for name, array in self.block.arrays(index).items()}
+            settings = asdict(self.settings)
+            return Policy(self.task.name, self.task.digest, self.learner.name, seed, settings, arrays)
+
+        return [
+            Run(tuple(self.trials[index]), policy(index, seed), self.settings, self.done, self.seconds)
+            for index, seed in enumerate(self.seeds)
+        ]
+
+
+def _task(job: Job) -> Task:
+    subject = subject_of(str(job["text"]), Path(str(job["folder"])) if job.get("folder") else None)
+    if not isinstance(subject, Task):
+        raise SettingsError("a machine without a world cannot be trained on; a task has a map, agents and events")
+    return subject
+
+
+if __name__ == "__main__":
+    main()
