@@ -34,6 +34,8 @@ def evaluate(
 ) -> list[Evaluation]:
     """Play test episodes with what was learnt; return an evaluation for each run or policy.
 
+    Mean and quartiles of the steps are of all episodes, of which a failed one counts as the most steps there are.
+
     A mapping from agents to functions (from an observation to an action) or to models with `predict` is one team, which
     plays in `team_env(task)`, or in the environment that is given in place of a task.
     """
