@@ -1,5 +1,6 @@
 """What tests of several files share."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # =0: tests use the graphics processor that is there
 
 from hocket.cli import main as cli
 

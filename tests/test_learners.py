@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hocket as hk
+from hocket.learn.batches import FIRST_PIECE, MOMENT, Pace
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.dqprm import DqprmBlock, DqprmSettings
@@ -19,7 +20,7 @@ from hocket.learn.iql import IqlSettings
 from hocket.learn.optimal import OptimalSettings
 from hocket.learn.policies import Policy, Run, load_policy
 from hocket.learn.settings import ScheduledSettings, Settings, SimulatedSettings
-from hocket.learn.training import FIRST_PIECE, LARGEST_BLOCK, MOMENT, Pace, train
+from hocket.learn.training import LARGEST_BLOCK, train
 from hocket.task.grid import ACTIONS
 from hocket.task.individual import individual_table
 from hocket.task.tables import Tables, compile_task

@@ -145,7 +145,8 @@ def test_learners_are_checked_before_the_first_begins(tmp_path):
     begun = []
 
     class Idle:
-        workers = 1
+        def cut(self, batch):
+            return [batch]
 
         def run(self, batches, reporter, stop):
             begun.extend(batches)

@@ -95,7 +95,7 @@ def test_training_goes_on_from_whatever_values(learner, value):
 
 
 def batch_of(task: hk.Task, learner: str):
-    from hocket.learn.training import Batch
+    from hocket.learn.batches import Batch
 
     return Batch(task, learner, LEARNERS[learner].settings(), [0], 10)
 

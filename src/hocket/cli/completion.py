@@ -143,6 +143,7 @@ def _kinds() -> dict[str, dict[str, str]]:
         "LEARNER,...": {"kind": "list", "values": " ".join(LEARNERS)},
         "FORMAT,...": {"kind": "list", "values": "svg png pdf"},
         "ENGINE": {"values": "threads dask"},
+        "DEVICE": {"values": "cpu cuda"},
         "NAME=VALUE,...": {"kind": "setting", "values": " ".join(sorted(settings))},
         "FILE": {"kind": "file"},
         "FOLDER": {"kind": "file"},

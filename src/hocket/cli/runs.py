@@ -32,6 +32,10 @@ class OnRuns:
     """The address of dask's scheduler, such as tcp://10.0.0.1:8786."""
     threads: Annotated[int | None, option("N")] = None
     """How many threads to use; by default one for each core."""
+    device: Annotated[str, option("DEVICE")] = "cpu"
+    """cpu, or cuda: a graphics processor, which trains thousands of runs at once with the same results."""
+    policies: Annotated[int | None, option("N")] = None
+    """With --device cuda, keep what runs of seeds below N have learnt; 10, if not given."""
     tensorboard: Flag = False
     """Also write logs for TensorBoard."""
     json: Flag = False
@@ -69,7 +73,7 @@ class OnRuns:
             check_available()  # before any work
         failure = None
         with _without_logs():
-            engine = make_engine(self.engine, self.scheduler, self.threads)
+            engine = make_engine(self.engine, self.scheduler, self.threads, self.device, self.policies)
             with stopping() as stop, Progress() as progress:
                 try:
                     results = run_study(study, folder, engine=engine, watch=progress.show, stop=stop)

@@ -35,7 +35,7 @@ class CqrmBlock:
         _check_size(tables, settings)
         shape = _shapes(tables)["q"]
         self.q = [_zeros(shape) for _ in seeds]
-        self.tables = _joint_tables(tables)
+        self.tables = joint_tables(tables)
         self.room = kernels.make_room(len(self.tables.dynamics), shape[2])
         self.rule = kernels.Rule(
             settings.schedule, np.float32(settings.discount), settings.episode_steps, settings.counterfactual
@@ -62,7 +62,7 @@ class CqrmPlayer(Player):
     """Plays a q-function over the cells of two agents and the team machine's state."""
 
     def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
-        self.world, self.room = _joint_tables(tables), kernels.make_room()
+        self.world, self.room = joint_tables(tables), kernels.make_room()
         self.beta, self.episode_steps = np.float32(1 / temperature), episode_steps
         self.finish, self.event_time = np.zeros(2, np.int64), np.zeros(0, np.int64)
 
@@ -90,7 +90,7 @@ def _check_size(tables: Tables, settings: CqrmSettings) -> None:
         raise SettingsError(f"cqrm would need {needed:,} bytes a seed; the limit is {settings.most_memory:,}")
 
 
-def _joint_tables(tables: Tables) -> kernels.JointTables:
+def joint_tables(tables: Tables) -> kernels.JointTables:
     """Pick what two agents as one need."""
     agents = np.arange(len(tables.start))[:, None]
     dynamics, pair = np.unique(tables.dynamics[agents, tables.team_class].T, axis=0, return_inverse=True)

@@ -6,13 +6,13 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from hocket import __version__
 from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE, open_regular, write_whole
 from hocket.learn.settings import Settings
+from hocket.learn.trials import Trial, Trials, TrialTable
 
 COMPRESSION = 1  # of 1 to 9; the usual 6 takes twice as long and saves a twelfth
 LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded, where nobody knows how many there should be
@@ -146,22 +147,11 @@ def _read_entry(archive: zipfile.ZipFile, name: str, kind: np.dtype[Any], most: 
         return array.reshape(shape)
 
 
-class Trial(NamedTuple):
-    """A test episode."""
-
-    step: int  # of training
-    policy: str  # softmax or greedy
-    test_steps: int  # at most what the settings allow; that many where it failed
-    success: bool
-    finish: tuple[int, ...] = ()  # when each agent's own part was first done, in steps; -1: never
-    event_time: tuple[int, ...] = ()  # when each event of the task first happened; empty where nobody keeps it
-
-
 @dataclass(frozen=True)
 class Run:
     """One seed of a learner on a task: its tests, and what it learnt."""
 
-    trials: tuple[Trial, ...]
+    trials: Sequence[Trial]
     policy: Policy
     settings: Settings
     steps: int
@@ -175,7 +165,18 @@ class Run:
     def seed(self) -> int:
         return self.policy.seed
 
+    def tests(self, policy: str = "softmax") -> Trials:
+        """List the tests of one kind of policy."""
+        if isinstance(self.trials, TrialTable):
+            return self.trials.columns(policy)
+        rows = [trial for trial in self.trials if trial.policy == policy]
+        return Trials(
+            np.array([row.step for row in rows], np.int64),
+            np.array([row.test_steps for row in rows], np.int64),
+            np.array([row.success for row in rows], np.bool_),
+        )
+
     def curve(self, policy: str = "softmax") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the training steps at which tests were made, and the steps that each took."""
-        rows = [trial for trial in self.trials if trial.policy == policy]
-        return np.array([row.step for row in rows], np.int64), np.array([row.test_steps for row in rows], np.int64)
+        tests = self.tests(policy)
+        return tests.step, tests.test_steps

@@ -8,41 +8,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from threading import Event
-from typing import NamedTuple, Protocol
 
 from hocket.errors import SettingsError, known_names
+from hocket.learn.batches import Batch, Pace, Report, Stop
 from hocket.learn.catalogue import LEARNERS, find_learner
+from hocket.learn.devices import check_device
 from hocket.learn.episodes import recording
 from hocket.learn.learner import Arrays, Block, Player
-from hocket.learn.policies import Policy, Run, Trial
+from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, Settings
+from hocket.learn.trials import Trial
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
 LARGEST_BLOCK = 16  # seeds that go in lock step
-FIRST_PIECE = 100  # steps that are trained before anybody looks at the clock
-MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to stop is heard
 
 Progress = Callable[[int], None]  # is told of agent-steps that are done
-Report = Callable[[int, Sequence[Trial]], None]  # is told of agent-steps that are done, and of the tests after them
-
-
-class Stop(Protocol):
-    """Whoever may wish that training ends."""
-
-    def is_set(self) -> bool:
-        """Say whether it should."""
-
-
-class Batch(NamedTuple):
-    """Seeds of one learner on one task that one thread trains side by side."""
-
-    task: Task
-    learner: str
-    settings: Settings
-    seeds: Sequence[int]
-    steps: int
-    spare: int = 1  # threads that it may use
 
 
 def train(
@@ -53,6 +34,8 @@ def train(
     settings: Settings | None = None,
     *,
     threads: int | None = None,
+    device: str = "cpu",
+    policies: int | None = None,
     progress: Progress | None = None,
     stop: Event | None = None,
     changes: Mapping[str, float | int | bool] | None = None,
@@ -61,26 +44,40 @@ def train(
 
     `seeds` is how many, or which. `changes` are settings by name, in place of the defaults. Results depend on the task,
     the settings and the seed alone. When `stop` is set, training ends early and what was finished is returned.
+    `device` is "cpu", or "cuda" for a graphics processor, which trains thousands of seeds at once with the same
+    results; with `policies`, only runs of seeds below it keep what they learnt.
     """
+    check_device(device)
     chosen = make_settings(learner, settings, changes or {})
     numbers = check_seeds(seeds)
     check_work(task, steps)
     tables = compile_task(task)
     find_learner(learner).check(tables, chosen)
-    batches = make_batches(task, learner, chosen, numbers, steps, threads)
+    whole = Batch(task, learner, chosen, numbers, steps)
 
     def report(done: int, _: Sequence[Trial]) -> None:
         if progress is not None:
             progress(done)
 
-    halt = stop or Event()
-    with ThreadPoolExecutor(count_workers(threads)) as pool:
+    if device == "cuda":
+        from hocket.learn.cuda.training import train_batches  # loads what few have
+
+        chunks = train_batches([whole], tables, [report], stop, policies)
+        return [run for chunk in chunks for part in chunk for run in part.runs]
+    halt, workers = stop or Event(), count_workers(threads)
+    with ThreadPoolExecutor(workers) as pool:
         try:
-            found = pool.map(lambda batch: train_batch(batch, tables, report, halt), batches)
-            return [run for runs in found for run in runs]
+            found = pool.map(lambda batch: train_batch(batch, tables, report, halt), share_out(whole, workers))
+            return [keeping(run, policies) for runs in found for run in runs]
         except BaseException:
             halt.set()  # or else the pool would first finish what it has begun
             raise
+
+
+def keeping(run: Run, policies: int | None) -> Run:
+    """Drop what a run learnt, unless its seed is below a number or there is none."""
+    is_kept = policies is None or run.seed < policies
+    return run if is_kept else replace(run, policy=replace(run.policy, arrays={}))
 
 
 def count_workers(threads: int | None) -> int:
@@ -88,14 +85,12 @@ def count_workers(threads: int | None) -> int:
     return max(1, threads or os.cpu_count() or 1)
 
 
-def make_batches(
-    task: Task, learner: str, settings: Settings, seeds: Sequence[int], steps: int, threads: int | None = None
-) -> list[Batch]:
+def share_out(batch: Batch, workers: int) -> list[Batch]:
     """Share seeds out among threads; only those that gain from it stay together."""
-    workers = count_workers(threads)
-    size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[learner].side_by_side else 1
+    seeds = batch.seeds
+    size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[batch.learner].side_by_side else 1
     parts = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
-    return [Batch(task, learner, settings, own, steps, max(1, workers // len(parts))) for own in parts]
+    return [batch._replace(seeds=own, spare=max(1, workers // len(parts))) for own in parts]
 
 
 def check_work(task: Task, steps: object) -> None:
@@ -126,20 +121,6 @@ def make_settings(learner: str, settings: Settings | None, changes: Mapping[str,
         if name not in known:
             raise SettingsError(f"{learner} has no setting {name!r} ({known_names(name, known)})")
     return replace(base, **changes)  # type: ignore[arg-type]
-
-
-class Pace:
-    """Chooses how many steps to train in one go: as many as take a moment. What is learnt does not depend on it."""
-
-    def __init__(self) -> None:
-        self.steps = FIRST_PIECE
-
-    def take(self, steps: int, seconds: float) -> None:
-        """Take note of how long a piece took."""
-        if seconds > MOMENT:
-            self.steps = max(1, self.steps // 2)
-        elif steps >= self.steps and seconds < MOMENT / 2:
-            self.steps *= 2
 
 
 def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Stop | None = None) -> list[Run]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ from hocket.study.store import Results, differences, task_titles
 
 LAST_TESTS = 10  # of each run: its final performance, and at any time how it does
 LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
+MOST_COMPARED = 12  # groups up to which every two are compared
 NEAR = 0.1  # of the final level, within which a curve has reached it
 FAR_APART = 10  # times: groups whose times of learning differ by more are drawn over a logarithmic axis
 ENOUGH = 0.9  # share of tests from which on a run has learnt
@@ -381,11 +383,14 @@ def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
 
 
 def _compare(groups: Sequence[RunGroup]) -> tuple[tuple[str, str, Comparison], ...]:
-    """Compare every two groups by their runs' last tests."""
+    """Compare every two groups by their runs' last tests; of many groups, the best with each of the others."""
     kind = KINDS[0]
     able = [group for group in groups if kind in group.finals]
+    if len(able) > MOST_COMPARED:
+        best = min(able, key=lambda group: group.finals[kind].mean.value)
+        pairs = [(best, other) for other in able if other is not best]
+    else:
+        pairs = list(combinations(able, 2))
     return tuple(
-        (one.label, other.label, compare(one.finals[kind].scores, other.finals[kind].scores))
-        for number, one in enumerate(able)
-        for other in able[number + 1 :]
+        (one.label, other.label, compare(*(own.finals[kind].scores for own in (one, other)))) for one, other in pairs
     )

@@ -14,7 +14,8 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from hocket.errors import ClusterError, HocketError, SettingsError, printable
-from hocket.learn.training import Batch, make_settings
+from hocket.learn.batches import Batch
+from hocket.learn.training import make_settings, share_out
 from hocket.sources import GLANCE, gather
 from hocket.study.jobs import Finished, Reporter, run_batch
 from hocket.study.records import Record, parse_record, write_record
@@ -26,7 +27,7 @@ DESERTED = 60  # seconds without any worker after which a cluster is given up
 TRIES = 3  # how often a run is sent; each time dask may try it on several workers
 LEAVING = 0.5  # seconds for good manners at the end
 
-Answer = list[tuple[str, bytes]]  # records and policies, as files have them
+Answer = list[tuple[str, bytes | None]]  # records and policies, as files have them
 Future = Any  # dask says little of its types
 
 
@@ -76,6 +77,10 @@ class DaskEngine:
         comm = self.dask.comm
         with socket.create_connection(comm.parse_host_port(comm.parse_address(self.address)[1]), CONNECTING):
             pass
+
+    def cut(self, batch: Batch) -> list[Batch]:
+        """Share seeds out among workers."""
+        return share_out(batch, self.workers)
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         """Send batches, and again what was lost of them; at the end, say what was lost for good."""
@@ -203,7 +208,7 @@ class Forgotten:
         return getattr(self.tasks.get(self.key), "state", None) == "cancelled"
 
 
-def unpack(results: Answer) -> Iterator[tuple[Record, bytes]]:
+def unpack(results: Answer) -> Iterator[tuple[Record, bytes | None]]:
     """Read what was sent back."""
     for text, policy in results:
         yield parse_record(text), policy

@@ -1,4 +1,4 @@
-"""Where the jobs of a study run: on threads of this machine, or on a cluster of dask's."""
+"""Where the jobs of a study run: on threads of this machine, on its graphics processor, or on a cluster of dask's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from threading import Event
 
 from hocket.errors import SettingsError, known_names
-from hocket.learn.training import Batch, count_workers
+from hocket.learn.batches import Batch
+from hocket.learn.devices import check_device
+from hocket.learn.training import count_workers, share_out
 from hocket.sources import gather
 from hocket.study.cluster import DaskEngine
-from hocket.study.jobs import Engine, Finished, Reporter, run_batch
+from hocket.study.jobs import Engine, Finished, Reporter, finish, run_batch
 from hocket.task.tables import compile_task
 
 ENGINES = ("threads", "dask")
+POLICIES = 10  # seeds below this keep what they learnt on a graphics processor, if nothing else is said
 
 
 class ThreadEngine:
@@ -20,6 +23,10 @@ class ThreadEngine:
 
     def __init__(self, threads: int | None = None) -> None:
         self.workers = count_workers(threads)
+
+    def cut(self, batch: Batch) -> list[Batch]:
+        """Share seeds out among threads."""
+        return share_out(batch, self.workers)
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         """Let each thread take the next batch that nobody has begun."""
@@ -35,10 +42,50 @@ class ThreadEngine:
         return gather([work() for _ in range(min(self.workers, len(batches)))], stop)
 
 
-def make_engine(name: str = "threads", scheduler: str | None = None, threads: int | None = None) -> Engine:
+class DeviceEngine:
+    """A graphics processor; learners that it lacks train on threads."""
+
+    def __init__(self, threads: int | None = None, policies: int | None = None) -> None:
+        from hocket.learn.cuda import catalogue, device, training  # loads what few have
+
+        device.require_device()
+        self.threads, self.learners, self.train = ThreadEngine(threads), catalogue.BLOCKS, training.train_batches
+        self.policies = POLICIES if policies is None else policies
+
+    def cut(self, batch: Batch) -> list[Batch]:
+        """Leave together what the device trains."""
+        return [batch] if batch.learner in self.learners else self.threads.cut(batch)
+
+    def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
+        """Train all settings and seeds of a task at once, as far as they fit."""
+        ours = [batch for batch in batches if batch.learner in self.learners]
+        for task in {own.task.digest: own.task for own in ours}.values():
+            tables = compile_task(task)
+            own = [batch for batch in ours if batch.task.digest == task.digest]
+            reports = [reporter(batch) for batch in own]
+            for chunk in self.train(own, tables, reports, stop, self.policies, details=False):
+                runs = [run for part in chunk for run in part.runs if run.steps == part.batch.steps]
+                yield [finish(task, tables, run) for run in runs]
+        yield from self.threads.run([batch for batch in batches if batch.learner not in self.learners], reporter, stop)
+
+
+def make_engine(
+    name: str = "threads",
+    scheduler: str | None = None,
+    threads: int | None = None,
+    device: str = "cpu",
+    policies: int | None = None,
+) -> Engine:
     """Choose where jobs run."""
+    check_device(device)
     if name not in ENGINES:
         raise SettingsError(f"engine {name!r} does not exist ({known_names(name, ENGINES)})")
     if (name == "dask") != (scheduler is not None):
         raise SettingsError("a scheduler's address and the engine dask go together: --engine dask --scheduler ADDRESS")
+    if device == "cuda":
+        if scheduler is not None:
+            raise SettingsError("the device cuda and the engine dask do not go together")
+        return DeviceEngine(threads, policies)
+    if policies is not None:
+        raise SettingsError("a number of policies goes with --device cuda; the device cpu keeps all of them")
     return ThreadEngine(threads) if scheduler is None else DaskEngine(scheduler)

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Event
 from typing import NamedTuple, Protocol
 
-from hocket.learn.training import Batch, Report, Stop, train_batch
+from hocket.learn.batches import Batch, Report, Stop
+from hocket.learn.policies import Run
+from hocket.learn.training import train_batch
 from hocket.learn.warmup import compile_kernels
 from hocket.study.records import Record, record_of
 from hocket.study.review import review
 from hocket.task.tables import Tables
+from hocket.task.task import Task
 
 Reporter = Callable[[Batch], Report]
 
@@ -19,13 +22,14 @@ class Finished(NamedTuple):
     """A run and what it learnt, ready to be written down."""
 
     record: Record
-    policy: bytes
+    policy: bytes | None  # where it is kept
 
 
 class Engine(Protocol):
     """Runs batches and gives back what is finished, in whatever order."""
 
-    workers: int
+    def cut(self, batch: Batch) -> list[Batch]:
+        """Cut a batch into those that are run one by one."""
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         """Run batches until all are done or `stop` is set; what was not finished then is left out."""
@@ -37,4 +41,11 @@ def run_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: 
     runs = train_batch(batch, tables, report, stop)
     if any(run.steps < batch.steps for run in runs):
         return []
-    return [Finished(record_of(run, review(batch.task, tables, run.policy)), run.policy.packed()) for run in runs]
+    return [finish(batch.task, tables, run) for run in runs]
+
+
+def finish(task: Task, tables: Tables, run: Run) -> Finished:
+    """Review a run, if it has kept what it learnt."""
+    if not run.policy.arrays:
+        return Finished(record_of(run), None)
+    return Finished(record_of(run, review(task, tables, run.policy)), run.policy.packed())

@@ -60,11 +60,16 @@ def load_policies(folder: str | Path, task: Task) -> list[Policy]:
 
 
 def spoilt_policies(folder: Path, records: Iterable[Record], tasks: Mapping[str, Task]) -> dict[str, str]:
-    """Find the runs, by their keys, whose policies are missing, damaged or of something else; say what is wrong."""
+    """Find the runs, by their keys, whose policies are missing, damaged or of something else; say what is wrong.
+
+    A run without a review has kept none.
+    """
     readers = {mark: _reader(task) for mark, task in tasks.items()}
     problems = {}
     for record in records:
         path = policy_path(folder, record)
+        if record.review is None and not path.exists():
+            continue  # nobody asked to keep it
         try:
             policy = readers[record.digest](path)
             if (policy.learner, policy.seed, policy.settings) != (record.learner, record.seed, record.settings):

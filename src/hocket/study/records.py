@@ -8,8 +8,9 @@ import math
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,23 +22,16 @@ from hocket import __version__
 from hocket.errors import FormatError
 from hocket.files import MEGABYTE, read_text
 from hocket.learn.policies import Run
+from hocket.learn.trials import KINDS as KINDS
+from hocket.learn.trials import Trials as Trials
 
 FORMAT = "hocket run 1"
 LIMIT = 256 * MEGABYTE  # of a record's file
 LONGEST_SLUG = 40  # characters of a task's name in file names
-KINDS = ("softmax", "greedy")  # of tested policies
 FARTHEST = 1e6  # cells from a map's corner that somebody may be
 LIBRARIES = ("numpy", "numba")  # whose versions may change results
 
 Settings = Mapping[str, float | int | bool]
-
-
-class Trials(NamedTuple):
-    """Test episodes of one kind of policy, in order."""
-
-    step: NDArray[np.int64]  # [T] of training
-    test_steps: NDArray[np.int64]  # [T] a failure counts as the most steps
-    success: NDArray[np.bool_]  # [T]
 
 
 class Replay(NamedTuple):
@@ -104,26 +98,23 @@ def slug(name: str) -> str:
 
 def surroundings() -> dict[str, str]:
     """Say with which versions, and on what machine, something was made."""
-    found = {"hocket": __version__, "python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
+    found = {"hocket": __version__, "python": platform.python_version(), **_libraries()}
     return {**found, "machine": f"{platform.system()} {platform.machine()}"}
+
+
+@cache
+def _libraries() -> dict[str, str]:
+    """Find the versions of libraries; once, for thousands of runs may be made at a time."""
+    found = {}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def record_of(run: Run, review: Review | None = None) -> Record:
     """Make a record of a run."""
-    tests = {}
-    for kind in KINDS:
-        rows = [trial for trial in run.trials if trial.policy == kind]
-        tests[kind] = Trials(
-            np.array([row.step for row in rows], np.int64),
-            np.array([row.test_steps for row in rows], np.int64),
-            np.array([row.success for row in rows], np.bool_),
-        )
-    policy = run.policy
+    tests, policy = {kind: run.tests(kind) for kind in KINDS}, run.policy
     return Record(
         policy.task, policy.digest, policy.learner, policy.seed, run.steps, dict(policy.settings), tests,
         round(run.seconds, 3), review,

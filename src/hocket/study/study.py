@@ -19,17 +19,12 @@ from typing import NamedTuple
 
 from hocket.errors import ClusterError, FormatError, HocketError, SettingsError, known_names
 from hocket.files import MEGABYTE, read_text
+from hocket.learn.batches import Batch, Report
 from hocket.learn.catalogue import find_learner
-from hocket.learn.policies import Run, Trial
+from hocket.learn.policies import Run
 from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, Settings
-from hocket.learn.training import (
-    Batch,
-    Report,
-    check_seeds,
-    check_work,
-    make_batches,
-    make_settings,
-)
+from hocket.learn.training import check_seeds, check_work, make_settings
+from hocket.learn.trials import Trial
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
 from hocket.study.engines import ThreadEngine
@@ -175,7 +170,7 @@ def run_study(
         found = {record.key: record for record in before.records}
         spoilt = spoilt_policies(store, [found[key] for key in plan if key in found], tasks)
         whole = {key: record for key, record in found.items() if key not in spoilt}
-        missing = _missing(groups, whole, chosen.workers)
+        missing = _missing(groups, whole, chosen)
         _check_learners([batch for batch, _ in missing])
         for task in tasks.values():
             keep_task(store, task)
@@ -234,7 +229,7 @@ def _check_learners(batches: Sequence[Batch]) -> None:
         find_learner(batch.learner).check(tables[mark], batch.settings)
 
 
-def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], workers: int) -> list[tuple[Batch, str]]:
+def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: Engine) -> list[tuple[Batch, str]]:
     """Cut what is still to do into batches, each with the label of its group."""
     found, taken = [], set(known)
     for group in groups:
@@ -243,7 +238,7 @@ def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], workers: i
         seeds = [seed for seed, key in keys.items() if key not in taken]
         taken |= set(keys.values())
         if seeds:
-            batches = make_batches(task, learner, settings, seeds, steps, workers)
+            batches = engine.cut(Batch(task, learner, settings, seeds, steps))
             found += [(batch, group.label) for batch in batches]
     return found
 

@@ -20,6 +20,8 @@ Kind = Any  # a type of numba's
 Emit = Callable[[Code, "Vector", Code, Code], Code]  # builder, the operands' type, the operands
 types: Any = core.types
 
+ROW = 16  # bytes
+
 
 class Vector(types.Type):  # type: ignore[misc]
     """The type of some numbers of one type."""
@@ -136,33 +138,52 @@ def emitted(function: Callable[..., Code]) -> Callable[..., Code]:
     return cast(Callable[..., Code], extending.intrinsic(prefer_literal=True)(function))
 
 
-@emitted
-def load(_: Code, array: Kind, start: Kind, width: Kind) -> Code:
-    """Read so many numbers of an array, flattened, from a place on."""
+def _load(array: Kind, width: Kind, align: int) -> Code:
     vector = Vector(array.dtype, width.literal_value)
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
         at = _pointer(context, builder, array, values[0], values[1], context.get_value_type(vector))
-        return builder.load(at, align=array.dtype.bitwidth // 8)
+        return builder.load(at, align=align)
 
     return vector(array, types.uint64, width), emit
 
 
-@emitted
-def store(_: Code, array: Kind, start: Kind, value: Kind) -> Code:
-    """Write a vector to an array, flattened, from a place on."""
-
+def _store(array: Kind, value: Kind, align: int) -> Code:
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
         at = _pointer(context, builder, array, values[0], values[1], values[2].type)
-        builder.store(values[2], at, align=array.dtype.bitwidth // 8)
+        builder.store(values[2], at, align=align)
         return context.get_dummy_value()
 
     return types.void(array, types.uint64, value), emit
 
 
 @emitted
+def load(_: Code, array: Kind, start: Kind, width: Kind) -> Code:
+    """Read so many numbers of an array, flattened, from a place on."""
+    return _load(array, width, array.dtype.bitwidth // 8)
+
+
+@emitted
+def store(_: Code, array: Kind, start: Kind, value: Kind) -> Code:
+    """Write a vector to an array, flattened, from a place on."""
+    return _store(array, value, array.dtype.bitwidth // 8)
+
+
+@emitted
+def load_row(_: Code, array: Kind, start: Kind, width: Kind) -> Code:
+    """Read as `load` does, from a multiple of 16 bytes on, which a graphics processor reads at once."""
+    return _load(array, width, ROW)
+
+
+@emitted
+def store_row(_: Code, array: Kind, start: Kind, value: Kind) -> Code:
+    """Write as `store` does, from a multiple of 16 bytes on."""
+    return _store(array, value, ROW)
+
+
+@emitted
 def where(_: Code, test: Kind, one: Kind, other: Kind) -> Code:
-    """Take numbers of the first vector where a test holds, and of the second elsewhere."""
+    """Take numbers of the first vector where a test holds, and of the second elsewhere; one test may be for all."""
     vector: Kind = _fits(one, other)
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
@@ -186,6 +207,40 @@ def take(_: Code, vector: Kind, places: Kind) -> Code:
         return found
 
     return vector(vector, places), emit
+
+
+@emitted
+def pick(_: Code, vector: Kind, place: Kind) -> Code:
+    """Take the number of a vector at a place, by comparisons: registers have no places that a number could name."""
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        return _pick(builder, vector, values[0], values[1])
+
+    return vector.scalar(vector, types.uint32), emit
+
+
+@emitted
+def pick_each(_: Code, vector: Kind, places: Kind) -> Code:
+    """Take the numbers of a vector at some places in it, as `take` does, by comparisons."""
+
+    def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
+        found = ir.Constant(values[0].type, ir.Undefined)
+        for number in range(vector.width):
+            at = ir.Constant(ir.IntType(32), number)
+            own = _pick(builder, vector, values[0], builder.extract_element(values[1], at))
+            found = builder.insert_element(found, own, at)
+        return found
+
+    return vector(vector, places), emit
+
+
+def _pick(builder: Code, vector: Vector, numbers: Code, place: Code) -> Code:
+    found = builder.extract_element(numbers, ir.Constant(ir.IntType(32), 0))
+    for number in range(1, vector.width):
+        at = ir.Constant(ir.IntType(32), number)
+        here = builder.icmp_unsigned("==", place, at)
+        found = builder.select(here, builder.extract_element(numbers, at), found)
+    return found
 
 
 @emitted

@@ -1,0 +1,87 @@
+"""How fast is the device? Training and tests of many seeds at once, beside one core of the processor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from hocket.learn.benchmark import ROUND, ROUNDS, SEEDS, STEPS, Measurement, processor_times
+from hocket.learn.cuda.block import DeviceBlock, Job
+from hocket.learn.cuda.catalogue import find_block
+from hocket.learn.cuda.device import device_name, require_device, synchronize
+from hocket.learn.dqprm import LEARNER
+from hocket.learn.learner import Block
+from hocket.task.catalogue import load_task
+from hocket.task.tables import compile_task
+
+LANES = (65_536, 262_144)  # side by side
+PRACTICE = 50_000  # steps before anything is measured, for those who know the way have shorter episodes
+
+
+@dataclass(frozen=True)
+class DeviceMeasurements:
+    """How fast a device is on a task, and whether it learns what the processor learns, to the last bit."""
+
+    device: str
+    speeds: tuple[Measurement, ...]  # those of the device by its clock; ratios to one core
+    same_bits: bool
+
+
+def measure_device(name: str) -> DeviceMeasurements:
+    """Measure training and team tests on the device, and training on one core."""
+    require_device()
+    task = load_task(name)
+    tables, settings, agents = compile_task(task), LEARNER.settings(), len(task.agents)
+    block: Block = LEARNER.block(tables, settings, list(range(SEEDS)), 1)
+    block.train(0, PRACTICE)
+    learnt = [block.arrays(seed)["q"].copy() for seed in range(SEEDS)]
+
+    def train() -> float:
+        block.train(PRACTICE, STEPS)
+        return float(STEPS * agents * SEEDS)
+
+    core = f"{name}: {LEARNER.name}, {SEEDS} seeds on one core of the processor"
+    speeds, same = processor_times({core: train}), True
+    for lanes in LANES:
+        many = find_block(LEARNER.name)(tables, [Job(settings, seed) for seed in range(max(SEEDS, lanes // agents))])
+        many.train(0, PRACTICE)
+        same = same and all(np.array_equal(many.arrays(seed)["q"], learnt[seed]) for seed in range(SEEDS))
+        speeds[f"{name}: {LEARNER.name}, {len(many.seeds) * agents:,} lanes"] = _speed(_training(many, agents))
+    speeds[f"{name}: team tests, {len(many.seeds):,} episodes"] = _speed(_tests(many, settings.episode_steps, agents))
+    rows = tuple(Measurement(what, speed, speed / speeds[core]) for what, speed in speeds.items())
+    return DeviceMeasurements(device_name(), rows, same)
+
+
+def _training(block: DeviceBlock, agents: int) -> Callable[[], float]:
+    def train() -> float:
+        block.train(PRACTICE, STEPS)
+        return float(STEPS * len(block.seeds) * agents)
+
+    return train
+
+
+def _tests(block: DeviceBlock, most_steps: int, agents: int) -> Callable[[], float]:
+    def play() -> float:
+        taken = block.play(False, 0, 1).steps
+        return float(np.where(taken < 0, most_steps, taken).sum()) * agents
+
+    return play
+
+
+def _speed(work: Callable[[], float]) -> float:
+    """Measure how much is done in a second, the median over rounds."""
+    work()  # which compiles it
+    synchronize()
+    found = []
+    for _ in range(ROUNDS):
+        begin, done, taken = time.perf_counter(), 0.0, 0.0
+        while taken < ROUND:
+            done += work()
+            synchronize()
+            taken = time.perf_counter() - begin
+        found.append(done / taken)
+    return median(found)

@@ -1,0 +1,97 @@
+"""Runs of a learner side by side on the device: what they have in common, and how they are tested."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.learn.cuda.device import fetched, launch, placed, synchronize, zeros
+from hocket.learn.cuda.episodes import Learnt, Played, make_teams, play_teams, team_bytes
+from hocket.learn.cuda.rules import Rules, Runs, make_rules
+from hocket.learn.episodes import require_settled, team_tables
+from hocket.learn.kernels.team import NEVER_SETTLED
+from hocket.learn.learner import Arrays
+from hocket.task.tables import Tables
+
+PLAYERS = 1 << 17  # test episodes at once, at most
+PLAYERS_ROOM = 1 << 30  # bytes for what they work out, about
+
+
+class Job(NamedTuple):
+    """A run to be made."""
+
+    settings: Any  # of the learner
+    seed: int
+
+
+class DeviceBlock(ABC):
+    """Runs of one learner on one task, side by side on the device; they may differ in settings and seeds."""
+
+    switch: ClassVar[str]  # the setting that is a switch of the learning rule
+    alike: ClassVar[tuple[str, ...]] = ("test_every", "test_episodes")  # settings in which they may not differ
+    keeps_events: ClassVar[bool] = True  # whether tests say when events happened
+
+    def __init__(self, tables: Tables, jobs: Sequence[Job]) -> None:
+        self.tables = tables
+        self.variants: list[Any] = list(dict.fromkeys(job.settings for job in jobs))
+        place = {own: number for number, own in enumerate(self.variants)}
+        self.variant = np.array([place[job.settings] for job in jobs], np.uint32)
+        self.seeds = np.array([job.seed for job in jobs], np.int64)
+        self.rules: Rules = placed(make_rules(self.variants, self.switch))
+        self.runs = placed(Runs(self.variant, self.seeds))
+
+    @classmethod
+    @abstractmethod
+    def size(cls, tables: Tables) -> int:
+        """Say how many bytes of the device a run takes."""
+
+    @abstractmethod
+    def train(self, begin: int, steps: int) -> None:
+        """Train all runs from step `begin` on."""
+
+    @abstractmethod
+    def arrays(self, index: int) -> Arrays:
+        """Fetch what the run at `index` has learnt so far."""
+
+    @abstractmethod
+    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Played) -> int:
+        """Play the episodes from `begin` on, as many as there is room for; return how many that are."""
+
+    def play(self, greedy: bool, number: int, episodes: int) -> Played:
+        """Play test episodes number, number + 1, ... of every run."""
+        (agents, _), events = self.tables.kind.shape, len(self.tables.knowers)
+        count = len(self.seeds) * episodes
+        played = Played(
+            zeros((count,), np.int32), zeros((count, agents), np.int32), zeros((count, max(events, 1)), np.int32)
+        )
+        begin = 0
+        while begin < count:
+            begin += self._play(greedy, number, episodes, begin, played)
+            synchronize()
+        found = Played(*map(fetched, played))
+        require_settled(bool((found.steps != NEVER_SETTLED).all()))
+        return found
+
+
+class TeamBlock(DeviceBlock):
+    """Runs whose policies play in the team world by q-functions of the agents."""
+
+    by_memory: ClassVar[bool]
+    q: NDArray[np.float32]  # [R, N, S, A, U or M]
+
+    def __init__(self, tables: Tables, jobs: Sequence[Job]) -> None:
+        super().__init__(tables, jobs)
+        self.world = placed(team_tables(tables))
+        agents, events = len(tables.start), len(tables.knowers)
+        room = max(1, PLAYERS_ROOM // team_bytes(agents, events))
+        self.players: int = min(PLAYERS, room, len(jobs) * max(1, jobs[0].settings.test_episodes))
+        self.teams = make_teams(agents, events, self.players)
+
+    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Played) -> int:
+        how = (self.rules, self.runs, self.teams, greedy, number, episodes, begin, played)
+        launch(play_teams, self.players, Learnt(self.q, self.by_memory), self.world, *how)
+        return self.players

@@ -1,0 +1,110 @@
+"""The graphics processor: whether there is one, how kernels are compiled for it, and what goes there and back."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import SettingsError
+
+try:
+    cuda: Any = import_module("numba.cuda")
+    errors: Any = import_module("numba.cuda.core.errors")
+    nvvm: Any = import_module("numba.cuda.cudadrv.nvvm")
+except ImportError:
+    raise SettingsError("the device cuda needs more packages: pip install 'hocket[cuda]'") from None
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Tree = TypeVar("Tree")
+Kernel = Any  # what numba makes of a function
+
+SIMULATED = bool(cuda.config.ENABLE_CUDASIM)  # numba's simulator runs kernels as Python, which calls compiled functions
+BLOCK = 4 if SIMULATED else 128  # threads that start together
+SPARE = 0.8  # of the free memory is used
+SIMULATED_MEMORY = 1 << 24  # bytes
+
+
+def require_device() -> None:
+    """Refuse to go on without a graphics processor."""
+    if not (SIMULATED or cuda.is_available()):
+        raise SettingsError("the device cuda needs an NVIDIA graphics processor and its driver, and there is none here")
+
+
+def free_memory() -> int:
+    """Say how many bytes there is room for."""
+    return SIMULATED_MEMORY if SIMULATED else int(cuda.current_context().get_memory_info().free * SPARE)
+
+
+def device_name() -> str:
+    """Name the graphics processor."""
+    return "numba's simulator" if SIMULATED else str(cuda.get_current_device().name)
+
+
+def device_kernel(function: Function) -> Kernel:
+    """Compile a function that threads run, when it is launched."""
+    return cuda.jit(function) if SIMULATED else cuda.jit(function, lto=False)  # or a linker would fuse, too
+
+
+@contextmanager
+def _as_on_the_processor() -> Iterator[None]:
+    """Keep the compiler from fusing multiplications and additions, which would round otherwise than a processor does.
+
+    numba has no option for this, so what hands options to the compiler is wrapped for the time of a launch, which is
+    when kernels are compiled.
+    """
+    if SIMULATED:
+        yield
+        return
+    compile_ir = nvvm.compile_ir
+
+    def unfused(code: object, **options: object) -> object:
+        return compile_ir(code, **{**options, "fma": False})
+
+    nvvm.compile_ir = unfused
+    try:
+        yield
+    finally:
+        nvvm.compile_ir = compile_ir
+
+
+def launch(kernel: Kernel, threads: int, *arguments: object) -> None:
+    """Run a kernel with at least so many threads."""
+    with _as_on_the_processor(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.NumbaPerformanceWarning)  # that few runs leave much of the device idle
+        kernel[-(-threads // BLOCK), BLOCK](*arguments)
+
+
+def synchronize() -> None:
+    """Wait until the device has done what it was asked to."""
+    cuda.synchronize()
+
+
+def placed(tree: Tree) -> Tree:
+    """Copy an array, or all arrays of a struct, to the device."""
+    if isinstance(tree, np.ndarray):
+        shape = [max(1, length) for length in tree.shape]
+        some = tree if tree.size else np.zeros(shape, tree.dtype)  # the device has no place for nothing
+        return cast(Tree, some.copy() if SIMULATED else cuda.to_device(np.ascontiguousarray(some)))
+    if isinstance(tree, tuple):
+        return cast(Tree, type(tree)(*(placed(own) for own in tree)))
+    return tree
+
+
+def zeros(shape: tuple[int, ...], kind: type = np.float32) -> NDArray[Any]:
+    """Make an array of zeros on the device."""
+    if SIMULATED:
+        return np.zeros(shape, kind)
+    array = cuda.device_array(shape, kind)
+    cuda.driver.device_memset(array, 0, array.nbytes)
+    return cast(NDArray[Any], array)
+
+
+def fetched(array: NDArray[Any]) -> NDArray[Any]:
+    """Copy an array from the device."""
+    return array.copy() if SIMULATED else cast(NDArray[Any], array.copy_to_host())  # type: ignore[attr-defined]

@@ -1,0 +1,83 @@
+"""DQPRM on the device: a lane for each agent of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.learn.cuda import lanes as kernels
+from hocket.learn.cuda.block import DeviceBlock, Job, TeamBlock
+from hocket.learn.cuda.device import fetched, launch, placed, zeros
+from hocket.learn.dqprm import DqprmSettings, lane_tables
+from hocket.learn.episodes import machine_shapes
+from hocket.learn.kernels.dqprm import Lanes, LaneTables, padded
+from hocket.learn.learner import Arrays
+from hocket.random import TRAINING, stream_key
+from hocket.task.tables import Tables
+
+
+class DqprmDeviceBlock(TeamBlock):
+    """Lanes that train by themselves where machines have few states, and teams otherwise."""
+
+    switch, by_memory = "counterfactual", False
+    alike = (*DeviceBlock.alike, "wait_for_team")
+
+    def __init__(self, tables: Tables, jobs: Sequence[Job]) -> None:
+        super().__init__(tables, jobs)
+        agents, cells, actions, self.states = machine_shapes(tables)["q"]
+        host, row = _lane_tables(tables, self.variants)
+        states = host.is_final.shape[1]
+        self.q = zeros((len(jobs), agents, cells, actions, states))
+        own = np.tile(np.arange(agents, dtype=np.uint32), len(jobs))
+        agent = np.repeat(row[self.variant], agents) * np.uint32(agents) + own
+        self.team_size = agents if self.variants[0].wait_for_team else 1
+        keys = stream_key(TRAINING, np.repeat(self.seeds.astype(np.uint64), agents), own.astype(np.uint64))
+        q = self.q.reshape(len(agent), cells, actions, states)
+        clock = np.zeros(len(agent) // self.team_size, np.int64)
+        place = (host.start[agent], host.initial[agent])
+        self.lanes = Lanes(q, placed(agent), placed(place[0]), placed(place[1]), placed(keys), placed(clock))
+        is_fast = self.team_size == 1 and kernels.is_small(host)
+        self.kernel = kernels.lanes_kernels.get(states) if is_fast else None
+        self.world_tables = placed(host if self.kernel is None else kernels.lane_worlds(host))
+        self.fresh = kernels.Fresh(zeros((len(clock) if self.kernel is None else 1, states)))
+
+    @classmethod
+    def size(cls, tables: Tables) -> int:
+        agents, cells, actions, states = machine_shapes(tables)["q"]
+        per_lane = 4 * cells * actions * padded(states) + 64
+        return agents * per_lane
+
+    def train(self, begin: int, steps: int) -> None:
+        about = (self.lanes, self.world_tables, self.rules, self.runs)
+        if self.kernel is not None:
+            launch(self.kernel, len(self.lanes.agent), *about, begin, steps)
+        else:
+            launch(kernels.train_teams, len(self.fresh.q), *about, self.fresh, self.team_size, begin, steps)
+
+    def arrays(self, index: int) -> Arrays:
+        return {"q": np.ascontiguousarray(fetched(self.q[index])[..., : self.states])}
+
+
+def _lane_tables(tables: Tables, variants: Sequence[DqprmSettings]) -> tuple[LaneTables, NDArray[np.uint32]]:
+    """Stack the tables of all agents under all settings; also say where those of each setting begin."""
+    kinds = [(own.sync_probability, own.sync_literal) for own in variants]
+    place = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+    found = {kind: lane_tables(tables, own) for kind, own in zip(kinds, variants, strict=True)}
+    parts = [found[kind] for kind in place]
+    cases = max(part.next_state.shape[2] for part in parts)
+
+    def stack(name: str) -> NDArray[Any]:
+        arrays = [getattr(part, name) for part in parts]
+        if name in ("limit", "next_state", "reward"):  # cases that are missing never come about
+            most = cases - (name == "limit")
+            gaps = [((0, 0), (0, 0), (0, most - array.shape[2]), (0, 0)) for array in arrays]
+            filled = np.iinfo(np.uint32).max if name == "limit" else 0
+            arrays = [np.pad(array, gap, constant_values=filled) for array, gap in zip(arrays, gaps, strict=True)]
+        return np.concatenate(arrays)
+
+    common = ("next_cell", "slip_limit")
+    arrays: dict[str, Any] = {name: stack(name) for name in LaneTables._fields if name not in common}
+    return parts[0]._replace(**arrays), np.array([place[kind] for kind in kinds], np.uint32)

@@ -1,0 +1,314 @@
+"""DQPRM: a thread for each lane. What a lane knows of the cell where it is stays in registers from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.learn.cuda.device import Kernel, cuda, device_kernel
+from hocket.learn.cuda.rules import Rules, Runs, schedule_at
+from hocket.learn.kernels.compiler import inlined
+from hocket.learn.kernels.dqprm import (
+    ACTIONS,
+    FEW,
+    MANY,
+    OUTCOMES,
+    STATES,
+    ZERO,
+    Lanes,
+    LaneTables,
+    Room,
+    Rule,
+    pass_time,
+)
+from hocket.learn.kernels.dqprm import learn as learn_any
+from hocket.learn.kernels.primitives import (
+    Floats,
+    Index,
+    Numbers,
+    beta_at,
+    first_number,
+    rate_at,
+    second_number,
+    slip_outcome,
+    softmax_action,
+    sync_draw,
+    u64,
+)
+from hocket.learn.kernels.vectors import load, load_row, pick, pick_each, store_row, where
+
+MOVES = ACTIONS * OUTCOMES
+END_BITS, END_MASK = np.uint32(16), np.uint32(0xFFFF)
+
+Words = NDArray[np.uint32]
+
+
+class World(NamedTuple):
+    """What the lanes of one agent under one setting need of a task, flat; see `LaneTables`."""
+
+    arrive: Words  # [D * S * A * K] where a move ends: the cell, and its kind above END_BITS
+    limit: Words  # [H * (J - 1) * U]
+    next_state: Words  # [H * J * U]
+    reward: Floats  # [H * J * U]
+    dynamics: Words  # [U]
+    is_final: Words  # [U]
+    cells: int
+    cases: int
+    distinct: int
+    start: int
+    initial: int
+    slip_limit: int
+
+
+class Lane(NamedTuple):
+    """Where a lane is."""
+
+    cell: Index
+    state: Index
+    clock: Index
+
+
+def _train_at_once(width: int) -> Callable[..., Lane]:
+    """Make the function that trains a lane whose machine has so many states, all of which learn at once."""
+    states = np.uint64(width)
+
+    @inlined
+    def rows(q: Floats, lane: Index, cells: Index, cell: Index) -> Numbers:
+        """Read what is known of a cell: a vector over machine states for each action."""
+        first = (lane * cells + cell) * (ACTIONS * states)
+        return (
+            load_row(q, first, width),
+            load_row(q, first + states, width),
+            load_row(q, first + u64(2) * states, width),
+            load_row(q, first + u64(3) * states, width),
+            load_row(q, first + u64(4) * states, width),
+        )
+
+    @inlined
+    def goals(known: Numbers, kind: Index, ready: Index, world: World, discount: np.float32) -> Numbers:
+        """Compute what to learn in every machine state, of a move that ends in a cell of which this is known."""
+        left, right = max(known[0], known[1]), max(known[2], known[3])
+        best = max(max(left, right), known[4])
+        cases = u64(world.cases)
+        at, limit = kind * cases * states, kind * (cases - u64(1)) * states
+        target, reward = load_row(world.next_state, at, width), load_row(world.reward, at, width)
+        for case in range(u64(1), cases):
+            passed = ready >= load_row(world.limit, limit + (case - u64(1)) * states, width)
+            target = where(passed, load_row(world.next_state, at + case * states, width), target)
+            reward = where(passed, load_row(world.reward, at + case * states, width), reward)
+        return reward + discount * pick_each(best, target), target
+
+    @inlined
+    def train(
+        q: Floats, lane: Index, key: np.uint64, place: Lane, world: World, rule: Rule, begin: int, steps: int
+    ) -> Lane:
+        """Train a lane that waits for nobody, from step `begin` on, as `train_lane` does."""
+        cells = u64(world.cells)
+        cell, state, clock = np.uint32(place.cell), np.uint32(place.state), np.int64(place.clock)
+        known = rows(q, lane, cells, u64(cell))
+        for time in range(begin, begin + steps):
+            alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
+            action = softmax_action(
+                pick(known[0], state),
+                pick(known[1], state),
+                pick(known[2], state),
+                pick(known[3], state),
+                pick(known[4], state),
+                beta,
+                first_number(key, time),
+            )
+            drawn = second_number(key, time)
+            move = u64(3 * action + slip_outcome(drawn, world.slip_limit))
+            ready = np.uint32(sync_draw(drawn))
+            old = where(action == 1, known[1], known[0])
+            old = where(action == 2, known[2], old)
+            old = where(action == 3, known[3], old)
+            old = where(action == 4, known[4], old)
+            arrived = world.arrive[u64(cell) * MOVES + move]
+            end = np.uint32(arrived & END_MASK)
+            there = rows(q, lane, cells, u64(end))
+            goal, target = goals(there, u64(arrived >> END_BITS), ready, world, rule.discount)
+            next_cell, next_state = end, pick(target, state)
+            for other in range(u64(1), u64(world.distinct)):
+                arrived = world.arrive[(other * cells + u64(cell)) * MOVES + move]
+                own_end = np.uint32(arrived & END_MASK)
+                if own_end != end:
+                    mine = load(world.dynamics, ZERO, width) == np.uint32(other)
+                    elsewhere = rows(q, lane, cells, u64(own_end))
+                    own_goal, own_target = goals(elsewhere, u64(arrived >> END_BITS), ready, world, rule.discount)
+                    goal = where(mine, own_goal, goal)
+                    if world.dynamics[u64(state)] == np.uint32(other):
+                        next_cell, next_state = own_end, pick(own_target, state)
+            fresh = old + alpha * (goal - old)
+            if not rule.counterfactual:
+                fresh = where(load(STATES, ZERO, width) == state, fresh, old)
+            store_row(q, ((lane * cells + u64(cell)) * ACTIONS + u64(action)) * states, fresh)
+            clock += 1
+            if clock >= rule.episode_steps or world.is_final[u64(next_state)] != 0:
+                next_cell, next_state, clock = np.uint32(world.start), np.uint32(world.initial), np.int64(0)
+            if next_cell != end:
+                known = rows(q, lane, cells, u64(next_cell))
+            else:
+                stays = end == cell
+                known = (
+                    where(stays and action == 0, fresh, there[0]),
+                    where(stays and action == 1, fresh, there[1]),
+                    where(stays and action == 2, fresh, there[2]),
+                    where(stays and action == 3, fresh, there[3]),
+                    where(stays and action == 4, fresh, there[4]),
+                )
+            cell, state = next_cell, next_state
+        return Lane(cell, state, clock)
+
+    return train
+
+
+class Worlds(NamedTuple):
+    """The worlds of all agents under all settings, P of them, one in each row; see `World`."""
+
+    arrive: Words  # [P, D * S * A * K]
+    limit: Words  # [P, H * (J - 1) * U]
+    next_state: Words  # [P, H * J * U]
+    reward: Floats  # [P, H * J * U]
+    dynamics: Words  # [P, U]
+    is_final: Words  # [P, U]
+    distinct: Words  # [P]
+    start: Words  # [P]
+    initial: Words  # [P]
+    cells: int
+    cases: int
+    slip_limit: int
+
+
+def is_small(tables: LaneTables) -> bool:
+    """Say whether a cell and its kind fit into one word."""
+    return bool(max(tables.kind.shape[1], tables.limit.shape[1]) <= END_MASK)
+
+
+def lane_worlds(tables: LaneTables) -> Worlds:
+    """Lay tables out in rows, the kind of the cell where a move ends beside it."""
+    rows, cells = tables.kind.shape
+    end = tables.next_cell[tables.world].reshape(rows, -1)
+    kind = np.take_along_axis(tables.kind, end.astype(np.int64), axis=1)
+    return Worlds(
+        end.astype(np.uint32) | (kind.astype(np.uint32) << END_BITS),
+        tables.limit.reshape(rows, -1),
+        tables.next_state.reshape(rows, -1),
+        tables.reward.reshape(rows, -1),
+        tables.dynamics,
+        tables.is_final.astype(np.uint32),
+        tables.distinct,
+        tables.start,
+        tables.initial,
+        cells,
+        tables.next_state.shape[2],
+        tables.slip_limit,
+    )
+
+
+def _lanes_kernel(width: int) -> Kernel:
+    """Make the kernel that trains lanes whose machines have so many states, each thread one."""
+    train = _train_at_once(width)
+
+    @inlined
+    def train_lane(
+        thread: Index, lanes: Lanes, worlds: Worlds, rules: Rules, runs: Runs, begin: int, steps: int
+    ) -> None:
+        """Train a thread's lane, if there is one; neighbouring threads have lanes of the same agent."""
+        count, teams = u64(len(lanes.agent)), u64(len(runs.seed))
+        if thread >= count:
+            return
+        run = thread % teams
+        lane = run * (count // teams) + thread // teams
+        own, chosen = lanes.agent[lane], runs.variant[run]
+        world = World(
+            worlds.arrive[own],
+            worlds.limit[own],
+            worlds.next_state[own],
+            worlds.reward[own],
+            worlds.dynamics[own],
+            worlds.is_final[own],
+            worlds.cells,
+            worlds.cases,
+            worlds.distinct[own],
+            worlds.start[own],
+            worlds.initial[own],
+            worlds.slip_limit,
+        )
+        schedule, limit = schedule_at(rules, chosen), rules.episode_steps[chosen]
+        rule = Rule(schedule, rules.discount[chosen], limit, rules.switch[chosen], 1)
+        place = Lane(lanes.cell[lane], lanes.state[lane], lanes.clock[lane])
+        place = train(lanes.q, lane, lanes.key[lane], place, world, rule, begin, steps)
+        lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = place.cell, place.state, place.clock
+
+    def train_lanes(lanes: Lanes, worlds: Worlds, rules: Rules, runs: Runs, begin: int, steps: int) -> None:
+        train_lane(u64(cuda.grid(1)), lanes, worlds, rules, runs, begin, steps)
+
+    return device_kernel(train_lanes)
+
+
+lanes_kernels = {width: _lanes_kernel(width) for width in (FEW, MANY)}  # by the number of machine states
+
+
+class Fresh(NamedTuple):
+    """Room for what lanes have learnt within a step."""
+
+    q: Floats  # [teams, U]
+
+
+@inlined
+def train_team(
+    team: Index,
+    lanes: Lanes,
+    tables: LaneTables,
+    rules: Rules,
+    runs: Runs,
+    fresh: Fresh,
+    team_size: int,
+    begin: int,
+    steps: int,
+) -> None:
+    """Train the lanes of a team, if there is one, which may wait for each other, as `train_lanes` does."""
+    teams, size, q = u64(len(lanes.clock)), u64(team_size), lanes.q
+    if team >= teams:
+        return
+    chosen = runs.variant[team * u64(len(runs.seed)) // teams]
+    schedule, limit = schedule_at(rules, chosen), rules.episode_steps[chosen]
+    rule = Rule(schedule, rules.discount[chosen], limit, rules.switch[chosen], team_size)
+    room = Room(fresh.q, lanes.agent, lanes.agent, fresh.q[team])
+    for time in range(begin, begin + steps):
+        alpha, beta = rate_at(schedule, time), beta_at(schedule, time)
+        for lane in range(team * size, (team + u64(1)) * size):
+            cell, state = u64(lanes.cell[lane]), u64(lanes.state[lane])
+            if team_size == 1 or not tables.is_final[u64(lanes.agent[lane]), state]:
+                action = softmax_action(
+                    q[lane, cell, u64(0), state],
+                    q[lane, cell, u64(1), state],
+                    q[lane, cell, u64(2), state],
+                    q[lane, cell, u64(3), state],
+                    q[lane, cell, u64(4), state],
+                    beta,
+                    first_number(lanes.key[lane], time),
+                )
+                drawn = second_number(lanes.key[lane], time)
+                move = np.uint32(3 * action + slip_outcome(drawn, tables.slip_limit))
+                learn_any(lane, move, np.uint32(sync_draw(drawn)), alpha, lanes, tables, rule, room)
+        pass_time(team, lanes, tables, rule)
+
+
+@device_kernel
+def train_teams(
+    lanes: Lanes,
+    tables: LaneTables,
+    rules: Rules,
+    runs: Runs,
+    fresh: Fresh,
+    team_size: int,
+    begin: int,
+    steps: int,
+) -> None:
+    """Train teams whose machines have any number of states, each thread one."""
+    train_team(u64(cuda.grid(1)), lanes, tables, rules, runs, fresh, team_size, begin, steps)

@@ -1,0 +1,180 @@
+"""Train thousands of runs on the device: in chunks that fit its memory, with the same numbers as elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import NamedTuple
+
+import numpy as np
+
+from hocket.errors import SettingsError
+from hocket.learn.batches import Batch, Pace, Report, Stop
+from hocket.learn.cuda.block import DeviceBlock, Job
+from hocket.learn.cuda.catalogue import alike, find_block
+from hocket.learn.cuda.device import free_memory, require_device, synchronize
+from hocket.learn.policies import Policy, Run
+from hocket.learn.trials import KINDS, Trial, TrialTable
+from hocket.task.tables import Tables
+
+LARGEST_CHUNK = 1 << 17  # lanes: enough to keep a device busy, and few enough to finish now and then
+TRIALS_ROOM = 1 << 30  # bytes for the tests of a chunk
+SHOWN = 100  # runs of a batch whose latest tests are reported
+
+
+class Chunk(NamedTuple):
+    """Runs that train side by side: those from a place on, so many, of each of some batches."""
+
+    parts: Sequence[tuple[Batch, range]]
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [Job(batch.settings, batch.seeds[index]) for batch, places in self.parts for index in places]
+
+
+class Trained(NamedTuple):
+    """What became of a chunk's runs of one batch."""
+
+    batch: Batch
+    runs: list[Run]
+
+
+def train_batches(
+    batches: Sequence[Batch],
+    tables: Tables,
+    reports: Sequence[Report],
+    stop: Stop | None = None,
+    policies: int | None = None,
+    *,
+    details: bool = True,
+) -> Iterator[list[Trained]]:
+    """Train batches of one task, and give back each chunk's runs as it finishes.
+
+    What runs learnt is kept of seeds below `policies`, or of all; of tests, only how long they took without `details`.
+    When `stop` is set, the chunk that is at work comes back as far as it got, and none after it.
+    """
+    require_device()
+    told = {id(batch): report for batch, report in zip(batches, reports, strict=True)}
+    for chunk in _chunks(batches, tables, details):
+        if stop is not None and stop.is_set():
+            return
+        yield _Training(chunk, tables, told, details).run(stop, policies)
+
+
+def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator[Chunk]:
+    """Put runs that may train side by side into chunks that fit the device."""
+    groups: dict[tuple[object, ...], list[Batch]] = {}
+    for batch in batches:
+        groups.setdefault((batch.learner, batch.steps, *alike(batch.learner, batch.settings)), []).append(batch)
+    for group in groups.values():
+        most = _most_runs(group[0], tables, details)
+        parts: list[tuple[Batch, range]] = []
+        room = most
+        for batch in group:
+            first = 0
+            while first < len(batch.seeds):
+                taken = range(first, min(first + room, len(batch.seeds)))
+                parts.append((batch, taken))
+                first, room = taken.stop, room - len(taken)
+                if room == 0:
+                    yield Chunk(parts)
+                    parts, room = [], most
+        if parts:
+            yield Chunk(parts)
+
+
+def _most_runs(batch: Batch, tables: Tables, details: bool) -> int:
+    """Say how many runs fit into a chunk."""
+    agents, events = len(tables.start), len(tables.knowers)
+    per_episode = 4 * (1 + details * (agents + events))
+    tests = batch.steps // batch.settings.test_every * batch.settings.test_episodes * 2
+    on_device = find_block(batch.learner).size(tables) + 4 * (1 + agents + events) * batch.settings.test_episodes
+    free = free_memory()
+    if on_device > free:
+        raise SettingsError(f"{batch.learner} would need {on_device:,} bytes a run on the device, which has {free:,}")
+    sizes = (LARGEST_CHUNK // agents, free // on_device, TRIALS_ROOM // max(1, tests * per_episode))
+    return max(1, min(sizes))
+
+
+class _Tests:
+    """The tests of a chunk's runs: [tests, softmax and greedy, runs, episodes]."""
+
+    def __init__(self, block: DeviceBlock, batch: Batch, tables: Tables, details: bool) -> None:
+        self.every, self.episodes, self.done = batch.settings.test_every, batch.settings.test_episodes, 0
+        shape = (batch.steps // self.every, len(KINDS), len(block.seeds), self.episodes)
+        self.taken = np.zeros(shape, np.int32)
+        self.finish = np.zeros((*shape, len(tables.start) * details), np.int32)
+        self.event_time = np.zeros((*shape, len(tables.knowers) * (details and block.keeps_events)), np.int32)
+
+    def add(self, block: DeviceBlock) -> None:
+        """Test all runs once more."""
+        for kind in range(len(KINDS) if self.episodes else 0):
+            played = block.play(kind == 1, (self.done + 1) * self.episodes, self.episodes)
+            pairs = ((self.finish, played.finish), (self.event_time, played.event_time))
+            for mine, theirs in ((self.taken[..., None], played.steps[:, None]), *pairs):
+                own = mine[self.done, kind]  # [runs, episodes, and what is kept]
+                own[:] = theirs[:, : own.shape[2]].reshape(own.shape)
+        self.done += 1
+
+    def of(self, run: int, most_steps: int) -> TrialTable:
+        """Return the tests of a run, as far as they were made."""
+        step = np.arange(1, self.done + 1, dtype=np.int64) * self.every
+        arrays = (self.taken, self.finish, self.event_time)
+        taken, finish, event_time = (np.ascontiguousarray(own[: self.done, :, run]) for own in arrays)
+        return TrialTable(step, taken, finish, event_time, most_steps)
+
+    def latest(self, runs: range, most_steps: int) -> list[Trial]:
+        """Return the last tests by softmax of some runs."""
+        taken = self.taken[self.done - 1, 0, runs.start : runs.stop].ravel().tolist()
+        step = self.done * self.every
+        return [Trial(step, KINDS[0], most_steps if own < 0 else own, own >= 0) for own in taken]
+
+
+class _Training:
+    """A chunk at work."""
+
+    def __init__(self, chunk: Chunk, tables: Tables, told: Mapping[int, Report], details: bool) -> None:
+        self.chunk, self.told, self.agents = chunk, told, len(tables.start)
+        self.first = chunk.parts[0][0]
+        self.block = find_block(self.first.learner)(tables, chunk.jobs)
+        self.tests = _Tests(self.block, self.first, tables, details)
+
+    def run(self, stop: Stop | None, policies: int | None) -> list[Trained]:
+        """Train and test, until it is done or `stop` is set."""
+        begin, done, pace = time.perf_counter(), 0, Pace()
+        every, all_steps = self.first.settings.test_every, self.first.steps
+        while done < all_steps and not (stop is not None and stop.is_set()):
+            steps = min(pace.steps, every - done % every, all_steps - done)
+            launched = time.perf_counter()
+            self.block.train(done, steps)
+            synchronize()
+            pace.take(steps, time.perf_counter() - launched)
+            done += steps
+            if done % every == 0:
+                self.tests.add(self.block)
+            self._tell(steps, is_tested=done % every == 0)
+        seconds = (time.perf_counter() - begin) / len(self.block.seeds)
+        return self._trained(done, seconds, policies)
+
+    def _tell(self, steps: int, is_tested: bool) -> None:
+        first = 0
+        for batch, places in self.chunk.parts:
+            shown = range(first, first + min(len(places), SHOWN))
+            latest = self.tests.latest(shown, batch.settings.episode_steps) if is_tested else []
+            self.told[id(batch)](steps * len(places) * self.agents, latest)
+            first += len(places)
+
+    def _trained(self, done: int, seconds: float, policies: int | None) -> list[Trained]:
+        found, index = [], 0
+        for batch, places in self.chunk.parts:
+            about, runs = asdict(batch.settings), []
+            for place in places:
+                seed = batch.seeds[place]
+                arrays = self.block.arrays(index) if policies is None or seed < policies else {}
+                policy = Policy(batch.task.name, batch.task.digest, batch.learner, seed, about, arrays)
+                trials = self.tests.of(index, batch.settings.episode_steps)
+                runs.append(Run(trials, policy, batch.settings, done, seconds))
+                index += 1
+            found.append(Trained(batch, runs))
+        return found

@@ -1,0 +1,246 @@
+"""Training on a graphics processor, by numba's simulator of one: the same numbers, whatever runs side by side.
+
+With NUMBA_ENABLE_CUDASIM=0 these tests run on the graphics processor of this machine.
+"""
+
+import os
+import subprocess
+import sys
+from threading import Event
+
+import numpy as np
+import pytest
+
+import hocket as hk
+from hocket.learn.catalogue import LEARNERS
+from hocket.study.engines import DeviceEngine, make_engine
+from hocket.study.study import run_study
+from hocket.task.tables import compile_task
+from worlds import gatehouse, line, meeting
+
+pytest.importorskip("numba_cuda")
+from hocket.learn.cuda import benchmark, device, dqprm, training
+from hocket.learn.cuda.block import Job
+from hocket.learn.cuda.catalogue import BLOCKS
+
+BRIEF = {"episode_steps": 12, "test_every": 60, "test_episodes": 2, "temperature": 0.3}
+SEEDS = (3, 0, 2**62 + 1)  # not in order, and one of many bits
+
+
+def both(task: hk.Task, learner: str, seeds=SEEDS, steps: int = 600, **changes):
+    """Train on the processor and on the device."""
+    about = (task, learner, seeds, steps)
+    brief = BRIEF | changes
+    return hk.train(*about, threads=1, changes=brief), hk.train(*about, device="cuda", changes=brief)
+
+
+def assert_same(here, there):
+    """Require runs to be the same: seeds, steps, tests in every detail, and what was learnt, to the last bit."""
+    assert [run.seed for run in here] == [run.seed for run in there]
+    for one, other in zip(here, there, strict=True):
+        assert one.steps == other.steps and one.settings == other.settings
+        assert tuple(one.trials) == tuple(other.trials)
+        assert one.policy.arrays.keys() == other.policy.arrays.keys()
+        for name, array in one.policy.arrays.items():
+            np.testing.assert_array_equal(array, other.policy.arrays[name])
+
+
+def learnt(runs) -> bool:
+    """Say whether anything was learnt at all, without which being the same means nothing."""
+    return any(np.count_nonzero(run.policy.arrays["q"]) > 3 for run in runs)
+
+
+def long_way(stops: int) -> hk.Task:
+    """Let an agent go up and down a corridor, so that its machine has many states."""
+    places = ("left", "right")
+    names = [f"{places[stop % 2]} {stop}" for stop in range(stops)]
+    return hk.Task(
+        "long way",
+        line(3, left=0, right=2),
+        {"A1": hk.Agent(1, tuple(names), memory=tuple(names[:2]))},
+        {name: {"A1": hk.Condition(name.split()[0])} for name in names},
+        hk.RewardMachine(
+            initial="0",
+            transitions={(str(stop), name): str(stop + 1) for stop, name in enumerate(names)},
+            final={str(stops)},
+        ),
+        0.1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "learner", "changes"),
+    [
+        (meeting(0.1), "dqprm", {}),
+        (meeting(0.1), "dqprm", {"counterfactual": False, "learning_rate_decay": 1e-3, "temperature_decay": 1e-3}),
+        (gatehouse(), "dqprm", {}),
+        (gatehouse(), "dqprm", {"wait_for_team": True}),
+        (long_way(6), "dqprm", {}),
+        (long_way(9), "dqprm", {}),
+        (meeting(0.1), "iql", {}),
+        (meeting(0.1), "iql", {"bootstrap_past_end": False}),
+        (meeting(0.1), "cqrm", {}),
+        (meeting(0.1), "cqrm", {"counterfactual": False}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else getattr(value, "name", None),
+)
+def test_the_device_learns_what_the_processor_learns_bit_for_bit(task, learner, changes):
+    here, there = both(task, learner, **changes)
+    assert_same(here, there)
+    assert learnt(here)
+
+
+def test_gates_and_machines_of_all_widths_are_among_what_was_compared():
+    widths = {}
+    for task in (meeting(0.1), gatehouse(), long_way(6), long_way(9)):
+        tables = compile_task(task)
+        own = BLOCKS["dqprm"](tables, [Job(LEARNERS["dqprm"].settings(), 0)])
+        widths[own.q.shape[4]] = own.kernel is not None
+        if task.name == gatehouse().name:
+            assert tables.dynamics.max() > 0
+    assert widths == {4: True, 8: True, 10: False}
+
+
+def test_runs_with_other_settings_and_seeds_train_side_by_side(tmp_path):
+    sweep = {"sync_probability": [0.2, 0.7, 1.0], "learning_rate": [0.8, 0.3], "discount": [0.9, 1.0], **BRIEF}
+    study = hk.Study([meeting(0.1)], ["dqprm"], seeds=3, steps=120, settings=sweep)
+    here = run_study(study, tmp_path / "here")
+    there = run_study(study, tmp_path / "there", engine=DeviceEngine())
+    assert len(here.records) == len(there.records) == 36
+    assert (tmp_path / "here/curves.csv").read_text() == (tmp_path / "there/curves.csv").read_text()
+    for one, other in zip(here.records, there.records, strict=True):
+        assert one.key == other.key and one.review.visits.tolist() == other.review.visits.tolist()
+        ours, theirs = here.policy(one), there.policy(other)
+        np.testing.assert_array_equal(ours.arrays["q"], theirs.arrays["q"])
+
+
+def test_chunks_have_no_part_in_what_is_learnt(monkeypatch):
+    here = hk.train(meeting(0.1), seeds=7, steps=130, threads=1, changes=BRIEF)
+    monkeypatch.setattr(training, "LARGEST_CHUNK", 2 * 3)
+    chunks = []
+    whole = training._Training.__init__
+    monkeypatch.setattr(
+        training._Training, "__init__", lambda self, chunk, *rest: (chunks.append(chunk), whole(self, chunk, *rest))[1]
+    )
+    assert_same(here, hk.train(meeting(0.1), seeds=7, steps=130, device="cuda", changes=BRIEF))
+    assert [len(chunk.jobs) for chunk in chunks] == [3, 3, 1]
+
+
+def test_a_chunk_takes_no_more_memory_than_there_is(monkeypatch):
+    tables = compile_task(meeting())
+    size = dqprm.DqprmDeviceBlock.size(tables)
+    block = dqprm.DqprmDeviceBlock(tables, [Job(LEARNERS["dqprm"].settings(), seed) for seed in range(5)])
+    assert size * 5 >= block.q.nbytes
+    monkeypatch.setattr(training, "free_memory", lambda: size)
+    with pytest.raises(hk.HocketError, match=r"dqprm would need [\d,]+ bytes a run on the device, which has [\d,]+$"):
+        hk.train(meeting(), seeds=2, steps=10, device="cuda")
+
+
+def test_policies_are_kept_of_the_seeds_that_were_asked_for(tmp_path):
+    runs = hk.train(meeting(), seeds=4, steps=60, device="cuda", policies=2, changes=BRIEF)
+    assert [sorted(run.policy.arrays) for run in runs] == [["q"], ["q"], [], []]
+    here = hk.train(meeting(), seeds=4, steps=60, policies=2, changes=BRIEF)
+    assert_same(here, runs)
+    study = hk.Study([meeting()], ["dqprm"], seeds=4, steps=60, settings=BRIEF)
+    results = run_study(study, tmp_path, engine=DeviceEngine(policies=2))
+    assert [results.policy(record) is not None for record in results.records] == [True, True, False, False]
+    assert [record.review is not None for record in results.records] == [True, True, False, False]
+    section = hk.summarize(results).sections[0]
+    assert section.groups[0].seeds == (0, 1, 2, 3)
+    assert section.groups[0].bounds.episodes == 200
+
+
+def test_a_study_that_was_stopped_goes_on_with_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "LARGEST_CHUNK", 2 * 2)
+    study = hk.Study([meeting()], ["dqprm"], seeds=6, steps=120, settings=BRIEF)
+    stop, told = Event(), []
+
+    def watch(update):
+        told.append(update)
+        if update.jobs == 2:
+            stop.set()
+
+    results = run_study(study, tmp_path, engine=DeviceEngine(), watch=watch, stop=stop)
+    assert [record.seed for record in results.records] == [0, 1]
+    assert told[-1].all_jobs == 6 and 0 < told[-1].steps < told[-1].all_steps
+    again = []
+    results = run_study(study, tmp_path, engine=DeviceEngine(), watch=again.append)
+    assert [record.seed for record in results.records] == [0, 1, 2, 3, 4, 5]
+    assert again[-1].jobs == 6 and again[-1].steps == again[-1].all_steps == 4 * 2 * 120
+    assert set(again[-1].medians) == {study.groups()[0].label}
+
+
+def test_training_that_is_told_to_stop_says_how_far_it_got():
+    stop, told = Event(), []
+
+    def progress(steps):
+        told.append(steps)
+        if sum(told) >= 60 * 2 * 3:
+            stop.set()
+
+    runs = hk.train(meeting(), seeds=3, steps=10**6, device="cuda", progress=progress, stop=stop, changes=BRIEF)
+    assert [run.steps for run in runs] == [sum(told) // 6] * 3
+    assert all(len(run.trials) == run.steps // 60 * 4 for run in runs)
+
+
+def test_learners_that_the_device_lacks_train_on_threads_beside(tmp_path):
+    study = hk.Study([meeting()], ["dqprm", "optimal"], seeds=2, steps=60, settings=BRIEF)
+    results = run_study(study, tmp_path, engine=DeviceEngine())
+    assert [record.learner for record in results.records] == ["dqprm", "dqprm", "optimal", "optimal"]
+    with pytest.raises(hk.HocketError, match="hil cannot train on the device cuda"):
+        hk.train(hk.load_task("rendezvous-2"), "hil", seeds=1, steps=10, device="cuda")
+
+
+def test_trials_of_a_table_are_those_of_a_list():
+    here, there = both(meeting(), "dqprm", seeds=1, steps=120)
+    listed, table = here[0], there[0]
+    assert table.trials[-1] == listed.trials[-1] and table.trials[1:6:2] == listed.trials[1:6:2]
+    for kind in ("softmax", "greedy"):
+        for one, other in zip(listed.tests(kind), table.tests(kind), strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert one.dtype == other.dtype
+    with pytest.raises(IndexError):
+        table.trials[len(table.trials)]
+
+
+def test_the_command_line_trains_on_the_device(hocket, tmp_path):
+    words = ("train", "rendezvous-2", "--seeds", "3", "--steps", "60", "--set", "test_every=30", "episode_steps=10")
+    code, out, err = hocket(*words, "--device", "cuda", "--policies", "1", "--out", tmp_path, "--json")
+    assert code == 0 and '"seeds": 3' in out
+    assert len(list((tmp_path / "policies").iterdir())) == 1 and len(list((tmp_path / "runs").iterdir())) == 3
+    assert hocket(*words, "--device", "gpu")[0] == 2
+    code, _, err = hocket(*words, "--policies", "1")
+    assert code == 2 and err.strip().endswith(
+        "a number of policies goes with --device cuda; the device cpu keeps all of them"
+    )
+    with pytest.raises(hk.HocketError, match="do not go together"):
+        make_engine("dask", "tcp://127.0.0.1:1", device="cuda")
+
+
+def test_the_benchmark_measures_the_device_and_compares_bits(hocket, monkeypatch):
+    for name, value in {"LANES": (32,), "ROUND": 1e-3, "ROUNDS": 1, "STEPS": 20, "PRACTICE": 50}.items():
+        monkeypatch.setattr(benchmark, name, value)
+    monkeypatch.setattr("hocket.learn.benchmark.ROUND", 1e-3)
+    code, out, err = hocket("bench", "--device", "cuda", "--tasks", "rendezvous-2")
+    assert code == 0, err
+    assert "rendezvous-2: dqprm, 32 lanes" in out and "bit for bit" in out and "NOT" not in out
+
+
+@pytest.mark.skipif(not device.SIMULATED, reason="there is a graphics processor")
+def test_without_a_graphics_processor_there_is_one_sentence(tmp_path):
+    command = [sys.executable, "-m", "hocket", "train", "rendezvous-2", "--seeds", "1", "--device", "cuda"]
+    surroundings = os.environ | {"NUMBA_ENABLE_CUDASIM": "0", "CUDA_VISIBLE_DEVICES": ""}
+    found = subprocess.run(command, env=surroundings, capture_output=True, text=True, cwd=tmp_path, check=False)
+    said = "hocket: the device cuda needs an NVIDIA graphics processor and its driver, and there is none here"
+    assert (found.returncode, found.stdout, found.stderr.split()) == (2, "", said.split())
+
+
+def test_numba_hands_the_compiler_the_option_that_kernels_need():
+    """Fused multiplications would round otherwise; numba has no option for them, but its last step takes one."""
+    code = (
+        "import inspect; from numba.cuda.cudadrv import nvvm; import numba.cuda.codegen as codegen;"
+        "assert inspect.signature(nvvm.compile_ir).parameters['options'].kind.name == 'VAR_KEYWORD';"
+        "assert 'nvvm.compile_ir(' in inspect.getsource(codegen.CUDACodeLibrary.get_asm_strs);"
+        "assert '\"fma\"' in inspect.getsource(nvvm.compile_ir)"
+    )
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"NUMBA_ENABLE_CUDASIM": "0"}, check=True)
