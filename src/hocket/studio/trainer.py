@@ -17,9 +17,11 @@ from typing import BinaryIO
 
 from hocket.errors import HocketError, SettingsError, printable
 from hocket.files import write_whole
+from hocket.learn.batches import Pace
 from hocket.learn.catalogue import find_learner
-from hocket.learn.policies import Policy, Run, Trial
-from hocket.learn.training import Pace, check_work, make_settings, try_team
+from hocket.learn.policies import Policy, Run
+from hocket.learn.training import check_work, make_settings, try_team
+from hocket.learn.trials import Trial
 from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
