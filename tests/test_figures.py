@@ -559,7 +559,7 @@ def test_what_cannot_be_drawn_is_refused():
     policy = policy_of(task)
     nan = policy_of(task, q=np.full(policy.arrays["q"].shape, np.nan))
     for wrong, agent, words in (
-        (replace(policy, learner="hil"), "A1", "exist for dqprm, iql, optimal only, got one of hil"),
+        (replace(policy, learner="hil"), "A1", "exist for dqprm, iql, optimal, sweep only, got one of hil"),
         (policy, "A3", r"agent 'A3' does not exist \(did you mean"),
         (replace(policy, digest="other"), "A1", "belongs to another task"),
         (replace(policy, arrays={}), "A1", "not what dqprm learns on this task"),
