@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as any_array
 
 import hocket as hk
+from hocket.cli.terminal import harmless
+from hocket.errors import printable
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.episodes import recording
 from hocket.learn.policies import Policy, load_policy
@@ -214,11 +216,11 @@ def test_arrays_whose_sizes_do_not_fit_their_file_or_task_are_refused(policy, en
 
 def test_policies_of_other_tasks_are_not_unpacked(policy, tmp_path):
     folder = in_folder(policy, tmp_path / "runs")
-    other = replace(policy, task="elsewhere\x1b[31m", digest="0" * 64)
+    other = replace(policy, task="elsewhere \u202e", digest="0" * 64)
     archive_of(other, folder / "policies" / "other.npz", q=b"not an array")
     assert [own.task for own in load_policies(folder, meeting())] == ["meeting"]
     (folder / "policies" / "one.npz").unlink()
-    with pytest.raises(hk.HocketError, match=r"belong to other tasks \(elsewhere\\x1b\[31m, or another version of it"):
+    with pytest.raises(hk.HocketError, match=r"belong to other tasks \(elsewhere \\u202e, or another version of it"):
         load_policies(folder, meeting())
 
 
@@ -249,3 +251,128 @@ def test_a_device_is_not_read(tmp_path, hocket):
     for command in ("check", "show", "repair", "train", "study"):
         code, out, err = hocket(command, tmp_path / "endless.toml")
         assert (code, out) == (2, "") and "it is a device or a pipe, and not a file" in err
+
+
+# What is printed.
+
+OBEYED = "\x1b[31mX\x1b]0;title\x07\u202e\x9b\r"  # a terminal turns red, takes a title, writes backwards
+
+
+def assert_harmless(*printed: str) -> None:
+    for text in printed:
+        assert text.replace("\n", "").isprintable()
+
+
+@pytest.fixture
+def hostile(tmp_path) -> Path:
+    """Make a folder whose name a terminal would obey."""
+    folder = tmp_path / f"a{OBEYED}\nb"
+    folder.mkdir()
+    return folder
+
+
+FILES = {
+    "list.txt": f"0 # x\n(0, 1, '{OBEYED}', 0)\n",
+    "initial.txt": OBEYED,
+    "reward.txt": f"0\n(0, 1, 'a', {OBEYED})\n",
+    "state.txt": f"0\n(0, '{OBEYED}', 'a', 1)\n",
+    "edge.dot": f'digraph {{ "{OBEYED}" -> "b" }}',
+    "head.hoa": f"HOA: v1\nStart: {OBEYED}\n",
+    "name.hoa": f'HOA: v1\nStates: 1\nAP: 1 "{OBEYED}"\nStart: 0\n--BODY--\n--END--\n',
+    "bare.toml": OBEYED,
+    "key.toml": '"\\u001b[31m" = 3',
+    "format.toml": 'name = "\u202e"\nmap = 3',
+    "raw.json": f'{{"{OBEYED}": 3}}',
+    "key.json": json.dumps({OBEYED: 3}),
+    "half.json": json.dumps({"\ud800": 3, "name": "\ud800"}),
+    "long.json": json.dumps({"x" * 10**6: 3}),
+    "name.json": json.dumps({"name": "x" * 10**6, "map": "1"}),
+    "digits.json": json.dumps({"initial": 10**400, "slip": 10**400}),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("command", ["check", "show", "repair", "play", "train", "study", "report", "evaluate"])
+def test_what_a_file_says_is_shown_and_never_obeyed(command, name, hostile, hocket):
+    (hostile / name).write_text(FILES[name], encoding="utf-8")
+    more = [hostile] if command == "evaluate" else []
+    code, out, err = hocket(command, hostile / name, *more)
+    assert (code, out) == (2, "") and err.startswith("hocket: ") and len(err) < 3_000 and err.count("\n") == 1
+    assert_harmless(err)
+
+
+@pytest.mark.parametrize("command", ["chek", "check", "report", "train", "new"])
+def test_words_of_a_command_are_shown_and_never_obeyed(command, hocket):
+    for words in ([OBEYED], [OBEYED, "--set", OBEYED], [f"--{OBEYED}"], ["x" * 5_000], ["a\0b"]):
+        code, out, err = hocket(command, *words)
+        assert (code, out) == (2, "") and err
+        assert_harmless(err)
+
+
+def test_folders_with_hostile_names_are_named_harmlessly(hostile, hocket):
+    task, folder = hostile / "task.toml", hostile / "runs"
+    hk.save_task(replace(meeting(), name="m\u202em"), task)
+    for words in (
+        ("check", task),
+        ("show", task),
+        ("show", task, "-o", hostile / "task.svg"),
+        ("train", task, "--steps", 2_000, "--seeds", 1, "--out", folder),
+        ("report", folder, "--figures", hostile / "figures"),
+        ("evaluate", task, folder, "--episodes", 5),
+        ("play", task, "--steps", 3),
+        ("new", hostile / "new.toml"),
+        ("repair", task, "-o", hostile / "repaired.toml"),
+    ):
+        code, out, err = hocket(*words)
+        assert code in (0, 1)
+        assert_harmless(out, err)
+
+
+def stain(document: object, at: list[str], value: object) -> object:
+    """Replace what is somewhere in a document."""
+    if not at:
+        return value
+    key = int(at[0]) if isinstance(document, list) else at[0]
+    document[key] = stain(document[key], at[1:], value)  # type: ignore[index]
+    return document
+
+
+PLACES = [
+    "task", "digest", "learner", "seed", "steps", "settings discount", "settings", "seconds", "made python",
+    "tests softmax step 0", "tests softmax test_steps 0", "review episodes", "review successes",
+    "review own_successes 0", "review visits 0", "review policy", "review replays softmax states 0 0 1",
+    "review replays softmax states 0 0 0", "review replays softmax events 0 1", "review replays softmax events 0 0",
+    "review replays softmax x 0 0",
+]  # fmt: skip
+STAINS = [OBEYED, "a\nb", "\ud800", 10**400, -(10**400), -1, 2**63, 1e308, None, [], {OBEYED: 3}]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("stains")
+    hk.save_runs(meeting(), hk.train(meeting(), "dqprm", 2, 2_000), folder)
+    return folder
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_record_with_anything_odd_in_it_is_left_out_or_read(place, runs, tmp_path, hocket):
+    path, _ = sorted(runs.glob("runs/*.json"))
+    whole = path.read_text(encoding="utf-8")
+    try:
+        for value in STAINS:
+            path.write_text(json.dumps(stain(json.loads(whole), place.split(), value)), encoding="utf-8")
+            code, out, err = hocket("report", runs, "-o", tmp_path / "report.html", "--figures", tmp_path)
+            assert code == 0 and ("left out" in err or err == ""), (place, value)
+            assert_harmless(out, err)
+    finally:
+        path.write_text(whole, encoding="utf-8")
+
+
+def test_what_is_printed_keeps_letters_of_all_scripts():
+    for name in ("Größe", "名前\u3000一", "می\u200cخواهم", "👩\u200d🚀", "a\u00a0b"):
+        assert printable(name) == name == harmless(name)
+
+
+def test_a_message_is_one_line_of_bounded_length():
+    error = hk.HocketError("a\nb" + OBEYED + "x" * 10**6)
+    assert str(error).isprintable() and len(str(error)) < 2_100

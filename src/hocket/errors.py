@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
+LONGEST_MESSAGE = 2_000  # characters
+JOINERS = "\u200c\u200d"
+
 
 class HocketError(ValueError):
-    """Bad input; every error that hocket raises on purpose is one of these."""
+    """Bad input; every error that hocket raises on purpose is one of these.
+
+    Its message may quote what came from outside: it is one line, without control characters, and not too long.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, LONGEST_MESSAGE))
 
 
 class MachineError(HocketError):
@@ -63,7 +73,12 @@ def printable(text: str, longest: int = 200) -> str:
     """Show a text from a file or a user on one line, without control characters and not too long."""
     if len(text) > longest:
         text = f"{text[: longest // 2]}…{text[-(longest // 2) :]}"
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if text.isprintable() else "".join(c if _is_seen(c) else repr(c)[1:-1] for c in text)
+
+
+def _is_seen(character: str) -> bool:
+    """Say whether a character is seen, is a blank of some script, or joins letters of some script."""
+    return character.isprintable() or character in JOINERS or unicodedata.category(character) == "Zs"
 
 
 def shown(value: object, longest: int = 60) -> str:

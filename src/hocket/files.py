@@ -22,6 +22,14 @@ UNFINISHED = ".unfinished"  # at the end of the name of a file that is not whole
 MOST_OF_NAME = 40  # characters of a file's name that are also in that name, which must not be too long
 
 
+def exists(path: Path) -> bool:
+    """Say whether there is a file or a folder; never so of a name that nothing can have."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Open a file to read its bytes; a device or a pipe, which may never end or never answer, is refused."""
     try:

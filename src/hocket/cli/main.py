@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -101,14 +101,23 @@ def _obey(args: list[str]) -> int:
         print(completion_script(args[1], Command))
         return 0
     try:
-        words = tyro.cli(
-            Hocket, prog="hocket", args=args or ["--help"], config=(OmitArgPrefixes, OmitSubcommandPrefixes)
-        )
+        words = _parse(args or ["--help"])
     except SystemExit as stop:  # help was asked for, or the words were wrong
         if stop.code == 0 and args[:1] == ["train"]:
             print_settings()
         return stop.code if isinstance(stop.code, int) else 2
     return words.command.run()
+
+
+def _parse(args: list[str]) -> Hocket:
+    """Turn words into a command; where they are wrong, what is said of them may be printed by any terminal."""
+    said = io.StringIO()
+    try:
+        with nullcontext() if all(word.isprintable() for word in args) else redirect_stderr(said):
+            return tyro.cli(Hocket, prog="hocket", args=args, config=(OmitArgPrefixes, OmitSubcommandPrefixes))
+    except SystemExit:
+        make_console(stderr=True).print(said.getvalue(), end="")
+        raise
 
 
 def _prepare_streams() -> None:

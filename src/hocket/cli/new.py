@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from hocket.cli.terminal import make_console, option
 from hocket.errors import FormatError, printable
-from hocket.files import write_whole
+from hocket.files import exists, write_whole
 from hocket.task.catalogue import load_task, source_of
 from hocket.task.files import save_task
 
@@ -28,7 +28,7 @@ class New:
     def run(self) -> int:
         if self.out.suffix.lower() != ".toml":
             raise FormatError("a task file ends in .toml", path=self.out)
-        if self.out.exists():
+        if exists(self.out):
             raise FormatError("exists already, and is not overwritten", path=self.out)
         content = source_of(self.source)
         if content is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from hocket.cli.runs import OnRuns
-from hocket.cli.terminal import Flag, option, print_json
+from hocket.cli.terminal import Flag, option, print_json, print_plain
 
 if TYPE_CHECKING:
     from hocket.report.summary import Summary
@@ -42,7 +42,7 @@ class Paper(OnRuns):
         else:
             print_results(summary, stopped=done.is_stopped)
             page = f" and the report in {seconds:.0f} s: open {folder / 'report.html'}" if written else ""
-            print(f"{len(done.results.records)} runs{page or f' in {seconds:.0f} s'}")
+            print_plain(f"{len(done.results.records)} runs{page or f' in {seconds:.0f} s'}")
         return done.exit_code()
 
 

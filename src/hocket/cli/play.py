@@ -22,6 +22,7 @@ from hocket.cli.game import NOT_SOUND, Game, Outcome, Teammates, draw_frame, giv
 from hocket.cli.terminal import PIPE_WIDTH, make_console, option, print_line
 from hocket.draw.text import CELL
 from hocket.errors import HocketError, TaskError, known_names
+from hocket.files import exists
 from hocket.task.catalogue import load_task
 from hocket.task.episode import TeamEpisode
 from hocket.task.task import Task
@@ -92,7 +93,7 @@ def _teammates(task: Task, named: str) -> Teammates:
 
     if named in references():
         return reference_teammates(task, named)
-    if not Path(named).is_dir():
+    if not exists(Path(named)) or not Path(named).is_dir():
         known = ("random", *references())
         raise HocketError(
             f"--with takes {', '.join(known)} or a folder of runs, got {named!r} ({known_names(named, known)})"

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hocket.cli.terminal import make_console
+from hocket.errors import printable
 from hocket.study.study import Update
 
 SHOWN_MEDIANS = 12  # groups on the progress display
@@ -54,5 +55,5 @@ class Progress:
         line.add_row(f"{update.jobs:,} of {update.all_jobs:,} runs", bar, speed, left)
         medians = Table.grid(padding=(0, 2))
         for label, value in list(update.medians.items())[-SHOWN_MEDIANS:]:
-            medians.add_row(Text(label, "dim"), Text(f"{value:,.0f} test steps", "dim"))
+            medians.add_row(Text(printable(label), "dim"), Text(f"{value:,.0f} test steps", "dim"))
         return Stack(line, medians)

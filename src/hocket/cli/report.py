@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, option, print_json
+from hocket.cli.terminal import Flag, option, print_json, print_plain
 from hocket.errors import SettingsError
 
 
@@ -48,5 +48,5 @@ class Report:
             print_json({"written": [str(path) for path in written], "missing": summary.missing})
         else:
             for path in written:
-                print(path)
+                print_plain(str(path))
         return 0

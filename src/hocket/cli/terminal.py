@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Annotated
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 from tyro.conf import FlagCreatePairsOff, arg
+
+from hocket.errors import printable
 
 SHOWN_AGENTS = 40  # rows of a table of agents, and machines shown
 GAP, NARROWEST_COLUMN = 2, 8  # characters: between columns, and of one that wraps
@@ -33,10 +36,24 @@ Words = tuple[tuple[str, ...], ...]  # of an option that may be given several ti
 
 
 class _Console(Console):
-    """A console that lets the command line decide what a broken pipe means."""
+    """A console that shows what comes from outside and never obeys it, and leaves broken pipes to the command line."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text))
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+def harmless(text: str) -> str:
+    """Show characters that a terminal would obey instead of printing them; lines and blanks stay as they are."""
+    return "\n".join(printable(line, len(line)) for line in text.split("\n"))
+
+
+def print_plain(text: str) -> None:
+    """Print text as it is, never wrapped or coloured."""
+    print(harmless(text))
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -75,6 +92,7 @@ def print_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:
 
 def aligned(rows: Sequence[Sequence[Text]], width: int = UNLIMITED) -> list[Text]:
     """Set rows of cells under each other, without a frame and without blanks at the ends of lines."""
+    rows = [[_seen(cell) for cell in row] for row in rows]
     widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
     while sum(widths) + GAP * (len(widths) - 1) > width and max(widths) > NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
@@ -88,6 +106,12 @@ def aligned(rows: Sequence[Sequence[Text]], width: int = UNLIMITED) -> list[Text
             line.rstrip()
             lines.append(line)
     return lines
+
+
+def _seen(cell: Text) -> Text:
+    """Return a cell as the console will print it, so that its width is known."""
+    plain = printable(cell.plain, len(cell.plain))
+    return cell if plain == cell.plain else Text(plain, cell.style)
 
 
 def _wrap(cell: Text, width: int) -> Sequence[Text]:

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket import __version__
-from hocket.errors import FormatError, HocketError, printable
+from hocket.errors import FormatError, printable
 from hocket.files import MEGABYTE, open_regular, write_whole
 from hocket.learn.settings import Settings
 from hocket.learn.trials import Trial, Trials, TrialTable
+from hocket.machine.names import check_name
 
 COMPRESSION = 1  # of 1 to 9; the usual 6 takes twice as long and saves a twelfth
 LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded, where nobody knows how many there should be
@@ -92,7 +93,7 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
         try:
             with zipfile.ZipFile(file) as archive:
                 yield archive
-        except HocketError:
+        except FormatError:
             raise
         except OSError as error:
             raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
@@ -112,6 +113,8 @@ def _read_about(archive: zipfile.ZipFile) -> Policy:
         raise TypeError
     if any(not isinstance(value, int | float) for value in about["settings"].values()):
         raise TypeError
+    for key in ("task", "learner", "digest"):
+        check_name(about[key], key)
     return Policy(arrays={}, **{key: about[key] for key in KINDS})
 
 

@@ -69,11 +69,16 @@ def check_name(name: object, what: str) -> str:
         raise MachineError(f"the name of {what} must be text, got {name!r:.60}")
     if not name.strip():
         raise MachineError(f"the name of {what} must not be empty, got {name!r:.60}")
-    if not name.isascii() or not name.isprintable():
-        for character in name:
-            if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
-                raise MachineError(f"the name of {what} must have no control characters, got {name!r:.60}")
+    if not is_one_line(name):
+        raise MachineError(f"the name of {what} must have no control characters, got {name!r:.60}")
     return name
+
+
+def is_one_line(text: str) -> bool:
+    """Say whether a text has neither control characters, nor line breaks, nor halves of characters."""
+    if text.isprintable():
+        return True
+    return not any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 
 def make_distinct(names: Sequence[str]) -> Iterator[str]:

@@ -19,15 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket import __version__
-from hocket.errors import FormatError
+from hocket.errors import FormatError, SettingsError, shown
 from hocket.files import MEGABYTE, read_text
 from hocket.learn.policies import Run
 from hocket.learn.trials import KINDS as KINDS
 from hocket.learn.trials import Trials as Trials
+from hocket.machine.names import check_name
 
 FORMAT = "hocket run 1"
 LIMIT = 256 * MEGABYTE  # of a record's file
 LONGEST_SLUG = 40  # characters of a task's name in file names
+MOST = 2**63 - 1  # of a number in a record
 FARTHEST = 1e6  # cells from a map's corner that somebody may be
 LIBRARIES = ("numpy", "numba")  # whose versions may change results
 
@@ -69,6 +71,12 @@ class Record:
     seconds: float = 0.0  # of computing
     review: Review | None = field(default=None, repr=False)
     made: Mapping[str, str] = field(default_factory=lambda: surroundings(), repr=False)  # with what, and on what
+
+    def __post_init__(self) -> None:
+        for text, what in ((self.task, "a task"), (self.learner, "a learner"), (self.digest, "a task's digest")):
+            check_name(text, what)
+        if type(self.seed) is not int or not 0 <= self.seed <= MOST:
+            raise SettingsError(f"the seed of a run must be an integer from 0 to 2^63 - 1, got {shown(self.seed)}")
 
     @cached_property
     def key(self) -> str:
@@ -191,26 +199,38 @@ def parse_record(content: str) -> Record:
 def _record_from(document: Any) -> Record:  # noqa: ANN401
     if document["format"] != FORMAT:
         raise ValueError
-    task, mark, learner = (_typed(document[key], str) for key in ("task", "digest", "learner"))
-    seed, steps = (_typed(document[key], int) for key in ("seed", "steps"))
-    settings = {
-        _typed(name, str): value for name, value in document["settings"].items() if type(value) in (int, float, bool)
-    }
-    if len(settings) != len(document["settings"]):
-        raise TypeError
+    task, mark, learner, seed = (document[key] for key in ("task", "digest", "learner", "seed"))
+    settings = {_line(name): _setting(value) for name, value in document["settings"].items()}
     seconds = float(document["seconds"])
-    made = {_typed(name, str): _typed(value, str) for name, value in document["made"].items()}
+    made = {_line(name): _line(value) for name, value in document["made"].items()}
     tests = {kind: _tests_from(own) for kind, own in document["tests"].items() if kind in KINDS}
     if len(tests) != len(document["tests"]) or not math.isfinite(seconds):
         raise ValueError
     review = _review_from(document["review"]) if "review" in document else None
-    return Record(task, mark, learner, seed, steps, settings, tests, seconds, review, made)
+    return Record(task, mark, learner, seed, _count(document["steps"]), settings, tests, seconds, review, made)
 
 
 def _typed(value: Any, kind: type) -> Any:  # noqa: ANN401
     if type(value) is not kind:
         raise TypeError
     return value
+
+
+def _line(value: object) -> str:
+    """Require a name, which is printed and drawn as it is."""
+    return check_name(value, "something")
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= MOST:
+        raise ValueError
+    return value
+
+
+def _setting(value: object) -> float | int | bool:
+    if type(value) not in (int, float, bool) or not -MOST <= value <= MOST:  # type: ignore[operator]
+        raise ValueError
+    return value  # type: ignore[return-value]
 
 
 def _tests_from(own: Mapping[str, list[int]]) -> Trials:
@@ -223,16 +243,18 @@ def _tests_from(own: Mapping[str, list[int]]) -> Trials:
 def _numbers(values: list[Any], kind: type) -> NDArray[Any]:
     if type(values) is not list or any(type(value) is not kind for value in values):
         raise TypeError
+    if any(not 0 <= value <= MOST for value in values):
+        raise ValueError
     return np.array(values, np.bool_ if kind is bool else np.int64)
 
 
 def _review_from(own: Mapping[str, Any]) -> Review:
     agents = len(own["own_successes"])
     visits = np.array(own["visits"], np.int64).reshape(agents, -1)
-    episodes, successes = (_typed(own[name], int) for name in ("episodes", "successes"))
+    episodes, successes = (_count(own[name]) for name in ("episodes", "successes"))
     replays = {kind: _replay_from(replay, agents) for kind, replay in own["replays"].items() if kind in KINDS}
-    counts = tuple(_typed(count, int) for count in own["own_successes"])
-    if own["policy"] not in KINDS:
+    counts = tuple(_count(count) for count in own["own_successes"])
+    if own["policy"] not in KINDS or (visits < 0).any() or max(successes, *counts) > episodes:
         raise ValueError
     return Review(episodes, successes, counts, visits, replays, own["policy"])
 
@@ -244,11 +266,11 @@ def _replay_from(own: Mapping[str, Any], agents: int) -> Replay:
         raise ValueError
     states = [["" for _ in range(agents)] for _ in range(length)]
     for agent, changes in enumerate(own["states"]):
-        current = {_typed(step, int): _typed(name, str) for step, name in changes}
+        current = {_count(step): _line(name) for step, name in changes}
         name = current[0]
         for step in range(length):
             name = states[step][agent] = current.get(step, name)
-    events = tuple((_typed(step, int), _typed(name, str)) for step, name in own["events"])
+    events = tuple((_count(step), _line(name)) for step, name in own["events"])
     if len(own["states"]) != agents or any(not 1 <= step < length for step, _ in events):
         raise ValueError
     return Replay(_typed(own["success"], bool), points, tuple(map(tuple, states)), events)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hocket.errors import FormatError, HocketError, printable
-from hocket.files import MEGABYTE, locked, read_text, remove_unfinished, write_whole
+from hocket.files import MEGABYTE, exists, locked, read_text, remove_unfinished, write_whole
 from hocket.learn.policies import Policy, ShapesOf, load_policy
 from hocket.machine.formats import toml
 from hocket.study.records import KINDS, Record, read_record, run_key, slug, surroundings, write_record
@@ -220,7 +220,7 @@ def _about(records: Sequence[Record]) -> dict[str, object]:
 def load_results(folder: str | Path) -> Results:
     """Read a folder of runs; files that are damaged or not ours are named among the problems."""
     folder = Path(folder)
-    if not folder.is_dir():
+    if not exists(folder) or not folder.is_dir():
         raise FormatError("is not a folder of runs", path=folder)
     problems: list[str] = []
     records = _read_all(folder, "runs/*.json", read_record, problems)

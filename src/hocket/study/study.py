@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from hocket.errors import ClusterError, FormatError, HocketError, SettingsError, known_names
-from hocket.files import MEGABYTE, read_text
+from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.batches import Batch, Report
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Run
@@ -319,8 +319,8 @@ def load_study(name: str | Path, seeds: int | Iterable[int] | None = None) -> St
     """
     path = Path(name)
     built_in = resources.files("hocket.study.builtin") / f"{path.name}.toml"
-    is_built_in = str(name) == path.name and not path.suffix and built_in.is_file()
-    if not is_built_in and not path.suffix and not path.exists():
+    is_built_in = str(name) in built_in_studies()
+    if not is_built_in and not path.suffix and not exists(path):
         raise FormatError(
             f"there is no file and no built-in study of this name ({known_names(str(name), built_in_studies())})",
             path=path,
@@ -366,4 +366,4 @@ def _part_from(table: Document, folder: Path) -> Study:
 
 def _find_task(name: str, folder: Path) -> Task:
     beside = folder / name
-    return load_task(beside if beside.suffix and beside.is_file() else name)
+    return load_task(beside if beside.suffix and exists(beside) else name)

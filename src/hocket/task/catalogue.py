@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from hocket.errors import FormatError, HocketError, known_names
-from hocket.files import read_text
+from hocket.files import exists, read_text
 from hocket.machine.composition import Composition
 from hocket.machine.formats import FORMATS, load_design, toml
 from hocket.machine.formats import json as json_notation
@@ -70,7 +70,7 @@ def load(name: str | Path) -> Task | Design:
     if sized := re.fullmatch(r"(.+\.(?:toml|json)):(\d{1,9})", text, re.IGNORECASE):
         return read_task(Path(sized[1]), int(sized[2]))
     path = Path(name)
-    if path.suffix.lower() in FORMATS or _exists(path):
+    if path.suffix.lower() in FORMATS or exists(path):
         return read_task(path) if _has_world(path) else load_design(path)
     hint = known_names(text, [*built_in, *(f"{family}-3" for family in FAMILIES)])
     raise FormatError(f"there is no file and no built-in task of this name ({hint})", path=text)
@@ -84,13 +84,6 @@ def _built_in(name: str, size: int | None = None) -> Task:
 def has_team(name: str) -> bool:
     """Say whether a built-in task is for a team of like agents, of which any number will do."""
     return "team" in toml.parse(source_of(name) or "")
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
 
 
 def built_in_tasks() -> list[str]:
@@ -124,7 +117,7 @@ def _has_world(path: Path) -> bool:
     form = FORMATS.get(path.suffix.lower())
     if form is None or path.suffix.lower() not in (".toml", ".json"):
         return False
-    if _exists(path) and path.stat().st_size > TASK_LIMIT:
+    if exists(path) and path.stat().st_size > TASK_LIMIT:
         return False  # and is not read twice
     content = read_text(path, form.limit)
     try:

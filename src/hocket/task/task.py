@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,12 +16,13 @@ from hocket.errors import TaskError, known_names
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats.schema import Document, machine_to
-from hocket.machine.names import Names, check_name
+from hocket.machine.names import Names, check_name, is_one_line
 from hocket.machine.reward_machine import RewardMachine
 from hocket.notebook_hook import shown
 from hocket.task.conditions import ANYWHERE, Condition, Lexicon, parse_conditions, write_conditions
 from hocket.task.grid import FLOOR, WALL, Grid
 
+LONGEST_NAME = 200  # characters of a task, an agent or a place
 MOST_REWARD = 10**9  # for a transition
 MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values
 
@@ -112,7 +112,9 @@ class Task:
 
     def __post_init__(self) -> None:
         check_name(self.name, "a task")
-        if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in self.description.replace("\n", "")):
+        if len(self.name) > LONGEST_NAME:
+            raise TaskError(f"must have at most {LONGEST_NAME} characters, got {len(self.name):,}", key="name")
+        if not is_one_line(self.description.replace("\n", "")):
             raise TaskError("must have no control characters", key="description")
         if not 0 <= self.slip <= 1:
             raise TaskError(f"must be a probability, got {self.slip!r}", key="slip")
@@ -374,6 +376,8 @@ class Task:
 def _check_tidy(name: str, key: str) -> None:
     """Require a name that a sentence can carry: without blanks at its ends."""
     check_name(name, "an agent or place")
+    if len(name) > LONGEST_NAME:
+        raise TaskError(f"names of agents and places have at most {LONGEST_NAME} characters", key=key)
     if name != name.strip():
         raise TaskError(f"names of agents and places have no blanks at their ends, got {name!r}", key=key)
 

@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
-from hocket.errors import FormatError, MachineError, known_names
+from hocket.errors import FormatError, MachineError, known_names, shown
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
 from hocket.machine.formats.counting import MOST_TIMES, Counted, Counting
 from hocket.machine.formulas import LANGUAGES, read_sentence
 from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
+from hocket.machine.names import is_one_line
 from hocket.machine.reward_machine import RewardMachine
 
 Document = dict[str, object]
@@ -157,7 +158,7 @@ def _target(state: str, value: object, where: str) -> str | Counted:
     times = value["times"]
     if type(times) is not int or not 1 <= times <= MOST_TIMES:
         raise FormatError(
-            f"must be a whole number from 1 to {MOST_TIMES:,}, got {_shown(times)}", where=f"{where}.times"
+            f"must be a whole number from 1 to {MOST_TIMES:,}, got {shown(times)}", where=f"{where}.times"
         )
     return Counted(
         as_text(value["to"], f"{where}.to"), times, as_text(value.get("otherwise", state), f"{where}.otherwise")
@@ -232,7 +233,7 @@ def check_keys(table: Document, known: tuple[str, ...], at: str = "", rule: str 
 def as_table(value: object, where: str) -> Document:
     """Require a table."""
     if not isinstance(value, dict):
-        raise FormatError(f"must be a table, got {_shown(value)}", where=where)
+        raise FormatError(f"must be a table, got {shown(value)}", where=where)
     return dict(value)
 
 
@@ -244,21 +245,23 @@ def as_lists(value: object, where: str) -> dict[str, tuple[str, ...]]:
 def as_texts(value: object, where: str) -> tuple[str, ...]:
     """Require a list of names."""
     if not isinstance(value, list):
-        raise FormatError(f"must be a list of names, got {_shown(value)}", where=where)
+        raise FormatError(f"must be a list of names, got {shown(value)}", where=where)
     return tuple(as_text(item, f"{where}[{index}]") for index, item in enumerate(value))
 
 
 def as_text(value: object, where: str) -> str:
     """Require a name or another text."""
     if not isinstance(value, str):
-        raise FormatError(f"must be a name in quotes, got {_shown(value)}", where=where)
+        raise FormatError(f"must be a name in quotes, got {shown(value)}", where=where)
+    if not is_one_line(value.replace("\n", "").replace("\t", "")):
+        raise FormatError(f"must have no control characters, got {shown(value)}", where=where)
     return value
 
 
 def as_number(value: object, where: str) -> float:
     """Require a number that a float can hold."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise FormatError(f"must be a number, got {_shown(value)}", where=where)
+        raise FormatError(f"must be a number, got {shown(value)}", where=where)
     try:
         return float(value)
     except OverflowError:
@@ -277,8 +280,3 @@ def unquote(quoted: str) -> str:
     a "b" \ c
     """
     return "\\".join(part.replace("\\", "") for part in quoted.split("\\\\"))
-
-
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"
