@@ -111,7 +111,7 @@ def judge(attempt, tally: Tally, label: str) -> None:
 
 
 def a_study() -> Study:
-    return Study([hk.load_task("rendezvous-2")], ["iql", "optimal"], 12, 300, {"test_every": 100, "episode_steps": 50})
+    return Study([hk.load_task("rendezvous-2")], ["iql", "optimal"], 6, 300, {"test_every": 100, "episode_steps": 50})
 
 
 def arm(place: str, count: int) -> None:
@@ -157,11 +157,11 @@ def kill_once(folder: Path, rng: random.Random, tally: Tally) -> bool:
     child = os.fork()
     if not child:
         if place != "time":
-            arm(place, rng.randrange(1, 30))
+            arm(place, rng.randrange(1, 20))
         run_study(a_study(), folder, engine=ThreadEngine(2))
         os._exit(0)
     if place == "time":
-        time.sleep(rng.uniform(0, 0.6))
+        time.sleep(rng.uniform(0, 0.4))
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]
@@ -271,12 +271,13 @@ def tamper_many(room: Path, numbers: range, seed: int, tally: Tally, at) -> None
 
 
 def fuzz(inputs: Inputs, total: int, seed: int, deadline: float) -> dict[str, Tally]:
-    """Try inputs of all kinds in turn."""
+    """Try inputs of all kinds in turn, so that each has had its share whenever time is up."""
     tallies, turn = {kind: Tally() for kind in inputs.kinds}, 0
     while sum(own.counts.total() for own in tallies.values()) < total and time.monotonic() < deadline:
         for kind, tally in tallies.items():
             size = FEW if kind in DEAR else ROUND
             in_fork(partial(fuzz_some, inputs, kind, range(turn * size, (turn + 1) * size), seed), tally)
+            print(kind, dict(tally.counts), file=sys.stderr, flush=True)
         turn += 1
     return tallies
 
@@ -317,6 +318,8 @@ def main() -> int:
         tallies = fuzz(Inputs(room / "inputs", room / "unbroken"), args.inputs, args.seed, deadline)
         tallies["tampered folder"] = Tally()
         for first in range(0, args.tampers, FEW):
+            if time.monotonic() > deadline:
+                break
             numbers = range(first, min(first + FEW, args.tampers))
             in_fork(partial(tamper_many, room, numbers, args.seed), tallies["tampered folder"])
     print(table(tallies))
