@@ -204,6 +204,14 @@ def test_pieces_of_training_get_longer_until_one_takes_a_moment():
     assert pace.steps == 1
 
 
+@pytest.mark.parametrize("seeds", [10_000_001, 10**30, 10**400])
+def test_more_seeds_than_anybody_can_list_are_refused_before_they_are_listed(seeds):
+    with pytest.raises(hk.HocketError, match="seeds must be at most 10,000,000, got "):
+        train(corridor(2), "dqprm", seeds, 1)
+    with pytest.raises(hk.HocketError, match="seeds must be at most 10,000,000, got "):
+        hk.Study([corridor(2)], seeds=seeds)
+
+
 # Worlds solved by hand: a corridor.
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from threading import Event
 
-from hocket.errors import SettingsError, known_names
+from hocket.errors import SettingsError, known_names, shown
 from hocket.learn.batches import Batch, Pace, Report, Stop
 from hocket.learn.catalogue import LEARNERS, find_learner
 from hocket.learn.devices import check_device
@@ -21,6 +21,7 @@ from hocket.learn.trials import Trial
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
+MOST_SEEDS = 10_000_000
 LARGEST_BLOCK = 16  # seeds that go in lock step
 
 Progress = Callable[[int], None]  # is told of agent-steps that are done
@@ -103,6 +104,8 @@ def check_work(task: Task, steps: object) -> None:
 
 def check_seeds(seeds: object) -> list[int]:
     """List the seeds: as many as a number says, or those that are given."""
+    if isinstance(seeds, int) and seeds > MOST_SEEDS:  # before there is a list of them
+        raise SettingsError(f"seeds must be at most {MOST_SEEDS:,}, got {shown(seeds)}")
     found = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
     numbers = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else []
     if not numbers or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in numbers):
