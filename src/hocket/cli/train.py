@@ -11,7 +11,7 @@ from tyro.conf import Positional, UseAppendAction
 from hocket.cli.runs import OnRuns
 from hocket.cli.terminal import Words, option
 from hocket.errors import SettingsError, known_names
-from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS
+from hocket.learn.settings import DEFAULT_LEARNER
 
 Value = float | int | bool
 
@@ -26,12 +26,15 @@ class Train(OnRuns):
     """sweep, dqprm, cqrm, iql, hil or optimal; several, separated by commas."""
     seeds: Annotated[int, option("N")] = 10
     """How many runs."""
-    steps: Annotated[int, option("N")] = DEFAULT_STEPS
-    """Training steps of each run."""
+    steps: Annotated[int | None, option("N")] = None
+    """Training steps of each run; if not given, 25000 of sweep and 250000 of the others."""
+    settings: Annotated[str | None, option("NAME")] = None
+    """Settings by name, in place of the defaults: paper."""
     set: Annotated[UseAppendAction[Words], option("NAME=VALUE,...")] = ()
-    """Settings in place of the paper's, such as sync_probability=1; of several values each has its runs."""
+    """Settings one by one, such as sync_probability=1; of several values each has its runs."""
 
     def run(self) -> int:
+        from hocket.learn.catalogue import named_settings  # loads the compiler
         from hocket.study.study import Study
         from hocket.task.catalogue import load_task
 
@@ -39,7 +42,9 @@ class Train(OnRuns):
             raise SettingsError("name a task to train on; `hocket tasks` lists those that come with hocket")
         learners = [name.strip() for name in self.learner.split(",")]
         tasks = [load_task(target) for target in self.target]
-        return self.report(Study(tasks, learners, self.seeds, self.steps, parse_sweeps(self.set, learners)))
+        named = {} if self.settings is None else named_settings(self.settings, learners)
+        chosen = {**named, **parse_sweeps(self.set, learners)}
+        return self.report(Study(tasks, learners, self.seeds, self.steps, chosen))
 
 
 def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value, ...]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hocket.errors import SettingsError, known_names
 from hocket.learn import cqrm, dqprm, hil, iql, optimal, sweep
 from hocket.learn.learner import Learner, LooksAt
 from hocket.learn.policies import ShapesOf
+from hocket.learn.settings import NAMED_SETTINGS, declared
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -20,6 +23,18 @@ def find_learner(name: str) -> Learner:
     if name not in LEARNERS:
         raise SettingsError(f"learner {name!r} does not exist ({known_names(name, LEARNERS)})")
     return LEARNERS[name]
+
+
+def named_settings(name: str, learners: Iterable[str]) -> dict[str, bool | int | float]:
+    """Find settings by their name; those that none of some learners has are left out.
+
+    >>> named_settings("paper", ["optimal"])["sync_probability"]
+    0.3
+    """
+    if name not in NAMED_SETTINGS:
+        raise SettingsError(f"settings {name!r} do not exist ({known_names(name, NAMED_SETTINGS)})")
+    known = {setting for learner in learners for setting in declared(find_learner(learner).settings)}
+    return {setting: value for setting, value in NAMED_SETTINGS[name].items() if setting in known}
 
 
 def shapes_on(task: Task) -> ShapesOf:

@@ -87,6 +87,7 @@ class Learner:
     looks_at: LooksAt
     check: Callable[[Tables, Any], None] = lambda tables, settings: None  # refuses what it cannot train on
     is_reference: bool = False  # nothing is learnt, and figures draw it as a line across
+    steps: int = 250_000  # of training, where nobody says how many
     side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do
 
     def check_policy(self, arrays: Arrays, settings: Mapping[str, float | int | bool], tables: Tables) -> Settings:

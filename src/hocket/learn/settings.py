@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple, TypeVar
 
@@ -10,8 +11,7 @@ import numpy as np
 
 from hocket.errors import SettingsError, shown
 
-DEFAULT_LEARNER = "dqprm"
-DEFAULT_STEPS = 250_000  # of training
+DEFAULT_LEARNER = "sweep"
 
 MOST_STEPS = 10**12  # of training
 LONGEST_EPISODE = 10**6  # steps; a recording has a place for each
@@ -143,3 +143,19 @@ class SimulatedSettings(Settings):
     sync_literal: bool = setting(
         False, "draw it also for shared events that the agent alone controls, as the paper's text has it"
     )
+
+
+# Settings by name. Those that a learner does not have are left out.
+NAMED_SETTINGS: Mapping[str, Mapping[str, bool | int | float]] = {
+    "paper": {
+        "discount": 0.9,
+        "learning_rate": 0.8,
+        "temperature": 0.02,
+        "sync_probability": 0.3,
+        "episode_steps": 1_000,
+        "test_every": 1_000,
+        "test_episodes": 1,
+        "wait_for_team": True,  # as in the public code, of which the published curves are
+        "bootstrap_past_end": True,  # likewise
+    },
+}

@@ -177,4 +177,5 @@ LEARNER = Learner(
     player=ValuePlayer,
     shapes=machine_shapes,
     looks_at=LooksAt.MACHINE,
+    steps=25_000,
 )

@@ -16,7 +16,7 @@ from hocket.learn.devices import check_device
 from hocket.learn.episodes import recording
 from hocket.learn.learner import Arrays, Block, Player
 from hocket.learn.policies import Policy, Run
-from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, Settings
+from hocket.learn.settings import DEFAULT_LEARNER, Settings
 from hocket.learn.trials import Trial
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
@@ -31,7 +31,7 @@ def train(
     task: Task,
     learner: str = DEFAULT_LEARNER,
     seeds: int | Iterable[int] = 10,
-    steps: int = DEFAULT_STEPS,
+    steps: int | None = None,
     settings: Settings | None = None,
     *,
     threads: int | None = None,
@@ -43,18 +43,20 @@ def train(
 ) -> list[Run]:
     """Train a learner on a task, testing the team every so often; return a run for each seed.
 
-    `seeds` is how many, or which. `changes` are settings by name, in place of the defaults. Results depend on the task,
-    the settings and the seed alone. When `stop` is set, training ends early and what was finished is returned.
-    `device` is "cpu", or "cuda" for a graphics processor, which trains thousands of seeds at once with the same
-    results; with `policies`, only runs of seeds below it keep what they learnt.
+    `seeds` is how many, or which; `steps` are those of training, if not given as many as the learner asks for.
+    `changes` are settings by name, in place of the defaults. Results depend on the task, the settings and the seed
+    alone. When `stop` is set, training ends early and what was finished is returned. `device` is "cpu", or "cuda" for a
+    graphics processor, which trains thousands of seeds at once with the same results; with `policies`, only runs of
+    seeds below it keep what they learnt.
     """
     check_device(device)
     chosen = make_settings(learner, settings, changes or {})
     numbers = check_seeds(seeds)
-    check_work(task, steps)
+    length = count_steps(learner, steps)
+    check_work(task, length)
     tables = compile_task(task)
     find_learner(learner).check(tables, chosen)
-    whole = Batch(task, learner, chosen, numbers, steps)
+    whole = Batch(task, learner, chosen, numbers, length)
 
     def report(done: int, _: Sequence[Trial]) -> None:
         if progress is not None:
@@ -92,6 +94,11 @@ def share_out(batch: Batch, workers: int) -> list[Batch]:
     size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[batch.learner].side_by_side else 1
     parts = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
     return [batch._replace(seeds=own, spare=max(1, workers // len(parts))) for own in parts]
+
+
+def count_steps(learner: str, steps: int | None) -> int:
+    """Say how many steps to train: those asked for, or as many as a learner asks for."""
+    return find_learner(learner).steps if steps is None else steps
 
 
 def check_work(task: Task, steps: object) -> None:

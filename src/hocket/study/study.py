@@ -20,10 +20,10 @@ from typing import NamedTuple
 from hocket.errors import ClusterError, FormatError, HocketError, SettingsError, known_names
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.batches import Batch, Report
-from hocket.learn.catalogue import find_learner
+from hocket.learn.catalogue import find_learner, named_settings
 from hocket.learn.policies import Run
-from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, Settings
-from hocket.learn.training import check_seeds, check_work, make_settings
+from hocket.learn.settings import DEFAULT_LEARNER, Settings
+from hocket.learn.training import check_seeds, check_work, count_steps, make_settings
 from hocket.learn.trials import Trial
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
@@ -82,7 +82,7 @@ class Study:
     tasks: Sequence[Task]
     learners: Sequence[str] = (DEFAULT_LEARNER,)
     seeds: int | Iterable[int] = 10
-    steps: int = DEFAULT_STEPS
+    steps: int | None = None  # as many as each learner asks for
     settings: Mapping[str, Value | Sequence[Value]] = field(default_factory=dict)
     also: tuple[Study, ...] = ()
     published: Published | None = None  # to compare with
@@ -95,10 +95,8 @@ class Study:
         object.__setattr__(self, "settings", MappingProxyType(sweeps))
         if not self.tasks or not self.learners:
             raise SettingsError("a study needs at least one task and one learner")
-        for learner in self.learners:
-            find_learner(learner)
-        for task in self.tasks:
-            check_work(task, self.steps)
+        for task, learner in product(self.tasks, self.learners):
+            check_work(task, count_steps(learner, self.steps))
         self._check_sweeps(sweeps)
         if (jobs := sum(len(group.seeds) for group in self.groups())) > MOST_JOBS:
             raise SettingsError(f"a study has at most {MOST_JOBS:,} runs, got {jobs:,}")
@@ -129,7 +127,8 @@ class Study:
             sweeps = {name: own for name, own in self.settings.items() if name in known and isinstance(own, tuple)}
             for values in product(*sweeps.values()):
                 settings = make_settings(learner, None, dict(zip(sweeps, values, strict=True)))
-                found.append(JobGroup(task, learner, settings, self.steps, self.seeds))  # type: ignore[arg-type]
+                steps = count_steps(learner, self.steps)
+                found.append(JobGroup(task, learner, settings, steps, self.seeds))  # type: ignore[arg-type]
         return [*found, *(group for study in self.also for group in study.groups())]
 
 
@@ -360,7 +359,9 @@ def _part_from(table: Document, folder: Path) -> Study:
     given["tasks"] = [_find_task(name, folder) for name in given["tasks"]]  # type: ignore[attr-defined]
     given |= {key: table[key] for key in ("seeds", "steps") if key in table}
     if "settings" in table:
-        given["settings"] = as_table(table["settings"], "settings")
+        own, learners = table["settings"], given.get("learners", (DEFAULT_LEARNER,))
+        is_name = isinstance(own, str)
+        given["settings"] = named_settings(own, learners) if is_name else as_table(own, "settings")  # type: ignore[arg-type]
     return Study(**given)  # type: ignore[arg-type]
 
 
