@@ -8,8 +8,10 @@ import pytest
 
 import hocket as hk
 from hocket.cli.learners import as_written, describe_settings, settings_page, shared_settings
+from hocket.cli.main import run
 from hocket.cli.train import parse_sweeps
-from hocket.learn.catalogue import LEARNERS
+from hocket.learn.catalogue import LEARNERS, named_settings
+from hocket.learn.settings import NAMED_SETTINGS
 
 pytestmark = pytest.mark.xdist_group("kernels")
 
@@ -81,3 +83,42 @@ def test_learners_as_json_have_all_settings(hocket):
         name: len(fields(own.settings)) for name, own in LEARNERS.items()
     }
     assert found["dqprm"]["settings"][0] == describe_settings(LEARNERS["dqprm"].settings)[0]._asdict()
+
+
+# Settings by name.
+
+
+@pytest.mark.parametrize("name", NAMED_SETTINGS)
+def test_settings_by_name_are_all_some_learners(name):
+    known = {own.name for learner in LEARNERS.values() for own in describe_settings(learner.settings)}
+    assert NAMED_SETTINGS[name].keys() <= known
+
+
+def test_the_papers_settings_are_the_defaults_of_its_learners_but_for_waiting():
+    for learner in ("dqprm", "hil", "iql", "cqrm", "optimal"):
+        usual, named = LEARNERS[learner].settings(), named_settings("paper", [learner])
+        assert {name: value for name, value in named.items() if getattr(usual, name) != value} == (
+            {"wait_for_team": True} if learner == "dqprm" else {}
+        )
+
+
+def test_settings_without_such_a_name_are_refused_with_the_nearest():
+    with pytest.raises(hk.HocketError, match=r"settings 'papers' do not exist .*paper"):
+        named_settings("papers", ["dqprm"])
+
+
+def test_single_settings_change_those_that_have_a_name(capsys):
+    words = ["train", "rendezvous-1", "--learner", "dqprm", "--seeds", "1", "--steps", "1000", "--settings", "paper"]
+    assert run([*words, "--set", "discount=0.8", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["learners"]
+    assert row["learner"] == "dqprm" and row["steps"] == 1000
+
+
+def test_a_study_takes_settings_by_name(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text('tasks = "rendezvous-1"\nlearners = ["dqprm", "iql"]\nsettings = "paper"\n', encoding="utf-8")
+    one, other = hk.load_study(path).groups()
+    assert one.settings.wait_for_team and other.steps == 250_000
+    path.write_text('tasks = "rendezvous-1"\nsettings = "peper"\n', encoding="utf-8")
+    with pytest.raises(hk.HocketError, match="settings 'peper' do not exist"):
+        hk.load_study(path)

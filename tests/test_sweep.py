@@ -16,6 +16,7 @@ from hocket.learn.kernels.queue import dequeue, enqueue, make_queue
 from hocket.learn.optimal import solve
 from hocket.learn.sweep import SweepBlock, SweepSettings, bound, number_moves
 from hocket.learn.training import train
+from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.individual import individual_table
 from hocket.task.tables import compile_task
@@ -317,3 +318,14 @@ def test_it_comes_close_to_the_optimum_however_often_moves_slip(slip, optimism):
         start = (tables.start[agent], slice(None), tables.initial[agent])
         exact = solve(individual_table(tables, agent, 0.3), 0.9, 1e-10)[start].max()
         assert block.arrays(index)["q"][agent][start].max() == pytest.approx(exact, rel=0.1)
+
+
+# The default.
+
+
+def test_the_default_learner_succeeds_greedily_on_every_built_in_task():
+    for name in [*built_in_tasks(), "rendezvous-3"]:
+        task = hk.load_task(name)
+        runs = train(task, seeds=1, changes={"test_every": 25_000})
+        assert runs[0].learner == "sweep" and runs[0].steps == 25_000
+        assert hk.evaluate(task, runs, 200, greedy=True)[0].success.value == 1
