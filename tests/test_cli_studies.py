@@ -37,9 +37,9 @@ def test_training_sums_up_the_last_tests(hocket, task):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].split()[:4] == ["learner", "runs", "steps", "policy"]
-    assert lines[1].split()[:4] == ["dqprm", "3", "3,000", "softmax"]
-    assert lines[2].split()[:4] == ["dqprm", "3", "3,000", "greedy"]
-    assert lines[-2].startswith("Theorem 3 for dqprm, over 300 episodes: ")
+    assert lines[1].split()[:4] == ["sweep", "3", "3,000", "softmax"]
+    assert lines[2].split()[:4] == ["sweep", "3", "3,000", "greedy"]
+    assert lines[-2].startswith("Theorem 3 for sweep, over 300 episodes: ")
     assert lines[-1].startswith("Nothing was kept; with --out FOLDER it is")
 
 
@@ -67,7 +67,7 @@ def test_a_setting_with_several_values_is_swept(hocket, task, tmp_path):
     folder = tmp_path / "runs"
     code, out, _ = hocket("train", task, *SMALL, "--set", "sync-probability=0.1,1", "--out", folder)
     assert code == 0
-    assert "dqprm, sync_probability=0.1" in out and "dqprm, sync_probability=1" in out
+    assert "sweep, sync_probability=0.1" in out and "sweep, sync_probability=1" in out
     assert len(list(folder.glob("runs/*.json"))) == len(list(folder.glob("policies/*.npz"))) == 6
 
 
@@ -114,7 +114,7 @@ def test_a_study_is_run_from_a_file(hocket, task, tmp_path):
         (("--set", "sync_probability=often"), "sync_probability must be a number, got 'often'"),
         (("--set", "sync_probability=1,"), "sync_probability must be a number, got ''"),
         (("--set", "test_every=1.5"), "test_every must be an integer, got '1.5'"),
-        (("--set", "counterfactual=maybe"), "counterfactual must be true or false, got 'maybe'"),
+        (("--set", "sync-literal=maybe"), "sync_literal must be true or false, got 'maybe'"),
         (("--set", "discount=2"), "discount must be a number between 0 and 1, got 2.0"),
         (("--learner", "dqrpm"), "learner 'dqrpm' does not exist"),
         (("--seeds", "0"), "seeds must be at least one integer"),
@@ -169,8 +169,8 @@ def test_figures_are_drawn_in_the_formats_that_are_asked_for(hocket, task, tmp_p
     assert {
         "meeting-curves.png",
         "meeting-curves.svg",
-        "meeting-policy-dqprm-A1.svg",
-        "meeting-visits-dqprm.png",
+        "meeting-policy-sweep-A1.svg",
+        "meeting-visits-sweep.png",
     } <= made
     assert {str(figures / name) for name in made} <= set(out.split())
     code, _, err = hocket("report", runs, "--figures", figures, "--format", "gif")
@@ -238,7 +238,7 @@ def test_evaluate_says_how_many_of_how_many_policies_it_uses(hocket, task, tmp_p
         f"hocket: left out: {first}: is not a policy that hocket has written",
         "hocket: evaluating 2 of 6 policies (3 of other tasks, 1 left out)",
     ]
-    assert [line.split()[:2] for line in out.splitlines()[1:3]] == [["dqprm", "1"], ["dqprm", "2"]]
+    assert [line.split()[:2] for line in out.splitlines()[1:3]] == [["sweep", "1"], ["sweep", "2"]]
     for path in (second, third):
         path.write_bytes(b"")
     code, out, err = hocket("evaluate", task, folder, "--episodes", "50")
