@@ -15,7 +15,7 @@ from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError, known_names
 from hocket.learn.catalogue import LEARNERS, references
 from hocket.learn.learner import LooksAt
-from hocket.learn.settings import DEFAULT_LEARNER, DEFAULT_STEPS, declared
+from hocket.learn.settings import DEFAULT_LEARNER, declared
 from hocket.learn.teammates import Teammates, reference_teammates, trained_teammates
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.formats.schema import Design
@@ -168,6 +168,6 @@ def learners() -> Data:
             for own in LEARNERS.values()
         ],
         "default": DEFAULT_LEARNER,
-        "steps": DEFAULT_STEPS,
+        "steps": LEARNERS[DEFAULT_LEARNER].steps,
         "references": references(),
     }
