@@ -1,5 +1,6 @@
 """What was made for large tasks against its plain definition, on small ones; and that work grows as it should."""
 
+import importlib
 import random
 import re
 
@@ -10,6 +11,8 @@ from hypothesis import given
 
 import hocket as hk
 from hocket.learn.optimal import solve
+from hocket.machine.formats.schema import machine_from, machine_to
+from hocket.task.catalogue import load
 from hocket.task.check import Exploration, _explore, shared_events
 from hocket.task.conditions import Lexicon
 from hocket.task.grid import outcome_chances
@@ -188,3 +191,54 @@ def test_agents_that_are_alike_are_solved_and_explored_once(monkeypatch):
     hk.train(task, "optimal", seeds=1, steps=1)
     assert len(solved) == 3
     assert hk.check_task(task).ok and len(explored) <= 6
+
+
+@pytest.mark.parametrize("suffix", ["toml", "json"])
+def test_a_file_is_parsed_once_whatever_is_in_it(suffix, tmp_path, monkeypatch):
+    task, machine = hk.load_task("buttons"), hk.rendezvous(2).machine.machine()
+    hk.save_task(task, tmp_path / f"task.{suffix}")
+    hk.save_machine(machine, tmp_path / f"machine.{suffix}")
+    notation = importlib.import_module(f"hocket.machine.formats.{suffix}")
+    parsed, parse = [], notation.parse
+    monkeypatch.setattr(notation, "parse", lambda content: parsed.append(content) or parse(content))
+    assert load(tmp_path / f"task.{suffix}") == task and len(parsed) == 1
+    assert load(tmp_path / f"machine.{suffix}").machine == machine and len(parsed) == 2
+
+
+def test_a_machine_that_is_too_large_for_its_format_is_refused_without_being_parsed(tmp_path, monkeypatch):
+    notation = importlib.import_module("hocket.machine.formats.toml")
+    monkeypatch.setattr(notation, "parse", lambda content: pytest.fail("it was parsed"))
+    path = tmp_path / "large.toml"
+    path.write_text('final = ["u"]\n[transitions]\n' + "# long\n" * 1_200_000)
+    with pytest.raises(hk.HocketError, match="must be at most 8 MB in this format"):
+        load(path)
+
+
+def test_repairing_a_team_without_gates_makes_no_other_task_for_each_agent(monkeypatch):
+    made = []
+    changed = hk.Task.with_knows
+    monkeypatch.setattr(hk.Task, "with_knows", lambda task, knows: made.append(knows) or changed(task, knows))
+    assert hk.repair_task(hk.rendezvous(30)).added == {}
+    assert made == []
+
+
+@given(st.data())
+def test_rows_of_a_file_make_the_machine_that_pairs_make(data):
+    names = st.sampled_from(["a", "b", "c", "d"])
+    rows = data.draw(st.dictionaries(names, st.dictionaries(st.sampled_from(["x", "y", "z"]), names), min_size=1))
+    document = {"transitions": rows, "final": data.draw(st.lists(names, unique=True, max_size=2))}
+    pairs = {(state, event): end for state, row in rows.items() for event, end in row.items()}
+    if not all(rows.values()):
+        document["states"] = list(dict.fromkeys([*rows, *pairs.values()]))
+    try:
+        expected = hk.RewardMachine(
+            initial=next(iter(rows)), transitions=pairs, final=document["final"], states=document.get("states")
+        )
+    except hk.HocketError as error:
+        with pytest.raises(hk.HocketError, match=re.escape(str(error))):
+            machine_from(document)
+        return
+    found = machine_from(document)
+    assert found == expected and list(found.states) == list(expected.states)
+    assert list(found.events) == list(expected.events)
+    assert machine_from(machine_to(found)) == found

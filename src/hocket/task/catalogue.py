@@ -23,6 +23,9 @@ from hocket.task.task import Agent, Option, Task
 from hocket.task.template import MOST_AGENTS
 
 # The paper's rendezvous: (row, column) of each agent's start and goal.
+WORLD_KEYS = ("map", "agents", "legend", "places", "machine")
+WORLD = re.compile(rf"""^\s*\[?\s*["']?(?:{"|".join(WORLD_KEYS)})\b""", re.MULTILINE)
+
 RENDEZVOUS_ENDS = (
     ((0, 0), (9, 7)),
     ((0, 3), (7, 9)),
@@ -71,7 +74,7 @@ def load(name: str | Path) -> Task | Design:
         return read_task(Path(sized[1]), int(sized[2]))
     path = Path(name)
     if path.suffix.lower() in FORMATS or exists(path):
-        return read_task(path) if _has_world(path) else load_design(path)
+        return _read(path)
     hint = known_names(text, [*built_in, *(f"{family}-3" for family in FAMILIES)])
     raise FormatError(f"there is no file and no built-in task of this name ({hint})", path=text)
 
@@ -112,19 +115,21 @@ def known_tasks() -> dict[str, Task]:
     return {name: load_task(name) for name in sorted(names)}
 
 
-def _has_world(path: Path) -> bool:
-    """Say whether a file is a task rather than a machine."""
-    form = FORMATS.get(path.suffix.lower())
-    if form is None or path.suffix.lower() not in (".toml", ".json"):
-        return False
-    if exists(path) and path.stat().st_size > TASK_LIMIT:
-        return False  # and is not read twice
-    content = read_text(path, form.limit)
+def _read(path: Path) -> Task | Design:
+    """Read a file, once: as a task if it has a world, and otherwise as a machine."""
+    suffix = path.suffix.lower()
+    if suffix not in (".toml", ".json"):
+        return load_design(path)
+    content = read_text(path, TASK_LIMIT)
+    if len(content) > FORMATS[suffix].limit and not WORLD.search(content):
+        return load_design(path)  # which is too large for a machine, and would take long to parse
     try:
-        document = toml.parse(content) if path.suffix.lower() == ".toml" else json_notation.parse(content)
+        document = json_notation.parse(content) if suffix == ".json" else toml.parse(content)
     except (HocketError, RecursionError):
-        return False  # whoever reads it next will say what is wrong
-    return isinstance(document, dict) and bool({"map", "agents", "legend", "places", "machine"} & document.keys())
+        return load_design(path)  # which says what is wrong
+    if isinstance(document, dict) and document.keys() & set(WORLD_KEYS):
+        return read_task(path, document=document)
+    return load_design(path, document)
 
 
 def rendezvous(agents: int = 2, *, rows: int = 10, columns: int = 10, seed: int = 0) -> Task:

@@ -41,11 +41,15 @@ GATE_KEYS = ("open", "close", "starts_open")
 AGENT_KEYS = ("start", "knows", "memory", "options", "sync")
 
 
-def read_task(path: Path, size: int | None = None) -> Task:
-    """Read a task from a .toml or .json file; of a team of like agents, with another number of them."""
-    content = read_text(path, LIMIT)
+def read_task(path: Path, size: int | None = None, document: object = None) -> Task:
+    """Read a task from a .toml or .json file; of a team of like agents, with another number of them.
+
+    Whoever has parsed the file already gives its `document`.
+    """
     try:
-        document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
+        if document is None:
+            content = read_text(path, LIMIT)
+            document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
         return task_from(document, path.stem, path.parent, size)
     except RecursionError:
         raise FormatError("is nested too deeply to be a task", path=path) from None

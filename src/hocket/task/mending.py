@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hocket.errors import HocketError, InfeasibleError, TaskError
@@ -83,10 +83,10 @@ def _told_by(task: Task, agent: str, cost: Costs, never: Collection[tuple[str, s
     return more
 
 
-def _gate_problem(task: Task, agent: str, more: Iterable[str]) -> str | None:
+def _gate_problem(task: Task, agent: str, more: Sequence[str]) -> str | None:
     """Say why an agent that knows some more events cannot tell which of its gates are open."""
     try:
-        closed_regions(task.with_knows({agent: (*task.knows[agent], *more)}), agent)
+        closed_regions(task.with_knows({agent: (*task.knows[agent], *more)}) if more else task, agent)
     except TaskError as error:
         return str(error)
     return None

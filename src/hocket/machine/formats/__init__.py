@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from hocket.errors import FormatError, HocketError, MachineError, known_names
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.formats import dot, hoa, json, text, toml
-from hocket.machine.formats.schema import Design
+from hocket.machine.formats.schema import Design, design_from
 from hocket.machine.reward_machine import RewardMachine
 
 
@@ -50,13 +50,16 @@ def save_machine(machine: RewardMachine, path: str | Path) -> None:
     save_design(Design(machine), path)
 
 
-def load_design(path: str | Path) -> Design:
-    """Read a machine and, where the file has them, local event sets and control."""
+def load_design(path: str | Path, document: object = None) -> Design:
+    """Read a machine and, where the file has them, local event sets and control.
+
+    Whoever has parsed a TOML or JSON file already gives its `document`.
+    """
     path = Path(path)
     form = _format_of(path)
-    content = read_text(path, form.limit)
+    content = read_text(path, form.limit) if document is None else ""
     try:
-        return form.notation.read(content)
+        return form.notation.read(content) if document is None else design_from(document)
     except HocketError as error:
         raise FormatError(str(error), path=path) from None
     except RecursionError:
