@@ -4,15 +4,18 @@ import io
 import json
 import math
 import os
+import tomllib
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as any_array
+from pettingzoo import ParallelEnv
 
 import hocket as hk
 from hocket.cli.terminal import harmless
@@ -20,7 +23,8 @@ from hocket.errors import printable
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.episodes import recording
 from hocket.learn.policies import Policy, load_policy
-from hocket.learn.training import train_batch
+from hocket.learn.training import check_seeds, train_batch
+from hocket.machine.formats import toml
 from hocket.study.policies import load_policies
 from hocket.task.tables import compile_task
 from worlds import at, line, meeting
@@ -376,3 +380,143 @@ def test_what_is_printed_keeps_letters_of_all_scripts():
 def test_a_message_is_one_line_of_bounded_length():
     error = hk.HocketError("a\nb" + OBEYED + "x" * 10**6)
     assert str(error).isprintable() and len(str(error)) < 2_100
+
+
+# Huge numbers, before any memory is taken or any training done.
+
+HUGE = [
+    ("--seeds", "1000000000", "seeds must be at most 10,000,000, got 1000000000"),
+    ("--seeds", str(10**23), "seeds must be at most 10,000,000"),
+    ("--seeds", "0", "seeds must be at least one integer"),
+    ("--steps", str(10**23), "steps must be at most 1,000,000,000,000"),
+    ("--steps", "0", "steps must be at least 1"),
+    ("--set", "episode_steps=1000000000000000", "episode_steps must be an integer between 1 and 1,000,000"),
+    ("--set", f"episode_steps={10**400}", "episode_steps must be"),
+    ("--set", "temperature=1e23", "temperature must be a number between"),
+    ("--set", "test_every=0", "test_every must be an integer between"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "message"), HUGE)
+def test_a_number_that_is_too_large_is_one_sentence(option, value, message, hocket, tmp_path):
+    code, out, err = hocket("train", "buttons", option, value, "--out", tmp_path / "runs")
+    assert (code, out) == (2, "") and err.startswith(f"hocket: {message}") and err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_as_many_seeds_as_a_cluster_of_processors_takes_are_a_study():
+    assert len(hk.Study([meeting()], ["dqprm"], 20_000, 1_000).groups()[0].seeds) == 20_000
+    assert len(check_seeds(range(100_000))) == 100_000
+
+
+def test_more_episodes_than_memory_holds_are_refused(policy):
+    for episodes in (0, 10**9, 10**400):
+        with pytest.raises(hk.HocketError, match="episodes must be at least 1 and at most 10,000,000"):
+            hk.evaluate(meeting(), policy, episodes)
+
+
+# Deep keys of TOML.
+
+DEEP = "a" + ".A" * 50
+SHALLOW = [
+    f'map = "1{DEEP}"', f"map = '1{DEEP}'", f"# {DEEP}\nx = 1", f'x = """\n{DEEP}\n"""', f'x = 1 # "{DEEP}',
+    f'x = """a"""" # {DEEP}', f"x = \'\'\'a\'\'\'\' # {DEEP}", f'x = "a\\"{DEEP}"', f'x = "#"\ny = "{DEEP}"',
+]  # fmt: skip
+TOO_DEEP = [
+    f"{DEEP} = 1", f"[{DEEP}]", f"x = {{ {DEEP} = 1 }}", f'"#" = 1\n{DEEP} = 2', f'x = """a""""\n{DEEP} = 1',
+    '"a"' + '."a"' * 50 + " = 1", f'x = {{ a = """t"""", {DEEP} = 1 }}', f'"a\\"".{DEEP} = 1',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", SHALLOW)
+def test_what_only_looks_like_a_deep_key_is_read(content):
+    assert toml.parse(content) == tomllib.loads(content)
+
+
+@pytest.mark.parametrize("content", TOO_DEEP)
+def test_a_deep_key_is_refused_wherever_it_is(content):
+    with pytest.raises(hk.errors.FormatError, match="a key has more than 32 parts"):
+        toml.parse(content)
+
+
+def test_a_task_whose_map_looks_like_a_deep_key_is_read_as_it_was_written(tmp_path):
+    grid = hk.Grid(1, 101, frozenset(), {"A": frozenset(range(1, 101, 2)), "end": frozenset({100})})
+    task = replace(meeting(), grid=replace(grid, places={**grid.places, "center": frozenset({2})}))
+    for suffix in (".toml", ".json"):
+        hk.save_task(task, tmp_path / f"task{suffix}")
+        assert hk.load_task(tmp_path / f"task{suffix}") == task
+
+
+# Chances of no synchronisation, and files that nobody would read.
+
+
+def test_teammates_that_are_never_ready_are_refused_everywhere():
+    machine = hk.RewardMachine(initial="a", transitions={("a", "go"): "b"}, final={"b"})
+    for use in (
+        lambda: hk.IndividualEpisode(meeting(), "A1", sync_probability=0),
+        lambda: hk.gym.individual_env(meeting(), "A1", sync_probability=0),
+        lambda: hk.gym.IndividualView(gymnasium.make("CartPole-v1"), machine=machine, label=set, chances={"go": 0}),
+        lambda: hk.train(meeting(), "dqprm", 1, 1, changes={"sync_probability": 0}),
+    ):
+        with pytest.raises(hk.HocketError, match=r"above 0 and .*at most 1, got 0"):
+            use()
+
+
+def test_a_policy_is_not_written_under_a_name_by_which_nobody_finds_it(policy, tmp_path):
+    with pytest.raises(hk.HocketError, match=r"policy.txt: a policy's file ends in .npz"):
+        policy.save(tmp_path / "policy.txt")
+    assert not list(tmp_path.iterdir())
+
+
+# Others' worlds.
+
+
+class Forgetful(ParallelEnv):
+    """Two agents in a world that leaves one of them out of a part of each step."""
+
+    def __init__(self, part: int) -> None:
+        self.part, self.agents, self.possible_agents = part, [], ["A1", "A2"]
+        self.metadata = {"name": "forgetful"}
+
+    def __str__(self) -> str:
+        return "forgetful"
+
+    def observation_space(self, agent):
+        return gymnasium.spaces.Discrete(2)
+
+    def action_space(self, agent):
+        return gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        self.agents = ["A1", "A2"]
+        return {"A1": 0, "A2": 0}, {"A1": {}, "A2": {}}
+
+    def step(self, actions):
+        if self.part < 0:
+            raise KeyError("A3")
+        whole = [{"A1": own, "A2": own} for own in (0, 0.0, False, False, {})]
+        whole[self.part].pop("A2")
+        return tuple(whole)
+
+
+def wrapped(part: int):
+    machine = hk.RewardMachine(initial="a", transitions={("a", "go"): "b"}, final={"b"})
+    knows = {"A1": {"go"}, "A2": {"go"}}
+    env = hk.gym.wrap(Forgetful(part), machine=machine, knows=knows, label=lambda step: {})
+    env.reset(seed=0)
+    return env
+
+
+def test_a_world_that_raises_is_told_by_name():
+    with pytest.raises(hk.HocketError, match="forgetful raised KeyError in step 1: 'A3'") as told:
+        wrapped(-1).step({"A1": 0, "A2": 0})
+    assert isinstance(told.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_a_world_that_leaves_an_agent_out_is_told_by_name(part):
+    env = wrapped(part)
+    with pytest.raises(
+        hk.HocketError, match=r"forgetful gives no (obs|rew|term|trunc|info)\w* of agent 'A2' in step 1"
+    ):
+        env.step({"A1": 0, "A2": 0})

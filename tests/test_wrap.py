@@ -816,7 +816,7 @@ def test_gymnasium_has_nothing_to_say_about_an_individual_view(kind, continuous)
     ("settings", "said"),
     [
         ({"chances": {"upp": 0.5}}, "event 'upp' does not exist .*'up'"),
-        ({"chances": {"up": 1.5}}, "the chance of 'up' must be a probability, got 1.5"),
+        ({"chances": {"up": 1.5}}, "the chance of 'up' must be above 0 and at most 1, got 1.5"),
         ({"told": ["cal"]}, "event 'cal' does not exist .*'call'"),
     ],
     ids=["chances", "probability", "told"],

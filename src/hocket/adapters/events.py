@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from hocket.errors import LabelError, LabelWarning, SettingsError, known_names
+from hocket.errors import HocketError, LabelError, LabelWarning, SettingsError, known_names
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
@@ -200,3 +201,14 @@ class Synchronisation:
 
 def _hint(name: object, known: Iterable[str]) -> str:
     return known_names(str(name), known)
+
+
+@contextmanager
+def told_of(env: object, when: str) -> Iterator[None]:
+    """Name a world that raises something, and when; what it raised is the cause."""
+    try:
+        yield
+    except HocketError:
+        raise
+    except Exception as error:
+        raise HocketError(f"{env} raised {type(error).__name__} in {when}: {error}") from error

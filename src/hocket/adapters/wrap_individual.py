@@ -17,10 +17,11 @@ from hocket.adapters.events import (
     Proposed,
     possible_events,
     read_events,
+    told_of,
 )
 from hocket.adapters.individual import SEEDS
 from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
-from hocket.errors import AssignmentError, SettingsError, known_names
+from hocket.errors import AssignmentError, SettingsError, known_names, shown
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, stream_key, sync_draw, threshold
@@ -74,8 +75,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
                 hint = known_names(str(event), machine.events)
                 raise AssignmentError(f"event {event!r} does not exist in this machine ({hint})")
         for event, chance in self.chances.items():
-            if not 0 <= chance <= 1:
-                raise SettingsError(f"the chance of {event!r} must be a probability, got {chance!r}")
+            if not 0 < chance <= 1:
+                raise SettingsError(f"the chance of {event!r} must be above 0 and at most 1, got {shown(chance)}")
         self.metadata = dict(self.env.metadata)
         self.render_mode = self.env.render_mode
         self.sight = Sight(self.env.observation_space, len(machine.states), observation)
@@ -93,7 +94,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
             self.number = -1
         self.number += 1
         self._key = stream_key(INDIVIDUAL, self.episode_seed, self.place, self.number)
-        observation, info = self.env.reset(seed=seed, options=options)
+        with told_of(self.env, "reset"):
+            observation, info = self.env.reset(seed=seed, options=options)
         self.time, self.state, self._is_over = 0, self.machine.initial, False
         self._memory, self._previous = {}, deepcopy(observation)
         return self._see(observation), {**info, **self._say((), (), 0.0)}
@@ -101,7 +103,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
     def step(self, action: Action) -> Experience:
         if self._is_over:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
-        observation, raw_reward, over, truncated, info = self.env.step(action)
+        with told_of(self.env, f"step {self.time + 1}"):
+            observation, raw_reward, over, truncated, info = self.env.step(action)
         draw = sync_draw(self._key, self.time)
         self.time += 1
         shown = (action, observation, float(raw_reward), bool(over), bool(truncated), info)

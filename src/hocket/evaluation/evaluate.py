@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hocket.errors import SettingsError
+from hocket.errors import SettingsError, shown
 from hocket.evaluation.bounds import Evaluation, evaluate_episodes
 from hocket.learn.policies import Policy, Run
 from hocket.sources import gather
@@ -19,6 +19,7 @@ from hocket.task.task import Task
 if TYPE_CHECKING:  # others do without what this needs
     from hocket.adapters.policies import Actor, Model, TeamWorld
 
+MOST_EPISODES = 10**7  # whose steps are kept
 CHUNK = 10_000  # episodes that are played in one go
 CHUNK_STEPS = 10_000_000  # agent-steps in one go, but for an episode that is longer
 
@@ -39,8 +40,8 @@ def evaluate(
     A mapping from agents to functions (from an observation to an action) or to models with `predict` is one team, which
     plays in `team_env(task)`, or in the environment that is given in place of a task.
     """
-    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
-        raise SettingsError(f"episodes must be at least 1, got {episodes!r}")
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or not 1 <= episodes <= MOST_EPISODES:
+        raise SettingsError(f"episodes must be at least 1 and at most {MOST_EPISODES:,}, got {shown(episodes)}")
     if isinstance(runs, Mapping):
         return [_evaluate_team(task, runs, episodes, greedy, seed)]
     if not isinstance(task, Task):

@@ -48,6 +48,8 @@ class Policy:
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a file (.npz), without pickle."""
+        if Path(path).suffix.lower() != ".npz":
+            raise FormatError("a policy's file ends in .npz", path=path)
         write_whole(Path(path), self.packed())
 
     def packed(self) -> bytes:

@@ -32,6 +32,7 @@ def trained_teammates(task: Task, policy: Policy) -> Teammates:
     if find_learner(policy.learner).looks_at is not LooksAt.MACHINE:
         fitting = ", ".join(names_that_look_at(LooksAt.MACHINE))
         raise SettingsError(f"a policy of {policy.learner} cannot play beside a person; one of {fitting} can")
+    find_learner(policy.learner).check_policy(policy.arrays, policy.settings, compile_task(task))
     return _greedy(task, policy.arrays["q"])
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
+from itertools import islice
 from threading import Event
 
 from hocket.errors import SettingsError, known_names, shown
@@ -16,7 +17,7 @@ from hocket.learn.devices import check_device
 from hocket.learn.episodes import recording
 from hocket.learn.learner import Arrays, Block, Player
 from hocket.learn.policies import Policy, Run
-from hocket.learn.settings import DEFAULT_LEARNER, Settings
+from hocket.learn.settings import DEFAULT_LEARNER, MOST_STEPS, Settings
 from hocket.learn.trials import Trial
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
@@ -104,19 +105,22 @@ def count_steps(learner: str, steps: int | None) -> int:
 def check_work(task: Task, steps: object) -> None:
     """Require at least one step, and a task whose parts make the whole."""
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise SettingsError(f"steps must be at least 1, got {steps!r}")
+        raise SettingsError(f"steps must be at least 1, got {shown(steps)}")
+    if steps > MOST_STEPS:
+        raise SettingsError(f"steps must be at most {MOST_STEPS:,}, got {shown(steps)}")
     if not task.is_single_agent and not task.decomposition.ok:
         raise SettingsError(f"{task.name} is not decomposable; run `hocket check {task.name}`")
 
 
 def check_seeds(seeds: object) -> list[int]:
     """List the seeds: as many as a number says, or those that are given."""
-    if isinstance(seeds, int) and seeds > MOST_SEEDS:  # before there is a list of them
+    found = range(min(seeds, MOST_SEEDS + 1)) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
+    is_list = isinstance(found, Iterable) and not isinstance(found, str)
+    numbers = list(islice(found, MOST_SEEDS + 1)) if is_list else []  # type: ignore[call-overload]
+    if len(numbers) > MOST_SEEDS:
         raise SettingsError(f"seeds must be at most {MOST_SEEDS:,}, got {shown(seeds)}")
-    found = range(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
-    numbers = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else []
     if not numbers or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in numbers):
-        raise SettingsError(f"seeds must be at least one integer of at least 0, got {seeds!r:.60}")
+        raise SettingsError(f"seeds must be at least one integer of at least 0, got {shown(seeds)}")
     return numbers
 
 

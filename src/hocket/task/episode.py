@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hocket.errors import TaskError, known_names
+from hocket.errors import SettingsError, TaskError, known_names, shown
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
@@ -165,6 +165,10 @@ class IndividualEpisode:
         if self.agent not in self.task.agents:
             hint = known_names(self.agent, self.task.agents)
             raise TaskError(f"agent {self.agent!r} does not exist ({hint})", key="agents")
+        if not 0 < self.sync_probability <= 1:
+            raise SettingsError(
+                f"sync_probability must lie above 0 and be at most 1, got {shown(self.sync_probability)}"
+            )
         self.time = 0
         self.machine: RewardMachine = self.task.machines[self.agent]
         self.cell = self.task.agents[self.agent].start

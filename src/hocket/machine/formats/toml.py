@@ -11,8 +11,13 @@ from hocket.machine.formats.schema import Design, Document, design_from, design_
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 DEEPEST_KEY = 32  # parts; the standard library's parser needs time and memory by the square of this
-MULTILINE = re.compile(r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
-DEEP_KEY = re.compile(rf"""(?:\.[ \t]*+(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+){{{DEEPEST_KEY},}}""")
+STRING_OR_COMMENT = re.compile(
+    r'''"""(?:[^\\"]|\\.|"(?!""))*+(?:"{3,5}|\Z)'''
+    r"""|'{3}(?:[^']|'(?!''))*+(?:'{3,5}|\Z)"""
+    r"""|"(?:[^"\\\n]|\\[^\n])*+"?|'[^'\n]*+'?|(?P<comment>\#[^\n]*+)""",
+    re.DOTALL,
+)  # each reads on from where the last one ended, so that the time is linear
+DEEP_KEY = re.compile(rf"(?:\.[ \t]*+[\w-]++[ \t]*+){{{DEEPEST_KEY},}}")
 
 
 def read(content: str) -> Design:
@@ -27,7 +32,8 @@ def write(design: Design) -> str:
 
 def parse(content: str) -> Document:
     """Read a TOML document."""
-    if DEEP_KEY.search(MULTILINE.sub('""', content)):
+    bare = STRING_OR_COMMENT.sub(lambda found: "" if found["comment"] else "text", content)
+    if DEEP_KEY.search(bare):
         raise FormatError(f"a key has more than {DEEPEST_KEY} parts; no task or machine needs that")
     try:
         return tomllib.loads(content)
