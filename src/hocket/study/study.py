@@ -263,6 +263,7 @@ class _Tally:
         self.all_steps = sum(_weight(batch) for batch, _ in missing)
         self.labels = {id(batch): label for batch, label in missing}
         self.latest: dict[str, dict[int, float]] = {}
+        self.medians: dict[str, float] = {}
         self.lock = threading.Lock()
 
     def reporter(self, batch: Batch) -> Report:
@@ -274,7 +275,9 @@ class _Tally:
             with self.lock:
                 self.steps += steps
                 if taken:
-                    self.latest.setdefault(label, {})[id(batch)] = median(taken)
+                    own = self.latest.setdefault(label, {})
+                    own[id(batch)] = median(taken)
+                    self.medians[label] = median(own.values())
                 self._tell()
 
         return report
@@ -287,8 +290,7 @@ class _Tally:
 
     def _tell(self) -> None:
         if self.watch is not None:
-            medians = {label: median(own.values()) for label, own in self.latest.items()}
-            self.watch(Update(self.jobs, self.all_jobs, self.steps, self.all_steps, medians))
+            self.watch(Update(self.jobs, self.all_jobs, self.steps, self.all_steps, MappingProxyType(self.medians)))
 
 
 def save_runs(task: Task, runs: Sequence[Run], folder: str | Path) -> Results:

@@ -18,7 +18,7 @@ from hocket.learn.learner import Arrays
 from hocket.task.tables import Tables
 
 PLAYERS = 1 << 17  # test episodes at once, at most
-PLAYERS_ROOM = 1 << 30  # bytes for what they work out, about
+PLAYERS_ROOM = 1 << 28  # bytes for what they work out, about
 
 
 class Job(NamedTuple):

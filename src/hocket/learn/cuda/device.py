@@ -6,12 +6,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
+from hocket.learn.kernels.compiler import STAMP, cache_file, stamp_of
 
 try:
     cuda: Any = import_module("numba.cuda")
@@ -24,6 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Tree = TypeVar("Tree")
 Kernel = Any  # what numba makes of a function
 
+OWN_STAMP = stamp_of(Path(__file__).parent.glob("*.py"))
 SIMULATED = bool(cuda.config.ENABLE_CUDASIM)  # numba's simulator runs kernels as Python, which calls compiled functions
 BLOCK = 4 if SIMULATED else 128  # threads that start together
 SPARE = 0.8  # of the free memory is used
@@ -47,8 +50,14 @@ def device_name() -> str:
 
 
 def device_kernel(function: Function) -> Kernel:
-    """Compile a function that threads run, when it is launched."""
-    return cuda.jit(function) if SIMULATED else cuda.jit(function, lto=False)  # or a linker would fuse, too
+    """Compile a function that threads run when it is launched, or load it from disk."""
+    if SIMULATED:
+        return cuda.jit(function)
+    compiled = cuda.jit(function, cache=True, lto=False)  # or a linker would fuse, too
+    stored = cache_file(compiled)
+    if stored is not None:
+        stored._source_stamp = (stored._source_stamp, STAMP, OWN_STAMP)
+    return compiled
 
 
 @contextmanager
@@ -100,7 +109,10 @@ def zeros(shape: tuple[int, ...], kind: type = np.float32) -> NDArray[Any]:
     """Make an array of zeros on the device."""
     if SIMULATED:
         return np.zeros(shape, kind)
-    array = cuda.device_array(shape, kind)
+    try:
+        array = cuda.device_array(shape, kind)
+    except cuda.driver.CudaAPIError as error:
+        raise SettingsError(f"the device has no room for an array of shape {shape}: {error}") from None
     cuda.driver.device_memset(array, 0, array.nbytes)
     return cast(NDArray[Any], array)
 

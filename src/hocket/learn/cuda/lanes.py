@@ -209,8 +209,8 @@ def lane_worlds(tables: LaneTables) -> Worlds:
     )
 
 
-def _lanes_kernel(width: int) -> Kernel:
-    """Make the kernel that trains lanes whose machines have so many states, each thread one."""
+def _train_lane(width: int) -> Callable[..., None]:
+    """Make the function that trains a thread's lane, where machines have so many states."""
     train = _train_at_once(width)
 
     @inlined
@@ -244,13 +244,25 @@ def _lanes_kernel(width: int) -> Kernel:
         place = train(lanes.q, lane, lanes.key[lane], place, world, rule, begin, steps)
         lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = place.cell, place.state, place.clock
 
-    def train_lanes(lanes: Lanes, worlds: Worlds, rules: Rules, runs: Runs, begin: int, steps: int) -> None:
-        train_lane(u64(cuda.grid(1)), lanes, worlds, rules, runs, begin, steps)
-
-    return device_kernel(train_lanes)
+    return train_lane
 
 
-lanes_kernels = {width: _lanes_kernel(width) for width in (FEW, MANY)}  # by the number of machine states
+train_lane_of_few, train_lane_of_many = _train_lane(FEW), _train_lane(MANY)
+
+
+@device_kernel
+def train_few(lanes: Lanes, worlds: Worlds, rules: Rules, runs: Runs, begin: int, steps: int) -> None:
+    """Train lanes whose machines have few states, each thread one."""
+    train_lane_of_few(u64(cuda.grid(1)), lanes, worlds, rules, runs, begin, steps)
+
+
+@device_kernel
+def train_many(lanes: Lanes, worlds: Worlds, rules: Rules, runs: Runs, begin: int, steps: int) -> None:
+    """Train lanes whose machines have some more states, each thread one."""
+    train_lane_of_many(u64(cuda.grid(1)), lanes, worlds, rules, runs, begin, steps)
+
+
+lanes_kernels: dict[int, Kernel] = {FEW: train_few, MANY: train_many}  # by the number of machine states
 
 
 class Fresh(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -22,7 +22,14 @@ _SOURCES = [
     *sorted(Path(__file__).parent.glob("*.py")),
     *(_ROOT / name for name in ("random.py", "learn/settings.py", "task/grid.py", "task/tables.py")),
 ]
-STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES if path.exists())).hexdigest()
+
+
+def stamp_of(sources: Iterable[Path]) -> str:
+    """Fingerprint what is in some files."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources) if path.exists())).hexdigest()
+
+
+STAMP = stamp_of(_SOURCES)
 
 
 def kernel(function: Function) -> Function:
