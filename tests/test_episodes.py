@@ -30,6 +30,7 @@ from hocket.task.catalogue import built_in_tasks
 from hocket.task.check import Inspection
 from hocket.task.episode import InvariantError, TeamStep
 from hocket.task.gates import closed_cells
+from hocket.task.memory import memory_of
 from hocket.task.settling import propose
 from strategies import project_trace
 from task_strategies import Guide, few, many, pairs, random_task, seeds, some, tasks
@@ -305,8 +306,8 @@ def test_memory_keeps_what_has_happened():
         happened: set[str] = set()
         for episode, step in play(task, 60, seed):
             happened |= set(step.events)
-            for name, agent in task.agents.items():
-                assert episode.memory[name] == happened & set(agent.memory)
+            for name in task.agents:
+                assert episode.memory[name] == happened & set(memory_of(task)[name])
                 kept += len(episode.memory[name])
     assert kept > 1000
 

@@ -34,6 +34,7 @@ from hocket.learn.training import train
 from hocket.machine.composition import SEPARATOR
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.memory import memory_of
 from hocket.task.tables import compile_task
 from interpreter import interpret
 from strategies import project_trace
@@ -255,7 +256,7 @@ def assert_replayed(task: hk.Task, taken: int, record: Recording, team: TeamStat
         first = dict.fromkeys(step.events, time + 1) | first
     assert team.finish.tolist() == [finish.get(name, -1) for name in names]
     assert team.event_time.tolist() == [first.get(event, -1) for event in task.events]
-    memories = [sum(1 << task.agents[name].memory.index(event) for event in episode.memory[name]) for name in names]
+    memories = [sum(1 << memory_of(task)[name].index(event) for event in episode.memory[name]) for name in names]
     assert team.memory.tolist() == memories
     assert not team.tally.any()
     return len(first)
@@ -505,14 +506,14 @@ def learn_at_once(task: hk.Task, settings: IqlSettings, seed: int, steps: int) -
     """Let every agent learn from the team's reward by its cell and memory: [agents, cells, actions, memories]."""
     names = list(task.agents)
     keys = [random.stream_key(random.TRAINING, seed, index) for index in range(len(names))]
-    most = max(1 << len(agent.memory) for agent in task.agents.values())
+    most = max(1 << len(memory) for memory in memory_of(task).values())
     q = np.zeros((len(names), task.grid.cells, len(ACTIONS), most), f32)
     episode, begin = None, 0
     rate, discount = f32(settings.learning_rate), f32(settings.discount)
 
     def views() -> list[tuple[int, int]]:
         memories = (
-            sum(1 << task.agents[name].memory.index(event) for event in own) for name, own in episode.memory.items()
+            sum(1 << memory_of(task)[name].index(event) for event in own) for name, own in episode.memory.items()
         )
         return list(zip(episode.cells.values(), memories, strict=True))
 

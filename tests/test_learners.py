@@ -630,8 +630,9 @@ def test_an_option_that_is_not_available_is_never_chosen():
 
 
 def test_hierarchical_learning_needs_options():
+    anywhere = replace(gatehouse(), events={**gatehouse().events, "press": {"A2": hk.Condition()}})
     with pytest.raises(hk.HocketError, match="every agent has options"):
-        train(gatehouse(), "hil", 1, 10)
+        train(anywhere, "hil", 1, 10)
 
 
 # What is refused, before anything is done.

@@ -1,6 +1,7 @@
 """What cannot work is said by the commands: check, play and train, with their exit codes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,8 +155,9 @@ def test_learners_are_checked_before_the_first_begins(tmp_path):
 
     with pytest.raises(hk.HocketError, match="cqrm trains two agents"):
         run_study(Study([hk.load_task("buttons")], ["dqprm", "cqrm"], 1, 1000), tmp_path, engine=Idle())
+    anywhere = replace(gatehouse(), events={**gatehouse().events, "press": {"A2": hk.Condition()}})
     with pytest.raises(hk.HocketError, match="hil needs a task in which every agent has options"):
-        run_study(Study([gatehouse()], ["dqprm", "hil"], 1, 1000), tmp_path, engine=Idle())
+        run_study(Study([anywhere], ["dqprm", "hil"], 1, 1000), tmp_path, engine=Idle())
     assert begun == []
 
 

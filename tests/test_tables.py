@@ -16,6 +16,7 @@ from hocket.task.catalogue import built_in_tasks
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.individual import IndividualTable, individual_table
+from hocket.task.memory import memory_of, options_of
 from hocket.task.tables import Tables, compile_task, settle
 from task_strategies import Guide, few, random_task, some, tasks
 
@@ -182,7 +183,7 @@ def play_episode(episode: hk.TeamEpisode, guide: Guide, steps: int) -> tuple[lis
                 [step.states[name] for name in task.agents],
                 step.team_state if isinstance(step.team_state, str) else "|".join(step.team_state),
                 [
-                    sum(1 << bit for bit, event in enumerate(agent.memory) if event in episode.memory[name])
+                    sum(1 << bit for bit, event in enumerate(memory_of(task)[name]) if event in episode.memory[name])
                     for name, agent in task.agents.items()
                 ],
                 step.done,
@@ -363,7 +364,7 @@ def test_arrays_are_as_large_as_their_letters_say(task):
     tables = compile_task(task)
     n, s, e, v = len(task.agents), task.grid.cells, len(task.events), len(listed(task).states)
     u = max(len(machine.states) for machine in task.machines.values())
-    o = max(len(agent.options) for agent in task.agents.values())
+    o = max(map(len, options_of(task).values()))
     d, h, c = int(tables.dynamics.max()) + 1, int(tables.kind.max()) + 1, max(1, (tables.event >= 0).sum(axis=3).max())
     shapes = {
         "next_cell": (int(tables.world.max()) + 1, d, s, 5, 3),
@@ -396,21 +397,20 @@ def test_arrays_are_as_large_as_their_letters_say(task):
 @given(task=tasks())
 def test_memory_and_options_are_those_of_the_task(task):
     tables, events = compile_task(task), list(task.events)
+    memories, everyone = list(memory_of(task).values()), list(options_of(task).values())
     assert memory_bits(tables) == {
-        (index, events.index(event)): bit
-        for index, agent in enumerate(task.agents.values())
-        for bit, event in enumerate(agent.memory)
+        (index, events.index(event)): bit for index, memory in enumerate(memories) for bit, event in enumerate(memory)
     }
-    for index, agent in enumerate(task.agents.values()):
-        assert tables.memories[index] == 2 ** len(agent.memory)
+    for index, (memory, options) in enumerate(zip(memories, everyone, strict=True)):
+        assert tables.memories[index] == 2 ** len(memory)
         for number in range(tables.option_bit.shape[1]):
             bit, cells = tables.option_bit[index, number], np.flatnonzero(tables.option_target[index, number])
-            if number >= len(agent.options):
+            if number >= len(options):
                 assert bit == -2 and len(cells) == 0
                 continue
-            option = agent.options[number]
+            option = options[number]
             assert set(cells.tolist()) == task.grid.places[option.target]
-            assert bit == (-1 if option.after is None else agent.memory.index(option.after))
+            assert bit == (-1 if option.after is None else memory.index(option.after))
 
 
 @some

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hocket.errors import HocketError
 from hocket.learn.catalogue import find_learner
+from hocket.learn.learner import LooksAt
 from hocket.study.study import JobGroup, Study
 from hocket.task.check import Inspection, check_task
+from hocket.task.memory import memory_of, options_of
+from hocket.task.task import Task
+
+MOST_NAMED = 5  # agents
 
 
 def foresee(study: Study) -> tuple[str, ...]:
@@ -20,6 +25,7 @@ def foresee(study: Study) -> tuple[str, ...]:
         except HocketError:
             continue  # whoever compiles the task will say what is wrong
         said |= dict.fromkeys(f"{task.name}: {problem}" for problem in inspection.problems)
+        said |= dict.fromkeys(_derived(task, {find_learner(group.learner).looks_at for group in groups}))
         for group in groups:
             if group.task == task:
                 said |= dict.fromkeys(_too_short(group, inspection))
@@ -37,3 +43,22 @@ def _too_short(group: JobGroup, inspection: Inspection) -> Iterator[str]:
     if group.steps < settings.test_every:
         first = f"the first test, which comes after {settings.test_every:,}"
         yield f"{group.label}: {group.steps:,} steps of training end before {first}."
+
+
+def _derived(task: Task, looks: Collection[LooksAt]) -> Iterator[str]:
+    """Say what agents of the baselines have been given, where the task itself says nothing."""
+    why = "is derived from their machines, as the task says nothing"
+    if not {LooksAt.MEMORY, LooksAt.OPTION}.isdisjoint(looks):
+        memory = {name: own for name, own in memory_of(task).items() if own and not task.agents[name].memory}
+        if memory:
+            yield f"{task.name}: what agents remember ({_listed(memory)}) {why}."
+    if LooksAt.OPTION in looks:
+        options = {name: own for name, own in options_of(task).items() if own and not task.agents[name].options}
+        if options:
+            yield f"{task.name}: where agents set out for ({_listed(options)}) {why}."
+
+
+def _listed(own: Mapping[str, Sequence[object]]) -> str:
+    """List what some agents have, with no more of them than one reads."""
+    said = [f"{name}: {', '.join(map(str, what))}" for name, what in list(own.items())[:MOST_NAMED]]
+    return "; ".join(said + ["..."] * (len(own) > MOST_NAMED))

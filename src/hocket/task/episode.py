@@ -13,6 +13,7 @@ from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, 
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
 from hocket.task.labelling import synchronize, team_label
+from hocket.task.memory import memory_of
 from hocket.task.settling import propose, settle
 from hocket.task.task import Task
 
@@ -58,6 +59,7 @@ class TeamEpisode:
         self.cells = {name: agent.start for name, agent in self.task.agents.items()}
         self.states = {name: machine.initial for name, machine in self.task.machines.items()}
         self.team_state: object = self.task.machine.initial
+        self._remembered = memory_of(self.task)
         self.memory: dict[str, frozenset[str]] = {name: frozenset() for name in self.task.agents}
         self._keys = [stream_key(TEAM, self.seed, index, self.number) for index in range(len(self.cells))]
         self._closed = {name: closed_cells(self.task, name) for name in self.task.agents}
@@ -113,7 +115,7 @@ class TeamEpisode:
             if event in machine.events:
                 self.states[name] = machine.transitions[self.states[name], event]
         self.memory = {
-            name: own | {event} if event in self.task.agents[name].memory else own for name, own in self.memory.items()
+            name: own | {event} if event in self._remembered[name] else own for name, own in self.memory.items()
         }
         target = self.task.machine.step(self.team_state, event)  # type: ignore[arg-type]
         self.team_state = self.team_state if target is None else target

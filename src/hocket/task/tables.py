@@ -20,6 +20,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, OUTCOMES, Numbers, shortest
+from hocket.task.memory import memory_of, options_of
 from hocket.task.settling import EndlessError, Kinds, find_endless
 from hocket.task.task import Task
 
@@ -120,7 +121,7 @@ def compile_task(task: Task) -> Tables:
         first_memory=first_memory,
         memory_agent=memory_agent,
         memory_bit=memory_bit,
-        memories=np.array([1 << len(agent.memory) for agent in task.agents.values()], np.int32),
+        memories=np.array([1 << len(memory) for memory in memory_of(task).values()], np.int32),
         option_target=option_target,
         option_bit=option_bit,
         slip=float(task.slip),
@@ -227,8 +228,8 @@ def _fixed_sync(task: Task) -> tuple[Words, Words, NDArray[np.float64]]:
 def _memory(task: Task) -> tuple[Words, Words, Shorts]:
     """List for each event the agents that remember it, and the bits in which they do."""
     rows: list[list[tuple[int, int]]] = [[] for _ in task.events]
-    for index, agent in enumerate(task.agents.values()):
-        for bit, name in enumerate(agent.memory):
+    for index, memory in enumerate(memory_of(task).values()):
+        for bit, name in enumerate(memory):
             rows[task.event_numbers[name]].append((index, bit))
     listed = [pair for row in rows for pair in row]
     agents, bits = (np.array([pair[side] for pair in listed], np.int64) for side in (0, 1))
@@ -236,13 +237,14 @@ def _memory(task: Task) -> tuple[Words, Words, Shorts]:
 
 
 def _options(task: Task) -> tuple[Bools, Shorts]:
-    most = max(len(agent.options) for agent in task.agents.values())
+    memory, everyone = memory_of(task), options_of(task)
+    most = max(map(len, everyone.values()))
     target = np.zeros((len(task.agents), most, task.grid.cells), np.bool_)
     bits = np.full((len(task.agents), most), -2, np.int16)
-    for index, agent in enumerate(task.agents.values()):
-        for number, option in enumerate(agent.options):
+    for index, (agent, options) in enumerate(everyone.items()):
+        for number, option in enumerate(options):
             target[index, number, list(task.grid.places[option.target])] = True
-            bits[index, number] = -1 if option.after is None else agent.memory.index(option.after)
+            bits[index, number] = -1 if option.after is None else memory[agent].index(option.after)
     return target, bits
 
 

@@ -34,6 +34,9 @@ class Option:
     target: str
     after: str | None = None
 
+    def __str__(self) -> str:
+        return self.target + (f" after {self.after}" if self.after else "")
+
 
 @dataclass(frozen=True)
 class Gate:
@@ -387,7 +390,7 @@ def _agent_to(agent: Agent, grid: Grid) -> Document:
     if agent.memory:
         row["memory"] = list(agent.memory)
     if agent.options:
-        row["options"] = [own.target + (f" after {own.after}" if own.after else "") for own in agent.options]
+        row["options"] = [str(own) for own in agent.options]
     if agent.sync:
         row["sync"] = {event: float(chance) for event, chance in agent.sync.items()}
     return row

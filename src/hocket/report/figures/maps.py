@@ -34,6 +34,7 @@ from hocket.report.figures.panels import (
 )
 from hocket.report.summary import RunGroup, Section
 from hocket.task.grid import ACTIONS, STAY, STEPS
+from hocket.task.memory import memory_of
 from hocket.task.task import Task
 
 PICTURED = (LooksAt.MACHINE, LooksAt.MEMORY)  # what policies may look at to be drawn
@@ -124,7 +125,7 @@ def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[Polic
         raise FormatError(f"the policy belongs to another task ({policy.task}, or another version of it)")
     is_by_machine = find_learner(policy.learner).looks_at is LooksAt.MACHINE
     sizes = [len(own.states) for own in task.machines.values()]
-    memories = [1 << len(own.memory) for own in task.agents.values()]
+    memories = [1 << len(own) for own in memory_of(task).values()]
     shape = len(sizes), task.grid.cells, len(ACTIONS), max(sizes if is_by_machine else memories)
     q = policy.arrays.get("q")
     if q is None or q.shape != shape or not np.isfinite(q).all():
@@ -132,7 +133,7 @@ def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[Polic
     values = q[list(task.agents).index(agent)].astype(np.float64)
     if is_by_machine:
         return by_state(scene, agent, values)
-    return _by_memory(scene, agent, task.agents[agent].memory, values)
+    return _by_memory(scene, agent, memory_of(task)[agent], values)
 
 
 def by_state(scene: Scene, agent: str, q: Numbers) -> list[PolicyView]:  # [S, A, U]

@@ -1,0 +1,108 @@
+"""What the baselines' agents remember, and where they may set out for, where a task says nothing: from their machines.
+
+The agents of IQL and h-IL have no machine. Without any memory they could not tell before from after, and a comparison
+with them would say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.machine.reward_machine import RewardMachine
+from hocket.task.conditions import Condition
+from hocket.task.task import Option, Task
+
+MOST_OPTIONS = 10_000_000  # agents times cells, beyond which none are derived
+MOST_REMEMBERED = 6  # events that are derived; an agent has two to the power of that many memory states
+MOST_EVENTS = 64  # of a machine from which anything is derived
+
+Bools = NDArray[np.bool_]
+
+
+def memory_of(task: Task) -> dict[str, tuple[str, ...]]:
+    """List what each agent of the baselines remembers: by its own word, or derived from its machine."""
+    return {
+        name: agent.memory or derived_memory(task.machines[name], task.events) for name, agent in task.agents.items()
+    }
+
+
+def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
+    """List where each agent of the hierarchical baseline may set out for: by its own word, or from its machine."""
+    if len(task.agents) * task.grid.cells > MOST_OPTIONS:
+        return {name: agent.options for name, agent in task.agents.items()}
+    memory = memory_of(task)
+    return {name: agent.options or _derived(task, name, memory[name]) for name, agent in task.agents.items()}
+
+
+def _derived(task: Task, agent: str, memory: tuple[str, ...]) -> tuple[Option, ...]:
+    conditions = {event: task.events[event][agent] for event in task.controls[agent]}
+    return derived_options(task.machines[agent], memory, conditions)
+
+
+def latched_events(machine: RewardMachine, order: Iterable[str]) -> dict[str, Bools]:
+    """List the events of which a machine's states tell whether they have happened, and in which states they have.
+
+    They come in the order of the task. An event that a trace reaches the same state with and without is left out, as
+    one that undoes what another did; of a state that no trace reaches nothing is told.
+    """
+    if len(machine.events) > MOST_EVENTS:
+        return {}
+    found = {}
+    for event in (event for event in order if event in machine.events):
+        after, before = _reached(machine, event)
+        if after.any() and not (after & before).any():
+            found[event] = after
+    return found
+
+
+def _reached(machine: RewardMachine, event: str) -> tuple[Bools, Bools]:
+    """Flag the states that traces with an event lead to, and those that traces without it do."""
+    number = {state: place for place, state in enumerate(machine.states)}
+    moves: dict[str, list[tuple[bool, str]]] = {}
+    for (source, name), target in machine.transitions.items():
+        moves.setdefault(source, []).append((name == event, target))
+    seen = np.zeros((2, len(number)), np.bool_)  # without it, with it
+    seen[0, number[machine.initial]] = True
+    queue = [(machine.initial, False)]
+    for state, happened in queue:  # which grows
+        for is_it, target in moves.get(state, ()):
+            there = (happened or is_it, target)
+            if not seen[int(there[0]), number[target]]:
+                seen[int(there[0]), number[target]] = True
+                queue.append((target, there[0]))
+    return seen[1], seen[0]
+
+
+def derived_memory(machine: RewardMachine, order: Iterable[str]) -> tuple[str, ...]:
+    """Choose what an agent remembers: the first events of which its machine's states tell whether they have happened.
+
+    What completes the agent's part is left out where nothing comes after it.
+    """
+    final = np.array([state in machine.final for state in machine.states], np.bool_)
+    latched = latched_events(machine, order)
+    return tuple(event for event, after in latched.items() if (after & ~final).any())[:MOST_REMEMBERED]
+
+
+def derived_options(
+    machine: RewardMachine, memory: tuple[str, ...], conditions: Mapping[str, Condition]
+) -> tuple[Option, ...]:
+    """Choose where an agent may set out for: the places of the events that it controls, by their conditions for it.
+
+    A place is an option once the latest event in memory has happened that always comes before; else always.
+    """
+    latched = {event: after for event, after in latched_events(machine, memory).items() if event in memory}
+    found: dict[str, set[str | None]] = {}
+    for event, condition in conditions.items():
+        starts = [source for source, name in machine.transitions if name == event]
+        rows = [machine.states.index(state) for state in starts]
+        earlier = [(after.sum(), own) for own, after in latched.items() if rows and after[rows].all()]
+        for place in (way.place for way in condition.ways if way.inside and way.place is not None):
+            found.setdefault(place, set()).add(min(earlier)[1] if earlier else None)
+    return tuple(
+        Option(place, after)
+        for place, own in found.items()
+        for after in ((None,) if None in own else sorted(filter(None, own)))
+    )
