@@ -33,6 +33,7 @@ myst_links_external_new_tab = False
 
 nb_execution_mode = "cache"
 nb_execution_timeout = 300
+nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
