@@ -35,7 +35,7 @@ TOPICS = {
     "": "Modules",
 }  # room -> heading, in the order of the page
 INCLUDED = {"bench/README.md": "benchmarks.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-WIDTH = 100  # columns of the command line's help
+WIDTH = 80  # columns of the command line's help
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
