@@ -200,7 +200,7 @@ def test_pieces_of_training_get_longer_until_one_takes_a_moment():
     pace.take(FIRST_PIECE, MOMENT / 10)  # a test came before its end
     assert pace.steps == 2 * FIRST_PIECE
     for _ in range(99):
-        pace.take(pace.steps, 2 * MOMENT)
+        pace.take(pace.steps, pace.steps * MOMENT)  # a step takes a moment
     assert pace.steps == 1
 
 
@@ -210,6 +210,15 @@ def test_more_seeds_than_anybody_can_list_are_refused_before_they_are_listed(see
         train(corridor(2), "dqprm", seeds, 1)
     with pytest.raises(hk.HocketError, match="seeds must be at most 10,000,000, got "):
         hk.Study([corridor(2)], seeds=seeds)
+
+
+def test_pieces_do_not_shrink_where_every_one_costs_the_same():
+    pace, trained, seconds = Pace(), 0, 0.0
+    while trained < 10_000:
+        taken = 0.5 + 1e-5 * pace.steps  # of a thousand agents, calling each of them takes longest
+        trained, seconds = trained + pace.steps, seconds + taken
+        pace.take(pace.steps, taken)
+    assert pace.steps >= FIRST_PIECE and seconds < 60
 
 
 # Worlds solved by hand: a corridor.

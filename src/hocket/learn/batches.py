@@ -10,6 +10,7 @@ from hocket.learn.trials import Trial
 from hocket.task.task import Task
 
 FIRST_PIECE = 100  # steps that are trained before anybody looks at the clock
+HARDLY_LESS = 0.75
 MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to stop is heard
 
 Report = Callable[[int, Sequence[Trial]], None]  # is told of agent-steps that are done, and of the tests after them
@@ -37,11 +38,16 @@ class Pace:
     """Chooses how many steps to train in one go: as many as take a moment. What is learnt does not depend on it."""
 
     def __init__(self) -> None:
-        self.steps = FIRST_PIECE
+        self.steps, self.least = FIRST_PIECE, 1
+        self.halved: tuple[int, float] | None = None  # the piece that was too long, and its seconds
 
     def take(self, steps: int, seconds: float) -> None:
-        """Take note of how long a piece took."""
-        if seconds > MOMENT:
-            self.steps = max(1, self.steps // 2)
+        """Take note of how long a piece took; where half of it takes hardly less, smaller ones only cost more."""
+        halved, self.halved = self.halved, None
+        if halved is not None and steps == self.steps and seconds > HARDLY_LESS * halved[1]:
+            self.steps = self.least = halved[0]
+        elif seconds > MOMENT and self.steps > self.least:
+            self.halved = self.steps, seconds
+            self.steps = max(self.least, self.steps // 2)
         elif steps >= self.steps and seconds < MOMENT / 2:
             self.steps *= 2
