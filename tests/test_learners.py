@@ -187,7 +187,7 @@ def test_training_without_tests_in_between_can_be_stopped_as_well(learner):
 @pytest.mark.parametrize("moment", [0, 1e9])
 def test_what_is_learnt_does_not_depend_on_how_long_a_piece_takes(learner, moment, monkeypatch):
     usual = some_runs(learner, [0, 4])
-    monkeypatch.setattr("hocket.learn.training.MOMENT", moment)  # pieces of fewer and fewer steps, or of more and more
+    monkeypatch.setattr("hocket.learn.batches.MOMENT", moment)  # pieces of fewer and fewer steps, or of more and more
     for seed, run in some_runs(learner, [0, 4]).items():
         assert_same(run, usual[seed])
 
