@@ -115,14 +115,14 @@ def test_runs_with_other_settings_and_seeds_train_side_by_side(tmp_path):
 
 
 def test_chunks_have_no_part_in_what_is_learnt(monkeypatch):
-    here = hk.train(meeting(0.1), seeds=7, steps=130, threads=1, changes=BRIEF)
+    here = hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, threads=1, changes=BRIEF)
     monkeypatch.setattr(training, "LARGEST_CHUNK", 2 * 3)
     chunks = []
     whole = training._Training.__init__
     monkeypatch.setattr(
         training._Training, "__init__", lambda self, chunk, *rest: (chunks.append(chunk), whole(self, chunk, *rest))[1]
     )
-    assert_same(here, hk.train(meeting(0.1), seeds=7, steps=130, device="cuda", changes=BRIEF))
+    assert_same(here, hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, device="cuda", changes=BRIEF))
     assert [len(chunk.jobs) for chunk in chunks] == [3, 3, 1]
 
 
@@ -133,13 +133,13 @@ def test_a_chunk_takes_no_more_memory_than_there_is(monkeypatch):
     assert size * 5 >= block.q.nbytes
     monkeypatch.setattr(training, "free_memory", lambda: size)
     with pytest.raises(hk.HocketError, match=r"dqprm would need [\d,]+ bytes a run on the device, which has [\d,]+$"):
-        hk.train(meeting(), seeds=2, steps=10, device="cuda")
+        hk.train(meeting(), "dqprm", seeds=2, steps=10, device="cuda")
 
 
 def test_policies_are_kept_of_the_seeds_that_were_asked_for(tmp_path):
-    runs = hk.train(meeting(), seeds=4, steps=60, device="cuda", policies=2, changes=BRIEF)
+    runs = hk.train(meeting(), "dqprm", seeds=4, steps=60, device="cuda", policies=2, changes=BRIEF)
     assert [sorted(run.policy.arrays) for run in runs] == [["q"], ["q"], [], []]
-    here = hk.train(meeting(), seeds=4, steps=60, policies=2, changes=BRIEF)
+    here = hk.train(meeting(), "dqprm", seeds=4, steps=60, policies=2, changes=BRIEF)
     assert_same(here, runs)
     study = hk.Study([meeting()], ["dqprm"], seeds=4, steps=60, settings=BRIEF)
     results = run_study(study, tmp_path, engine=DeviceEngine(policies=2))
@@ -148,6 +148,14 @@ def test_policies_are_kept_of_the_seeds_that_were_asked_for(tmp_path):
     section = hk.summarize(results).sections[0]
     assert section.groups[0].seeds == (0, 1, 2, 3)
     assert section.groups[0].bounds.episodes == 200
+    told = []
+    run_study(study, tmp_path, engine=DeviceEngine(), watch=told.append)
+    assert told == []  # a policy that nobody asked to keep is not missed
+    kept = sorted((tmp_path / "policies").iterdir())
+    kept[0].unlink()
+    again = run_study(study, tmp_path, engine=DeviceEngine(), watch=told.append)
+    assert told[-1].all_steps == 60 * 2  # but one that was kept is, and its run is made again
+    assert sorted((tmp_path / "policies").iterdir()) == kept and len(again.records) == 4
 
 
 def test_a_study_that_was_stopped_goes_on_with_what_is_missing(tmp_path, monkeypatch):
@@ -178,9 +186,25 @@ def test_training_that_is_told_to_stop_says_how_far_it_got():
         if sum(told) >= 60 * 2 * 3:
             stop.set()
 
-    runs = hk.train(meeting(), seeds=3, steps=10**6, device="cuda", progress=progress, stop=stop, changes=BRIEF)
+    runs = hk.train(
+        meeting(), "dqprm", seeds=3, steps=10**6, device="cuda", progress=progress, stop=stop, changes=BRIEF
+    )
     assert [run.steps for run in runs] == [sum(told) // 6] * 3
     assert all(len(run.trials) == run.steps // 60 * 4 for run in runs)
+
+
+def test_no_room_on_the_device_is_a_sentence(monkeypatch):
+    class Full:
+        CudaAPIError = MemoryError
+
+        @staticmethod
+        def device_array(shape, kind):
+            raise MemoryError("out of memory")
+
+    monkeypatch.setattr(device, "SIMULATED", False)
+    monkeypatch.setattr(device, "cuda", type("cuda", (), {"driver": Full, "device_array": Full.device_array}))
+    with pytest.raises(hk.HocketError, match=r"the device has no room for an array of shape \(2, 3\): out of memory"):
+        device.zeros((2, 3))
 
 
 def test_learners_that_the_device_lacks_train_on_threads_beside(tmp_path):
@@ -189,6 +213,13 @@ def test_learners_that_the_device_lacks_train_on_threads_beside(tmp_path):
     assert [record.learner for record in results.records] == ["dqprm", "dqprm", "optimal", "optimal"]
     with pytest.raises(hk.HocketError, match="hil cannot train on the device cuda"):
         hk.train(hk.load_task("rendezvous-2"), "hil", seeds=1, steps=10, device="cuda")
+
+
+def test_a_study_of_which_the_device_trains_nothing_is_refused(hocket):
+    code, out, err = hocket("train", "rendezvous-2", "--learner", "optimal,hil", "--device", "cuda")
+    assert (code, out) == (2, "")
+    said = "hocket: optimal cannot train on the device cuda (known: dqprm, iql, cqrm)"
+    assert " ".join(err.split()) == said
 
 
 def test_trials_of_a_table_are_those_of_a_list():
@@ -204,7 +235,19 @@ def test_trials_of_a_table_are_those_of_a_list():
 
 
 def test_the_command_line_trains_on_the_device(hocket, tmp_path):
-    words = ("train", "rendezvous-2", "--seeds", "3", "--steps", "60", "--set", "test_every=30", "episode_steps=10")
+    words = (
+        "train",
+        "rendezvous-2",
+        "--learner",
+        "dqprm",
+        "--seeds",
+        "3",
+        "--steps",
+        "60",
+        "--set",
+        "test_every=30",
+        "episode_steps=10",
+    )
     code, out, err = hocket(*words, "--device", "cuda", "--policies", "1", "--out", tmp_path, "--json")
     assert code == 0 and '"seeds": 3' in out
     assert len(list((tmp_path / "policies").iterdir())) == 1 and len(list((tmp_path / "runs").iterdir())) == 3
@@ -228,7 +271,19 @@ def test_the_benchmark_measures_the_device_and_compares_bits(hocket, monkeypatch
 
 @pytest.mark.skipif(not device.SIMULATED, reason="there is a graphics processor")
 def test_without_a_graphics_processor_there_is_one_sentence(tmp_path):
-    command = [sys.executable, "-m", "hocket", "train", "rendezvous-2", "--seeds", "1", "--device", "cuda"]
+    command = [
+        sys.executable,
+        "-m",
+        "hocket",
+        "train",
+        "rendezvous-2",
+        "--learner",
+        "dqprm",
+        "--seeds",
+        "1",
+        "--device",
+        "cuda",
+    ]
     surroundings = os.environ | {"NUMBA_ENABLE_CUDASIM": "0", "CUDA_VISIBLE_DEVICES": ""}
     found = subprocess.run(command, env=surroundings, capture_output=True, text=True, cwd=tmp_path, check=False)
     said = "hocket: the device cuda needs an NVIDIA graphics processor and its driver, and there is none here"

@@ -65,7 +65,7 @@ class OnRuns:
     def work(self, study: Study, folder: Path) -> Done:
         """Run a study, or as much of it as signals and clusters let it; what is finished is kept."""
         from hocket.cli.progress import Progress
-        from hocket.study.engines import make_engine  # loads the compiler
+        from hocket.study.engines import DeviceEngine, make_engine  # loads the compiler
         from hocket.study.study import UnfinishedError, run_study
         from hocket.study.tensorboard import check_available, log_records
 
@@ -74,6 +74,8 @@ class OnRuns:
         failure = None
         with _without_logs():
             engine = make_engine(self.engine, self.scheduler, self.threads, self.device, self.policies)
+            if isinstance(engine, DeviceEngine):
+                engine.require([group.learner for group in study.groups()])
             with stopping() as stop, Progress() as progress:
                 try:
                     results = run_study(study, folder, engine=engine, watch=progress.show, stop=stop)

@@ -49,8 +49,14 @@ class DeviceEngine:
         from hocket.learn.cuda import catalogue, device, training  # loads what few have
 
         device.require_device()
-        self.threads, self.learners, self.train = ThreadEngine(threads), catalogue.BLOCKS, training.train_batches
+        self.threads, self.train = ThreadEngine(threads), training.train_batches
+        self.learners, self.find = catalogue.BLOCKS, catalogue.find_block
         self.policies = POLICIES if policies is None else policies
+
+    def require(self, learners: Sequence[str]) -> None:
+        """Refuse learners of which the device trains none."""
+        if not any(name in self.learners for name in learners):
+            self.find(learners[0])
 
     def cut(self, batch: Batch) -> list[Batch]:
         """Leave together what the device trains."""
