@@ -15,9 +15,18 @@ from hocket.draw.scene import Area, Scene
 from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.learn.catalogue import shapes_on
-from hocket.report.summary import summarize
+from hocket.report.summary import MOST_COMPARED, summarize
 from hocket.study.records import Record, Replay, Review, Trials, parse_record, slug, write_record
-from hocket.study.store import curves_csv, differences, keep_record, keep_task, load_results, open_store, sum_up
+from hocket.study.store import (
+    Results,
+    curves_csv,
+    differences,
+    keep_record,
+    keep_task,
+    load_results,
+    open_store,
+    sum_up,
+)
 from strategies import quick
 from worlds import corridor, meeting
 
@@ -296,6 +305,20 @@ def test_a_summary_says_what_can_be_worked_out_by_hand(folder):
     assert (group.bounds.lower, group.bounds.upper) == (pytest.approx(0.9), 0.9)
     assert group.visits.tolist() == (2 * np.arange(12).reshape(2, 6)).tolist()
     assert [(one, other, found.probability) for one, other, found in section.comparisons] == [("dqprm", "iql", 0.5)]
+
+
+def test_of_many_groups_the_best_is_compared_with_each_of_the_others(tmp_path):
+    few, many = MOST_COMPARED, MOST_COMPARED + 1
+    for count, pairs in ((few, few * (few - 1) // 2), (many, many - 1)):
+        runs = [
+            Record("a", "d", "dqprm", seed, 10, {"depth": own}, {"softmax": trials(50 - own, 50 - own + seed)})
+            for own in range(count)
+            for seed in range(2)
+        ]
+        [section] = summarize(Results(tmp_path, {}, tuple(runs), {}, (), ())).sections
+        assert len(section.comparisons) == pairs
+    assert {one for one, _, _ in section.comparisons} == {f"dqprm, depth={many - 1}"}
+    assert len({other for _, other, _ in section.comparisons}) == many - 1
 
 
 def test_optimal_policies_are_a_level_and_not_a_learner(folder):
