@@ -520,3 +520,67 @@ def test_a_world_that_leaves_an_agent_out_is_told_by_name(part):
         hk.HocketError, match=r"forgetful gives no (obs|rew|term|trunc|info)\w* of agent 'A2' in step 1"
     ):
         env.step({"A1": 0, "A2": 0})
+
+
+class Alone(Forgetful):
+    """One agent in a world that leaves it out, raises or gives no mapping for its info."""
+
+    def __init__(self, part: int = 0) -> None:
+        super().__init__(part)
+        self.possible_agents = ["A2"]
+
+    def reset(self, seed=None, options=None):
+        self.agents = ["A2"]
+        return ({}, {"A2": {}}) if options else ({"A2": 0}, {"A2": {}})
+
+    def step(self, actions):
+        if self.part == 5:
+            return {"A2": 0}, {"A2": 0.0}, {"A2": False}, {"A2": False}, {"A2": None}
+        return super().step(actions)
+
+
+def alone(world, options=None):
+    machine = hk.RewardMachine(initial="a", transitions={("a", "go"): "b"}, final={"b"})
+    env = hk.gym.IndividualView(world, machine=machine, label=lambda step: None)
+    env.reset(seed=0, options=options)
+    return env
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_a_world_that_leaves_its_only_agent_out_is_told_by_name(part):
+    env = alone(Alone(part))
+    with pytest.raises(
+        hk.HocketError, match=r"^forgetful gives no (obs|rew|term|trunc|info)\w* of agent 'A2' in step 1"
+    ):
+        env.step(0)
+
+
+def test_a_world_that_begins_without_its_only_agent_is_told_by_name():
+    with pytest.raises(hk.HocketError, match=r"^forgetful gives no observation of agent 'A2' in reset"):
+        alone(Alone(), {"empty": True})
+
+
+def test_a_world_for_one_agent_that_raises_is_told_by_name():
+    with pytest.raises(hk.HocketError, match=r"^forgetful raised KeyError in step 1: 'A3'"):
+        alone(Alone(-1)).step(0)
+
+
+class Uninformed(gymnasium.Env):
+    """A world of Gymnasium that gives None for an info in a step."""
+
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+    def __str__(self) -> str:
+        return "forgetful"
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return 0, 0.0, False, False, None
+
+
+@pytest.mark.parametrize("world", [Alone(5), Uninformed()])
+def test_an_info_that_is_no_mapping_is_told_by_the_worlds_name(world):
+    with pytest.raises(hk.HocketError, match=r"^an info must be a mapping, got None from forgetful in step 1"):
+        alone(world).step(0)

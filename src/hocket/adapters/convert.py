@@ -11,6 +11,7 @@ from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import aec_to_parallel
 
+from hocket.adapters.events import PARTS, share_of, told_of
 from hocket.errors import SettingsError
 
 World = Any  # an environment of PettingZoo or Gymnasium, or what behaves like one
@@ -94,6 +95,7 @@ class IndividualWorld(Around, gymnasium.Env[Any, Any]):
 
     def __init__(self, env: World) -> None:
         self.env, (self.agent,) = env, env.possible_agents
+        self.time = 0
         self.metadata = dict(env.metadata)
         self.render_mode = getattr(env, "render_mode", None)
         self.observation_space = env.observation_space(self.agent)
@@ -101,14 +103,20 @@ class IndividualWorld(Around, gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        observations, infos = self.env.reset(seed=seed, options=options)
-        return observations[self.agent], infos[self.agent]
+        self.time = 0
+        with told_of(self.env, "reset"):
+            observations, infos = self.env.reset(seed=seed, options=options)
+        observation = share_of(self.env, observations, self.agent, PARTS[0], "reset")
+        return observation, share_of(self.env, infos, self.agent, PARTS[-1], "reset")
 
     def step(self, action: Action) -> Experience:
-        observations, rewards, *others = self.env.step({self.agent: action})
-        terminated, truncated, infos = others
-        own = (terminated[self.agent], truncated[self.agent], infos[self.agent])
-        return observations[self.agent], float(rewards[self.agent]), *own
+        self.time += 1
+        when = f"step {self.time}"
+        with told_of(self.env, when):
+            observations, rewards, terminated, truncated, infos = self.env.step({self.agent: action})
+        parts = zip(PARTS, (observations, rewards, terminated, truncated, infos), strict=True)
+        observation, reward, over, cut, info = (share_of(self.env, own, self.agent, what, when) for what, own in parts)
+        return observation, float(reward), over, cut, info
 
 
 def parallel(env: World, agents: Iterable[str] | None = None) -> ParallelEnv[str, Any, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from hocket.errors import HocketError, LabelError, LabelWarning, SettingsError, known_names
+from hocket.errors import HocketError, LabelError, LabelWarning, SettingsError, known_names, shown
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
@@ -24,6 +24,7 @@ Answer = Proposed | Mapping[str, Proposed]  # what happens to the team, or what 
 Problems = Literal["raise", "warn", "ignore"]
 
 PROBLEMS = ("raise", "warn", "ignore")
+PARTS = ("observation", "reward", "termination", "truncation", "info")  # of a step
 
 
 @dataclass(frozen=True)
@@ -212,3 +213,17 @@ def told_of(env: object, when: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise HocketError(f"{env} raised {type(error).__name__} in {when}: {error}") from error
+
+
+def share_of(env: object, part: object, agent: str, what: str, when: str) -> Any:  # noqa: ANN401
+    """Find what a world says of an agent; each that takes part in a step has a share in all that it gives."""
+    if not isinstance(part, Mapping) or agent not in part:
+        raise HocketError(f"{env} gives no {what} of agent {agent!r} in {when}, who takes part in it")
+    return check_info(env, part[agent], when) if what == "info" else part[agent]
+
+
+def check_info(env: object, info: Any, when: str) -> Mapping[str, Any]:  # noqa: ANN401
+    """Require that an info is a mapping; it may be empty."""
+    if not isinstance(info, Mapping):
+        raise HocketError(f"an info must be a mapping, got {shown(info)} from {env} in {when}")
+    return info

@@ -15,6 +15,7 @@ from hocket.adapters.convert import Action, Around, Experience, World, individua
 from hocket.adapters.events import (
     IndividualStep,
     Proposed,
+    check_info,
     possible_events,
     read_events,
     told_of,
@@ -95,7 +96,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         self.number += 1
         self._key = stream_key(INDIVIDUAL, self.episode_seed, self.place, self.number)
         with told_of(self.env, "reset"):
-            observation, info = self.env.reset(seed=seed, options=options)
+            observation, given = self.env.reset(seed=seed, options=options)
+        info = check_info(self.env, given, "reset")
         self.time, self.state, self._is_over = 0, self.machine.initial, False
         self._memory, self._previous = {}, deepcopy(observation)
         return self._see(observation), {**info, **self._say((), (), 0.0)}
@@ -103,8 +105,9 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
     def step(self, action: Action) -> Experience:
         if self._is_over:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
-        with told_of(self.env, f"step {self.time + 1}"):
-            observation, raw_reward, over, truncated, info = self.env.step(action)
+        with told_of(self.env, when := f"step {self.time + 1}"):
+            observation, raw_reward, over, truncated, given = self.env.step(action)
+        info = check_info(self.env, given, when)
         draw = sync_draw(self._key, self.time)
         self.time += 1
         shown = (action, observation, float(raw_reward), bool(over), bool(truncated), info)

@@ -12,6 +12,7 @@ from pettingzoo import ParallelEnv
 
 from hocket.adapters.convert import Around, Experience, World, parallel
 from hocket.adapters.events import (
+    PARTS,
     Answer,
     Problems,
     RawStep,
@@ -19,11 +20,12 @@ from hocket.adapters.events import (
     Synchronisation,
     check_problems,
     complain,
+    share_of,
     told_of,
 )
 from hocket.adapters.observations import Observation, Sight, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
-from hocket.errors import AssignmentError, HocketError, known_names
+from hocket.errors import AssignmentError, known_names
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
@@ -80,9 +82,6 @@ def wrap(
             raise AssignmentError(f"waits: event {event!r} does not exist in this machine ({hint})")
     check_problems(problems)
     return WrappedTeam(world, Synchronisation(decomposition, waiting), label, observation, problems)
-
-
-PARTS = ("observation", "reward", "termination", "truncation", "info")  # of a step
 
 
 class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
@@ -150,7 +149,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.agents = list(self.env.agents)
         self._previous = deepcopy(observations)
         informed = {agent: self._inform(agent, infos.get(agent, {}), NOTHING, 0.0) for agent in self.agents}
-        seen = {agent: self._part(observations, agent, PARTS[0]) for agent in self.agents}
+        seen = {agent: share_of(self.env, observations, agent, PARTS[0], "reset") for agent in self.agents}
         return {agent: self._see(agent, own) for agent, own in seen.items()}, informed
 
     def step(self, actions: Mapping[str, Any]) -> Experience:
@@ -158,11 +157,13 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
         before = set(self.agents)
         self.time += 1
-        with told_of(self.env, f"step {self.time}"):
+        when = f"step {self.time}"
+        with told_of(self.env, when):
             raw = self.env.step(dict(actions))
         present = [agent for agent in self.possible_agents if agent in before or agent in self.env.agents]
         observations, rewards, terminated, truncated, infos = (
-            {agent: self._part(part, agent, what) for agent in present} for part, what in zip(raw, PARTS, strict=True)
+            {agent: share_of(self.env, part, agent, what, when) for agent in present}
+            for part, what in zip(raw, PARTS, strict=True)
         )
         shown = (self._previous, actions, observations, rewards, terminated, truncated, infos)
         was_completed, team = self.completed, self.decomposition.machine
@@ -178,14 +179,6 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         informed = {agent: self._inform(agent, infos[agent], happening, rewards[agent]) for agent in present}
         seen = {agent: self._see(agent, observations[agent]) for agent in present}
         return seen, earned, terminated, truncated, informed
-
-    def _part(self, part: Mapping[str, Any], agent: str, what: str) -> Any:  # noqa: ANN401
-        """Find what the world says of an agent; each that takes part in a step has a share in all that it gives."""
-        if agent not in part:
-            raise HocketError(
-                f"{self.env} gives no {what} of agent {agent!r} in step {self.time}, who takes part in it"
-            )
-        return part[agent]
 
     def _ask(self, step: RawStep) -> StepEvents:
         """Ask the labelling function, check its answer, and find out what happens."""
