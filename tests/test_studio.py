@@ -1,5 +1,6 @@
 """The studio's server: what a text means, which files it touches, whom it answers, and what it cuts off."""
 
+import asyncio
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from hocket.studio.mending import cheapest_repairs
 from hocket.studio.processes import CutOffError
 from hocket.studio.server import Studio
 from hocket.studio.starts import start_text
+from hocket.studio.trainings import Training
 from hocket.studio.understanding import subject_of, understand
 from hocket.studio.worker import answer
 from hocket.task.episode import TeamEpisode
@@ -483,6 +485,20 @@ def test_training_tells_its_tests_and_leaves_a_report_and_teammates(client):
     assert client.post("/api/play", json={"text": text, "training": name, **mates}).json()["outcome"] == "completed"
     other = client.post("/api/play", json={"text": BUTTONS, "training": name, "mates": {"A1": "trained"}}).json()
     assert "refused" in other
+
+
+def test_nothing_that_a_training_tells_while_it_is_followed_is_lost(tmp_path):
+    async def story() -> list[bytes]:
+        training, heard = Training(None, tmp_path), []
+        training.told += [b"1\n", b"2\n"]
+        async for chunk in training.follow():
+            heard.append(chunk)
+            if len(heard) == 1:
+                training.told += [b"3\n"]  # while the page reads
+                training.is_over = True
+        return heard
+
+    assert b"".join(asyncio.run(story())) == b"1\n2\n3\n"
 
 
 def test_training_stops_and_goes_on_as_if_it_had_not(client):

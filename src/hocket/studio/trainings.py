@@ -53,10 +53,11 @@ class Training:
             async with self.news:
                 while at == len(self.told) and not self.is_over:
                     await self.news.wait()
-            if at == len(self.told):
+            new = self.told[at:]
+            if not new:
                 return
-            yield b"".join(self.told[at:])
-            at = len(self.told)
+            at += len(new)  # before others have their turn, who may add more
+            yield b"".join(new)
 
     @property
     def policies(self) -> Path | None:
