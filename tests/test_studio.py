@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import urllib.request
 from importlib import resources
 from pathlib import Path
 
@@ -367,7 +368,10 @@ def test_the_command_prints_its_address_on_the_first_line_and_listens_on_this_ma
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "XDG_STATE_HOME": str(tmp_path)}
     ) as started:
         try:
-            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}\n", started.stdout.readline())
+            address = started.stdout.readline()
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}\n", address)
+            with urllib.request.urlopen(address.strip(), timeout=60) as page:  # at once
+                assert b"hocket studio" in page.read()
         finally:
             started.terminate()
 

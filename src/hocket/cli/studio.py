@@ -6,7 +6,7 @@ import socket
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from typing import Annotated
 
 from tyro.conf import Positional
@@ -16,7 +16,6 @@ from hocket.errors import SettingsError
 
 USUAL_PORT = 8377  # of a page that is open when the studio is started again
 LARGEST_PORT = 65_535
-PATIENCE = 0.4  # seconds until the browser is told, by when the server listens
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class OpenStudio:
             studio = Studio.of(self.target, listening.getsockname()[1])
             print(studio.address, flush=True)
             if not self.no_browser:
-                Timer(PATIENCE, webbrowser.open, [studio.address]).start()
+                Thread(target=webbrowser.open, args=[studio.address], daemon=True).start()
             config = uvicorn.Config(studio.app(), log_level="error", server_header=False, timeout_graceful_shutdown=1)
             uvicorn.Server(config).run(sockets=[listening])
         return 0
@@ -57,6 +56,7 @@ def _listen(port: int | None) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", number))
+            listening.listen()  # whoever comes before the server is ready waits, and is not refused
         except OSError:
             listening.close()
             continue

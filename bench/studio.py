@@ -1,0 +1,101 @@
+"""How long does the studio take from an edit to the redrawn verdict, in a real browser?
+
+    python bench/studio.py [--rounds 40] [--out studio.json]
+
+A check mark is clicked, and a key is typed, again and again. The clock runs in the page, from the event to the frame in
+which the new verdict and the new machines are painted, so that the browser, the server, the process that checks and
+Graphviz all count. Shown are medians and what nine of ten stay below, in milliseconds.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import Page, sync_playwright
+
+from hocket.machine.formats import toml
+from hocket.task.catalogue import rendezvous
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
+TASKS = {
+    "buttons": ((resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8"), "A1", "R"),
+    "rendezvous-10, 2,048 states": (toml.unparse(rendezvous(10).document()), "A1", "l1"),
+}
+TARGETS = {"buttons": 50, "rendezvous-10, 2,048 states": 200}  # milliseconds
+
+# Do something to an element, and tell how long it takes until what it means is painted.
+TIMED = """
+async (act) => {
+  const root = document.documentElement;
+  const before = root.dataset.revision;
+  const begin = performance.now();
+  const changed = new Promise((done) => {
+    const watcher = new MutationObserver(() => {
+      if (root.dataset.revision === before) return;
+      watcher.disconnect();
+      requestAnimationFrame(() => setTimeout(() => done(performance.now()), 0));
+    });
+    watcher.observe(root, { attributes: true, attributeFilter: ["data-revision"] });
+  });
+  if (act.check) document.querySelector(`[data-key="${act.check}"]`).click();
+  else {
+    const area = document.querySelector("#editor textarea");
+    area.value = act.text;
+    area.dispatchEvent(new InputEvent("input"));
+  }
+  return (await changed) - begin;
+}
+"""
+
+
+def measure(page: Page, name: str, rounds: int) -> dict[str, list[float]]:
+    """Click a check mark, and type a key, so many times each."""
+    text, agent, event = TASKS[name]
+    page.evaluate(TIMED, {"text": text})
+    found: dict[str, list[float]] = {"click": [], "key": []}
+    for number in range(rounds):
+        found["click"].append(page.evaluate(TIMED, {"check": f"know {agent} {event}"}))
+        other = text.replace("slip = 0.02", f"slip = 0.0{1 + number % 8}")
+        found["key"].append(page.evaluate(TIMED, {"text": other}))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    path = next(filter(None, map(shutil.which, BROWSERS)))
+    results = {}
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
+        command = [sys.executable, "-m", "hocket", "studio", f"{folder}/task.toml", "--no-browser", "--port", "0"]
+        environment = {**os.environ, "XDG_STATE_HOME": folder}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+            try:
+                page = play.chromium.launch(executable_path=path, args=[*FLAGS]).new_page()
+                page.goto(server.stdout.readline().strip())
+                page.wait_for_selector("html[data-revision]", state="attached")
+                for name in TASKS:
+                    measure(page, name, 3)  # warm
+                    results[name] = measure(page, name, options.rounds)
+            finally:
+                server.terminate()
+    print(f"{'task':<30}{'edit':<8}{'median':>8}{'90 %':>8}{'target':>8}   ms")
+    for name, found in results.items():
+        for edit, times in found.items():
+            median, most = np.percentile(times, [50, 90])
+            print(f"{name:<30}{edit:<8}{median:>8.0f}{most:>8.0f}{TARGETS[name]:>8}")
+    if options.out is not None:
+        options.out.write_text(json.dumps({name: dict(found) for name, found in results.items()}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
