@@ -4,7 +4,8 @@
 
 A check mark is clicked, and a key is typed, again and again. The clock runs in the page, from the event to the frame in
 which the new verdict and the new machines are painted, so that the browser, the server, the process that checks and
-Graphviz all count. Shown are medians and what nine of ten stay below, in milliseconds.
+Graphviz all count. Shown are the fastest, the median and what nine of ten stay
+below, in milliseconds; on a machine that does other work as well, the fastest says most.
 """
 
 import argparse
@@ -88,11 +89,11 @@ def main() -> None:
                     results[name] = measure(page, name, options.rounds)
             finally:
                 server.terminate()
-    print(f"{'task':<30}{'edit':<8}{'median':>8}{'90 %':>8}{'target':>8}   ms")
+    print(f"{'task':<30}{'edit':<8}{'fastest':>9}{'median':>8}{'90 %':>8}{'target':>8}   ms")
     for name, found in results.items():
         for edit, times in found.items():
-            median, most = np.percentile(times, [50, 90])
-            print(f"{name:<30}{edit:<8}{median:>8.0f}{most:>8.0f}{TARGETS[name]:>8}")
+            least, median, most = np.percentile(times, [0, 50, 90])
+            print(f"{name:<30}{edit:<8}{least:>9.0f}{median:>8.0f}{most:>8.0f}{TARGETS[name]:>8}")
     if options.out is not None:
         options.out.write_text(json.dumps({name: dict(found) for name, found in results.items()}, indent=1))
 

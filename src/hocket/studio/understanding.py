@@ -32,21 +32,23 @@ NESTED = "is nested too deeply to be a task"
 def understand(text: str, folder: Path | None = None, *, wait: bool = False) -> Data:
     """Tell what a text means; where it means nothing, what is wrong and in which line."""
     try:
-        subject = subject_of(text, folder)
+        document = toml.parse(text)
+        subject = _subject(document, folder)
         told = _task(subject, wait) if isinstance(subject, Task) else _design(subject, wait)
     except RecursionError:
         return {"error": {"message": NESTED, "line": None}}
     except HocketError as error:
         return {"error": tell_error(error, text)}
-    return told | {"written": how_written(toml.parse(text)), "error": None}
+    return told | {"written": how_written(document), "error": None}
 
 
 def subject_of(text: str, folder: Path | None = None) -> Task | Design:
     """Read a task, or a machine without a world."""
-    document = toml.parse(text)
-    if {*WORLDLY} & {*document}:
-        return task_from(document, "task", folder)
-    return design_from(document)
+    return _subject(toml.parse(text), folder)
+
+
+def _subject(document: Document, folder: Path | None) -> Task | Design:
+    return task_from(document, "task", folder) if {*WORLDLY} & {*document} else design_from(document)
 
 
 def tell_error(error: HocketError, text: str) -> Data:
