@@ -24,6 +24,7 @@ from playwright.sync_api import Page, sync_playwright
 from hocket.machine.formats import toml
 from hocket.task.catalogue import rendezvous
 
+PAUSE = 500  # milliseconds between edits, as a person makes them; repairs are searched for meanwhile
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
 TASKS = {
@@ -63,7 +64,9 @@ def measure(page: Page, name: str, rounds: int) -> dict[str, list[float]]:
     page.evaluate(TIMED, {"text": text})
     found: dict[str, list[float]] = {"click": [], "key": []}
     for number in range(rounds):
+        page.wait_for_timeout(PAUSE)
         found["click"].append(page.evaluate(TIMED, {"check": f"know {agent} {event}"}))
+        page.wait_for_timeout(PAUSE)
         other = text.replace("slip = 0.02", f"slip = 0.0{1 + number % 8}")
         found["key"].append(page.evaluate(TIMED, {"text": other}))
     return found

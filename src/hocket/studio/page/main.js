@@ -61,7 +61,7 @@ watch((what) => {
   if (what === "understood") showWorld();
   if (what === "slow") find("world").classList.add("slow");
   if (what === "refused" && store.world && !store.error) {
-    showMap(store.world);
+    showMap(store.world, true);
     showEvents(store.world);
   }
   if (what === "conflict" || what === "file") showConflict();

@@ -9,11 +9,16 @@ const brush = { kind: "wall", place: "", agent: "", event: "" };
 let cursor = 0; // the cell that keys are about
 let painted = null; // the cells of a stroke
 
-export function showMap(world) {
+let shown = ""; // what the picture is of
+
+export function showMap(world, isRefused = false) {
   const root = find("map");
   root.hidden = !world.map;
   if (!world.map) return;
   settleBrush(world);
+  const own = JSON.stringify([world.name, world.map, world.agents.map(({ name, number, color, start }) => [name, number, color, start]), world.events.map((event) => event.name), brush.kind]);
+  if (own === shown && !isRefused) return; // most edits are about something else
+  shown = own;
   const svg = drawMap(world, { label: `The map of ${world.name}, ${world.map.rows} rows and ${world.map.columns} columns. Arrow keys move, space paints.` });
   svg.append(drawStarts(world), draw("path", { class: "stroke" }), draw("path", { class: "cursor", d: cellPath([cursor], world.map) }));
   svg.setAttribute("tabindex", "0");
@@ -143,7 +148,7 @@ function legend(world) {
       type: "button", class: "swatch", own: area.color, "data-key": `area ${area.names[0]}`, title: `Paint ${area.names[0]}`,
       onclick: () => {
         [brush.kind, brush.place] = ["place", area.names[0]];
-        showMap(store.world);
+        showMap(store.world, true);
       },
     }, area.tag || "·"),
     make("span", {}, area.names.join(", "), area.gates.map((gate) => make("small", {},
