@@ -13,7 +13,7 @@ import pytest
 import hocket as hk
 from hocket.learn.batches import FIRST_PIECE, MOMENT, Pace
 from hocket.learn.catalogue import LEARNERS
-from hocket.learn.cqrm import CqrmSettings
+from hocket.learn.cqrm import CqrmSettings, dynamics_pairs
 from hocket.learn.dqprm import DqprmBlock, DqprmSettings
 from hocket.learn.hil import HilBlock, HilSettings
 from hocket.learn.iql import IqlSettings
@@ -481,6 +481,28 @@ def test_cqrm_refuses_what_needs_more_memory_than_it_may_have():
     with pytest.raises(hk.HocketError, match=f"would need {needed:,} bytes.* {needed - 1:,}"):
         learn(meeting(), "cqrm", 10, most_memory=needed - 1)
     assert learn(meeting(), "cqrm", 10, most_memory=needed)
+
+
+def test_more_pairs_of_dynamics_than_16_bits_hold_are_told_apart():
+    states = 300
+    dynamics = np.stack([np.arange(states, dtype=np.int16)] * 2)
+    team_class = np.indices((states, states), np.int16).reshape(2, -1)
+    pairs, which = dynamics_pairs(dynamics, team_class)
+    assert len(pairs) == states**2 > 2**16
+    np.testing.assert_array_equal(pairs[which], team_class.T)
+
+
+def test_cqrm_refuses_more_pairs_of_dynamics_than_it_has_memory_for():
+    states = 300
+    tables = compile_task(meeting())
+    many = tables._replace(
+        dynamics=np.stack([np.arange(states, dtype=np.int16)] * 2),
+        team_class=np.indices((states, states), np.int16).reshape(2, -1),
+        team_final=np.zeros(states**2, np.bool_),
+    )
+    with pytest.raises(hk.HocketError, match=r"would need 32,402,880,000 bytes for 90,000 pairs of dynamics"):
+        LEARNERS["cqrm"].check(many, CqrmSettings(most_memory=32_402_879_999))
+    LEARNERS["cqrm"].check(many, CqrmSettings(most_memory=32_402_880_000))
 
 
 @pytest.mark.parametrize("counterfactual", [True, False])

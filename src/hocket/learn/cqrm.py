@@ -25,7 +25,13 @@ class CqrmSettings(ScheduledSettings):
     """Centralised q-learning with the team's reward machine."""
 
     counterfactual: bool = setting(True, "learn for all machine states in every step")
-    most_memory: int = setting(4_000_000_000, "what the q-function of one seed may take", "bytes", least=0, most=10**15)
+    most_memory: int = setting(
+        4_000_000_000,
+        "what the q-function of one seed may take, and the room to update it",
+        "bytes",
+        least=0,
+        most=10**15,
+    )
 
 
 class CqrmBlock:
@@ -88,16 +94,29 @@ def _check_size(tables: Tables, settings: CqrmSettings) -> None:
         raise SettingsError("cqrm needs the team machine with all its states, and this one is too large")
     if needed > settings.most_memory:
         raise SettingsError(f"cqrm would need {needed:,} bytes a seed; the limit is {settings.most_memory:,}")
+    pairs, _ = dynamics_pairs(tables.dynamics, tables.team_class)
+    if (room := kernels.room_bytes(len(pairs), states)) > settings.most_memory:
+        limit = f"the limit is {settings.most_memory:,}"
+        raise SettingsError(f"cqrm would need {room:,} bytes for {len(pairs):,} pairs of dynamics; {limit}")
+
+
+def dynamics_pairs(
+    dynamics: NDArray[np.int16], team_class: NDArray[np.int16]
+) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
+    """List the pairs of two agents' dynamics that occur, and say which of them each team state has: [B, 2], [V]."""
+    each = dynamics[np.arange(len(dynamics))[:, None], team_class].T
+    found, pair = np.unique(each, axis=0, return_inverse=True)
+    return found.astype(np.uint16), pair.ravel().astype(np.uint32)
 
 
 def joint_tables(tables: Tables) -> kernels.JointTables:
     """Pick what two agents as one need."""
     agents = np.arange(len(tables.start))[:, None]
-    dynamics, pair = np.unique(tables.dynamics[agents, tables.team_class].T, axis=0, return_inverse=True)
+    dynamics, pair = dynamics_pairs(tables.dynamics, tables.team_class)
     return kernels.JointTables(
         unsigned(tables.next_cell[tables.world]),
-        dynamics.astype(np.uint16),
-        pair.ravel().astype(np.uint16),
+        dynamics,
+        pair,
         unsigned(tables.kind),
         np.ascontiguousarray(_settled(tables).transpose(1, 2, 0)),
         tables.team_final,

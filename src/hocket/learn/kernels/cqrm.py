@@ -46,7 +46,7 @@ class JointTables(NamedTuple):
 
     next_cell: Unsigned  # [2, D, S, A, K]
     dynamics: NDArray[np.uint16]  # [B, 2] of each agent, for each pair of them that occurs
-    pair: NDArray[np.uint16]  # [V] which of the pairs a team state has
+    pair: NDArray[np.uint32]  # [V] which of the pairs a team state has
     kind: Unsigned  # [2, S]
     settled: NDArray[np.uint32]  # [H, H, V] the team state after a step, by the kinds of the agents' cells
     is_final: Bools  # [V]
@@ -80,6 +80,11 @@ class Rule(NamedTuple):
     discount: np.float32
     episode_steps: int  # at most
     counterfactual: bool  # learn for all team states in every step
+
+
+def room_bytes(pairs: int, states: int) -> int:
+    """Say how much memory the room for so many pairs of dynamics and team states takes, but for a few bytes."""
+    return pairs * (states + WIDTH) * 4
 
 
 def make_room(pairs: int = 0, states: int = 0) -> Room:
