@@ -71,13 +71,14 @@ class Trainings:
 
     def __init__(self) -> None:
         self.all: dict[str, Training] = {}
-        self.room = tempfile.TemporaryDirectory(prefix="hocket-studio-")
+        self.room: tempfile.TemporaryDirectory[str] | None = None  # of what is learnt; made when it is needed
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, job: Mapping[str, object]) -> str:
         """Start a training in place of the last one, and give it a name that nobody can guess."""
         await self.close()
         name = secrets.token_urlsafe(18)
+        self.room = self.room or tempfile.TemporaryDirectory(prefix="hocket-studio-")
         folder = Path(self.room.name) / name
         folder.mkdir()
         training = Training(await start("trainer"), folder)
@@ -126,4 +127,5 @@ class Trainings:
     async def forget(self) -> None:
         """End everything, and drop what was learnt."""
         await self.close()
-        self.room.cleanup()
+        if self.room is not None:
+            self.room.cleanup()
