@@ -72,7 +72,7 @@ def cells(size: int, folder: Path) -> Iterator[Step]:
 
 
 def states(size: int, folder: Path) -> Iterator[Step]:
-    """Two agents go to and fro, each by itself, so often that their machines have so many states, and then meet."""
+    """Two agents go back and forth, each by itself, so often that their machines have so many states, and then meet."""
     grid = hk.Grid(1, 5, places={"left": frozenset({0}), "right": frozenset({4}), "mat": frozenset({2})})
     parts, events = {}, {"meet": {name: hk.Condition("mat") for name in ("A1", "A2")}}
     for name in ("A1", "A2"):

@@ -157,7 +157,8 @@ def test_a_report_is_written_into_the_folder_or_where_it_is_asked_for(hocket, ta
     assert (runs / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     code, out, _ = hocket("report", runs, "-o", tmp_path / "page.html", "--json")
     assert json.loads(out) == {"written": [str(tmp_path / "page.html")], "missing": 0}
-    assert (tmp_path / "page.html").read_bytes() == (runs / "report.html").read_bytes()
+    pages = [path.read_text(encoding="utf-8") for path in (tmp_path / "page.html", runs / "report.html")]
+    assert pages[0].replace('href="runs/', 'href="') == pages[1]  # but for the way to the data
 
 
 def test_figures_are_drawn_in_the_formats_that_are_asked_for(hocket, task, tmp_path):

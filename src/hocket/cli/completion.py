@@ -94,7 +94,7 @@ def completion_script(shell: str, commands: object) -> str:
         cases.append(_line(f"'{name} -'*"))  # of other options nothing is known
         alone = next((word for word in own if not word.names), None)
         if alone is not None:
-            cases.append(_line(f"'{name} '", **kinds[alone.metavar]))
+            cases.append(_line(f"'{name} '", **kinds.get(alone.metavar, {})))
     table = {
         "flags": " ".join(sorted({part for word in every if not word.metavar for part in word.names})),
         "several": " ".join(sorted({part for word in every if word.repeats for part in word.names})),
@@ -146,5 +146,6 @@ def _kinds() -> dict[str, dict[str, str]]:
         "DEVICE": {"values": "cpu cuda"},
         "NAME=VALUE,...": {"kind": "setting", "values": " ".join(sorted(settings))},
         "FILE": {"kind": "file"},
+        "[FILE]": {"kind": "file"},
         "FOLDER": {"kind": "file"},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -81,7 +82,7 @@ def print_settings() -> None:
     """List the settings of all learners below the help of a command that takes them."""
     from hocket.learn.catalogue import LEARNERS  # loads the compiler
 
-    print("\nSettings, for --set NAME=VALUE; of all learners where none is named:")
+    print("\nFor --set NAME=VALUE (all learners, where none is named):")
     for own, names in shared_settings(LEARNERS.values()):
         print(_in_words(own, () if len(names) == len(LEARNERS) else names))
 
@@ -94,8 +95,14 @@ def _in_words(own: About, names: Sequence[str] = ()) -> str:
           what it is worth; a number between 0 and 1
     """
     remarks = "; ".join(filter(None, (own.unit, ", ".join(names))))
-    lines = fill(f"{own.meaning}; {own.rule}", WIDTH, initial_indent=INDENT + "  ", subsequent_indent=INDENT + "  ")
-    return f"  {own.name}={as_written(own.default)}{f' ({remarks})' if remarks else ''}\n{lines}"
+    head = f"{own.name}={as_written(own.default)}{f' ({remarks})' if remarks else ''}"
+    width = min(WIDTH, get_terminal_size((WIDTH, 24)).columns)
+    deep = INDENT + "  "
+    lines = (
+        fill(head, width, initial_indent="  ", subsequent_indent=deep),
+        fill(f"{own.meaning}; {own.rule}", width, initial_indent=deep, subsequent_indent=deep),
+    )
+    return "\n".join(lines)
 
 
 def as_written(value: bool | int | float) -> str:
