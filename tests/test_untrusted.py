@@ -23,7 +23,7 @@ from hocket.errors import printable
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.episodes import recording
 from hocket.learn.policies import Policy, load_policy
-from hocket.learn.training import check_seeds, train_batch
+from hocket.learn.training import check_seeds, check_tests, train_batch
 from hocket.machine.formats import toml
 from hocket.study.policies import load_policies
 from hocket.task.tables import compile_task
@@ -394,6 +394,12 @@ HUGE = [
     ("--set", f"episode_steps={10**400}", "episode_steps must be"),
     ("--set", "temperature=1e23", "temperature must be a number between"),
     ("--set", "test_every=0", "test_every must be an integer between"),
+    (
+        "--steps",
+        "1000000000000",
+        "a run keeps at most 10,000,000 tests, got 2,000,000,000; test_every makes them fewer",
+    ),
+    ("--set", "test_episodes=1000000", "a run keeps at most 10,000,000 tests, got "),
 ]
 
 
@@ -407,6 +413,27 @@ def test_a_number_that_is_too_large_is_one_sentence(option, value, message, hock
 def test_as_many_seeds_as_a_cluster_of_processors_takes_are_a_study():
     assert len(hk.Study([meeting()], ["dqprm"], 20_000, 1_000).groups()[0].seeds) == 20_000
     assert len(check_seeds(range(100_000))) == 100_000
+
+
+def test_a_run_keeps_as_many_tests_as_memory_holds_and_no_more():
+    task, every = meeting(), LEARNERS["dqprm"].settings(test_every=1)
+    check_tests(task, 5_000_000, every)
+    for refuse in (check_tests, lambda *work: hk.train(task, "dqprm", 1, work[1], every)):
+        with pytest.raises(hk.HocketError, match="a run keeps at most 10,000,000 tests, got 10,000,002"):
+            refuse(task, 5_000_001, every)
+
+
+def test_agents_and_events_count_among_what_tests_keep():
+    many, every = hk.rendezvous(1_000), LEARNERS["dqprm"].settings(test_every=1)
+    numbers = 2 * (1 + len(many.agents) + len(many.events))
+    check_tests(many, 500_000_000 // numbers, every)
+    with pytest.raises(hk.HocketError, match=r"at most 500,000,000 numbers, got .* tests of 1,000 agents and"):
+        check_tests(many, 500_000_000 // numbers + 1, every)
+
+
+def test_a_sweep_is_refused_where_one_of_its_settings_asks_for_too_many_tests():
+    with pytest.raises(hk.HocketError, match="a run keeps at most 10,000,000 tests, got 20,000,000"):
+        hk.Study([meeting()], ["dqprm"], 2, 10_000_000, {"test_every": [1_000, 1]})
 
 
 def test_more_episodes_than_memory_holds_are_refused(policy):

@@ -18,11 +18,13 @@ from hocket.learn.episodes import recording
 from hocket.learn.learner import Arrays, Block, Player
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import DEFAULT_LEARNER, MOST_STEPS, Settings
-from hocket.learn.trials import Trial
+from hocket.learn.trials import KINDS, Trial
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
 MOST_SEEDS = 10_000_000
+MOST_TESTS = 10_000_000  # that a run keeps
+MOST_TEST_NUMBERS = 500_000_000  # in them: the steps, and when each agent was done and each event happened
 LARGEST_BLOCK = 16  # seeds that go in lock step
 
 Progress = Callable[[int], None]  # is told of agent-steps that are done
@@ -55,6 +57,7 @@ def train(
     numbers = check_seeds(seeds)
     length = count_steps(learner, steps)
     check_work(task, length)
+    check_tests(task, length, chosen)
     tables = compile_task(task)
     find_learner(learner).check(tables, chosen)
     whole = Batch(task, learner, chosen, numbers, length)
@@ -110,6 +113,19 @@ def check_work(task: Task, steps: object) -> None:
         raise SettingsError(f"steps must be at most {MOST_STEPS:,}, got {shown(steps)}")
     if not task.is_single_agent and not task.decomposition.ok:
         raise SettingsError(f"{task.name} is not decomposable; run `hocket check {task.name}`")
+
+
+def check_tests(task: Task, steps: int, settings: Settings) -> None:
+    """Require that memory can hold the tests of a run."""
+    tests = steps // settings.test_every * settings.test_episodes * len(KINDS)
+    numbers = tests * (1 + len(task.agents) + len(task.events))
+    if tests > MOST_TESTS:
+        raise SettingsError(f"a run keeps at most {MOST_TESTS:,} tests, got {tests:,}; test_every makes them fewer")
+    if numbers > MOST_TEST_NUMBERS:
+        raise SettingsError(
+            f"the tests of a run have at most {MOST_TEST_NUMBERS:,} numbers, got {tests:,} tests of "
+            f"{len(task.agents):,} agents and {len(task.events):,} events; test_every makes them fewer"
+        )
 
 
 def check_seeds(seeds: object) -> list[int]:

@@ -20,7 +20,7 @@ from hocket.files import write_whole
 from hocket.learn.batches import Pace
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy, Run
-from hocket.learn.training import check_work, make_settings, try_team
+from hocket.learn.training import check_tests, check_work, make_settings, try_team
 from hocket.learn.trials import Trial
 from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
@@ -71,6 +71,7 @@ class _Training:
         self.seeds = list(range(number(job, "seeds", MOST_SEEDS)))
         self.steps = number(job, "steps", MOST_STEPS)
         check_work(self.task, self.steps)
+        check_tests(self.task, self.steps, self.settings)
         self.tables = compile_task(self.task)
         self.learner.check(self.tables, self.settings)
         self.out, self.written = Path(str(job["out"])), 0

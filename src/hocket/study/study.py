@@ -23,7 +23,7 @@ from hocket.learn.batches import Batch, Report
 from hocket.learn.catalogue import find_learner, named_settings
 from hocket.learn.policies import Run
 from hocket.learn.settings import DEFAULT_LEARNER, Settings
-from hocket.learn.training import check_seeds, check_work, count_steps, make_settings
+from hocket.learn.training import check_seeds, check_tests, check_work, count_steps, make_settings
 from hocket.learn.trials import Trial
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
@@ -100,6 +100,8 @@ class Study:
         self._check_sweeps(sweeps)
         if (jobs := sum(len(group.seeds) for group in self.groups())) > MOST_JOBS:
             raise SettingsError(f"a study has at most {MOST_JOBS:,} runs, got {jobs:,}")
+        for group in self.groups():
+            check_tests(group.task, group.steps, group.settings)
 
     def _check_sweeps(self, sweeps: Mapping[str, tuple[Value, ...]]) -> None:
         known = dict.fromkeys(own.name for name in self.learners for own in fields(find_learner(name).settings))
