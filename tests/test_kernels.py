@@ -1,5 +1,6 @@
 """Kernels, held against plain Python: random numbers, the choice of actions, the team world, and learning alone."""
 
+import importlib
 import math
 import os
 import re
@@ -23,14 +24,15 @@ from hocket import random
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmBlock, CqrmSettings
 from hocket.learn.dqprm import DqprmBlock, DqprmSettings
-from hocket.learn.episodes import recording, team_state, team_tables
+from hocket.learn.episodes import ValuePlayer, recording, team_state, team_tables
 from hocket.learn.iql import IqlBlock, IqlSettings
 from hocket.learn.kernels import primitives
-from hocket.learn.kernels.compiler import STAMP, cache_file, kernel
+from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
 from hocket.learn.kernels.dqprm import LANES, WORTHWHILE
 from hocket.learn.kernels.team import Play, Recording, TeamState, play_episode
 from hocket.learn.optimal import OptimalBlock, OptimalSettings
 from hocket.learn.training import train
+from hocket.learn.warmup import APART, compiling_ahead
 from hocket.machine.composition import SEPARATOR
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, slip_outcome
@@ -608,3 +610,58 @@ def test_the_version_of_numba_is_bounded_above_by_the_next_one():
     (found,) = [needed for needed in project["dependencies"] if needed.startswith("numba")]
     low, high = re.fullmatch(r"numba>=0\.(\d+),<0\.(\d+)", found).groups()
     assert int(low) <= int(numba.__version__.split(".")[1]) == int(high) - 1
+
+
+# Compiling in two processes.
+
+
+def test_learners_that_are_compiled_apart_share_no_kernel_with_another():
+    for name in APART:
+        own = importlib.import_module(f"hocket.learn.kernels.{name}")
+        kernels = [value for value in vars(own).values() if cache_file(value) is not None]
+        assert kernels and all(found.py_func.__module__ == own.__name__ for found in kernels)
+        assert not issubclass(LEARNERS[name].player, ValuePlayer)  # which has the kernels of the team world
+
+
+def test_another_process_compiles_what_comes_later_and_is_not_on_disk(monkeypatch):
+    learners = ["hil", "dqprm", "cqrm", "hil", "iql"]
+    monkeypatch.setattr("hocket.learn.warmup.is_compiled", lambda _: True)
+    with compiling_ahead(learners) as later:
+        assert later == []
+    monkeypatch.setattr("hocket.learn.warmup.is_compiled", lambda _: False)
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command[2]) or Process())
+    with compiling_ahead(learners) as later:
+        assert later == ["cqrm"]
+    assert len(started) == 1 and "['cqrm']" in started[0] and Process.ended == 1
+    with compiling_ahead([]) as later:
+        assert later == []
+
+
+class Process:
+    """A process that does nothing."""
+
+    ended = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def terminate(self):
+        Process.ended += 1
+
+
+def test_one_can_tell_whether_a_kernel_lies_on_disk(tmp_path):
+    assert is_compiled(APART["hil"])  # by the fixture that compiles all
+    assert is_compiled(object())  # nobody can tell
+    code = "from hocket.learn.warmup import APART, is_compiled; print(*map(is_compiled, APART.values()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "False"]

@@ -1,22 +1,32 @@
-"""Compile a learner's kernels before they are needed, one process at a time.
+"""Compile learners' kernels before they are needed, each in one process at a time.
 
-Processes that compile at once would write the same files of numba's cache, and may then read half of each other's.
+Processes that compile the same kernel at once would write the same files of numba's cache, and may then read half of
+each other's. Different kernels have different files, so a second process may compile other learners meanwhile.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from hocket.files import locked
 from hocket.learn.catalogue import find_learner
+from hocket.learn.kernels.compiler import is_compiled
+from hocket.learn.kernels.cqrm import train_jointly
+from hocket.learn.kernels.hil import train_hierarchically
 from hocket.learn.settings import Settings
 from hocket.learn.training import train
 from hocket.task.catalogue import rendezvous
 from hocket.task.task import Task
+
+APART = {"hil": train_hierarchically, "cqrm": train_jointly}  # learners that share no kernel with another; one of each
 
 _compiled: set[tuple[str, str, int]] = set()
 _one_at_a_time = threading.Lock()
@@ -32,6 +42,27 @@ def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, sett
             return
         short = replace(settings or find_learner(learner).settings(), test_every=1, episode_steps=1)
         user = os.getuid() if hasattr(os, "getuid") else 0
-        with locked(Path(tempfile.gettempdir()) / f"hocket-{user}-compiling.lock"):
+        what = learner if learner in APART else "team"
+        with locked(Path(tempfile.gettempdir()) / f"hocket-{user}-compiling-{what}.lock"):
             train(chosen, learner, count, 1, short, threads=1)
         _compiled.add(mark)
+
+
+@contextmanager
+def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
+    """Let another process compile what comes later and nobody else compiles, while this one begins with the first.
+
+    Where it fails, or is not done in time, this process compiles as ever. Gives the learners that are compiled so.
+    """
+    later = [name for name in APART if name in learners[1:] and name != learners[0] and not is_compiled(APART[name])]
+    if not later:
+        yield []
+        return
+    code = f"from hocket.learn.warmup import compile_kernels\nfor name in {later!r}: compile_kernels(name)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as other:
+        try:
+            yield later
+        finally:
+            other.terminate()

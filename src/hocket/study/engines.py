@@ -9,6 +9,7 @@ from hocket.errors import SettingsError, known_names
 from hocket.learn.batches import Batch
 from hocket.learn.devices import check_device
 from hocket.learn.training import count_workers, share_out
+from hocket.learn.warmup import compiling_ahead
 from hocket.sources import gather
 from hocket.study.cluster import DaskEngine
 from hocket.study.jobs import Engine, Finished, Reporter, finish, run_batch
@@ -39,7 +40,9 @@ class ThreadEngine:
                     return
                 yield run_batch(batch, tables[batch.task.digest], reporter(batch), stop)
 
-        return gather([work() for _ in range(min(self.workers, len(batches)))], stop)
+        workers = min(self.workers, len(batches))
+        with compiling_ahead([batch.learner for batch in batches] if workers > 1 else []):
+            yield from gather([work() for _ in range(workers)], stop)
 
 
 class DeviceEngine:

@@ -12,7 +12,8 @@ from numba import njit
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Two things have no public name in numba: to leave out reference counts, and to tell when a file of its cache is out of
-# date (`cache_file`). So pyproject.toml has an upper bound for numba, and a test says whether a newer one has them.
+# date or there (`cache_file`, `is_compiled`). So pyproject.toml has an upper bound for numba, and a test says whether a
+# newer one has them.
 LEAN: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}  # no reference counts, no exceptions
 
 # numba compiles anew when the file of a kernel has changed; what kernels are made of stands in other files, too: the
@@ -55,3 +56,9 @@ def cache_file(compiled: object) -> Any:  # noqa: ANN401 (numba says nothing of 
     """Find where numba notes of which sources a compiled function was made; None where it does not."""
     stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     return stored if hasattr(stored, "_source_stamp") else None
+
+
+def is_compiled(compiled: object) -> bool:
+    """Say whether a kernel lies on disk, compiled of the sources as they are; where nobody can tell, it counts so."""
+    stored = cache_file(compiled)
+    return not hasattr(stored, "_load_index") or bool(stored._load_index())
