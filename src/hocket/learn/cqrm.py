@@ -150,4 +150,5 @@ LEARNER = Learner(
     shapes=_shapes,
     looks_at=LooksAt.TEAM,
     check=_check_size,
+    apart=kernels.train_jointly,
 )

@@ -106,4 +106,5 @@ LEARNER = Learner(
     shapes=_shapes,
     looks_at=LooksAt.OPTION,
     check=_check_options,
+    apart=kernels.train_hierarchically,
 )

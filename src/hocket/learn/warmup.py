@@ -17,16 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from hocket.files import locked
-from hocket.learn.catalogue import find_learner
+from hocket.learn.catalogue import LEARNERS, find_learner
 from hocket.learn.kernels.compiler import is_compiled
-from hocket.learn.kernels.cqrm import train_jointly
-from hocket.learn.kernels.hil import train_hierarchically
 from hocket.learn.settings import Settings
 from hocket.learn.training import train
 from hocket.task.catalogue import rendezvous
 from hocket.task.task import Task
-
-APART = {"hil": train_hierarchically, "cqrm": train_jointly}  # learners that share no kernel with another; one of each
 
 _compiled: set[tuple[str, str, int]] = set()
 _one_at_a_time = threading.Lock()
@@ -42,7 +38,7 @@ def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, sett
             return
         short = replace(settings or find_learner(learner).settings(), test_every=1, episode_steps=1)
         user = os.getuid() if hasattr(os, "getuid") else 0
-        what = learner if learner in APART else "team"
+        what = "team" if find_learner(learner).apart is None else learner
         with locked(Path(tempfile.gettempdir()) / f"hocket-{user}-compiling-{what}.lock"):
             train(chosen, learner, count, 1, short, threads=1)
         _compiled.add(mark)
@@ -54,7 +50,11 @@ def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
 
     Where it fails, or is not done in time, this process compiles as ever. Gives the learners that are compiled so.
     """
-    later = [name for name in APART if name in learners[1:] and name != learners[0] and not is_compiled(APART[name])]
+    later = [
+        name
+        for name, own in LEARNERS.items()
+        if name in learners[1:] and name != learners[0] and own.apart is not None and not is_compiled(own.apart)
+    ]
     if not later:
         yield []
         return
