@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -645,14 +646,45 @@ class Process:
 
     ended = 0
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
     def terminate(self):
         Process.ended += 1
+
+    def wait(self):
+        assert Process.ended
+
+
+def broken(*_, **__):
+    raise OSError("no more processes")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hocket.learn.warmup.HAS_LOCKS", False),
+        ("sys.executable", ""),
+        ("sys.frozen", True),
+        ("subprocess.Popen", broken),
+    ],
+)
+def test_where_no_second_process_can_be_started_this_one_compiles_all(name, value, monkeypatch):
+    monkeypatch.setattr("hocket.learn.warmup.is_compiled", lambda _: False)
+    monkeypatch.setattr(name, value, raising=False)
+    with compiling_ahead(["dqprm", "cqrm"]) as later:
+        assert later == []
+
+
+def test_the_second_process_has_ended_however_the_work_ends(monkeypatch):
+    monkeypatch.setattr("hocket.learn.warmup.is_compiled", lambda _: False)
+    started, start = [], subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **own: started.append(start(*args, **own)) or started[-1])
+    with pytest.raises(KeyboardInterrupt), compiling_ahead(["dqprm", "cqrm"]):
+        raise KeyboardInterrupt
+    assert [own.returncode is None for own in started] == [False]
+
+
+def test_a_cache_that_nobody_may_read_counts_as_compiled():
+    kept = SimpleNamespace(_source_stamp=None, _load_index=broken)
+    assert is_compiled(SimpleNamespace(_cache=SimpleNamespace(_cache_file=kept)))
 
 
 def test_one_can_tell_whether_a_kernel_lies_on_disk(tmp_path):

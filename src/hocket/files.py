@@ -17,6 +17,7 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
+HAS_LOCKS = fcntl is not None
 MEGABYTE = 1_000_000
 UNFINISHED = ".unfinished"  # at the end of the name of a file that is not whole yet
 MOST_OF_NAME = 40  # characters of a file's name that are also in that name, which must not be too long

@@ -88,9 +88,7 @@ class Learner:
     check: Callable[[Tables, Any], None] = lambda tables, settings: None  # refuses what it cannot train on
     is_reference: bool = False  # nothing is learnt, and figures draw it as a line across
     steps: int = 250_000  # of training, where nobody says how many
-    apart: object = (
-        None  # a kernel of its own, where it shares none with other learners: it may be compiled beside them
-    )
+    apart: object = None  # a kernel, where it shares none with other learners: it may be compiled beside theirs
     side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do
 
     def check_policy(self, arrays: Arrays, settings: Mapping[str, float | int | bool], tables: Tables) -> Settings:

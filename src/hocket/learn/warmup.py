@@ -12,11 +12,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from hocket.files import locked
+from hocket.files import HAS_LOCKS, locked
 from hocket.learn.catalogue import LEARNERS, find_learner
 from hocket.learn.kernels.compiler import is_compiled
 from hocket.learn.settings import Settings
@@ -55,14 +55,25 @@ def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
         for name, own in LEARNERS.items()
         if name in learners[1:] and name != learners[0] and own.apart is not None and not is_compiled(own.apart)
     ]
-    if not later:
-        yield []
-        return
-    code = f"from hocket.learn.warmup import compile_kernels\nfor name in {later!r}: compile_kernels(name)"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as other:
-        try:
-            yield later
-        finally:
+    other = _start_compiling(later)
+    try:
+        yield [] if other is None else later
+    finally:
+        if other is not None:
             other.terminate()
+            other.wait()
+
+
+def _start_compiling(learners: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    """Start a process that compiles; None where there is nothing to do, no lock to share, or no interpreter to start.
+
+    It is a new interpreter and no fork, for this one has threads; and it imports from where this one does.
+    """
+    if not (learners and HAS_LOCKS and sys.executable) or hasattr(sys, "frozen"):
+        return None
+    code = f"import sys; sys.path[:] = {sys.path!r}\n"
+    code += f"from hocket.learn.warmup import compile_kernels\nfor name in {list(learners)!r}: compile_kernels(name)"
+    quiet = subprocess.DEVNULL
+    with suppress(OSError):
+        return subprocess.Popen([sys.executable, "-c", code], stdin=quiet, stdout=quiet, stderr=quiet)
+    return None
