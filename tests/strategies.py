@@ -14,6 +14,82 @@ import oracle
 AGENTS = ("A1", "A2", "A3", "A4")
 EVENTS = ("a", "b", "c", "d", "e")
 
+# Names that some format, or a sentence of a task, could take for something else; some of them no name can be.
+HOSTILE = (
+    *(
+        '"',
+        "'",
+        "\\",
+        "a\\",
+        '\\"',
+        "\\n",
+        "\\u0041",
+        '"""',
+        "'''",
+        "#",
+        "a # b",
+        "[",
+        "]",
+        "[[a]]",
+        "{",
+        "}",
+        "=",
+        "a = b",
+    ),
+    *(
+        ".",
+        "..",
+        "a.b",
+        "1.A.A.A",
+        ".A" * 40,
+        "true",
+        "false",
+        "nan",
+        "inf",
+        "-inf",
+        "-",
+        "--",
+        "null",
+        "0",
+        "-0",
+        "007",
+    ),
+    *("1e5", "1979-05-27", "07:32:00", "True", "None", "start", "end", "State:", "--BODY--", "[0]", "t", "f", "0&!1"),
+    *("", " ", "\t", "\n", "\0", "a\0b", "\x1b[31m", "\x7f", "\x85", "a\u2028b", "\u2029", "\ud800", "a\udfff", "\r\n"),
+    *(
+        " a",
+        "a ",
+        "\u00a0a",
+        "a\u3000",
+        "\ufeffa",
+        "a\ufeff",
+        "\u200b",
+        "\u202e",
+        "e\u0301",
+        "é",
+        "\ufffe",
+        "\U0010ffff",
+    ),
+    *(
+        "x" * 199,
+        "x" * 3_000,
+        "é" * 300,
+        "and",
+        "or",
+        "not",
+        "at",
+        "in",
+        "not at",
+        "all",
+        "anywhere",
+        "after",
+        "a, b",
+        ",",
+    ),
+    *("x and y", "x or y", "all at x", "not in x", "x after y", "to", "machine", "parts", "states", "final", "rewards"),
+)
+hostile_names = st.sampled_from(HOSTILE) | st.text(st.characters(), max_size=6)
+
 quick = settings(max_examples=100, deadline=None)
 thorough = settings(max_examples=300, deadline=None)
 

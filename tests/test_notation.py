@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 import hocket as hk
 from hocket.machine.formats import FORMATS, load_design, save_design
 from hocket.machine.formats.schema import Design
-from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons, completion_machines, reward_machines, task_machines
+from strategies import (
+    BUTTONS_CONTROL,
+    BUTTONS_KNOWS,
+    buttons,
+    completion_machines,
+    hostile_names,
+    reward_machines,
+    task_machines,
+)
 
 SUFFIXES = sorted(FORMATS)
 MEMORY = 1_500_000_000  # bytes of address space that reading any file must do with
@@ -192,6 +200,30 @@ def test_a_design_survives_writing_and_reading(suffix, folder, machine, data):
     path = folder / f"design{suffix}"
     save_design(Design(machine, knows, control), path)
     assert load_design(path) == Design(machine, knows, control)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@settings(max_examples=200, deadline=None)
+@given(states=st.tuples(hostile_names, hostile_names, hostile_names), events=st.tuples(hostile_names, hostile_names))
+def test_a_machine_with_hostile_names_is_read_as_it_was_written_or_refused(suffix, folder, states, events):
+    path = folder / f"hostile{suffix}"
+    begin, middle, end = states
+    path.unlink(missing_ok=True)
+    try:
+        moves = [(begin, events[0], middle), (middle, events[1], end)]
+        machine = hk.RewardMachine(initial=begin, transitions=moves, final={end}, states=list(dict.fromkeys(states)))
+        hk.save_machine(machine, path)
+    except hk.HocketError:
+        assert not path.exists()
+    else:
+        assert hk.load_machine(path) == machine
+
+
+@pytest.mark.parametrize("name", ["", " ", "\0", "\n", "\x1b[31m", "\x85", "\u2028", "\u2029", "\ud800", "a\udfffb"])
+def test_a_name_that_is_no_line_of_text_is_refused_before_there_is_anything_to_write(name):
+    for moves, final in (({("u", name): "v"}, "v"), ({("u", "a"): name}, name)):
+        with pytest.raises(hk.HocketError, match=r"must (not be empty|have no control characters)"):
+            hk.RewardMachine(initial="u", transitions=moves, final={final})
 
 
 def test_a_suffix_may_be_in_capitals_and_a_path_may_be_text(tmp_path):

@@ -20,7 +20,7 @@ from hocket.task.conditions import parse_conditions, write_conditions
 from hocket.task.files import task_from
 from hocket.task.gates import closed_cells
 from hocket.task.tables import compile_task
-from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons, rendezvous_knows, rendezvous_parts
+from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons, hostile_names, rendezvous_knows, rendezvous_parts
 from task_strategies import many, random_task, reorder, some, tasks
 
 Spots = set[tuple[int, int]]
@@ -400,6 +400,71 @@ def test_odd_names_are_read_as_they_were_written(tmp_path, names, suffix):
     task = tiny_task(**names)
     hk.save_task(task, tmp_path / f"task{suffix}")
     assert hk.load_task(tmp_path / f"task{suffix}") == task
+
+
+@pytest.mark.parametrize(
+    ("places", "memory", "option"),
+    [
+        (("x", "x after y"), ("y",), hk.Option("x", "y")),
+        (("x", "x after y"), ("z", "y after z"), hk.Option("x after y", "z")),
+    ],
+)
+def test_an_option_that_reads_like_another_is_refused(places, memory, option):
+    grid = hk.Grid(1, 3, frozenset(), {place: frozenset({1}) for place in places})
+    machine = hk.RewardMachine(
+        initial="u", transitions=[("u", event, "v") for event in memory], final={"v"}, states=["u", "v"]
+    )
+    agents = {"A1": hk.Agent(0, memory, memory=memory, options=(option,))}
+    events = {event: {"A1": hk.Condition(places[0])} for event in memory}
+    with pytest.raises(hk.errors.TaskError, match=f"agents.A1.options: '{option}' must not mean another option, too"):
+        hk.Task("t", grid, agents, events, machine)
+
+
+def hostile_task(
+    name: str, agents: tuple[str, str], places: tuple[str, str], events: tuple[str, str], kind: int
+) -> hk.Task:
+    """Build a task whose names stand wherever a task has names; of one machine, or of parts."""
+    (one, other), (here, there), (first, last) = agents, places, events
+    conditions = {
+        first: {one: hk.Condition(here, inside=kind % 2 == 0), other: hk.Condition(there)},
+        last: {one: hk.Condition(there) if kind < 2 else hk.Condition()},
+    }
+    own = {
+        agent: hk.Agent(
+            start,
+            events,
+            gates={there: first},
+            memory=(first,),
+            options=(hk.Option(here), hk.Option(there, first)),
+            sync={first: 0.5},
+        )
+        for start, agent in enumerate(agents)
+    }
+    machine = hk.RewardMachine(initial=name, transitions=[(name, first, here), (here, last, there)], final={there})
+    team = hk.Composition(dict.fromkeys(agents, machine)) if kind == 3 else machine
+    grid = hk.Grid(1, 4, frozenset(), {here: frozenset({2}), there: frozenset({3})})
+    return hk.Task(name, grid, own, conditions, team)
+
+
+def two_names() -> st.SearchStrategy[tuple[str, str]]:
+    """Draw two different names, hostile ones or nearly so."""
+    return st.lists(hostile_names | st.sampled_from("AB"), min_size=2, max_size=2, unique=True).map(tuple)
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+@settings(max_examples=300, deadline=None)
+@given(parts=st.tuples(hostile_names | st.just("t"), two_names(), two_names(), two_names(), st.integers(0, 3)))
+def test_a_task_with_hostile_names_is_read_as_it_was_written_or_refused(tmp_path_factory, suffix, parts):
+    path = tmp_path_factory.getbasetemp() / f"hostile{suffix}"
+    path.unlink(missing_ok=True)
+    try:
+        task = hostile_task(*parts)
+        hk.save_task(task, path)
+    except hk.HocketError:
+        assert not path.exists()
+    else:
+        read = hk.load_task(path)
+        assert read == task and read.digest == task.digest
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -174,6 +174,22 @@ class _Reader:
             return found
         unknown = re.split(r"\s+(?:and|or|not|at|in|anywhere)\b|,", self.rest)[0]
         raise TaskError(f"{what} {unknown!r} does not exist ({known_names(unknown, known.names)})", key=self.key)
+
+
+def parse_option(text: str, places: Container[str], memory: Container[str]) -> tuple[str, str | None]:
+    """Read "red button" or "red button after Y": the place, and the event in memory that it waits for, if any.
+
+    >>> parse_option("hour after dawn after bell", {"hour", "hour after dawn"}, {"bell"})
+    ('hour after dawn', 'bell')
+    """
+    if text.strip() in places:
+        return text.strip(), None
+    words = text.split(" after ")
+    halves = [(" after ".join(words[:cut]).strip(), " after ".join(words[cut:])) for cut in range(1, len(words))]
+    known = [(target, after) for target, after in halves if target in places]
+    exact = [(target, after) for target, after in known if after in memory]
+    trimmed = [(target, after.strip()) for target, after in known]
+    return next(iter([*exact, *trimmed]), (words[0].strip(), None))
 
 
 def write_conditions(conditions: Mapping[str, Condition]) -> str:

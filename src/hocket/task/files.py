@@ -28,7 +28,7 @@ from hocket.machine.formulas import LANGUAGES
 from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.conditions import Condition, Lexicon, parse_conditions
+from hocket.task.conditions import Condition, Lexicon, parse_conditions, parse_option
 from hocket.task.grid import Grid, read_map
 from hocket.task.task import Agent, Gate, Option, Task
 from hocket.task.template import expand_team
@@ -217,12 +217,14 @@ def _agent_from(
     part_events: tuple[str, ...] | None,
 ) -> Agent:
     key = f"agents.{name}"
+    own = as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory
+    options = as_texts(row.get("options", []), f"{key}.options")
     return Agent(
         start=_start_from(row["start"], grid, letters, f"{key}.start"),
         knows=as_texts(row["knows"], f"{key}.knows") if "knows" in row else part_events or (),
         gates=gates,
-        memory=as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory,
-        options=tuple(_option_from(text, grid) for text in as_texts(row.get("options", []), f"{key}.options")),
+        memory=own,
+        options=tuple(Option(*parse_option(text, grid.places, own)) for text in options),
         sync={
             event: as_number(chance, f"{key}.sync.{event}")
             for event, chance in as_table(row.get("sync", {}), f"{key}.sync").items()
@@ -246,18 +248,6 @@ def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key
     if len(cells) != 1:
         raise TaskError(f"must be one cell, got the {len(cells)} cells of {value!r}", key=key)
     return cells[0]
-
-
-def _option_from(text: str, grid: Grid) -> Option:
-    """Read "red button" or "red button after Y"."""
-    if text.strip() in grid.places:
-        return Option(text.strip())
-    words = text.split(" after ")
-    for cut in range(1, len(words)):
-        target = " after ".join(words[:cut]).strip()
-        if target in grid.places:
-            return Option(target, " after ".join(words[cut:]).strip())
-    return Option(words[0].strip())
 
 
 def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str) -> dict[str, Condition]:

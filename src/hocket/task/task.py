@@ -19,7 +19,7 @@ from hocket.machine.formats.schema import Document, machine_to
 from hocket.machine.names import Names, check_name, is_one_line
 from hocket.machine.reward_machine import RewardMachine
 from hocket.notebook_hook import shown
-from hocket.task.conditions import ANYWHERE, Condition, Lexicon, parse_conditions, write_conditions
+from hocket.task.conditions import ANYWHERE, Condition, Lexicon, parse_conditions, parse_option, write_conditions
 from hocket.task.grid import FLOOR, WALL, Grid
 
 LONGEST_NAME = 200  # characters of a task, an agent or a place
@@ -199,6 +199,8 @@ class Task:
             self.grid.place(option.target, f"{key}.options")
             if option.after is not None and option.after not in agent.memory:
                 raise TaskError(f"an option waits for an event in memory, got {option.after!r}", key=f"{key}.options")
+            if parse_option(str(option), self.grid.places, agent.memory) != (option.target, option.after):
+                raise TaskError(f"{str(option)!r} must not mean another option, too", key=f"{key}.options")
         for event, chance in agent.sync.items():
             self._require_event(event, f"{key}.sync")
             if event not in own or not 0 < chance <= 1:
