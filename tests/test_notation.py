@@ -602,9 +602,9 @@ def test_an_unknown_suffix_is_an_error_in_reading_and_in_writing(tmp_path, name,
     assert path.read_text() == "as it was"
 
 
-@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a file without an end")
 def test_a_file_without_an_end_is_read_no_further_than_the_limit(tmp_path):
-    (tmp_path / "endless.toml").symlink_to("/dev/zero")
+    with (tmp_path / "endless.toml").open("wb") as file:
+        file.truncate(10**11)  # a hole, which takes no room on the disk and more memory than there is
     assert message(tmp_path / "endless.toml") == "must be at most 8 MB in this format"
 
 
