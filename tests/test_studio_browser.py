@@ -16,6 +16,9 @@ from hocket.studio.starts import start_text
 from hocket.task.catalogue import rendezvous
 from set_up import find_browser
 
+PATIENCE = 60_000  # milliseconds; a learner may have to be compiled first, on a busy machine
+expect.set_options(timeout=PATIENCE)
+
 pytestmark = pytest.mark.browser
 
 FLAGS = (
@@ -79,6 +82,7 @@ def open_page(browser, server, file) -> Iterator:
     def opened(width=1400, height=1000, context=None, **more) -> Page:
         if context is None:
             context = browser.new_context(viewport={"width": width, "height": height}, **more)
+            context.set_default_timeout(PATIENCE)
             contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))

@@ -34,6 +34,10 @@ export function show() {
     restart();
   }
   lay(world);
+  if (!game.moment) {
+    parts.map.replaceChildren(drawMap(world, { closed: new Set() }));
+    parts.status.textContent = "Getting everyone ready …";
+  }
   fetchMoment();
 }
 
