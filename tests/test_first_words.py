@@ -183,3 +183,13 @@ def test_the_completion_knows_all_learners_and_all_their_settings(capsys):
     said = capsys.readouterr().out
     assert f"values='{' '.join(LEARNERS)}'" in said
     assert all(f"{field.name}=" in said for own in LEARNERS.values() for field in fields(own.settings))
+
+
+def test_a_command_looks_for_cycles_seldom_and_never_among_what_is_loaded(monkeypatch, capsys):
+    done = []
+    monkeypatch.setattr(cli.gc, "freeze", lambda: done.append("freeze"))
+    monkeypatch.setattr(cli.gc, "set_threshold", lambda *own: done.append(own))
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert done == ["freeze", cli.COLLECTING] and cli.COLLECTING[0] > 10_000
+    assert capsys.readouterr().out.startswith("hocket ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -31,6 +32,8 @@ from hocket.cli.tasks import Tasks
 from hocket.cli.terminal import Flag, make_console, option
 from hocket.cli.train import Train
 from hocket.errors import HocketError
+
+COLLECTING = (100_000, 20, 20)  # how seldom Python looks for cycles: results are many objects and have none
 
 Command = (  # in the order in which a newcomer needs them
     Annotated[Tasks, subcommand("tasks")]
@@ -63,6 +66,8 @@ class Hocket:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit."""
+    gc.freeze()  # what is loaded stays
+    gc.set_threshold(*COLLECTING)
     code = run(sys.argv[1:] if args is None else args)
     if code >= BY_SIGNAL:  # threads may be at work still, for which nobody should have to wait
         for stream in (sys.stdout, sys.stderr):

@@ -166,7 +166,7 @@ def _review_to(review: Review) -> dict[str, object]:
                 "success": own.success,
                 "x": own.points[:, :, 0].T.tolist(),
                 "y": own.points[:, :, 1].T.tolist(),
-                "states": [changes_of([row[agent] for row in own.states]) for agent in range(own.points.shape[1])],
+                "states": [changes_of(column) for column in zip(*own.states, strict=True)],
                 "events": [list(event) for event in own.events],
             }
             for kind, own in review.replays.items()

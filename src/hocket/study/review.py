@@ -61,11 +61,12 @@ def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bo
     cells = np.concatenate([tables.start[None], record.cell[:length]]).astype(np.int64)  # [T + 1, N]
     states = np.concatenate([tables.initial[None], record.state[:length]])
     names = [list(machine.states) for machine in task.machines.values()]
+    named = [[own[state] for state in column] for own, column in zip(names, states.T.tolist(), strict=True)]
     rows, columns = np.divmod(cells, task.grid.columns)
     return Replay(
         taken >= 0,
         np.stack([columns, rows], axis=2) + 0.5,
-        tuple(tuple(own[state] for own, state in zip(names, row, strict=True)) for row in states.tolist()),
+        tuple(zip(*named, strict=True)),
         _events(task, tables, cells, states),
     )
 

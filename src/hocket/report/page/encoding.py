@@ -24,6 +24,10 @@ MOST_CHARACTERS = 2_500_000  # of all episodes of a page together
 FINEST = 100  # parts of a unit of length in which points are told
 MOVES = {(0, 0): 0, (0, -1): 1, (1, 0): 2, (0, 1): 3, (-1, 0): 4}  # across and down
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXY"  # for two moves: five times the first, plus the second
+_LETTER = np.frombuffer(LETTERS.encode(), np.uint8)
+_MOVE = np.zeros((3, 3), np.int64)  # at [across, down], -1 being the last
+for _place, _number in MOVES.items():
+    _MOVE[_place] = _number
 
 Data = dict[str, object]
 
@@ -179,12 +183,11 @@ def replay_data(replay: Replay, names: Numbering) -> Data:
 
 def _way(moves: NDArray[np.int64]) -> str | list[int]:
     """Tell an agent's moves, [T, 2] in hundredths."""
-    found = [MOVES.get((across, down)) for across, down in (moves / FINEST).tolist()]
-    known = [move for move in found if move is not None]
-    if len(known) < len(found):
-        return [int(value) for value in moves.ravel()]
-    pairs = zip(known[::2], [*known[1::2], 0], strict=False)
-    return "".join(LETTERS[5 * first + second] for first, second in pairs)
+    if (moves % FINEST).any() or (np.abs(moves).sum(axis=1) > FINEST).any():  # not from a cell to one beside it
+        return moves.ravel().tolist()
+    across, down = (moves // FINEST).T
+    pairs = np.pad(_MOVE[across, down], (0, len(moves) % 2)).reshape(-1, 2)
+    return str(_LETTER[5 * pairs[:, 0] + pairs[:, 1]].tobytes(), "ascii")
 
 
 def _changes(states: Sequence[str], names: Numbering) -> list[int]:
