@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
+from hocket.learn.batches import Pace
 from hocket.learn.optimal import solve
+from hocket.learn.sweep import SweepBlock, SweepSettings
 from hocket.machine.formats.schema import machine_from, machine_to
 from hocket.task.catalogue import load
 from hocket.task.check import Exploration, _explore, shared_events
@@ -191,6 +193,30 @@ def test_agents_that_are_alike_are_solved_and_explored_once(monkeypatch):
     hk.train(task, "optimal", seeds=1, steps=1)
     assert len(solved) == 3
     assert hk.check_task(task).ok and len(explored) <= 6
+
+
+def test_agents_that_are_alike_share_a_world_and_are_planned_for_once_a_test():
+    task = hk.rendezvous(60, rows=2, columns=2)
+    tables = compile_task(task)
+    block = SweepBlock(tables, SweepSettings(), [3])
+    assert len({id(own.world.move) for own in block.agents}) == 3
+    assert [own.world.start for own in block.agents] == tables.start.tolist()
+    block.train(0, 100)
+    planned = block.arrays(0)
+    assert block.arrays(0) is planned
+    block.train(100, 400)
+    alone = SweepBlock(tables, SweepSettings(), [3])
+    alone.train(0, 500)
+    assert np.array_equal(block.arrays(0)["q"], alone.arrays(0)["q"])
+    assert not np.array_equal(block.arrays(0)["q"], planned["q"])
+
+
+def test_pieces_of_training_are_long_where_every_agent_needs_a_call():
+    few, many = Pace(), Pace(calls=10_000)
+    few.take(100, 1.0)
+    many.take(100, 1.0)
+    many.take(100, 0.9)
+    assert few.steps == 50 and many.steps == 200
 
 
 @pytest.mark.parametrize("suffix", ["toml", "json"])

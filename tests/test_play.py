@@ -246,9 +246,17 @@ def test_show_prints_the_map_before_the_machines(capsys):
 
 def test_show_clips_the_map_on_a_narrow_terminal():
     out = io.StringIO()
-    print_map(Console(file=out, width=40, force_terminal=True, color_system=None), hk.load_task("rooms"))
+    print_map(Console(file=out, width=50, force_terminal=True, color_system=None), hk.load_task("rooms"))
     lines = ESCAPE.sub("", out.getvalue()).splitlines()
-    assert "columns" in lines[0] and {len(line) for line in lines[1:41]} == {40}
+    assert "columns" in lines[0] and {len(line) for line in lines[1:41]} == {50}
+
+
+def test_show_prints_a_part_of_a_map_that_is_large_and_says_how_large_it_is():
+    out = io.StringIO()
+    print_map(Console(file=out, width=10_000, color_system=None), hk.rendezvous(2, rows=150, columns=500))
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "rows 50–149, columns 0–399 of the map (150 × 500)"
+    assert {len(line) for line in lines[1:101]} == {799} and not lines[101]  # a space at the end is not printed
 
 
 # Frames

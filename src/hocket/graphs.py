@@ -48,7 +48,7 @@ def make_graph(nodes: int, source: Ints, label: Ints, target: Ints) -> tuple[Gra
     np.cumsum(np.bincount(source, minlength=nodes), out=first[1:])
     if ahead.all():
         return Graph(first, source.view(), label.view(), target.view()), np.arange(len(source))
-    order = np.lexsort((label, source))
+    order = np.argsort(source * np.int64(label.max() + 1) + label, kind="stable")
     return Graph(first, source[order], label[order], target[order]), order
 
 

@@ -19,6 +19,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
 
 SHOWN_STATES = 40  # rows of a machine's table
+SHOWN_ROWS, SHOWN_COLUMNS = 100, 400  # cells of a map, the columns where no terminal is narrower
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,18 @@ class Show(OnSubject):
 
 
 def print_map(console: Console, task: Task) -> None:
-    """Print a task's map before anything has happened, as much of it as the console is wide, and its legend."""
+    """Print a task's map before anything has happened, and its legend.
+
+    Of a map that is large or wider than the console, the part around the first agent is printed, under a line that says
+    which part it is.
+    """
     scene = scene_of(task)
     board, moment = TextMap(scene), scene.opening
-    window = clip(scene, next(iter(moment.cells.values())), scene.rows, console.width // CELL)
+    columns = min(console.width // CELL, SHOWN_COLUMNS)
+    window = clip(scene, next(iter(moment.cells.values())), SHOWN_ROWS, columns)
     lines = [*board.draw(moment, window), Text(), *board.legend(moment, min(console.width, PIPE_WIDTH)), Text()]
     if not window.is_whole(scene):
-        lines.insert(0, Text(str(window), "dim"))
+        lines.insert(0, Text(f"{window} ({scene.rows:,} × {scene.columns:,})", "dim"))
     for line in lines:
         print_line(console, line)
 

@@ -12,7 +12,7 @@ from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
-from hocket.task.individual import IndividualTable, Simulation
+from hocket.task.individual import IndividualTable, Simulation, view
 from hocket.task.tables import Tables
 
 MOST_SWEEPS = 100_000
@@ -34,7 +34,7 @@ class OptimalBlock:
         solved: dict[tuple[bytes, ...], int] = {}  # agents that are alike, wherever they start, act alike
         for agent in range(len(self.q)):
             table = simulation.table(agent)
-            alike = solved.setdefault(_view(tables, table), agent)
+            alike = solved.setdefault(view(tables, table), agent)
             if alike < agent:
                 self.q[agent] = self.q[alike]
             else:
@@ -45,13 +45,6 @@ class OptimalBlock:
 
     def arrays(self, index: int) -> Arrays:
         return {"q": self.q}
-
-
-def _view(tables: Tables, table: IndividualTable) -> tuple[bytes, ...]:
-    """All that decides how an agent acts; where it starts and what its events are called does not."""
-    outcomes = (table.chance, table.next_state, table.reward, table.is_final)
-    parts = (tables.world[table.place], table.dynamics, table.kind, *outcomes)
-    return tuple(part.tobytes() for part in parts)
 
 
 def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float64]:

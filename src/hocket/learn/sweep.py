@@ -22,7 +22,7 @@ from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.random import TRAINING, stream_key
 from hocket.task.grid import Numbers
-from hocket.task.individual import IndividualTable, Simulation
+from hocket.task.individual import IndividualTable, Simulation, view
 from hocket.task.tables import Tables
 
 PRECISION = 1e-9  # of the values by which policies are tested
@@ -59,7 +59,7 @@ class SweepBlock:
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.shape, self.caution = machine_shapes(tables)["q"], settings.caution
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
-        self.agents = [_agent(simulation.table(number), settings.discount) for number in range(self.shape[0])]
+        self.agents = _agents(tables, simulation, settings.discount)
         self.rule = kernels.Rule(
             settings.discount, settings.optimism, settings.backups, settings.least_change, settings.episode_steps
         )
@@ -69,8 +69,10 @@ class SweepBlock:
             for seed in seeds
         ]
         self.threads = max(1, min(threads, len(seeds) * len(self.agents)))
+        self.planned: dict[int, Arrays] = {}  # by the tries so far
 
     def train(self, begin: int, steps: int) -> None:
+        self.planned.clear()
         work = [
             (lane, own.world, model, self.rule, begin, steps)
             for lanes, models in zip(self.lanes, self.models, strict=True)
@@ -85,6 +87,11 @@ class SweepBlock:
 
     def arrays(self, index: int) -> Arrays:
         """Plan by what the seed has tried, with caution; depends on nothing but that."""
+        if index not in self.planned:
+            self.planned[index] = self._plan(index)
+        return self.planned[index]
+
+    def _plan(self, index: int) -> Arrays:
         q = np.zeros(self.shape, np.float32)
         for own, agent, learnt in zip(q, self.agents, self.models[index], strict=True):
             world, discount = agent.world, self.rule.discount
@@ -93,6 +100,20 @@ class SweepBlock:
             kernels.plan(world, model, self.caution, discount, PRECISION, MOST_SWEEPS, room)
             own[:, :, : len(agent.worst)] = room
         return {"q": q}
+
+
+def _agents(tables: Tables, simulation: Simulation, discount: float) -> list[_Agent]:
+    """Work out what seeds have in common of each agent, once for agents that are alike wherever they start."""
+    made: dict[tuple[bytes, ...], _Agent] = {}
+    agents = []
+    for number in range(len(tables.start)):
+        table = simulation.table(number)
+        key = view(tables, table)
+        if key not in made:
+            made[key] = _agent(table, discount)
+        own = made[key]
+        agents.append(own._replace(world=own.world._replace(start=table.start, initial=table.initial)))
+    return agents
 
 
 def _agent(table: IndividualTable, discount: float) -> _Agent:
@@ -177,5 +198,6 @@ LEARNER = Learner(
     player=ValuePlayer,
     shapes=machine_shapes,
     looks_at=LooksAt.MACHINE,
+    one_by_one=True,
     steps=25_000,
 )

@@ -122,7 +122,9 @@ class RewardMachine:
         for state in finals:
             require_member(state, known_states, "final state")
         state_at, event_at = known_states._index, known_events._index
-        source = np.fromiter(map(state_at.__getitem__, moves.source), np.int32, moves.total)
+        source = np.repeat(
+            np.fromiter(map(state_at.__getitem__, moves.source), np.int32, len(moves.sizes)), moves.sizes
+        )
         label = np.fromiter(map(event_at.__getitem__, moves.label), np.int32, moves.total)
         target = np.fromiter(map(state_at.__getitem__, moves.target), np.int32, moves.total)
         is_final = np.zeros(len(known_states), np.bool_)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import chain, repeat
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from hocket.errors import MachineError
@@ -17,7 +17,8 @@ class Moves(NamedTuple):
 
     states: Mapping[str, None]
     events: Mapping[str, None]
-    source: Iterable[str]
+    source: Iterable[str]  # each of them once for all of its transitions that stand together
+    sizes: Sequence[int]  # how many these are
     label: Iterable[str]
     target: Iterable[str]
     total: int
@@ -26,8 +27,9 @@ class Moves(NamedTuple):
     def of_table(cls, table: Mapping[tuple[str, str], str]) -> Moves:
         """Read (state, event) -> state."""
         states = dict.fromkeys(state for (state, _), target in table.items() for state in (state, target))
+        events = dict.fromkeys(event for _, event in table)
         sources, labels = (state for state, _ in table), (event for _, event in table)
-        return cls(states, dict.fromkeys(event for _, event in table), sources, labels, table.values(), len(table))
+        return cls(states, events, sources, [1] * len(table), labels, table.values(), len(table))
 
     def states_from(self, initial: str) -> Mapping[str, None]:
         """The states in use, the initial one first if it is one of them or the only one."""
@@ -45,7 +47,8 @@ class Moves(NamedTuple):
         return cls(
             states,
             dict.fromkeys(chain.from_iterable(rows.values())),
-            chain.from_iterable(map(repeat, rows, sizes)),
+            rows,
+            sizes,
             chain.from_iterable(rows.values()),
             chain.from_iterable(row.values() for row in rows.values()),
             sum(sizes),

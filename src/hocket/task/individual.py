@@ -68,6 +68,13 @@ def individual_table(
     return Simulation(tables, sync_probability, sync_literal).table(agent)
 
 
+def view(tables: Tables, table: IndividualTable) -> tuple[bytes, ...]:
+    """All that decides how an agent should act; where it starts and what its events are called does not."""
+    outcomes = (table.chance, table.next_state, table.reward, table.is_final)
+    parts = (tables.world[table.place], table.dynamics, table.kind, *outcomes)
+    return tuple(part.tobytes() for part in parts)
+
+
 class Simulation:
     """Simulated teammates: works out what may come of an agent's steps, once for all agents that are alike."""
 

@@ -16,6 +16,7 @@ A transition may count: `a = { to = "u1", times = 3, otherwise = "u0" }` (see `c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple, cast
 
 from hocket.errors import FormatError, MachineError, known_names, shown
@@ -81,6 +82,11 @@ def sentence_from(table: Document, at: str = "") -> Reading:
         raise FormatError(str(error), where=f"{at}{language}") from None
 
 
+def _kinds(rows: Mapping[str, Mapping[str, object]]) -> set[type]:
+    """Collect the types of all entries of a table of tables."""
+    return set(map(type, chain.from_iterable(row.values() for row in rows.values())))
+
+
 def machine_from(table: Document, at: str = "") -> RewardMachine:
     """Build a machine from its table; `at` says where in a file the table stands."""
     check_keys(table, MACHINE_KEYS, at)
@@ -94,7 +100,7 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
         state: as_table(row, f"{at}transitions.{state}")
         for state, row in as_table(table["transitions"], f"{at}transitions").items()
     }
-    if "rewards" not in table and all(type(end) is str for row in rows.values() for end in row.values()):
+    if "rewards" not in table and _kinds(rows) <= {str}:
         return _plain_machine(table, rows, at)
     moves = {
         (state, event): _target(state, target, f"{at}transitions.{state}.{event}")
