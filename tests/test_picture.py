@@ -304,7 +304,7 @@ def test_any_names_make_a_picture_that_can_be_parsed(tmp_path_factory, agent, pl
 
 
 def test_a_long_name_is_cut_but_its_tooltip_is_not(tmp_path):
-    place, agent = "p" * 500, "a" * 500
+    place, agent = "p" * 200, "a" * 200
     root = parse(tmp_path, make_task(Grid(1, 2, places={place: {1}}), {agent: Agent(0, ["go"])}))
     assert max(len(text) for text in texts(root)) <= drawing.MAX_LINE
     titles = [title.text for title in root.iter(f"{SVG}title")]
@@ -314,7 +314,7 @@ def test_a_long_name_is_cut_but_its_tooltip_is_not(tmp_path):
 
 def test_a_line_about_a_gate_says_until_when_however_long_a_name_is(tmp_path):
     agent = Agent(0, ["go"], gates={"door": "go"})
-    told = texts(parse(tmp_path, make_task(Grid(1, 2, places={"door": {1}}), {"a" * 500: agent})))
+    told = texts(parse(tmp_path, make_task(Grid(1, 2, places={"door": {1}}), {"a" * 200: agent})))
     assert f"closed to {'a' * 23}… until go" in told
 
 
