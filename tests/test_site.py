@@ -61,7 +61,7 @@ def test_the_search_works_from_disk(site):
     with sync_playwright() as play:
         page = play.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"]).new_page()
         page.goto(f"{site.as_uri()}/search.html?q=counterexample")
-        page.wait_for_selector("ul.search li")
+        page.get_by_text("Search finished").wait_for()  # results come one by one
         found = page.locator("ul.search li a").all_inner_texts()
     assert any("Decomposition" in title for title in found)
 
