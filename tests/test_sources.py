@@ -44,11 +44,18 @@ def test_an_error_in_a_source_is_raised_and_ends_the_others():
 
 
 def test_whoever_has_enough_ends_the_sources():
-    stop = threading.Event()
-    found = gather([count()], stop)
+    stop, ended = threading.Event(), threading.Event()
+
+    def endless():
+        try:
+            yield from count()
+        finally:
+            ended.set()
+
+    found = gather([endless()], stop)
     assert next(found) == 0
     found.close()
-    assert stop.is_set()
+    assert stop.is_set() and ended.wait(PATIENCE)
 
 
 def test_what_a_source_still_has_when_it_should_stop_is_given():

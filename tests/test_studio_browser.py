@@ -517,6 +517,7 @@ def test_training_is_watched_stopped_continued_and_its_episodes_replayed(page):
     frame = page.frame_locator(".report iframe")
     replay = frame.locator(".replay")
     expect(replay).to_be_visible()
+    expect(replay).to_have_attribute("data-step", "0")  # its script has begun
     replay.get_by_role("button", name="A step on").click()
     expect(replay).to_have_attribute("data-step", "1")
     page.locator("#steer").click()

@@ -21,8 +21,9 @@ def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]
     behind in its thread, which ends with the process at the latest. So whoever gathers is never held up.
     """
     found: SimpleQueue[Result | _End] = SimpleQueue()
+    gone = Event()  # nobody takes anything any more
     for source in sources:
-        Thread(target=_drain, args=(source, found), daemon=True).start()
+        Thread(target=_drain, args=(source, found, gone), daemon=True).start()
     open_sources, deadline = len(sources), float("inf")
     try:
         while open_sources:
@@ -43,6 +44,8 @@ def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]
     except BaseException:
         stop.set()
         raise
+    finally:
+        gone.set()
 
 
 class _End:
@@ -52,10 +55,12 @@ class _End:
         self.error = error
 
 
-def _drain(source: Iterable[Result], found: SimpleQueue[Result | _End]) -> None:
+def _drain(source: Iterable[Result], found: SimpleQueue[Result | _End], gone: Event) -> None:
     try:
         for item in source:
             found.put(item)
+            if gone.is_set():
+                return
     except BaseException as error:  # whoever gathers raises it
         found.put(_End(error))
     else:
