@@ -47,11 +47,6 @@ def inlined(function: Function) -> Function:
     return cast(Function, njit(forceinline=True, **LEAN)(function))
 
 
-def pasted(function: Function) -> Function:
-    """Take a function that one place or two call as if it were written there, which compiles faster than `inlined`."""
-    return cast(Function, njit(inline="always", **LEAN)(function))
-
-
 def cache_file(compiled: object) -> Any:  # noqa: ANN401 (numba says nothing of its types)
     """Find where numba notes of which sources a compiled function was made; None where it does not."""
     stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.kernels.compiler import inlined, kernel, pasted
+from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
     ACTION_SHIFT,
     ACTION_UNIT,
@@ -147,7 +147,7 @@ def learn(
 # Many lanes.
 
 
-@pasted
+@inlined
 def move_together(room: Room, keys: Numbers, time: int, beta: np.float32, slip_limit: int) -> None:
     """Choose an action for every lane, as `softmax_action` does, from the values in `room`, and draw its outcome."""
     q0, q1 = load(room.weight, u64(0), LANES), load(room.weight, u64(LANES), LANES)
@@ -174,7 +174,7 @@ def _learn_at_once(width: int) -> Learn:
     """Make `learn` for machines of so many states, all of which learn at once."""
     states = u64(width)
 
-    @pasted
+    @inlined
     def goals(
         lane: Index, agent: Index, end: Index, ready: Index, lanes: Lanes, tables: LaneTables, rule: Rule
     ) -> Numbers:
@@ -195,7 +195,7 @@ def _learn_at_once(width: int) -> Learn:
             reward = where(passed, load(tables.reward, at + case * states, width), reward)
         return reward + rule.discount * take(best, target)
 
-    @pasted
+    @inlined
     def learn_at_once(
         lane: Index,
         move: Index,
@@ -253,7 +253,7 @@ def pass_time(team: Index, lanes: Lanes, tables: LaneTables, rule: Rule) -> None
     lanes.clock[team] = 0
 
 
-@pasted
+@inlined
 def train_group(
     learn_by: Learn,
     lanes: Lanes,
