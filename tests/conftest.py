@@ -13,10 +13,15 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # =0: tests use the graphics processor that is there
 
 from hocket.cli import main as cli
+from set_up import find_browser
 
 settings.register_profile("hocket", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines are busy
 settings.load_profile("hocket")
 
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-first-run",
+)  # fmt: skip  # of Chromium
 TRACED_EXAMPLES = 10  # of each law, in which coverage is measured
 
 
@@ -25,6 +30,20 @@ def plain_surroundings(monkeypatch):
     """Forget what the surroundings say about colours."""
     for name in ("FORCE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Start Chromium, which `set_up.py` installs where it can."""
+    from playwright.sync_api import sync_playwright  # only where there is a page to look at
+
+    path = find_browser()
+    if path is None:
+        pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt-get install chromium")
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=path, args=[*FLAGS])
+        yield started
+        started.close()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 import hocket as hk
 from hocket.draw.task_scene import scene_of
@@ -19,30 +19,13 @@ from hocket.report.summary import summarize
 from hocket.study.records import Review
 from hocket.study.store import load_results
 from hocket.task.gates import closed_regions
-from set_up import find_browser
 from studies import HOSTILE, QUOTED, hostile_study, record, small_study, write_study
 from studies import replay as make_replay
 
 pytestmark = pytest.mark.browser
 
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--no-first-run",
-)  # fmt: skip
 MEETING, BUTTONS, DRIFT = range(3)  # the tasks of the page, in order
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Start Chromium, which `set_up.py` installs where it can."""
-    path = find_browser()
-    if path is None:
-        pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt-get install chromium")
-    with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=path, args=[*FLAGS])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 import hocket as hk
 from hocket.cli.main import Command
-from set_up import find_browser
 
 pytest.importorskip("myst_nb", reason="the extra `docs` is not installed")
 
@@ -55,14 +53,12 @@ def test_every_public_name_and_every_command_has_its_place(site):
 
 
 @pytest.mark.browser
-def test_the_search_works_from_disk(site):
-    if find_browser() is None:
-        pytest.skip("there is no Chromium here")
-    with sync_playwright() as play:
-        page = play.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"]).new_page()
-        page.goto(f"{site.as_uri()}/search.html?q=counterexample")
-        page.get_by_text("Search finished").wait_for()  # results come one by one
-        found = page.locator("ul.search li a").all_inner_texts()
+def test_the_search_works_from_disk(site, browser):
+    page = browser.new_page()
+    page.goto(f"{site.as_uri()}/search.html?q=counterexample")
+    page.get_by_text("Search finished").wait_for()  # results come one by one
+    found = page.locator("ul.search li a").all_inner_texts()
+    page.close()
     assert any("Decomposition" in title for title in found)
 
 

@@ -9,35 +9,19 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from hocket.machine.formats import toml
 from hocket.studio.starts import start_text
 from hocket.task.catalogue import rendezvous
-from set_up import find_browser
 
 PATIENCE = 60_000  # milliseconds; a learner may have to be compiled first, on a busy machine
 expect.set_options(timeout=PATIENCE)
 
 pytestmark = pytest.mark.browser
 
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--no-first-run",
-)  # fmt: skip
 BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")
 HOSTILE_NAMES = ("<b>bold</b>", '"><img src=x onerror=alert(1)>', "</script><script>alert(2)</script>", "{{key}} ${1}")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = find_browser()
-    if path is None:
-        pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt-get install chromium")
-    with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=path, args=[*FLAGS])
-        yield started
-        started.close()
 
 
 class Server:
@@ -170,7 +154,17 @@ def test_a_mistake_is_underlined_at_its_line_and_the_picture_stays(page):
     is_shown(page, "yes")
 
 
-def test_undo_and_redo_go_over_typing_and_gestures_alike(page):
+@pytest.fixture
+def early_page(browser, open_page) -> Iterator[Page]:
+    """Open a page on which it stays half a second after its loading, however slow the machine is."""
+    with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE)
+        context.add_init_script("performance.now = () => 500")
+        yield open_page(context=context)
+
+
+def test_undo_and_redo_go_over_typing_and_gestures_alike(early_page):
+    page = early_page
     check_mark(page, "A1", "R").uncheck()
     is_shown(page, "no")
     area = page.locator("#editor textarea")

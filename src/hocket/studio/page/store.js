@@ -19,7 +19,8 @@ export const store = {
 const watchers = new Set();
 const past = [];
 const future = [];
-let lastTyped = 0;
+const LONG_AGO = -Infinity; // times are counted from the loading of the page
+let lastTyped = LONG_AGO;
 
 export const watch = (watcher) => watchers.add(watcher);
 const tell = (what) => watchers.forEach((watcher) => watcher(what));
@@ -42,7 +43,7 @@ export function type(text) {
 export function change(text, world = null, file = store.file) {
   if (text === store.text && file === store.file) return;
   remember();
-  lastTyped = 0;
+  lastTyped = LONG_AGO;
   store.file = file;
   settle(text, "changed", world);
 }
@@ -68,7 +69,7 @@ function step(from, to) {
   const { text, file } = from.pop();
   // What is on disk does not change with the history: only the name that belonged to another text does.
   store.file = file.name === store.file.name ? store.file : file;
-  lastTyped = 0;
+  lastTyped = LONG_AGO;
   settle(text, "changed");
 }
 
