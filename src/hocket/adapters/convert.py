@@ -35,7 +35,8 @@ class Around:
 class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     """A Gymnasium environment whose spaces are tuples, one entry for each agent, as a PettingZoo environment.
 
-    An episode ends for all agents at once. A reward that is one number is everybody's, and so is the info.
+    An episode ends for all agents at once, when it has ended for each, be it terminated or truncated. A reward that is
+    one number is everybody's, and so is the info.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], agents: Iterable[str] | None = None) -> None:
@@ -70,16 +71,18 @@ class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
                 raise SettingsError(f"all agents act at once, got no action of {agent!r}")
         together = tuple(actions[agent] for agent in self.possible_agents)
         observations, reward, terminated, truncated, info = self.env.step(together)
-        over, cut = bool(np.all(terminated)), bool(np.all(truncated))
-        if over or cut:
+        ends: Any = (terminated, truncated)
+        over, cut = (np.broadcast_to(np.asarray(own, np.bool_), len(self.possible_agents)) for own in ends)
+        is_over = bool((over | cut).all())
+        if is_over:
             self.agents = []
         rewards: Any = reward
         own = rewards if np.ndim(rewards) else [rewards] * len(self.possible_agents)
         return (
             self._each(observations),
             {agent: float(one) for agent, one in zip(self.possible_agents, own, strict=True)},
-            dict.fromkeys(self.possible_agents, over),
-            dict.fromkeys(self.possible_agents, cut),
+            self._each((is_over & over).tolist()),
+            self._each((is_over & cut).tolist()),
             self._all(info),
         )
 

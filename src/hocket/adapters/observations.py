@@ -89,6 +89,17 @@ class Sight:
         edge = np.ones(self.states, np.float32)
         return spaces.Box(np.append(low, 0 * edge), np.append(high, edge), dtype=np.float32)
 
+    def fits(self, observation: Observation) -> bool:
+        """Whether what a world shows can be joined to a machine state, and neither would spill into the other."""
+        if isinstance(self.world, spaces.Discrete):
+            return bool(self.world.contains(observation))
+        if self.kind == "dict":
+            return True  # where it is kept as it is
+        try:
+            return np.asarray(flatten(self.world, observation)).size == self._width
+        except (TypeError, ValueError, LookupError, AttributeError):
+            return False
+
     def show(self, observation: Observation, state: int) -> Observation:
         """Join an observation of the world and a machine state."""
         if self.kind == "dict":

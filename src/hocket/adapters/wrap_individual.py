@@ -16,6 +16,7 @@ from hocket.adapters.events import (
     IndividualStep,
     Proposed,
     check_info,
+    check_seen,
     possible_events,
     read_events,
     told_of,
@@ -98,6 +99,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         with told_of(self.env, "reset"):
             observation, given = self.env.reset(seed=seed, options=options)
         info = check_info(self.env, given, "reset")
+        check_seen(self.env, self.sight, observation, "the agent", "reset")
         self.time, self.state, self._is_over = 0, self.machine.initial, False
         self._memory, self._previous = {}, deepcopy(observation)
         return self._see(observation), {**info, **self._say((), (), 0.0)}
@@ -106,11 +108,13 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         if self._is_over:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
         with told_of(self.env, when := f"step {self.time + 1}"):
-            observation, raw_reward, over, truncated, given = self.env.step(action)
+            observation, raw_reward, raw_over, raw_truncated, given = self.env.step(action)
+            earned, over, truncated = float(raw_reward), bool(raw_over), bool(raw_truncated)
         info = check_info(self.env, given, when)
+        check_seen(self.env, self.sight, observation, "the agent", when)
         draw = sync_draw(self._key, self.time)
         self.time += 1
-        shown = (action, observation, float(raw_reward), bool(over), bool(truncated), info)
+        shown = (action, observation, earned, over, truncated, info)
         memory = deepcopy(self._memory)
         step = IndividualStep(self.time, self._previous, *shown, self.state, self._memory, self.env)
         proposed, events, state, reward = self._outcome(step, draw)

@@ -18,7 +18,9 @@ from hocket.adapters.events import (
     RawStep,
     StepEvents,
     Synchronisation,
+    check_info,
     check_problems,
+    check_seen,
     complain,
     share_of,
     told_of,
@@ -144,12 +146,15 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         with told_of(self.env, "reset"):
-            observations, infos = self.env.reset(seed=seed, options=options)
+            observations, given = self.env.reset(seed=seed, options=options)
+        infos = check_info(self.env, given, "reset")
         self._restart()
         self.agents = list(self.env.agents)
         self._previous = deepcopy(observations)
-        informed = {agent: self._inform(agent, infos.get(agent, {}), NOTHING, 0.0) for agent in self.agents}
+        own_infos = {agent: check_info(self.env, infos.get(agent, {}), "reset") for agent in self.agents}
+        informed = {agent: self._inform(agent, own, NOTHING, 0.0) for agent, own in own_infos.items()}
         seen = {agent: share_of(self.env, observations, agent, PARTS[0], "reset") for agent in self.agents}
+        self._check_seen(seen, "reset")
         return {agent: self._see(agent, own) for agent, own in seen.items()}, informed
 
     def step(self, actions: Mapping[str, Any]) -> Experience:
@@ -159,12 +164,12 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.time += 1
         when = f"step {self.time}"
         with told_of(self.env, when):
-            raw = self.env.step(dict(actions))
+            raw = tuple(zip(self.env.step(dict(actions)), PARTS, strict=True))
         present = [agent for agent in self.possible_agents if agent in before or agent in self.env.agents]
         observations, rewards, terminated, truncated, infos = (
-            {agent: share_of(self.env, part, agent, what, when) for agent in present}
-            for part, what in zip(raw, PARTS, strict=True)
+            {agent: share_of(self.env, part, agent, what, when) for agent in present} for part, what in raw
         )
+        self._check_seen(observations, when)
         shown = (self._previous, actions, observations, rewards, terminated, truncated, infos)
         was_completed, team = self.completed, self.decomposition.machine
         happening = self._ask(RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.env))
@@ -193,6 +198,11 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         team, state = self.decomposition.machine, self.team_state
         self.team_state = team.step(state, event)
         return 0.0 if isinstance(team, Composition) else team.rewards[state, event]
+
+    def _check_seen(self, observations: Mapping[str, Observation], when: str) -> None:
+        for agent, sight in self.sights.items():
+            if agent in observations:
+                check_seen(self.env, sight, observations[agent], agent, when)
 
     def _see(self, agent: str, observation: Observation) -> Observation:
         if agent not in self.sights:

@@ -86,6 +86,10 @@ class TeamEpisode:
 
     def step(self, actions: Mapping[str, str]) -> TeamStep:
         """Let all agents act at once."""
+        for name in self.cells:
+            if name not in actions:
+                raise TaskError(f"every agent needs an action, got none for {name}", key="actions")
+            check_action(actions[name])
         for name, key in zip(self.cells, self._keys, strict=True):
             states = self.task.machines[name].states
             closed = self._closed[name][states.index(self.states[name])]
@@ -185,6 +189,7 @@ class IndividualEpisode:
 
     def step(self, action: str) -> IndividualStep:
         """Let the agent act."""
+        check_action(action)
         closed = self._closed[self.machine.states.index(self.state)]
         self.cell = move(self.task, self.cell, action, closed, slip_draw(self._key, self.time))
         proposed = propose(self.task, self.agent, self.cell, self.state)
@@ -220,9 +225,13 @@ class IndividualEpisode:
         return self.sync_probability if len(self.task.knowers[event]) > 1 and has_partner else None
 
 
+def check_action(action: str) -> None:
+    """Require an action that exists; checked before anybody moves, so that a step is taken whole or not at all."""
+    if action not in ACTIONS:
+        raise TaskError(f"action {action!r:.60} does not exist ({known_names(str(action), ACTIONS)})", key="action")
+
+
 def move(task: Task, cell: int, action: str, closed: frozenset[int], slip: int) -> int:
     """Find where an action leads, given the number drawn for slipping."""
-    if action not in ACTIONS:
-        raise TaskError(f"action {action!r} does not exist ({known_names(action, ACTIONS)})", key="action")
     taken = slipped_actions(slip_outcome(slip, threshold(task.slip)))[ACTIONS.index(action)]
     return task.grid.neighbor(cell, taken, closed)
