@@ -3,6 +3,8 @@
 With NUMBA_ENABLE_CUDASIM=0 these tests run on the graphics processor of this machine.
 """
 
+import csv
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 import hocket as hk
-from hocket.learn.catalogue import LEARNERS
+from hocket.learn.catalogue import LEARNERS, default_learner
 from hocket.study.engines import DeviceEngine, make_engine
 from hocket.study.study import run_study
 from hocket.task.tables import compile_task
@@ -222,6 +224,43 @@ def test_a_study_of_which_the_device_trains_nothing_is_refused(hocket):
     assert " ".join(err.split()) == said
 
 
+def test_where_no_learner_is_named_the_device_has_a_default_of_its_own(hocket):
+    assert [learner.name for learner in LEARNERS.values() if "cuda" in learner.devices] == [*BLOCKS]
+    assert default_learner("cuda") in BLOCKS and default_learner("cpu") not in BLOCKS
+    assert_same(
+        hk.train(meeting(), "dqprm", 2, 60, changes=BRIEF),
+        hk.train(meeting(), seeds=2, steps=60, device="cuda", changes=BRIEF),
+    )
+    words = ("train", "rendezvous-2", "--seeds", "2", "--steps", "30", "--set", "test_every=30", "--json")
+    code, out, err = hocket(*words, "--device", "cuda")
+    assert (code, err) == (0, "The learner is dqprm, the default on cuda.\n")
+    assert [row["learner"] for row in json.loads(out)["learners"]] == ["dqprm"]
+    code, out, err = hocket(*words, "--learner", "dqprm", "--device", "cuda")
+    assert (code, err) == (0, "")
+    code, out, err = hocket(*words, "--learner", "sweep", "--device", "cuda")
+    assert (code, out) == (2, "")
+    assert err == "hocket: sweep cannot train on the device cuda (known: dqprm, iql, cqrm)\n"
+    code, out, err = hocket(*words)
+    assert (code, err) == (0, "") and [row["learner"] for row in json.loads(out)["learners"]] == ["sweep"]
+
+
+def test_a_sweep_from_the_command_line_has_curves_quartiles_and_a_report(hocket, tmp_path):
+    values = [f"{(number + 1) / 20:g}" for number in range(16)]
+    settings = ("--set", f"sync_probability={','.join(values)}", "--set", "test_every=30", "episode_steps=10")
+    words = ("train", "rendezvous-2", "--seeds", "3", "--steps", "60", *settings, "--device", "cuda", "--json")
+    code, out, _ = hocket(*words, "--out", tmp_path)
+    rows = json.loads(out)["learners"]
+    assert code == 0 and [row["settings"] for row in rows] == [{"sync_probability": float(own)} for own in values]
+    assert all(row["seeds"] == 3 and len(row["softmax"]["quartiles"]) == 3 for row in rows)
+    table = list(csv.DictReader((tmp_path / "curves.csv").read_text().splitlines()))
+    assert len(table) == 16 * 3 * 2 * 2 and {row["sync_probability"] for row in table} == {
+        *map(str, map(float, values))
+    }
+    assert hocket("report", tmp_path)[0] == 0
+    page = (tmp_path / "report.html").read_text()
+    assert all(f"dqprm, sync_probability={own}" in page for own in values)
+
+
 def test_trials_of_a_table_are_those_of_a_list():
     here, there = both(meeting(), "dqprm", seeds=1, steps=120)
     listed, table = here[0], there[0]
@@ -277,8 +316,6 @@ def test_without_a_graphics_processor_there_is_one_sentence(tmp_path):
         "hocket",
         "train",
         "rendezvous-2",
-        "--learner",
-        "dqprm",
         "--seeds",
         "1",
         "--device",

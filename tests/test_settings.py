@@ -10,8 +10,9 @@ import hocket as hk
 from hocket.cli.learners import as_written, describe_settings, settings_page, shared_settings
 from hocket.cli.main import run
 from hocket.cli.train import parse_sweeps
-from hocket.learn.catalogue import LEARNERS, named_settings
-from hocket.learn.settings import NAMED_SETTINGS
+from hocket.learn.catalogue import LEARNERS, default_learner, named_settings
+from hocket.learn.devices import DEVICES
+from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS
 
 pytestmark = pytest.mark.xdist_group("kernels")
 
@@ -66,7 +67,8 @@ def test_learners_are_listed_with_a_sentence_each(hocket):
     said = " ".join(out.split())
     assert (code, err) == (0, "")
     assert all(f"{own.name} {own.summary}" in said for own in hk.LEARNERS.values())
-    assert said.count("(the default)") == 1
+    assert said.count("; the default ") == said.count("; also on cuda, and the default there ") == 1
+    assert said.count("; also on cuda") == 3
 
 
 def test_a_learner_that_is_named_is_listed_with_its_settings(hocket):
@@ -81,6 +83,10 @@ def test_learners_as_json_have_all_settings(hocket):
     assert [*found] == [*LEARNERS]
     assert {name: len(own["settings"]) for name, own in found.items()} == {
         name: len(fields(own.settings)) for name, own in LEARNERS.items()
+    }
+    assert {name for name, own in found.items() if own["default"]} == {DEFAULT_LEARNER}
+    assert {device: [name for name, own in found.items() if device in own["default_on"]] for device in DEVICES} == {
+        device: [default_learner(device)] for device in DEVICES
     }
     assert found["dqprm"]["settings"][0] == describe_settings(LEARNERS["dqprm"].settings)[0]._asdict()
 

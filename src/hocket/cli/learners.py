@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from tyro.conf import Positional
 
 from hocket.cli.terminal import Flag, make_console, option, print_entries, print_json
-from hocket.learn.settings import DEFAULT_LEARNER, Settings, declared
+from hocket.learn.devices import DEVICES
+from hocket.learn.settings import Settings, declared
 
 if TYPE_CHECKING:
     from hocket.learn.learner import Learner
@@ -62,18 +63,37 @@ class Learners:
 
 def _row(learner: Learner) -> dict[str, object]:
     settings = [own._asdict() for own in describe_settings(learner.settings)]
-    return {"summary": learner.summary, "default": learner.name == DEFAULT_LEARNER, "settings": settings}
+    default_on = _default_on(learner)
+    about = {"default": DEVICES[0] in default_on, "devices": list(learner.devices), "default_on": default_on}
+    return {"summary": learner.summary, **about, "settings": settings}
+
+
+def _default_on(learner: Learner) -> list[str]:
+    """List the devices on which a learner trains where nobody names one."""
+    from hocket.learn.catalogue import default_learner  # loads the compiler
+
+    return [device for device in DEVICES if default_learner(device) == learner.name]
+
+
+def _in_a_sentence(learner: Learner) -> str:
+    """Say what a learner is, and where it trains beside the processor."""
+    here, *elsewhere = DEVICES
+    default_on = _default_on(learner)
+    remarks = ["the default"] if here in default_on else []
+    for device in elsewhere:
+        if device in learner.devices:
+            remarks.append(f"also on {device}{', and the default there' if device in default_on else ''}")
+    return "; ".join([learner.summary, *remarks])
 
 
 def _print_learners(learners: Sequence[Learner], *, with_settings: bool) -> None:
     console = make_console()
     if not with_settings:
-        marked = {own.name: " (the default)" if own.name == DEFAULT_LEARNER else "" for own in learners}
-        print_entries(console, {own.name: own.summary + marked[own.name] for own in learners})
+        print_entries(console, {own.name: _in_a_sentence(own) for own in learners})
         console.print("The settings of one: hocket learners NAME", style="dim")
         return
     for learner in learners:
-        print_entries(console, {learner.name: learner.summary})
+        print_entries(console, {learner.name: _in_a_sentence(learner)})
         for own in describe_settings(learner.settings):
             print(_in_words(own))
 
@@ -130,7 +150,7 @@ def settings_page(learners: Sequence[Learner]) -> str:
         f" {'all' if len(names) == len(learners) else ', '.join(names)} |"
         for own, names in shared_settings(learners)
     ]
-    said = [f"- `{own.name}`: {own.summary}." for own in learners]
+    said = [f"- `{own.name}`: {_in_a_sentence(own)}." for own in learners]
     return "\n".join([*PAGE, *said, "", "## Settings", "", *SETTINGS, "", *COLUMNS, *rows, ""])
 
 

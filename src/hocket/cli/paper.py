@@ -32,7 +32,8 @@ class Paper(OnRuns):
 
         begin = time.perf_counter()
         folder = self.out or Path("runs/paper-quick" if self.quick else "runs/paper")
-        done = self.work(load_study("paper-quick" if self.quick else "paper", self.seeds), folder)
+        study = load_study("paper-quick" if self.quick else "paper", self.seeds)
+        done = self.work(study, folder, self.choose_engine(study))
         summary = summarize(done.results, "The paper's experiments" + (", in short" if self.quick else ""))
         written = write_pages(summary, folder) if not done.by_signal else []  # who wants an end wants no pictures
         seconds = time.perf_counter() - begin

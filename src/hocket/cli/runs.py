@@ -16,6 +16,7 @@ from hocket.cli.terminal import Flag, make_console, option, print_json
 from hocket.errors import HocketError, SettingsError, printable
 
 if TYPE_CHECKING:
+    from hocket.study.jobs import Engine
     from hocket.study.store import Results
     from hocket.study.study import Study
 
@@ -41,19 +42,22 @@ class OnRuns:
     json: Flag = False
     """Print one JSON object."""
 
-    def report(self, study: Study) -> int:
-        """Run a study, keep its runs if asked, and sum them up."""
+    def report(self, study: Study, note: str = "") -> int:
+        """Run a study, keep its runs if asked, and sum them up; a note is said before it begins."""
         from hocket.cli.results import print_results, results_as_json
         from hocket.report.summary import summarize
         from hocket.study.prospects import foresee
 
         if self.tensorboard and self.out is None:
             raise SettingsError("--tensorboard needs a folder to write to: --out FOLDER")
+        engine, console = self.choose_engine(study), make_console(stderr=True)
+        if note:
+            console.print(note, style="dim")
         for line in foresee(study):
-            make_console(stderr=True).print(f"Warning: {line}", style="yellow")
+            console.print(f"Warning: {line}", style="yellow")
         with ExitStack() as stack:
             folder = self.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            done = self.work(study, folder)
+            done = self.work(study, folder, engine)
             summary = summarize(done.results)
         if self.json:
             print_json(results_as_json(summary, done.is_stopped))
@@ -62,25 +66,30 @@ class OnRuns:
             make_console().print(_what_next(self.out), style="dim")
         return done.exit_code()
 
-    def work(self, study: Study, folder: Path) -> Done:
+    def choose_engine(self, study: Study) -> Engine:
+        """Choose where a study runs, refusing what there is not."""
+        from hocket.study.engines import DeviceEngine, make_engine  # loads the compiler
+
+        with _without_logs():
+            engine = make_engine(self.engine, self.scheduler, self.threads, self.device, self.policies)
+        if isinstance(engine, DeviceEngine):
+            engine.require([group.learner for group in study.groups()])
+        return engine
+
+    def work(self, study: Study, folder: Path, engine: Engine) -> Done:
         """Run a study, or as much of it as signals and clusters let it; what is finished is kept."""
         from hocket.cli.progress import Progress
-        from hocket.study.engines import DeviceEngine, make_engine  # loads the compiler
         from hocket.study.study import UnfinishedError, run_study
         from hocket.study.tensorboard import check_available, log_records
 
         if self.tensorboard:
             check_available()  # before any work
         failure = None
-        with _without_logs():
-            engine = make_engine(self.engine, self.scheduler, self.threads, self.device, self.policies)
-            if isinstance(engine, DeviceEngine):
-                engine.require([group.learner for group in study.groups()])
-            with stopping() as stop, Progress() as progress:
-                try:
-                    results = run_study(study, folder, engine=engine, watch=progress.show, stop=stop)
-                except UnfinishedError as error:
-                    results, failure = error.results, error
+        with _without_logs(), stopping() as stop, Progress() as progress:
+            try:
+                results = run_study(study, folder, engine=engine, watch=progress.show, stop=stop)
+            except UnfinishedError as error:
+                results, failure = error.results, error
         if self.tensorboard and not stop.code:
             log_records(results.records, folder / "tensorboard")
         return Done(results, stop.code, failure)

@@ -11,7 +11,7 @@ from tyro.conf import Positional, UseAppendAction
 from hocket.cli.runs import OnRuns
 from hocket.cli.terminal import Words, option
 from hocket.errors import SettingsError, known_names
-from hocket.learn.settings import DEFAULT_LEARNER
+from hocket.learn.devices import DEVICES
 
 Value = float | int | bool
 
@@ -22,8 +22,8 @@ class Train(OnRuns):
 
     target: Annotated[Positional[tuple[str, ...]], option("TASK")]
     """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
-    learner: Annotated[str, option("LEARNER,...")] = DEFAULT_LEARNER
-    """sweep, dqprm, cqrm, iql, hil or optimal; several, separated by commas."""
+    learner: Annotated[str | None, option("LEARNER,...")] = None
+    """sweep, dqprm, cqrm, iql, hil or optimal; several, separated by commas. If none, sweep; on cuda, dqprm."""
     seeds: Annotated[int, option("N")] = 10
     """How many runs."""
     steps: Annotated[int | None, option("N")] = None
@@ -34,17 +34,20 @@ class Train(OnRuns):
     """Settings one by one, such as sync_probability=1; of several values each has its runs."""
 
     def run(self) -> int:
-        from hocket.learn.catalogue import named_settings  # loads the compiler
+        from hocket.learn.catalogue import default_learner, named_settings  # loads the compiler
         from hocket.study.study import Study
         from hocket.task.catalogue import load_task
 
         if not self.target:
             raise SettingsError("name a task to train on; `hocket tasks` lists those that come with hocket")
-        learners = [name.strip() for name in self.learner.split(",")]
+        usual = default_learner(self.device)
+        learners = [usual] if self.learner is None else [name.strip() for name in self.learner.split(",")]
         tasks = [load_task(target) for target in self.target]
         named = {} if self.settings is None else named_settings(self.settings, learners)
         chosen = {**named, **parse_sweeps(self.set, learners)}
-        return self.report(Study(tasks, learners, self.seeds, self.steps, chosen))
+        study = Study(tasks, learners, self.seeds, self.steps, chosen)
+        is_other = self.learner is None and usual != default_learner(DEVICES[0])
+        return self.report(study, f"The learner is {usual}, the default on {self.device}." if is_other else "")
 
 
 def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value, ...]]:

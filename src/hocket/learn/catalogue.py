@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from hocket.errors import SettingsError, known_names
 from hocket.learn import cqrm, dqprm, hil, iql, optimal, sweep
+from hocket.learn.devices import check_device
 from hocket.learn.learner import Learner, LooksAt
 from hocket.learn.policies import ShapesOf
-from hocket.learn.settings import NAMED_SETTINGS, declared
+from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, declared
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -23,6 +24,18 @@ def find_learner(name: str) -> Learner:
     if name not in LEARNERS:
         raise SettingsError(f"learner {name!r} does not exist ({known_names(name, LEARNERS)})")
     return LEARNERS[name]
+
+
+def default_learner(device: str) -> str:
+    """Name the learner that trains where nobody names one: the usual one, or the first that the device has."""
+    check_device(device)
+    able = names_on(device)
+    return DEFAULT_LEARNER if DEFAULT_LEARNER in able else able[0]
+
+
+def names_on(device: str) -> list[str]:
+    """List the learners that train on a device."""
+    return [name for name, own in LEARNERS.items() if device in own.devices]
 
 
 def named_settings(name: str, learners: Iterable[str]) -> dict[str, bool | int | float]:

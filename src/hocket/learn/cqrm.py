@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
+from hocket.learn.devices import DEVICES
 from hocket.learn.episodes import unsigned
 from hocket.learn.kernels import cqrm as kernels
 from hocket.learn.kernels.team import Play, Recording
@@ -149,6 +150,7 @@ LEARNER = Learner(
     player=CqrmPlayer,
     shapes=_shapes,
     looks_at=LooksAt.TEAM,
+    devices=DEVICES,
     check=_check_size,
     apart=kernels.train_jointly,
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hocket.learn.devices import DEVICES
 from hocket.learn.episodes import ValuePlayer, machine_shapes, require_settled, unsigned
 from hocket.learn.kernels import dqprm as kernels
 from hocket.learn.kernels import team
@@ -151,5 +152,6 @@ LEARNER = Learner(
     player=LanePlayer,
     shapes=machine_shapes,
     looks_at=LooksAt.MACHINE,
+    devices=DEVICES,
     side_by_side=kernels.WORTHWHILE,
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hocket.learn.devices import DEVICES
 from hocket.learn.episodes import MemoryPlayer, require_settled, team_state, team_tables
 from hocket.learn.kernels import iql as kernels
 from hocket.learn.learner import Arrays, Learner, LooksAt, Shapes
@@ -61,4 +62,5 @@ LEARNER = Learner(
     player=MemoryPlayer,
     shapes=_shapes,
     looks_at=LooksAt.MEMORY,
+    devices=DEVICES,
 )

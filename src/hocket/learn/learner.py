@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
+from hocket.learn.devices import DEVICES
 from hocket.learn.kernels.team import Episodes, Recording
 from hocket.learn.settings import Settings, declared
 from hocket.task.tables import Tables
@@ -89,6 +90,7 @@ class Learner:
     is_reference: bool = False  # nothing is learnt, and figures draw it as a line across
     steps: int = 250_000  # of training, where nobody says how many
     apart: object = None  # a kernel, where it shares none with other learners: it may be compiled beside theirs
+    devices: tuple[str, ...] = DEVICES[:1]  # on which it trains
     one_by_one: bool = False  # each agent of each seed is trained by a call of its own
     side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do
 

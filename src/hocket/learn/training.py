@@ -12,12 +12,11 @@ from threading import Event
 
 from hocket.errors import SettingsError, known_names, shown
 from hocket.learn.batches import Batch, Pace, Report, Stop
-from hocket.learn.catalogue import LEARNERS, find_learner
-from hocket.learn.devices import check_device
+from hocket.learn.catalogue import LEARNERS, default_learner, find_learner
 from hocket.learn.episodes import recording
 from hocket.learn.learner import Arrays, Block, Player
 from hocket.learn.policies import Policy, Run
-from hocket.learn.settings import DEFAULT_LEARNER, MOST_STEPS, Settings
+from hocket.learn.settings import MOST_STEPS, Settings
 from hocket.learn.trials import KINDS, Trial
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
@@ -32,7 +31,7 @@ Progress = Callable[[int], None]  # is told of agent-steps that are done
 
 def train(
     task: Task,
-    learner: str = DEFAULT_LEARNER,
+    learner: str | None = None,
     seeds: int | Iterable[int] = 10,
     steps: int | None = None,
     settings: Settings | None = None,
@@ -50,17 +49,18 @@ def train(
     `changes` are settings by name, in place of the defaults. Results depend on the task, the settings and the seed
     alone. When `stop` is set, training ends early and what was finished is returned. `device` is "cpu", or "cuda" for a
     graphics processor, which trains thousands of seeds at once with the same results; with `policies`, only runs of
-    seeds below it keep what they learnt.
+    seeds below it keep what they learnt. Where no learner is named it is sweep, or dqprm on cuda.
     """
-    check_device(device)
-    chosen = make_settings(learner, settings, changes or {})
+    usual = default_learner(device)
+    name = usual if learner is None else learner
+    chosen = make_settings(name, settings, changes or {})
     numbers = check_seeds(seeds)
-    length = count_steps(learner, steps)
+    length = count_steps(name, steps)
     check_work(task, length)
     check_tests(task, length, chosen)
     tables = compile_task(task)
-    find_learner(learner).check(tables, chosen)
-    whole = Batch(task, learner, chosen, numbers, length)
+    find_learner(name).check(tables, chosen)
+    whole = Batch(task, name, chosen, numbers, length)
 
     def report(done: int, _: Sequence[Trial]) -> None:
         if progress is not None:
