@@ -1,7 +1,8 @@
 """Settings as they are told: by the commands, in the help, and on a page, all from what the dataclasses declare."""
 
 import json
-from dataclasses import MISSING, fields
+import re
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,15 @@ import hocket as hk
 from hocket.cli.learners import as_written, describe_settings, settings_page, shared_settings
 from hocket.cli.main import run
 from hocket.cli.train import parse_sweeps
+<<<<<<< HEAD
 from hocket.learn.catalogue import LEARNERS, default_learner, named_settings
 from hocket.learn.devices import DEVICES
 from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS
+=======
+from hocket.learn.catalogue import LEARNERS, named_settings
+from hocket.learn.settings import NAMED_SETTINGS, declared
+from hocket.task.tables import compile_task
+>>>>>>> 9aa42fc (A learner lists and takes only the settings that it uses)
 
 pytestmark = pytest.mark.xdist_group("kernels")
 
@@ -33,9 +40,60 @@ def test_a_default_is_that_of_settings_made_without_arguments_and_is_written_as_
 
 
 @pytest.mark.parametrize("learner", LEARNERS.values(), ids=list(LEARNERS))
-def test_every_setting_is_described_once(learner):
-    assert [own.name for own in describe_settings(learner.settings)] == [own.name for own in fields(learner.settings)]
+def test_every_setting_that_a_learner_uses_is_described_once(learner):
+    names = [own.name for own in fields(learner.settings) if own.name not in learner.settings.unused]
+    assert [own.name for own in describe_settings(learner.settings)] == names
     assert all(own.default is not MISSING for own in fields(learner.settings))
+
+
+OF_TESTS = {"temperature", "episode_steps", "test_every", "test_episodes"}  # which training itself looks at
+
+
+@pytest.mark.parametrize("learner", LEARNERS.values(), ids=list(LEARNERS))
+def test_a_learner_looks_at_all_settings_that_it_lists_and_at_no_other(learner):
+    looked_at = set()
+
+    class Watched(learner.settings):
+        def __getattribute__(self, name):
+            looked_at.add(name)
+            return super().__getattribute__(name)
+
+    settings, tables = Watched(), compile_task(hk.rendezvous(agents=2, rows=4, columns=4))
+    looked_at.clear()  # what the checks of values have looked at
+    learner.check(tables, settings)
+    learner.block(tables, settings, [0], 1).train(0, 10)
+    listed = {own.name for own in describe_settings(learner.settings)}
+    assert listed <= looked_at | OF_TESTS
+    assert not looked_at & learner.settings.unused
+
+
+@pytest.mark.parametrize("learner", ["sweep", "optimal"])
+def test_a_setting_that_a_learner_does_not_use_is_refused_with_those_that_use_it(learner, hocket):
+    task, refusal = (
+        hk.rendezvous(agents=1),
+        f"{learner} has no setting 'learning_rate' (it is one of dqprm, hil, iql, cqrm)",
+    )
+    with pytest.raises(hk.HocketError, match=re.escape(refusal)):
+        hk.train(task, learner, changes={"learning_rate": 0.5})
+    with pytest.raises(hk.HocketError, match=re.escape(refusal)):
+        hk.Study([task], [learner], settings={"learning_rate": 0.5})
+    assert refusal in hocket("train", "rendezvous-1", "--learner", learner, "--set", "learning_rate=0.5")[2]
+    with pytest.raises(hk.HocketError, match=r"learning_rate is not used by this learner and stays 0\.8, got 0\.5"):
+        LEARNERS[learner].settings(learning_rate=0.5)
+
+
+def test_of_several_learners_those_that_do_not_use_a_setting_run_once():
+    study = hk.Study([hk.rendezvous(agents=1)], ["sweep", "dqprm"], settings={"learning_rate": [0.5, 0.8]})
+    assert [(group.learner, group.settings.learning_rate) for group in study.groups()] == [
+        ("sweep", 0.8),
+        ("dqprm", 0.5),
+        ("dqprm", 0.8),
+    ]
+
+
+def test_settings_that_are_not_used_are_part_of_what_a_run_is_known_by():
+    (group,) = hk.Study([hk.rendezvous(agents=1)], ["optimal"], seeds=1, steps=1000).groups()
+    assert asdict(group.settings)["learning_rate"] == 0.8  # so that runs of other versions are found again
 
 
 def test_settings_that_learners_share_are_listed_once_with_their_learners():
@@ -82,7 +140,7 @@ def test_learners_as_json_have_all_settings(hocket):
     found = json.loads(hocket("learners", "--json")[1])
     assert [*found] == [*LEARNERS]
     assert {name: len(own["settings"]) for name, own in found.items()} == {
-        name: len(fields(own.settings)) for name, own in LEARNERS.items()
+        name: len(declared(own.settings)) for name, own in LEARNERS.items()
     }
     assert {name for name, own in found.items() if own["default"]} == {DEFAULT_LEARNER}
     assert {device: [name for name, own in found.items() if device in own["default_on"]] for device in DEVICES} == {

@@ -10,7 +10,7 @@ from tyro.conf import Positional, UseAppendAction
 
 from hocket.cli.runs import OnRuns
 from hocket.cli.terminal import Words, option
-from hocket.errors import SettingsError, known_names
+from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
 
 Value = float | int | bool
@@ -52,7 +52,7 @@ class Train(OnRuns):
 
 def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value, ...]]:
     """Read NAME=VALUE,... words by the types of the learners' settings."""
-    from hocket.learn.catalogue import find_learner  # loads the compiler
+    from hocket.learn.catalogue import find_learner, require_setting  # loads the compiler
 
     kinds: dict[str, type] = {}
     for learner in learners:
@@ -63,8 +63,7 @@ def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value
         name = name.replace("-", "_")
         if not equals:
             raise SettingsError(f"--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got {word!r}")
-        if name not in kinds:
-            raise SettingsError(f"{', '.join(learners)} has no setting {name!r} ({known_names(name, kinds)})")
+        require_setting(name, learners)
         sweeps[name] = tuple(dict.fromkeys(_value(name, part.strip(), kinds[name]) for part in text.split(",")))
     return sweeps
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hocket.errors import SettingsError, known_names
 from hocket.learn import cqrm, dqprm, hil, iql, optimal, sweep
@@ -36,6 +36,16 @@ def default_learner(device: str) -> str:
 def names_on(device: str) -> list[str]:
     """List the learners that train on a device."""
     return [name for name, own in LEARNERS.items() if device in own.devices]
+
+
+def require_setting(name: str, learners: Sequence[str]) -> None:
+    """Refuse a setting that none of some learners has; say who has it, or what it could have been."""
+    known = dict.fromkeys(own for learner in learners for own in declared(find_learner(learner).settings))
+    if name in known:
+        return
+    others = [learner.name for learner in LEARNERS.values() if name in declared(learner.settings)]
+    hint = f"it is one of {', '.join(others)}" if others else known_names(name, known)
+    raise SettingsError(f"{', '.join(learners)} {'has' if len(learners) == 1 else 'have'} no setting {name!r} ({hint})")
 
 
 def named_settings(name: str, learners: Iterable[str]) -> dict[str, bool | int | float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
 from hocket.learn.kernels.team import Episodes, Recording
-from hocket.learn.settings import Settings, declared
+from hocket.learn.settings import Settings
 from hocket.task.tables import Tables
 
 Arrays = Mapping[str, NDArray[np.float32]]
@@ -105,7 +105,7 @@ class Learner:
             )
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise SettingsError("a policy's values must be finite numbers")
-        if not {"episode_steps", "temperature"} <= settings.keys() <= declared(self.settings).keys():
+        if not {"episode_steps", "temperature"} <= settings.keys() <= {own.name for own in fields(self.settings)}:
             raise SettingsError("this policy does not say how it was trained")
         try:
             return self.settings(**settings)  # type: ignore[arg-type]

@@ -22,6 +22,8 @@ MOST_SWEEPS = 100_000
 class OptimalSettings(SimulatedSettings):
     """Optimal local policies by value iteration; nothing is learnt, so training steps have no effect."""
 
+    unused = frozenset({"learning_rate"})
+
     tolerance: float = setting(1e-10, "how far values may be from the exact ones", "reward", above=0, most=1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def setting(
 
 
 def declared(kind: type[Settings]) -> dict[str, Setting]:
-    """List what the settings of a learner are, by their names.
+    """List what the settings of a learner are, by their names; those that it does not use are none of its own.
 
     >>> declared(Settings)["discount"].most
     1
@@ -81,12 +81,14 @@ def declared(kind: type[Settings]) -> dict[str, Setting]:
     for own in fields(kind):
         if "setting" not in own.metadata:
             raise TypeError(f"{kind.__name__}.{own.name} must be declared with `setting`, which gives it a range")
-    return {own.name: own.metadata["setting"] for own in fields(kind)}
+    return {own.name: own.metadata["setting"] for own in fields(kind) if own.name not in kind.unused}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all learners have in common."""
+    """What all learners have in common, but for what some of them do not use."""
+
+    unused: ClassVar[frozenset[str]] = frozenset()  # fields that stay as they are; in records they are part of the key
 
     discount: float = setting(0.9, "what a reward is worth a step later", "per step", least=0, most=1)
     learning_rate: float = setting(0.8, "how far a value moves towards what was seen", above=0, most=1)
@@ -102,6 +104,10 @@ class Settings:
             value, kind = getattr(self, name), type(getattr(type(self), name))
             if not own.allows(value, kind):
                 raise SettingsError(f"{name} must be {own.rule(kind)}, got {shown(value)}")
+        for name in sorted(self.unused):
+            value, usual = getattr(self, name), getattr(type(self), name)
+            if value != usual:
+                raise SettingsError(f"{name} is not used by this learner and stays {usual}, got {shown(value)}")
 
 
 class Schedule(NamedTuple):

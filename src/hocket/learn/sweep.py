@@ -33,6 +33,8 @@ MOST_SWEEPS = 10_000
 class SweepSettings(SimulatedSettings):
     """Prioritised sweeping over a learnt model."""
 
+    unused = frozenset({"learning_rate"})
+
     optimism: float = setting(
         0.15, "in training, each move also has so many imagined tries that turned out best", "tries", above=0, most=1e6
     )

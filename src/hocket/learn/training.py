@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from itertools import islice
 from threading import Event
 
-from hocket.errors import SettingsError, known_names, shown
+from hocket.errors import SettingsError, shown
 from hocket.learn.batches import Batch, Pace, Report, Stop
-from hocket.learn.catalogue import LEARNERS, default_learner, find_learner
+from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, require_setting
 from hocket.learn.episodes import recording
 from hocket.learn.learner import Arrays, Block, Player
 from hocket.learn.policies import Policy, Run
@@ -146,10 +146,8 @@ def make_settings(learner: str, settings: Settings | None, changes: Mapping[str,
     base = kind() if settings is None else settings
     if not isinstance(base, kind):
         raise SettingsError(f"{learner} takes {kind.__name__}, got {type(base).__name__}")
-    known = {field.name: field for field in fields(kind)}
     for name in changes:
-        if name not in known:
-            raise SettingsError(f"{learner} has no setting {name!r} ({known_names(name, known)})")
+        require_setting(name, [learner])
     return replace(base, **changes)  # type: ignore[arg-type]
 
 

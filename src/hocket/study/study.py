@@ -20,9 +20,9 @@ from typing import NamedTuple
 from hocket.errors import ClusterError, FormatError, HocketError, SettingsError, known_names
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.batches import Batch, Report
-from hocket.learn.catalogue import find_learner, named_settings
+from hocket.learn.catalogue import find_learner, named_settings, require_setting
 from hocket.learn.policies import Run
-from hocket.learn.settings import DEFAULT_LEARNER, Settings
+from hocket.learn.settings import DEFAULT_LEARNER, Settings, declared
 from hocket.learn.training import check_seeds, check_tests, check_work, count_steps, make_settings
 from hocket.learn.trials import Trial
 from hocket.machine.formats import toml
@@ -104,13 +104,9 @@ class Study:
             check_tests(group.task, group.steps, group.settings)
 
     def _check_sweeps(self, sweeps: Mapping[str, tuple[Value, ...]]) -> None:
-        known = dict.fromkeys(own.name for name in self.learners for own in fields(find_learner(name).settings))
         count = 1
         for name, values in sweeps.items():
-            if name not in known:
-                raise SettingsError(
-                    f"{', '.join(self.learners)}: there is no setting {name!r} ({known_names(name, known)})"
-                )
+            require_setting(name, self.learners)
             if not values:
                 raise SettingsError(f"{name} needs at least one value")
             count *= len(values)
@@ -125,7 +121,7 @@ class Study:
         """List all jobs, those that differ in their seeds alone together."""
         found = []
         for task, learner in product(self.tasks, self.learners):
-            known = {own.name for own in fields(find_learner(learner).settings)}
+            known = declared(find_learner(learner).settings)
             sweeps = {name: own for name, own in self.settings.items() if name in known and isinstance(own, tuple)}
             for values in product(*sweeps.values()):
                 settings = make_settings(learner, None, dict(zip(sweeps, values, strict=True)))

@@ -67,10 +67,10 @@ def _about(learner: str) -> dict[str, tuple[str, str, Value]]:
 
 
 def _value(group: RunGroup, name: str) -> str:
-    if name not in group.settings:
+    known = _about(group.learner)
+    if name not in group.settings or (known and name not in known):
         return "–"
-    value = group.settings[name]
-    about = _about(group.learner).get(name)
+    value, about = group.settings[name], known.get(name)
     text = ("yes" if value else "no") if isinstance(value, bool) else f"{value:,}" if value >= 1 else f"{value:g}"
     return text if about is None or about[2] == value else tag("b", text)
 
