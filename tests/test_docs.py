@@ -28,9 +28,9 @@ from hocket.study.review import EPISODES
 from hocket.study.study import load_study
 from hocket.task import files, grid, labelling
 from hocket.task.catalogue import MOST_AGENTS, built_in_tasks
+from hocket.task.consistency import MOST_LATCHED
 from hocket.task.settling import propose
 from hocket.task.tables import MOST_ENTRIES, MOST_EVENTS, MOST_STATES
-from hocket.task.task import MOST_LATCHED
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {

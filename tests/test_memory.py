@@ -8,9 +8,9 @@ import pytest
 import hocket as hk
 from hocket.learn.training import train
 from hocket.study.prospects import foresee
+from hocket.task.agents import Option
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.memory import MOST_REMEMBERED, latched_events, memory_of, options_of
-from hocket.task.task import Option
 from task_strategies import latched_events as latched_by_trying
 from task_strategies import random_task
 from worlds import at, line

@@ -23,10 +23,10 @@ from hocket.draw.marks import hatching
 from hocket.draw.task_picture import FEW_AGENTS, draw_task
 from hocket.draw.task_scene import scene_of
 from hocket.machine.composition import Composition
+from hocket.task.agents import Agent, Gate
 from hocket.task.catalogue import built_in_tasks, load_task
 from hocket.task.conditions import Condition
 from hocket.task.grid import Grid
-from hocket.task.task import Agent, Gate
 from strategies import quick
 from test_drawing import NASTY, SVG, groups, points, texts
 

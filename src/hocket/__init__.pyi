@@ -38,6 +38,9 @@ from hocket.study.study import Study as Study
 from hocket.study.study import load_study as load_study
 from hocket.study.study import run_study as run_study
 from hocket.study.study import save_runs as save_runs
+from hocket.task.agents import Agent as Agent
+from hocket.task.agents import Gate as Gate
+from hocket.task.agents import Option as Option
 from hocket.task.catalogue import load_task as load_task
 from hocket.task.catalogue import rendezvous as rendezvous
 from hocket.task.check import check_task as check_task
@@ -47,9 +50,6 @@ from hocket.task.episode import TeamEpisode as TeamEpisode
 from hocket.task.files import save_task as save_task
 from hocket.task.grid import Grid as Grid
 from hocket.task.mending import repair_task as repair_task
-from hocket.task.task import Agent as Agent
-from hocket.task.task import Gate as Gate
-from hocket.task.task import Option as Option
 from hocket.task.task import Task as Task
 
 __version__: str

@@ -20,8 +20,8 @@ from hocket.draw.palette import Style, agent_colors, choose_styles
 from hocket.errors import TaskError
 from hocket.machine.formats.schema import machine_to
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.agents import Gate
 from hocket.task.gates import is_open
-from hocket.task.task import Gate
 
 FORMAT = "hocket scene 2"
 MOST_LISTED = 6  # names in a line

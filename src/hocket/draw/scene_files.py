@@ -22,7 +22,7 @@ from hocket.machine.formats.schema import (
     check_keys,
     machine_from,
 )
-from hocket.task.task import Gate
+from hocket.task.agents import Gate
 
 LIMIT = 16 * MEGABYTE
 LARGEST_LENGTH = 1e6

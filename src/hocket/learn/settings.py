@@ -92,7 +92,9 @@ class Settings:
 
     discount: float = setting(0.9, "what a reward is worth a step later", "per step", least=0, most=1)
     learning_rate: float = setting(0.8, "how far a value moves towards what was seen", above=0, most=1)
-    temperature: float = setting(0.02, "of softmax, in exploration and in tests", "reward", least=1e-6, most=1e6)
+    temperature: float = setting(
+        0.02, "of softmax, in tests and where a learner explores by it", "reward", least=1e-6, most=1e6
+    )
     episode_steps: int = setting(
         1_000, "the longest episode, in training and in tests", "steps", least=1, most=LONGEST_EPISODE
     )

@@ -15,11 +15,12 @@ from hocket.machine.formats import json as json_notation
 from hocket.machine.formats.schema import Design
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import MASK, mix
+from hocket.task.agents import Agent, Option
 from hocket.task.conditions import Condition
 from hocket.task.files import LIMIT as TASK_LIMIT
 from hocket.task.files import read_task
 from hocket.task.grid import Grid
-from hocket.task.task import Agent, Option, Task
+from hocket.task.task import Task
 from hocket.task.template import MOST_AGENTS
 
 # The paper's rendezvous: (row, column) of each agent's start and goal.

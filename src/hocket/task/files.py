@@ -28,9 +28,10 @@ from hocket.machine.formulas import LANGUAGES
 from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.agents import Agent, Gate, Option
 from hocket.task.conditions import Condition, Lexicon, parse_conditions, parse_option
 from hocket.task.grid import Grid, read_map
-from hocket.task.task import Agent, Gate, Option, Task
+from hocket.task.task import Task
 from hocket.task.template import expand_team
 
 LIMIT = 128 * MEGABYTE

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from hocket.errors import TaskError
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.task import Gate, Task
+from hocket.task.agents import Gate
+from hocket.task.task import Task
 
 Seen = tuple[str, bool]  # a state, and whether the gate is open in it
 

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.agents import Option
 from hocket.task.conditions import Condition
-from hocket.task.task import Option, Task
+from hocket.task.task import Task
 
 MOST_OPTIONS = 10_000_000  # agents times cells, beyond which none are derived
 MOST_REMEMBERED = 6  # events that are derived; an agent has two to the power of that many memory states

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -16,87 +16,13 @@ from hocket.errors import TaskError, known_names
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats.schema import Document, machine_to
-from hocket.machine.names import Names, check_name, is_one_line
+from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.notebook_hook import shown
-from hocket.task.conditions import ANYWHERE, Condition, Lexicon, parse_conditions, parse_option, write_conditions
+from hocket.task.agents import Agent, Gate
+from hocket.task.conditions import ANYWHERE, Condition, Lexicon, parse_conditions, write_conditions
+from hocket.task.consistency import check_events, check_rewards, check_tidy, check_words, checked, in_order
 from hocket.task.grid import FLOOR, WALL, Grid
-
-LONGEST_NAME = 200  # characters of a task, an agent or a place
-MOST_REWARD = 10**9  # for a transition
-MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values
-
-
-@dataclass(frozen=True)
-class Option:
-    """A subtask of the hierarchical baseline: go to a place; available always, or once an event has happened."""
-
-    target: str
-    after: str | None = None
-
-    def __str__(self) -> str:
-        return self.target + (f" after {self.after}" if self.after else "")
-
-
-@dataclass(frozen=True)
-class Gate:
-    """What opens a region to an agent, and what closes it again: the last of these events to happen decides.
-
-    It is closed at the start, unless nothing opens it or `starts_open` says otherwise.
-
-    >>> Gate("on", "off")
-    Gate(opens=('on',), closes=('off',), starts_open=False)
-    """
-
-    opens: str | tuple[str, ...] = ()
-    closes: str | tuple[str, ...] = ()
-    starts_open: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("opens", "closes"):
-            own = getattr(self, name)
-            object.__setattr__(self, name, (own,) if isinstance(own, str) else tuple(own))
-        if self.starts_open is None:
-            object.__setattr__(self, "starts_open", not self.opens)
-
-    @classmethod
-    def of(cls, gate: Gate | str) -> Gate:
-        """Take a gate as it is, or an event as the gate that it opens for good."""
-        return cls(gate) if isinstance(gate, str) else gate
-
-    @property
-    def events(self) -> Names:
-        """All that opens or closes it."""
-        return Names((*self.opens, *self.closes))
-
-    @property
-    def short(self) -> Gate | str:
-        """The event that opens it for good, where there is no more to say."""
-        return self.opens[0] if self == Gate(self.opens[:1]) and self.opens else self
-
-    def __str__(self) -> str:
-        opened = f"until {' or '.join(self.opens)}" if self.opens else "for good"
-        if not self.closes:
-            return opened
-        again = f"from {' or '.join(self.closes)} on"
-        if self.starts_open:
-            return f"{again} {opened}" if self.opens else again
-        return f"{opened}, and again {again}"
-
-
-@dataclass(frozen=True)
-class Agent:
-    """Where an agent starts, its local event set, and which regions are closed to it, and when."""
-
-    start: int  # a cell
-    knows: Iterable[str]  # its local event set
-    gates: Mapping[str, Gate | str] = field(default_factory=dict)  # region -> its gate, or the event that opens it
-    memory: tuple[str, ...] = ()  # events that the baselines' agent remembers to have happened
-    options: tuple[Option, ...] = ()
-    sync: Mapping[str, float] = field(default_factory=dict)  # event -> chance per step, in place of the setting's
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Agent, (self.start, self.knows, dict(self.gates), self.memory, self.options, dict(self.sync))
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,21 +40,17 @@ class Task:
     description: str = ""
 
     def __post_init__(self) -> None:
-        check_name(self.name, "a task")
-        if len(self.name) > LONGEST_NAME:
-            raise TaskError(f"must have at most {LONGEST_NAME} characters, got {len(self.name):,}", key="name")
-        if not is_one_line(self.description.replace("\n", "")):
-            raise TaskError("must have no control characters", key="description")
+        check_words(self.name, self.description)
         if not 0 <= self.slip <= 1:
             raise TaskError(f"must be a probability, got {self.slip!r}", key="slip")
         if not self.agents:
             raise TaskError("a task needs at least one agent", key="agents")
         for place in self.grid.places:
-            _check_tidy(place, f"places.{place}")
-        self._check_parts()
-        self._check_rewards()
-        self._check_events()
-        agents = {name: self._checked(name, agent) for name, agent in self.agents.items()}
+            check_tidy(place, f"places.{place}")
+        object.__setattr__(self, "machine", in_order(self.machine, self.agents))
+        check_rewards(self.machine)
+        check_events(self.events, self.machine, self.agents, self.grid)
+        agents = {name: checked(name, agent, self.grid, self.event_numbers) for name, agent in self.agents.items()}
         object.__setattr__(self, "agents", MappingProxyType(agents))
         events = {event: MappingProxyType(dict(conditions)) for event, conditions in self.events.items()}
         object.__setattr__(self, "events", MappingProxyType(events))
@@ -138,96 +60,6 @@ class Task:
 
     def _repr_svg_(self) -> str | None:
         return shown(self, "svg")
-
-    def _check_parts(self) -> None:
-        """Require a part of a composition for each agent, and put the parts in the order of the agents."""
-        if not isinstance(self.machine, Composition):
-            return
-        for name in self.machine.parts:
-            if name not in self.agents:
-                hint = known_names(name, self.agents)
-                raise TaskError(f"agent {name!r} does not exist ({hint})", key=f"machine.parts.{name}")
-        for name in self.agents:
-            if name not in self.machine.parts:
-                raise TaskError("every agent needs a part of the composition", key=f"machine.parts.{name}")
-        if list(self.machine.parts) != list(self.agents):
-            ordered = Composition({name: self.machine.parts[name] for name in self.agents})
-            object.__setattr__(self, "machine", ordered)
-
-    def _check_rewards(self) -> None:
-        """Require rewards whose sums over all of training are 32-bit numbers."""
-        machines = self.machine.parts.values() if isinstance(self.machine, Composition) else [self.machine]
-        for machine in machines:
-            for (state, event), reward in machine.rewards.items() if not machine.has_completion_rewards else ():
-                if abs(reward) > MOST_REWARD:
-                    rule = f"must be between -{MOST_REWARD:,} and {MOST_REWARD:,}"
-                    raise TaskError(f"a reward {rule}, got {reward!r}", key=f"machine.rewards.{state}.{event}")
-
-    def _check_events(self) -> None:
-        for event in self.machine.events:
-            if event not in self.events:
-                raise TaskError(
-                    "the machine has this event, and no condition says when it happens", key=f"events.{event}"
-                )
-        for event, conditions in self.events.items():
-            key = f"events.{event}"
-            if event not in self.machine.events:
-                hint = known_names(event, self.machine.events)
-                raise TaskError(f"the machine has no such event ({hint})", key=key)
-            if not conditions:
-                raise TaskError("at least one agent must control an event", key=key)
-            for agent, condition in conditions.items():
-                if agent not in self.agents:
-                    raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, self.agents)})", key=key)
-                for place in condition.places:
-                    self.grid.place(place, key)
-
-    def _checked(self, name: str, agent: Agent) -> Agent:
-        _check_tidy(name, f"agents.{name}")
-        key = f"agents.{name}"
-        self.grid.check_cell(agent.start, f"{key}.start")
-        own = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
-        for event in own:
-            self._require_event(event, f"{key}.knows")
-        for region, gate in agent.gates.items():
-            self._check_gate(region, Gate.of(gate), f"gates.{region}.{name}")
-        if len(agent.memory) > MOST_LATCHED or len(set(agent.memory)) < len(agent.memory):
-            raise TaskError(f"an agent remembers at most {MOST_LATCHED} events, each once", key=f"{key}.memory")
-        for event in agent.memory:
-            self._require_event(event, f"{key}.memory")
-        for option in agent.options:
-            self.grid.place(option.target, f"{key}.options")
-            if option.after is not None and option.after not in agent.memory:
-                raise TaskError(f"an option waits for an event in memory, got {option.after!r}", key=f"{key}.options")
-            if parse_option(str(option), self.grid.places, agent.memory) != (option.target, option.after):
-                raise TaskError(f"{str(option)!r} must not mean another option, too", key=f"{key}.options")
-        for event, chance in agent.sync.items():
-            self._require_event(event, f"{key}.sync")
-            if event not in own or not 0 < chance <= 1:
-                rule = "must give events that the agent knows a chance above 0 and at most 1"
-                raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
-        return Agent(
-            agent.start,
-            Names(sorted(own, key=self.event_numbers.__getitem__)),
-            MappingProxyType({region: Gate.of(gate).short for region, gate in agent.gates.items()}),
-            tuple(agent.memory),
-            tuple(agent.options),
-            MappingProxyType(dict(agent.sync)),
-        )
-
-    def _check_gate(self, region: str, gate: Gate, key: str) -> None:
-        self.grid.place(region, key)
-        if not gate.events:
-            raise TaskError("a gate needs an event that opens or closes it", key=key)
-        for event in gate.events:
-            self._require_event(event, key)
-            if event in gate.opens and event in gate.closes:
-                raise TaskError(f"an event opens a gate or closes it, got {event!r} for both", key=key)
-
-    def _require_event(self, event: str, key: str) -> None:
-        if event not in self.machine.events:
-            hint = known_names(event, self.machine.events)
-            raise TaskError(f"event {event!r} does not exist in the machine ({hint})", key=key)
 
     @cached_property
     def control(self) -> Mapping[str, Names]:
@@ -376,15 +208,6 @@ class Task:
     @cached_property
     def _cells(self) -> dict[Condition, NDArray[np.bool_]]:
         return {}
-
-
-def _check_tidy(name: str, key: str) -> None:
-    """Require a name that a sentence can carry: without blanks at its ends."""
-    check_name(name, "an agent or place")
-    if len(name) > LONGEST_NAME:
-        raise TaskError(f"names of agents and places have at most {LONGEST_NAME} characters", key=key)
-    if name != name.strip():
-        raise TaskError(f"names of agents and places have no blanks at their ends, got {name!r}", key=key)
 
 
 def _agent_to(agent: Agent, grid: Grid) -> Document:

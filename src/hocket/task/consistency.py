@@ -1,0 +1,140 @@
+"""What a task requires of its parts when it is made: names that exist, numbers in range, and nothing left unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hocket.errors import TaskError, known_names
+from hocket.machine.composition import Composition
+from hocket.machine.names import Names, check_name, is_one_line
+from hocket.machine.reward_machine import RewardMachine
+from hocket.task.agents import Agent, Gate, Option
+from hocket.task.conditions import Condition, parse_option
+from hocket.task.grid import Grid
+
+LONGEST_NAME = 200  # characters of a task, an agent or a place
+MOST_REWARD = 10**9  # for a transition
+MOST_LATCHED = 10  # events in an agent's memory; it has two to the power of that many values
+
+Machine = RewardMachine | Composition
+
+
+def check_words(name: str, description: str) -> None:
+    """Require a name and a description that can be printed and drawn."""
+    check_name(name, "a task")
+    if len(name) > LONGEST_NAME:
+        raise TaskError(f"must have at most {LONGEST_NAME} characters, got {len(name):,}", key="name")
+    if not is_one_line(description.replace("\n", "")):
+        raise TaskError("must have no control characters", key="description")
+
+
+def check_tidy(name: str, key: str) -> None:
+    """Require a name that a sentence can carry: without blanks at its ends."""
+    check_name(name, "an agent or place")
+    if len(name) > LONGEST_NAME:
+        raise TaskError(f"names of agents and places have at most {LONGEST_NAME} characters", key=key)
+    if name != name.strip():
+        raise TaskError(f"names of agents and places have no blanks at their ends, got {name!r}", key=key)
+
+
+def in_order(machine: Machine, agents: Mapping[str, Agent]) -> Machine:
+    """Require a part of a composition for each agent, and put the parts in the order of the agents."""
+    if not isinstance(machine, Composition):
+        return machine
+    for name in machine.parts:
+        if name not in agents:
+            raise TaskError(f"agent {name!r} does not exist ({known_names(name, agents)})", key=f"machine.parts.{name}")
+    for name in agents:
+        if name not in machine.parts:
+            raise TaskError("every agent needs a part of the composition", key=f"machine.parts.{name}")
+    if list(machine.parts) == list(agents):
+        return machine
+    return Composition({name: machine.parts[name] for name in agents})
+
+
+def check_rewards(machine: Machine) -> None:
+    """Require rewards whose sums over all of training are 32-bit numbers."""
+    for part in machine.parts.values() if isinstance(machine, Composition) else [machine]:
+        for (state, event), reward in part.rewards.items() if not part.has_completion_rewards else ():
+            if abs(reward) > MOST_REWARD:
+                rule = f"must be between -{MOST_REWARD:,} and {MOST_REWARD:,}"
+                raise TaskError(f"a reward {rule}, got {reward!r}", key=f"machine.rewards.{state}.{event}")
+
+
+def check_events(
+    events: Mapping[str, Mapping[str, Condition]], machine: Machine, agents: Mapping[str, Agent], grid: Grid
+) -> None:
+    """Require that the machine's events and those with conditions are the same, each controlled by agents at places."""
+    for event in machine.events:
+        if event not in events:
+            raise TaskError("the machine has this event, and no condition says when it happens", key=f"events.{event}")
+    for event, conditions in events.items():
+        key = f"events.{event}"
+        if event not in machine.events:
+            raise TaskError(f"the machine has no such event ({known_names(event, machine.events)})", key=key)
+        if not conditions:
+            raise TaskError("at least one agent must control an event", key=key)
+        for agent, condition in conditions.items():
+            if agent not in agents:
+                raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, agents)})", key=key)
+            for place in condition.places:
+                grid.place(place, key)
+
+
+def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> Agent:
+    """Require of an agent that all it names exists, and lay it out in one way; `numbers` are those of events."""
+    check_tidy(name, f"agents.{name}")
+    key = f"agents.{name}"
+    grid.check_cell(agent.start, f"{key}.start")
+    own = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
+    for event in own:
+        _require_event(event, numbers, f"{key}.knows")
+    for region, gate in agent.gates.items():
+        _check_gate(region, Gate.of(gate), grid, numbers, f"gates.{region}.{name}")
+    _check_memory(agent.memory, numbers, f"{key}.memory")
+    for option in agent.options:
+        _check_option(option, grid, agent.memory, f"{key}.options")
+    for event, chance in agent.sync.items():
+        _require_event(event, numbers, f"{key}.sync")
+        if event not in own or not 0 < chance <= 1:
+            rule = "must give events that the agent knows a chance above 0 and at most 1"
+            raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
+    return Agent(
+        agent.start,
+        Names(sorted(own, key=numbers.__getitem__)),
+        MappingProxyType({region: Gate.of(gate).short for region, gate in agent.gates.items()}),
+        tuple(agent.memory),
+        tuple(agent.options),
+        MappingProxyType(dict(agent.sync)),
+    )
+
+
+def _check_gate(region: str, gate: Gate, grid: Grid, numbers: Mapping[str, int], key: str) -> None:
+    grid.place(region, key)
+    if not gate.events:
+        raise TaskError("a gate needs an event that opens or closes it", key=key)
+    for event in gate.events:
+        _require_event(event, numbers, key)
+        if event in gate.opens and event in gate.closes:
+            raise TaskError(f"an event opens a gate or closes it, got {event!r} for both", key=key)
+
+
+def _check_memory(memory: tuple[str, ...], numbers: Mapping[str, int], key: str) -> None:
+    if len(memory) > MOST_LATCHED or len(set(memory)) < len(memory):
+        raise TaskError(f"an agent remembers at most {MOST_LATCHED} events, each once", key=key)
+    for event in memory:
+        _require_event(event, numbers, key)
+
+
+def _check_option(option: Option, grid: Grid, memory: tuple[str, ...], key: str) -> None:
+    grid.place(option.target, key)
+    if option.after is not None and option.after not in memory:
+        raise TaskError(f"an option waits for an event in memory, got {option.after!r}", key=key)
+    if parse_option(str(option), grid.places, memory) != (option.target, option.after):
+        raise TaskError(f"{str(option)!r} must not mean another option, too", key=key)
+
+
+def _require_event(event: str, numbers: Mapping[str, int], key: str) -> None:
+    if event not in numbers:
+        raise TaskError(f"event {event!r} does not exist in the machine ({known_names(event, numbers)})", key=key)
