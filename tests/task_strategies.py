@@ -86,6 +86,14 @@ def random_task(rng: Random) -> hk.Task:
     return lazy if kind == 0 else listed if kind == 1 else _tell_more(rng, listed)
 
 
+def random_team(rng: Random) -> hk.Task:
+    """Draw a task of several agents, each of whom has one event at a time and no chances of its own."""
+    while True:
+        task = random_task(rng)
+        if len(task.agents) > 1 and check_labelling(task).ok:
+            return replace(task, agents={name: replace(agent, sync={}) for name, agent in task.agents.items()})
+
+
 def _random_knowers(rng: Random, names: tuple[str, ...]) -> dict[str, list[str]]:
     """Draw who knows each event: some of one agent, others shared."""
     knowers = {}
@@ -261,3 +269,8 @@ def pairs() -> st.SearchStrategy[Pair]:
 def tasks() -> st.SearchStrategy[hk.Task]:
     """Draw tasks in any form."""
     return seeds.map(lambda seed: random_task(Random(seed)))
+
+
+def team_tasks() -> st.SearchStrategy[hk.Task]:
+    """Draw tasks of several agents, each of whom has one event at a time and no chances of its own."""
+    return seeds.map(lambda seed: random_team(Random(seed)))

@@ -11,15 +11,10 @@ import hocket as hk
 from hocket.cli.learners import as_written, describe_settings, settings_page, shared_settings
 from hocket.cli.main import run
 from hocket.cli.train import parse_sweeps
-<<<<<<< HEAD
 from hocket.learn.catalogue import LEARNERS, default_learner, named_settings
 from hocket.learn.devices import DEVICES
-from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS
-=======
-from hocket.learn.catalogue import LEARNERS, named_settings
-from hocket.learn.settings import NAMED_SETTINGS, declared
+from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, declared
 from hocket.task.tables import compile_task
->>>>>>> 9aa42fc (A learner lists and takes only the settings that it uses)
 
 pytestmark = pytest.mark.xdist_group("kernels")
 

@@ -526,10 +526,13 @@ class Forgetful(ParallelEnv):
         return tuple(whole)
 
 
-def wrapped(part: int):
+def team_of(world: Forgetful):
     machine = hk.RewardMachine(initial="a", transitions={("a", "go"): "b"}, final={"b"})
-    knows = {"A1": {"go"}, "A2": {"go"}}
-    env = hk.gym.wrap(Forgetful(part), machine=machine, knows=knows, label=lambda step: {})
+    return hk.gym.wrap(world, machine=machine, knows={"A1": {"go"}, "A2": {"go"}}, label=lambda step: {})
+
+
+def wrapped(part: int):
+    env = team_of(Forgetful(part))
     env.reset(seed=0)
     return env
 
@@ -547,6 +550,22 @@ def test_a_world_that_leaves_an_agent_out_is_told_by_name(part):
         hk.HocketError, match=r"forgetful gives no (obs|rew|term|trunc|info)\w* of agent 'A2' in step 1"
     ):
         env.step({"A1": 0, "A2": 0})
+
+
+@pytest.mark.parametrize(
+    ("infos", "problem"),
+    [
+        ({"A1": {}, "A2": None}, r"^an info must be a mapping, got None from forgetful of agent 'A2' in reset$"),
+        ({"A1": [], "A2": {}}, r"^an info must be a mapping, got \[\] from forgetful of agent 'A1' in reset$"),
+        (None, "^an info must be a mapping, got None from forgetful in reset$"),
+    ],
+)
+def test_an_info_of_an_agent_of_a_team_that_is_no_mapping_is_told_by_name(infos, problem, monkeypatch):
+    monkeypatch.setattr(Forgetful, "reset", lambda self, seed=None, options=None: ({"A1": 0, "A2": 0}, infos))
+    world = Forgetful(0)
+    world.agents = ["A1", "A2"]
+    with pytest.raises(hk.HocketError, match=problem):
+        team_of(world).reset(seed=0)
 
 
 class Alone(Forgetful):
@@ -609,5 +628,7 @@ class Uninformed(gymnasium.Env):
 
 @pytest.mark.parametrize("world", [Alone(5), Uninformed()])
 def test_an_info_that_is_no_mapping_is_told_by_the_worlds_name(world):
-    with pytest.raises(hk.HocketError, match=r"^an info must be a mapping, got None from forgetful in step 1"):
+    with pytest.raises(
+        hk.HocketError, match=r"^an info must be a mapping, got None from forgetful (of agent 'A2' )?in step 1"
+    ):
         alone(world).step(0)

@@ -220,7 +220,7 @@ def share_of(env: object, part: object, agent: str, what: str, when: str) -> Any
     """Find what a world says of an agent; each that takes part in a step has a share in all that it gives."""
     if not isinstance(part, Mapping) or agent not in part:
         raise HocketError(f"{env} gives no {what} of agent {agent!r} in {when}, who takes part in it")
-    return check_info(env, part[agent], when) if what == "info" else part[agent]
+    return check_info(env, part[agent], f"of agent {agent!r} in {when}") if what == "info" else part[agent]
 
 
 def check_seen(env: object, sight: Sight, observation: object, agent: str, when: str) -> None:
@@ -229,8 +229,8 @@ def check_seen(env: object, sight: Sight, observation: object, agent: str, when:
         raise HocketError(f"{env} shows {agent} {shown(observation)} in {when}, which is not of {sight.world}")
 
 
-def check_info(env: object, info: Any, when: str) -> Mapping[str, Any]:  # noqa: ANN401
+def check_info(env: object, info: Any, which: str) -> Mapping[str, Any]:  # noqa: ANN401
     """Require that an info is a mapping; it may be empty."""
     if not isinstance(info, Mapping):
-        raise HocketError(f"an info must be a mapping, got {shown(info)} from {env} in {when}")
+        raise HocketError(f"an info must be a mapping, got {shown(info)} from {env} {which}")
     return info

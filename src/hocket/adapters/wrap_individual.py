@@ -98,7 +98,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         self._key = stream_key(INDIVIDUAL, self.episode_seed, self.place, self.number)
         with told_of(self.env, "reset"):
             observation, given = self.env.reset(seed=seed, options=options)
-        info = check_info(self.env, given, "reset")
+        info = check_info(self.env, given, "in reset")
         check_seen(self.env, self.sight, observation, "the agent", "reset")
         self.time, self.state, self._is_over = 0, self.machine.initial, False
         self._memory, self._previous = {}, deepcopy(observation)
@@ -110,7 +110,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         with told_of(self.env, when := f"step {self.time + 1}"):
             observation, raw_reward, raw_over, raw_truncated, given = self.env.step(action)
             earned, over, truncated = float(raw_reward), bool(raw_over), bool(raw_truncated)
-        info = check_info(self.env, given, when)
+        info = check_info(self.env, given, f"in {when}")
         check_seen(self.env, self.sight, observation, "the agent", when)
         draw = sync_draw(self._key, self.time)
         self.time += 1

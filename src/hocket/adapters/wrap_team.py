@@ -151,8 +151,11 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self._restart()
         self.agents = list(self.env.agents)
         self._previous = deepcopy(observations)
-        own_infos = {agent: check_info(self.env, infos.get(agent, {}), "reset") for agent in self.agents}
-        informed = {agent: self._inform(agent, own, NOTHING, 0.0) for agent, own in own_infos.items()}
+        told = check_info(self.env, infos, "in reset")  # many worlds have nothing to say here, and leave agents out
+        given = {
+            agent: check_info(self.env, told.get(agent, {}), f"of agent {agent!r} in reset") for agent in self.agents
+        }
+        informed = {agent: self._inform(agent, info, NOTHING, 0.0) for agent, info in given.items()}
         seen = {agent: share_of(self.env, observations, agent, PARTS[0], "reset") for agent in self.agents}
         self._check_seen(seen, "reset")
         return {agent: self._see(agent, own) for agent, own in seen.items()}, informed
