@@ -128,25 +128,7 @@ def test_events_that_change_nothing_have_no_transition(seed):
         assert list(machine.events) == [*events, "other"]
 
 
-# What is no task.
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("G !alarm", "`G !alarm` is true before anything happens, so there is nothing to do"),
-        ("!a", "`!a` is true before anything happens, so there is nothing to do"),
-        ("F a | !F a", "`F a | !F a` is true before anything happens, so there is nothing to do"),
-        ("a & b", "`a & b` can never come true, as its conjuncts exclude each other"),
-        ("F(a & b)", "`F(a & b)` can never come true"),
-        ("F a & G !a", "`F a & G !a` can never come true, as its conjuncts exclude each other"),
-        ("F true", "a task needs at least one event, got none; name one in the formula, or give events"),
-    ],
-)
-def test_what_is_no_task_is_an_error_that_says_why(text, reason):
-    with pytest.raises(FormulaError) as caught:
-        hk.from_ltlf(text)
-    assert str(caught.value) == reason
+# Events and notes.
 
 
 def test_an_event_that_is_not_declared_is_an_error_that_offers_another():

@@ -87,7 +87,7 @@ def parse_declare(text: str, formulas: Formulas) -> int:
     if wanted != "a, b":
         return _counted(text, name, arguments, formulas)
     if len(arguments) != 2:
-        raise error_at(text, tokens[0].place, f"{name} is of two events, as in {name}(a, b)", f"{len(arguments)}")
+        raise _other_number(text, f"{name} is of two events, as in {name}(a, b)", arguments)
     first, second = (unquoted(argument.text) for argument in arguments)
     if first == second:
         raise error_at(text, arguments[1].place, f"{name} is of two different events", second)
@@ -118,6 +118,11 @@ def _arguments(text: str, tokens: list[Token]) -> list[Token]:
     raise FormulaError("expected ')', got the end")  # pragma: no cover - the last token is the end, and is refused
 
 
+def _other_number(text: str, rule: str, arguments: list[Token]) -> FormulaError:
+    """Say that a constraint has too few or too many arguments."""
+    return FormulaError(f"{printable(text)}: {rule}, got {len(arguments)}")
+
+
 def _counted(text: str, name: str, arguments: list[Token], formulas: Formulas) -> int:
     """Make a constraint on how often one event happens."""
     takes_number = TEMPLATES[name].arguments == "a, n"
@@ -125,7 +130,7 @@ def _counted(text: str, name: str, arguments: list[Token], formulas: Formulas) -
         rule = (
             f"is of an event and a number, as in {name}(a, 2)" if takes_number else f"is of one event, as in {name}(a)"
         )
-        raise FormulaError(f"{printable(text)}: {name} {rule}, got {len(arguments)} arguments")
+        raise _other_number(text, f"{name} {rule}", arguments)
     event = formulas.name(unquoted(arguments[0].text))
     times = 1
     if len(arguments) == 2:
