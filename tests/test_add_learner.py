@@ -199,4 +199,4 @@ def test_the_command_line_takes_it_like_any_other(hocket, tmp_path):
         assert {row["learner"] for row in csv.DictReader(file)} == {"blind", "dqprm"}
     assert hocket("report", folder)[0] == 0
     code, out, _ = hocket("evaluate", task, folder, "--episodes", 50, "--exact", "--json")
-    assert code == 0 and {row["learner"] for row in json.loads(out)} == {"blind", "dqprm"}
+    assert code == 0 and {row["learner"] for row in json.loads(out)["runs"]} == {"blind", "dqprm"}

@@ -266,7 +266,7 @@ def test_evaluations_as_json_have_no_infinities(hocket, task, tmp_path):
     policy.save(path)
     code, out, _ = hocket("evaluate", task, tmp_path / "runs", "--exact", "--greedy", "--episodes", "5", "--json")
     assert code == 0
-    (row,) = json.loads(out, parse_constant=no_such_number)
+    (row,) = json.loads(out, parse_constant=no_such_number)["runs"]
     assert (row["mean_steps"], row["quartiles"], row["most_steps"]) == (5, [5, 5, 5], 5)  # nobody ever moves
     assert row["success"]["value"] == 0
     exact = row["exact"]
@@ -282,7 +282,7 @@ def test_learners_without_an_exact_value_are_left_out_of_it_with_a_word(hocket, 
     iql, optimal = (next(line for line in out.splitlines() if line.startswith(name)) for name in ("iql", "optimal"))
     assert iql.endswith("–") and re.search(r"± \de-\d\d$", optimal)
     code, out, _ = hocket("evaluate", task, folder, "--exact", "--episodes", "50", "--json")
-    rows = json.loads(out, parse_constant=no_such_number)
+    rows = json.loads(out, parse_constant=no_such_number)["runs"]
     assert {(row["learner"], row["exact"] is None) for row in rows} == {("iql", True), ("optimal", False)}
 
 
@@ -291,6 +291,46 @@ def test_an_evaluation_says_what_its_limits_are_over(hocket, task, tmp_path):
     _, out, _ = hocket("evaluate", task, tmp_path / "runs", "--episodes", "20")
     assert "a failed one counts as 1,000 steps" in out
     assert "optimal, 3 runs: V = 1.0000, over runs 1.0000 to 1.0000" in out
+
+
+def test_runs_with_other_settings_or_steps_are_evaluated_apart(hocket, task, tmp_path):
+    folder, words = tmp_path / "runs", ("train", task, "--seeds", "2", "--learner", "dqprm", "--out", tmp_path / "runs")
+    hocket(*words, "--steps", "1000", "--set", "discount=0.8,0.9")
+    hocket(*words, "--steps", "2000")
+    code, out, err = hocket("evaluate", task, folder, "--episodes", "20")
+    assert (code, err) == (0, "")
+    labels = [
+        f"dqprm, steps={steps}, discount={discount}" for steps, discount in ((1000, 0.8), (1000, 0.9), (2000, 0.9))
+    ]
+    lines = out.splitlines()
+    assert [line.partition("  ")[0] for line in lines[1:7]] == [label for label in labels for _ in range(2)]
+    assert [line.partition(" runs:")[0] for line in lines[8:]] == [f"{label}, 2" for label in labels]
+    told = json.loads(hocket("evaluate", task, folder, "--episodes", "20", "--json")[1])
+    assert [(own["label"], own["seed"], own["settings"]["discount"]) for own in told["runs"]] == [
+        (label, seed, float(label[-3:])) for label in labels for seed in (0, 1)
+    ]
+    assert told["task"] == "meeting" and [own["label"] for own in told["learners"]] == labels
+
+
+def test_policies_without_the_records_of_their_runs_are_evaluated_by_their_settings(hocket, task, tmp_path):
+    folder = tmp_path / "runs"
+    hocket("train", task, "--seeds", "11", "--steps", "1000", "--learner", "optimal", "--out", folder)
+    for path in folder.glob("runs/*.json"):
+        path.unlink()
+    code, out, err = hocket("evaluate", task, folder, "--episodes", "20")
+    assert (code, err) == (0, "")
+    assert [line.split()[:2] for line in out.splitlines()[1:12]] == [["optimal", str(seed)] for seed in range(11)]
+
+
+def test_the_json_of_an_evaluation_has_each_learner_over_its_runs(hocket, task, tmp_path):
+    folder = tmp_path / "runs"
+    hocket("train", task, "--seeds", "4", "--steps", "1000", "--learner", "dqprm", "--out", folder)
+    told = json.loads(hocket("evaluate", task, folder, "--episodes", "30", "--json")[1])
+    (learner,) = told["learners"]
+    shares = [own["success"]["value"] for own in told["runs"]]
+    assert (learner["label"], learner["runs"]) == ("dqprm", 4)
+    assert learner["success"]["value"] == pytest.approx(sum(shares) / 4)
+    assert min(shares) <= learner["success"]["low"] <= learner["success"]["high"] <= max(shares)
 
 
 def dqprm_shape(task: hk.Task) -> tuple[int, ...]:

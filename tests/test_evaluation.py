@@ -275,6 +275,23 @@ def test_how_many_episodes_are_played_in_one_go_changes_nothing(trained, monkeyp
     assert hk.evaluate(task, runs, 60, threads=3) == usual
 
 
+def test_runs_with_seeds_of_their_own_play_other_episodes_and_equal_seeds_the_same():
+    task = corridor(slip=0.3, agents=2, cells=4)
+    policy = policy_of(task, always(task, 1) * 0.01, temperature=0.05)
+    runs = [replace(policy, seed=seed) for seed in (0, 1, 1, 2**63 - 1)]
+    first, second, third, last = (own.mean_steps for own in hk.evaluate(task, runs, 300, seed=5))
+    assert second == third and len({first, second, last}) == 3
+    assert hk.evaluate(task, runs[0], 300, seed=6)[0].mean_steps == second
+
+
+def test_means_of_runs_that_learnt_the_same_lie_about_the_exact_one():
+    task = corridor(slip=0.3, agents=2, cells=4)
+    policy = policy_of(task, always(task, 1) * 0.01, temperature=0.05)
+    runs, solved = [replace(policy, seed=seed) for seed in range(40)], exact.solve_team(task, policy)
+    above = [own.mean_steps > solved.mean_steps for own in hk.evaluate(task, runs, 200)]
+    assert 8 < sum(above) < 32  # of 40, as of coins; with common random numbers all or none
+
+
 def test_policies_of_another_task_are_refused(trained):
     _, runs = trained
     with pytest.raises(hk.HocketError, match="another task"):

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from rich.text import Text
 from tyro.conf import Positional
 
 from hocket.cli.terminal import Flag, make_console, option, print_columns, print_json
-from hocket.statistics import bootstrap_interval
+from hocket.statistics import Share, bootstrap_interval
 
 if TYPE_CHECKING:
     from hocket.evaluation.bounds import Evaluation
@@ -46,36 +46,76 @@ class Evaluate:
         from hocket.task.catalogue import load_task
 
         task = load_task(self.target)
-        policies = _usable_policies(self.runs, task)
+        policies, labels = _usable_policies(self.runs, task)
         found = evaluate(task, policies, self.episodes, greedy=self.greedy)
         exact = _solve_all(task, policies, self.greedy) if self.exact else [None] * len(policies)
+        tried = [Tried(*row) for row in zip(labels, policies, found, exact, strict=True)]
         if self.json:
-            rows = zip(policies, found, exact, strict=True)
-            print_json([_row(policy, own, solved) for policy, own, solved in rows])
+            print_json(_as_json(task, tried))
         else:
-            _print_evaluations(policies, found, exact)
-            _print_notes(policies, found)
+            _print_evaluations(tried)
+            _print_notes(tried)
         return 0
 
 
-def _usable_policies(folder: Path, task: Task) -> Sequence[Policy]:
-    """Read a task's policies; say which files are left out, and how many of all are used."""
+class Tried(NamedTuple):
+    """A policy, and what its episodes show."""
+
+    label: str  # its learner, and the settings that set it apart from others of the folder
+    policy: Policy
+    found: Evaluation
+    exact: Exact | None
+
+
+def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[str]]:
+    """Read a task's policies, with a label each; say which files are left out, and how many of all are used."""
     from hocket.study.policies import find_policies, load_policies
+    from hocket.study.store import group_label
 
     found = find_policies(folder, task)
     console = make_console(stderr=True)
     for problem in found.problems:
         console.print(f"hocket: left out: {problem}", style="yellow")
     if not found.of_task:
-        return load_policies(folder, task)  # which says why there are none
+        load_policies(folder, task)  # which says why there are none
     if found.files > len(found.of_task):
         rest = f"{len(found.others):,} of other tasks, {len(found.problems):,} left out"
         console.print(f"hocket: evaluating {len(found.of_task):,} of {found.files:,} policies ({rest})")
-    return found.of_task
+    rows = zip(found.of_task, found.apart, strict=True)
+    return found.of_task, [group_label(policy.learner, apart) for policy, apart in rows]
 
 
-def _row(policy: Policy, own: Evaluation, solved: Exact | None) -> dict[str, Any]:
-    return {"learner": policy.learner, "seed": policy.seed, **asdict(own), "exact": solved and asdict(solved)}
+def _as_json(task: Task, tried: Sequence[Tried]) -> dict[str, Any]:
+    """Tell every run, and what the runs of one label have in common."""
+    runs = [
+        {
+            "label": label,
+            "learner": policy.learner,
+            "seed": policy.seed,
+            "settings": dict(policy.settings),
+            **asdict(found),
+            "exact": exact and asdict(exact),
+        }
+        for label, policy, found, exact in tried
+    ]
+    learners = [
+        {"label": label, "runs": runs, "success": asdict(share)} for label, (runs, share) in _over_runs(tried).items()
+    ]
+    return {"task": task.name, "runs": runs, "learners": learners}
+
+
+def _over_runs(tried: Sequence[Tried]) -> dict[str, tuple[int, Share]]:
+    """Say for each label how many runs have it, and what share of their episodes succeed, with limits over runs.
+
+    A single run has the limits of its episodes.
+    """
+    groups: dict[str, list[Share]] = {}
+    for own in tried:
+        groups.setdefault(own.label, []).append(own.found.success)
+    return {
+        label: (len(own), Share(*bootstrap_interval([[share.value] for share in own], np.mean)) if own[1:] else own[0])
+        for label, own in groups.items()
+    }
 
 
 def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence[Exact | None]:
@@ -99,33 +139,33 @@ def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence
         return [solve(number, policy) for number, policy in enumerate(policies, 1)]
 
 
-def _print_evaluations(policies: Sequence[Policy], found: Sequence[Evaluation], exact: Sequence[Exact | None]) -> None:
-    titles = ["learner", "seed", "V (95 %)", "lower", "upper", "steps: mean", "quartiles"]
-    has_exact = any(solved is not None for solved in exact)
+def _print_evaluations(tried: Sequence[Tried]) -> None:
+    titles = ["learner", "seed", "success V (95 %)", "Theorem 3", "steps: mean", "quartiles"]
+    has_exact = any(own.exact is not None for own in tried)
     if has_exact:
         titles += ["exact V", "exact mean", "if done"]
     table = [[Text(title, "dim") for title in titles]]
-    for policy, own, solved in zip(policies, found, exact, strict=True):
+    for label, policy, own, solved in tried:
         low, middle, high = own.quartiles
-        cells = [policy.learner, str(policy.seed)]
+        cells = [label, str(policy.seed)]
         cells += [f"{own.success.value:.4f} ({own.success.low:.4f} to {own.success.high:.4f})"]
-        cells += [f"{own.lower:.4f}", f"{own.upper:.4f}", f"{own.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
+        cells += [f"{own.lower:.4f} <= V <= {own.upper:.4f}"]
+        cells += [f"{own.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
         if has_exact:
             cells += ["–"] * 3 if solved is None else _describe(solved)
         table.append([Text(cell) for cell in cells])
     print_columns(make_console(), table)
 
 
-def _print_notes(policies: Sequence[Policy], found: Sequence[Evaluation]) -> None:
+def _print_notes(tried: Sequence[Tried]) -> None:
     """Say what the limits are over, what a failure counts as, and how good a learner's runs are together."""
     console = make_console()
-    counted = ", ".join(f"{most:,}" for most in sorted({own.most_steps for own in found}))
+    counted = ", ".join(f"{most:,}" for most in sorted({own.found.most_steps for own in tried}))
     console.print(f"Limits are over the episodes of each run; a failed one counts as {counted} steps.", style="dim")
-    for learner in dict.fromkeys(policy.learner for policy in policies):
-        shares = [own.success.value for own, policy in zip(found, policies, strict=True) if policy.learner == learner]
-        if len(shares) > 1:
-            value, low, high = bootstrap_interval([[share] for share in shares], np.mean)
-            console.print(f"{learner}, {len(shares)} runs: V = {value:.4f}, over runs {low:.4f} to {high:.4f}")
+    for label, (runs, share) in _over_runs(tried).items():
+        if runs > 1:
+            limits = f"over runs {share.low:.4f} to {share.high:.4f}"
+            console.print(f"{label}, {runs} runs: V = {share.value:.4f}, {limits}")
 
 
 def _describe(solved: Exact) -> list[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # others do without what this needs
     from hocket.adapters.policies import Actor, Model, TeamWorld
 
 MOST_EPISODES = 10**7  # whose steps are kept
+MOST_SEED = 2**63  # which kernels do not count any more
 CHUNK = 10_000  # episodes that are played in one go
 CHUNK_STEPS = 10_000_000  # agent-steps in one go, but for an episode that is longer
 
@@ -35,7 +36,9 @@ def evaluate(
 ) -> list[Evaluation]:
     """Play test episodes with what was learnt; return an evaluation for each run or policy.
 
-    Mean and quartiles of the steps are of all episodes, of which a failed one counts as the most steps there are.
+    Mean and quartiles of the steps are of all episodes, of which a failed one counts as the most steps there are. A run
+    of seed s plays episodes of `seed` + s: runs with seeds of their own have nothing in common, as limits over runs
+    take for granted, and learners are compared on the same episodes.
 
     A mapping from agents to functions (from an observation to an action) or to models with `predict` is one team, which
     plays in `team_env(task)`, or in the environment that is given in place of a task.
@@ -69,13 +72,14 @@ def _evaluate(
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
 
     chunk = max(1, min(CHUNK, CHUNK_STEPS // (most_steps * len(task.agents))))
-    waiting = iter(range(0, episodes, chunk))
+    waiting, own_seed = iter(range(0, episodes, chunk)), (seed + policy.seed) % MOST_SEED
 
     def play() -> Iterator[int]:
         player = learner.player(tables, settings.temperature, most_steps)
         for begin in waiting:
             part = slice(begin, min(begin + chunk, episodes))
-            player.play_many(arrays, seed, begin, greedy, recording(0, len(task.agents)), steps[part], finish[part])
+            record = recording(0, len(task.agents))
+            player.play_many(arrays, own_seed, begin, greedy, record, steps[part], finish[part])
             yield begin
 
     list(gather([play() for _ in range(threads or os.cpu_count() or 1)], Event()))

@@ -35,7 +35,7 @@ from hocket.statistics import (
 )
 from hocket.study.published import Level, Published, published_from
 from hocket.study.records import KINDS, Record, Replay, record_of
-from hocket.study.store import Results, differences, task_titles
+from hocket.study.store import Results, differences, group_label, task_titles
 
 LAST_TESTS = 10  # of each run: its final performance, and at any time how it does
 LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
@@ -271,8 +271,7 @@ def _section(
     apart = differences(records)
     parts: dict[str, list[Record]] = {}
     for record in records:
-        words = [f"{name}={value:g}" for name, value in apart[record.key].items()]
-        parts.setdefault(", ".join([record.learner, *words]), []).append(record)
+        parts.setdefault(group_label(record.learner, apart[record.key]), []).append(record)
     groups = [_group(label, own, apart[own[0].key], scene, policies) for label, own in parts.items()]
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)

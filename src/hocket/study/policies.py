@@ -9,8 +9,8 @@ from typing import NamedTuple
 from hocket.errors import FormatError, HocketError, SettingsError, printable
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
-from hocket.study.records import Record
-from hocket.study.store import policy_path
+from hocket.study.records import Record, read_record
+from hocket.study.store import policy_path, set_apart
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -21,29 +21,50 @@ class Policies(NamedTuple):
     of_task: tuple[Policy, ...]
     others: tuple[str, ...]  # the names of the tasks to which the others belong
     problems: tuple[str, ...]  # files that were left out, and why
+    apart: tuple[dict[str, float | int | bool], ...]  # of each policy: in which settings it differs from its learner's
 
     @property
     def files(self) -> int:
         """Count all of them."""
-        return sum(map(len, self))
+        return len(self.of_task) + len(self.others) + len(self.problems)
 
 
 def find_policies(folder: str | Path, task: Task) -> Policies:
     """Read the policies in a folder that belong to a task; those that are damaged or do not fit it are named."""
     read = _reader(task)
-    own: list[Policy] = []
+    own: dict[Path, Policy] = {}
     others: list[str] = []
     problems: list[str] = []
     for path in sorted((Path(folder) / "policies").glob("*.npz")):
         try:
             about = peek_policy(path)
             if about.digest == task.digest:
-                own.append(read(path))
+                own[path] = read(path)
             else:
                 others.append(about.task)
         except HocketError as error:
             problems.append(str(error))
-    return Policies(tuple(own), tuple(others), tuple(problems))
+    found = _in_order(own)
+    return Policies(tuple(own for own, _ in found), tuple(others), tuple(problems), tuple(apart for _, apart in found))
+
+
+def _in_order(policies: Mapping[Path, Policy]) -> list[tuple[Policy, dict[str, float | int | bool]]]:
+    """Put policies in the order of learners, settings that set them apart, and seeds; say which settings do."""
+    found = []
+    for learner in dict.fromkeys(policy.learner for policy in policies.values()):
+        own = {path: policy for path, policy in policies.items() if policy.learner == learner}
+        tables = set_apart([{**_steps(path), **policy.settings} for path, policy in own.items()]) if own else []
+        rows = list(zip(own.values(), tables, strict=True))
+        found += sorted(rows, key=lambda row: (*row[1].values(), row[0].seed))
+    return found
+
+
+def _steps(path: Path) -> dict[str, int]:
+    """Say how long a policy was trained, where the record of its run lies beside it."""
+    try:
+        return {"steps": read_record(path.parent.parent / "runs" / f"{path.stem}.json").steps}
+    except HocketError:
+        return {}
 
 
 def load_policies(folder: str | Path, task: Task) -> list[Policy]:

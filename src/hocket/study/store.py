@@ -188,11 +188,28 @@ def differences(records: Sequence[Record]) -> dict[str, dict[str, Value]]:
         groups.setdefault((record.digest, record.learner), []).append(record)
     found: dict[str, dict[str, Value]] = {}
     for group in groups.values():
-        tables = [{"steps": record.steps, **record.settings} for record in group]
-        names = [name for name in tables[0] if len({repr(table.get(name)) for table in tables}) > 1]
-        for record, table in zip(group, tables, strict=True):
-            found[record.key] = {name: table[name] for name in names if name in table}
+        tables = set_apart([{"steps": record.steps, **record.settings} for record in group])
+        found |= {record.key: table for record, table in zip(group, tables, strict=True)}
     return found
+
+
+def set_apart(tables: Sequence[Mapping[str, Value]]) -> list[dict[str, Value]]:
+    """Keep of each table what is not the same in all of them.
+
+    >>> set_apart([{"steps": 30, "discount": 0.9}, {"steps": 60, "discount": 0.9}])
+    [{'steps': 30}, {'steps': 60}]
+    """
+    names = [name for name in tables[0] if len({repr(table.get(name)) for table in tables}) > 1]
+    return [{name: table[name] for name in names if name in table} for table in tables]
+
+
+def group_label(learner: str, apart: Mapping[str, Value]) -> str:
+    """Name runs of a learner by the settings that set them apart.
+
+    >>> group_label("dqprm", {"discount": 0.8})
+    'dqprm, discount=0.8'
+    """
+    return ", ".join([learner, *(f"{name}={value:g}" for name, value in apart.items())])
 
 
 def _about(records: Sequence[Record]) -> dict[str, object]:
