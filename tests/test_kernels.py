@@ -605,6 +605,15 @@ def test_numba_has_what_kernels_need_and_no_public_name_gives():
     assert hasattr(options, "_nrt"), f"{version} has no option _nrt: kernels cannot leave out reference counts"
 
 
+def test_python_may_call_what_only_kernels_call_and_gets_an_entry_of_its_own():
+    draws = np.array([0, 1, 2**40, 2**64 - 1], np.uint64)
+    assert [primitives.mix(draw) for draw in draws] == [compiled_mix(draw) for draw in draws]
+    assert not any(
+        own.library.get_pointer_to_function(own.fndesc.llvm_cpython_wrapper_name)
+        for own in primitives.mix.overloads.values()
+    )
+
+
 def test_the_version_of_numba_is_bounded_above_by_the_next_one():
     root = Path(__file__).resolve().parents[1]
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core.registry import CPUDispatcher
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Two things have no public name in numba: to leave out reference counts, and to tell when a file of its cache is out of
 # date or there (`cache_file`, `is_compiled`). So pyproject.toml has an upper bound for numba, and a test says whether a
 # newer one has them.
-LEAN: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}  # no reference counts, no exceptions
+LEAN: dict[str, Any] = {  # no reference counts, no exceptions, no entry for C
+    "_nrt": False,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+INNER = {**LEAN, "forceinline": True, "no_cpython_wrapper": True}
 
 # numba compiles anew when the file of a kernel has changed; what kernels are made of stands in other files, too: the
 # numbers that they draw, and the structs that they take.
@@ -42,9 +49,25 @@ def kernel(function: Function) -> Function:
     return cast(Function, compiled)
 
 
+class _Inner(CPUDispatcher):
+    """A function without an entry for Python: entries of all functions would take a quarter of the time to compile.
+
+    Where Python calls it all the same, as numba's simulator of a graphics processor does, it is compiled with one.
+    """
+
+    def __call__(self, *arguments: object) -> object:
+        return self._with_entry(*arguments)
+
+    @cached_property
+    def _with_entry(self) -> Callable[..., object]:
+        return cast(Callable[..., object], njit(**LEAN)(self.py_func))
+
+
 def inlined(function: Function) -> Function:
     """Compile a function that only kernels call; it becomes part of them."""
-    return cast(Function, njit(forceinline=True, **LEAN)(function))
+    compiled = njit(**INNER)(function)
+    compiled.__class__ = _Inner
+    return cast(Function, compiled)
 
 
 def cache_file(compiled: object) -> Any:  # noqa: ANN401 (numba says nothing of its types)
