@@ -147,15 +147,14 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         with told_of(self.env, "reset"):
             observations, given = self.env.reset(seed=seed, options=options)
-        infos = check_info(self.env, given, "reset")
+        infos = check_info(self.env, given, "in reset")  # many worlds have nothing to say here, and leave agents out
         self._restart()
         self.agents = list(self.env.agents)
         self._previous = deepcopy(observations)
-        told = check_info(self.env, infos, "in reset")  # many worlds have nothing to say here, and leave agents out
-        given = {
-            agent: check_info(self.env, told.get(agent, {}), f"of agent {agent!r} in reset") for agent in self.agents
+        own_infos = {
+            agent: check_info(self.env, infos.get(agent, {}), f"of agent {agent!r} in reset") for agent in self.agents
         }
-        informed = {agent: self._inform(agent, info, NOTHING, 0.0) for agent, info in given.items()}
+        informed = {agent: self._inform(agent, own, NOTHING, 0.0) for agent, own in own_infos.items()}
         seen = {agent: share_of(self.env, observations, agent, PARTS[0], "reset") for agent in self.agents}
         self._check_seen(seen, "reset")
         return {agent: self._see(agent, own) for agent, own in seen.items()}, informed
