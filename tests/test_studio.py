@@ -22,8 +22,8 @@ from hocket.studio import guard
 from hocket.studio.folder import ConflictError, Folder
 from hocket.studio.lines import keys_of, line_of
 from hocket.studio.mending import cheapest_repairs
-from hocket.studio.processes import CutOffError
-from hocket.studio.server import Studio
+from hocket.studio.processes import CutOffError, Worker
+from hocket.studio.server import Studio, _while_wanted
 from hocket.studio.starts import start_text
 from hocket.studio.trainings import Training
 from hocket.studio.understanding import subject_of, understand
@@ -322,6 +322,56 @@ def test_a_check_that_crashes_is_told_and_the_next_one_is_done(client, studio):
     told = client.post("/api/understand", json={"text": BUTTONS}).json()
     assert told["cut_off"] and "crashed" in told["refused"]
     assert client.post("/api/understand", json={"text": BUTTONS}).json()["verdict"]["ok"]
+
+
+class Gone:
+    """A request of somebody who has hung up, after he has sent something more."""
+
+    def __init__(self) -> None:
+        self.messages = [{"type": "http.request"}, {"type": "http.disconnect"}]
+
+    async def receive(self) -> dict[str, str]:
+        return self.messages.pop(0)
+
+
+def test_work_that_nobody_waits_for_is_given_up_and_its_process_ended():
+    async def ask() -> None:
+        worker = Worker(60.0)
+        await worker.ask({"do": "warm"})
+        process = worker.starting.result()
+        with pytest.raises(CutOffError, match="no longer wanted"):
+            await _while_wanted(worker.ask({"do": "understand", "text": BUTTONS}), Gone())
+        assert process.returncode is not None
+        assert (await worker.ask({"do": "understand", "text": BUTTONS}))["verdict"]["ok"]
+        await worker.close()
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".toml", "y/" * 3_000 + "x.toml"])
+def test_a_name_that_no_file_can_have_is_refused_in_a_sentence(client, name):
+    for what in ("open", "mark", "save"):
+        told = client.post(f"/api/{what}", json={"name": name, "text": "", "expected": None}).json()
+        assert "too long" in told["refused"]
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="nobody keeps this user out of a folder")
+def test_a_folder_that_nobody_may_look_into_is_refused_in_a_sentence(client, folder):
+    (folder.root / "shut").mkdir(mode=0o000)
+    assert "denied" in client.post("/api/open", json={"name": "shut/task.toml"}).json()["refused"]
+
+
+@pytest.mark.parametrize("name", ["understand", "edit", "repairs", "save", "open", "play", "train", "gallery"])
+def test_half_a_character_is_refused_in_a_sentence(client, name):
+    body = rb'{"name": "task.toml", "text": "# \ud800", "gesture": {"kind": "\udc00"}}'
+    assert "whole characters" in client.post(f"/api/{name}", content=body).json()["refused"]
+
+
+@pytest.mark.parametrize("name", ["understand", "edit", "pictures", "repairs", "play"])
+def test_a_request_that_lacks_something_crashes_no_process(client, name):
+    for body in ({}, {"text": BUTTONS}, {"text": BUTTONS, "moves": [{"A1": ["up"]}], "mates": {"A1": []}}):
+        told = client.post(f"/api/{name}", json=body).json()
+        assert "cut_off" not in told, (body, told)
 
 
 def test_the_gallery_has_every_start_with_its_map(client):

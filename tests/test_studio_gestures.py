@@ -165,6 +165,22 @@ def test_the_letter_of_a_start_moves_and_over_a_place_it_becomes_coordinates():
         edit(BUTTONS, "start", agent="A1", cells=[[0, 3]])
 
 
+def test_comments_after_the_last_gate_stay_when_it_is_opened_for_good():
+    text = BUTTONS
+    for place, agent in (("red region", "A1"), ("yellow region", "A2"), ("green region", "A3")):
+        text = edit(text, "gate", place=place, agent=agent, event=None)
+    assert tomllib.loads(text)["gates"] == {}
+    assert [line for line in BUTTONS.split("\n") if line.startswith("#")] == [
+        line for line in text.split("\n") if line.startswith("#")
+    ]
+    assert understand(text)["error"] is None
+
+
+def test_a_start_needs_a_cell():
+    with pytest.raises(HocketError, match="A1 needs a cell to start in"):
+        edit(BUTTONS, "start", agent="A1", cells=[])
+
+
 def test_a_gate_is_built_with_its_place_and_opened_again():
     after = edit(BUTTONS, "gate", place="door", agent="A3", event="G", cells=[[4, 8]])
     assert 'door = { A3 = "G" }' in after and understand(after)["error"] is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +37,16 @@ class Folder:
             raise FormatError(f"a file must be {SUFFIX} and lie below the folder of the studio, got {name!r:.80}")
         return path
 
+    def has(self, name: str) -> bool:
+        """Say whether there is a file, or whatever else, of a name."""
+        return self._is(name, Path.exists)
+
+    def _is(self, name: str, so: Callable[[Path], bool]) -> bool:
+        try:
+            return so(self.path(name))
+        except OSError as error:  # a name that is too long, or a folder that nobody may look into
+            raise FormatError(f"cannot be read: {error.strerror}", path=name) from None
+
     def read(self, name: str) -> tuple[str, str]:
         """Read a file, with plain line ends, as a page has them; its mark tells later whether it is still the same."""
         text = self._read(name)
@@ -43,7 +54,7 @@ class Folder:
 
     def mark(self, name: str) -> str | None:
         """Tell what a file has now; None where there is none."""
-        return mark_of(self._read(name)) if self.path(name).is_file() else None
+        return mark_of(self._read(name)) if self._is(name, Path.is_file) else None
 
     def _read(self, name: str) -> str:
         path = self.path(name)

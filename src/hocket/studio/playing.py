@@ -131,7 +131,9 @@ def _moves(job: Mapping[str, object], task: Task) -> Moves:
     if not isinstance(moves, list) or len(moves) > MOST_STEPS:
         raise SettingsError(f"a game has at most {MOST_STEPS:,} steps")
     for move in moves:
-        if not isinstance(move, dict) or not {*move} <= {*task.agents} or not {*move.values()} <= {*ACTIONS}:
+        if not isinstance(move, dict) or any(
+            agent not in task.agents or action not in ACTIONS for agent, action in move.items()
+        ):
             raise SettingsError(f"a move is an action for each agent that is walked, got {move!r:.60}")
     return moves
 

@@ -94,7 +94,7 @@ class Studio:
             Route("/{asset}", _asset),
             Route("/report/{training}/{number}", self.report),
             Route("/api/follow", self.follow, methods=["POST"]),
-            *(Route(f"/api/{name}", _endpoint(own), methods=["POST"]) for name, own in answers.items()),
+            *(Route(f"/api/{name}", _endpoint(own, name in JOBS), methods=["POST"]) for name, own in answers.items()),
         ]
         return Guard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.key)
 
@@ -129,7 +129,7 @@ class Studio:
     async def open(self, body: Body) -> Data:
         """Read a file; one that is not there yet begins as a new task."""
         name = _text(body, "name")
-        if not await run_in_threadpool(self.folder.path(name).exists):
+        if not await run_in_threadpool(self.folder.has, name):
             return {"name": name, "text": None, "mark": None}
         text, mark = await run_in_threadpool(self.folder.read, name)
         return {"name": name, "text": text, "mark": mark}
@@ -165,7 +165,7 @@ class Studio:
         if not isinstance(text, str) or len(text.encode()) > LIMIT:
             raise FormatError(f"a text must have at most {LIMIT:,} bytes to be edited here")
         folder = self.folder.path(_text(body, "name")).parent if body.get("name") else ""
-        return {**body, "folder": str(folder)}
+        return {**body, "text": text, "folder": str(folder)}
 
     # Games and training.
 
@@ -197,16 +197,38 @@ class Studio:
         return Response(status_code=404) if path is None else FileResponse(path, media_type="text/html")
 
 
-def _endpoint(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(answer: Answer, gives_up: bool) -> Callable[[Request], Awaitable[Response]]:
+    """Answer requests; `gives_up` when nobody waits for the answer any more."""
+
     async def respond(request: Request) -> Response:
         try:
-            return JSONResponse(await answer(await _body(request)))
+            working = answer(await _body(request))
+            return JSONResponse(await (_while_wanted(working, request) if gives_up else working))
         except HocketError as error:
             return JSONResponse({"refused": printable(str(error), 1_000)})
         except CutOffError as error:
             return JSONResponse({"refused": f"The check {error}.", "cut_off": True})
 
     return respond
+
+
+async def _while_wanted(working: Awaitable[Data], request: Request) -> Data:
+    """Work as long as the page waits: one that has newer wishes, or is gone, hangs up."""
+    work, leaving = asyncio.ensure_future(working), asyncio.ensure_future(_hang_up(request))
+    try:
+        await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise CutOffError("is no longer wanted")
+        return await work
+    finally:
+        for own in (work, leaving):
+            own.cancel()
+        await asyncio.gather(work, leaving, return_exceptions=True)
+
+
+async def _hang_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _body(request: Request) -> Body:
@@ -218,10 +240,11 @@ async def _body(request: Request) -> Body:
             raise FormatError(f"a request must have at most {MOST_SENT:,} bytes")
     try:
         found = json.loads(sent or b"{}")
+        json.dumps(found, ensure_ascii=False).encode()  # fails where a text has half a character
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise FormatError("a request is a JSON object")
+        raise FormatError("a request is a JSON object whose texts have whole characters")
     return found
 
 

@@ -60,7 +60,7 @@ def _repairs(job: Job) -> Data:
 def _edit(job: Job) -> Data:
     """Apply a gesture; one that would leave a text without meaning is refused, and the reason given."""
     before = str(job["text"])
-    text = apply_gesture(before, job["gesture"])
+    text = apply_gesture(before, job.get("gesture"))
     world = understand(text, _folder(job))
     error = world["error"]
     if isinstance(error, dict):

@@ -138,7 +138,10 @@ def start(draft: Draft, gesture: Gesture) -> None:
     """Let an agent start elsewhere: its letter moves where it can, or else the start is given by coordinates."""
     found, name = _Map.of(draft), gesture.text("agent")
     agent = draft.agent(name)
-    (row, column), *_ = _cells(gesture, found)
+    cells = list(_cells(gesture, found))
+    if not cells:
+        raise FormatError(f"{name} needs a cell to start in")
+    row, column = cells[0]
     if found.rows[row][column] == WALL:
         raise FormatError(f"{name} cannot start in a wall")
     letter = agent.get("start")
@@ -179,9 +182,7 @@ def gate(draft: Draft, gesture: Gesture) -> None:
     elif place in gates:
         gates[place].pop(agent, None)
         if not gates[place]:
-            del gates[place]
-        if not gates:
-            del draft.document["gates"]
+            del gates[place]  # the table stays, as comments that follow it do
 
 
 def resize(draft: Draft, gesture: Gesture) -> None:

@@ -12,10 +12,10 @@ export class Locked extends Error {} // the server does not know this page
 
 const headers = () => ({ "Content-Type": "application/json", "X-Hocket-Key": sessionStorage.getItem(KEPT) ?? "" });
 
-export async function request(path, body = {}) {
+export async function request(path, body = {}, signal = null) {
   let response;
   try {
-    response = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body), cache: "no-store" });
+    response = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body), cache: "no-store", signal });
   } catch {
     throw new Away("The studio does not answer.");
   }
@@ -46,14 +46,14 @@ async function tryAgain() {
   }
 }
 
-// Ask for something; what the server refuses with a reason is an answer, too.
-export async function ask(name, body = {}) {
+// Ask for something; what the server refuses with a reason is an answer, too. Who no longer wants to know gives a signal.
+export async function ask(name, body = {}, signal = null) {
   try {
-    const answer = await (await request(`/api/${name}`, body)).json();
+    const answer = await (await request(`/api/${name}`, body, signal)).json();
     become("here");
     return answer;
   } catch (error) {
-    become(error instanceof Locked ? "locked" : "away");
+    if (!signal?.aborted) become(error instanceof Locked ? "locked" : "away");
     throw error;
   }
 }

@@ -6,7 +6,7 @@ function fill(element, attributes, content) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "own") element.style.setProperty("--own", value);
-    else if (name === "value") element.value = value;
+    else if (name === "value") element.defaultValue = element.value = value;
     else if (name === "checked") element.checked = value;
     else if (name.startsWith("aria-") && typeof value === "boolean") element.setAttribute(name, value);
     else if (value === true) element.setAttribute(name, "");
@@ -46,20 +46,61 @@ export function choice(label, options, value, choose, attributes = {}) {
   return make("label", { class: "choice" }, make("span", {}, label), select);
 }
 
-// Keep the focus on what has the same key when a part of the page is drawn anew.
+// A field whose value counts when it is left, or at Enter; one that is refused is as it was before.
+export function field(attributes, commit) {
+  const input = make("input", { type: "text", ...attributes });
+  const settle = async () => {
+    if (isRedrawing || input.value === input.defaultValue || input.dataset.sent === input.value) return;
+    input.dataset.sent = input.value;
+    if (await commit(input.value)) return;
+    delete input.dataset.sent;
+    input.value = input.defaultValue;
+  };
+  input.addEventListener("blur", settle);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") settle();
+    if (event.key === "Escape") input.value = input.defaultValue;
+  });
+  return input;
+}
+
+let isRedrawing = false;
+const isTyped = (own) => own.value !== own.defaultValue && own.dataset.sent !== own.value;
+
+// Draw a part of the page anew; the focus, and what somebody is just typing, stay in what has the same key.
 export function redraw(root, ...content) {
-  const active = document.activeElement;
-  const key = root.contains(active) ? active.dataset.key : null;
-  const range = key && active.matches("input[type=text], input:not([type])") ? [active.value, active.selectionStart, active.selectionEnd] : null;
+  const active = root.contains(document.activeElement) ? document.activeElement : null;
+  const range = active?.matches("input[type=text]") ? [active.selectionStart, active.selectionEnd] : null;
+  const typed = new Map([...root.querySelectorAll("input:is([type=text], [type=number])[data-key]")].filter(isTyped).map((own) => [own.dataset.key, own.value]));
+  isRedrawing = true; // what is taken away has not been left
   root.replaceChildren(...content.flat().filter(Boolean));
-  if (!key) return;
-  const again = [...root.querySelectorAll("[data-key]")].find((own) => own.dataset.key === key);
-  if (!again) return;
-  again.focus({ preventScroll: true });
-  if (range && again.setSelectionRange) {
-    if (again.value !== range[0] && again.dataset.typing) again.value = range[0];
-    again.setSelectionRange(Math.min(range[1], again.value.length), Math.min(range[2], again.value.length));
+  isRedrawing = false;
+  for (const own of root.querySelectorAll("[data-key]")) {
+    if (typed.has(own.dataset.key)) own.value = typed.get(own.dataset.key);
+    if (!active || own.dataset.key !== active.dataset.key) continue;
+    own.focus({ preventScroll: true });
+    if (range && own.setSelectionRange) own.setSelectionRange(...range.map((at) => Math.min(at, own.value.length)));
   }
+}
+
+// While somebody drags something, nothing is drawn anew under the pointer.
+let isHeld = false;
+let putOff = null;
+
+export function whenFree(act) {
+  if (isHeld) putOff = act;
+  else act();
+}
+
+export function hold() {
+  isHeld = true;
+}
+
+export function letGo() {
+  isHeld = false;
+  const act = putOff;
+  putOff = null;
+  act?.();
 }
 
 let clearing = null;

@@ -15,6 +15,7 @@ let shown = []; // of each line: its text, the quotes that are open before it, t
 
 export function startEditor() {
   find("editor").append(gutter, make("div", { class: "sheet" }, paint, area));
+  area.readOnly = true; // until there is a text, which would take the place of what is typed before
   area.addEventListener("input", () => {
     type(area.value);
     color();
@@ -25,6 +26,7 @@ export function startEditor() {
     (event.inputType === "historyUndo" ? undo : redo)();
   });
   watch((what) => {
+    if (what === "opened") area.readOnly = false;
     if (what === "changed") put(store.text);
     if (what === "understood") mark(store.error);
   });

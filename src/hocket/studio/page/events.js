@@ -1,6 +1,6 @@
 // Events and who knows them: a row for each event, a check mark for each agent.
 
-import { disc, find, make, redraw } from "/dom.js";
+import { disc, field, find, make, redraw } from "/dom.js";
 import { gesture } from "/store.js";
 
 export function showEvents(world) {
@@ -24,13 +24,9 @@ function nextName(agents) {
 }
 
 function row(world, event) {
-  const sentence = event.sentence === null ? null : make("input", {
-    type: "text", class: "sentence", value: event.sentence, "data-key": `sentence ${event.name}`, "aria-label": `When ${event.name} happens`,
-    onchange: async (change) => {
-      const done = await gesture({ kind: "condition", event: event.name, sentence: change.target.value });
-      if (!done) change.target.value = event.sentence;
-    },
-  });
+  const sentence = event.sentence === null ? null : field({
+    class: "sentence", value: event.sentence, "data-key": `sentence ${event.name}`, "aria-label": `When ${event.name} happens`,
+  }, (said) => gesture({ kind: "condition", event: event.name, sentence: said }));
   return make("tr", {},
     make("th", { scope: "row", class: `event-${event.color}` }, event.name),
     sentence ? make("td", {}, sentence) : null,

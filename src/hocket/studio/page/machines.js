@@ -1,7 +1,7 @@
 // The team machine, which can be changed by hand, and the agents' machines, which follow from it.
 
 import { ask } from "/api.js";
-import { disc, draw, find, make, redraw } from "/dom.js";
+import { disc, draw, field, find, hold, letGo, make, redraw, whenFree } from "/dom.js";
 import { drawMachine, drawSummary, settlePins } from "/machine.js";
 import { gesture, store, watch } from "/store.js";
 
@@ -18,7 +18,7 @@ export function forgetPins() {
 }
 
 watch((what) => {
-  if (what === "file") forgetPins();
+  if (what === "opened") forgetPins();
 });
 
 export function showMachines(world) {
@@ -35,9 +35,11 @@ async function fetchLate(world) {
   const answer = await ask("pictures", { text, name: file.name }).catch(() => null);
   if (!answer?.machines || store.world !== world || store.text !== text) return;
   world.machines = answer.machines;
-  drawn.clear();
-  showTeam(world, answer.machines.team);
-  showAgents(world, answer.machines.agents);
+  whenFree(() => {
+    drawn.clear();
+    showTeam(world, answer.machines.team);
+    showAgents(world, answer.machines.agents);
+  });
 }
 
 // What can be changed by hand, and the part of the text that it belongs to.
@@ -66,10 +68,9 @@ function tidy(world, part) {
 function sentence(world) {
   const { machine, sentence: text } = world.written;
   if (!text) return null;
-  const input = make("input", {
-    type: "text", value: text, class: "sentence", "data-key": "sentence", "aria-label": `The ${machine} that the machine is made from`,
-    readonly: machine === "declare", onchange: () => gesture({ kind: "sentence", sentence: input.value }),
-  });
+  const input = field({
+    value: text, class: "sentence", "data-key": "sentence", "aria-label": `The ${machine} that the machine is made from`, readonly: machine === "declare",
+  }, (said) => gesture({ kind: "sentence", sentence: said }));
   return make("label", { class: "choice wide" }, make("span", {}, machine), input);
 }
 
@@ -158,33 +159,37 @@ function pointIn(svg, event) {
   return [point.x, point.y];
 }
 
-function follow(event, move, finish) {
+function follow(move, finish) {
+  hold();
   const end = (last) => {
     removeEventListener("pointermove", move);
     removeEventListener("pointerup", end);
-    finish(last);
+    removeEventListener("pointercancel", end);
+    finish(last.type === "pointerup" ? last : null);
+    letGo();
   };
   addEventListener("pointermove", move);
   addEventListener("pointerup", end);
+  addEventListener("pointercancel", end);
 }
 
 function dragState(world, svg, part, name, event) {
   const begin = pointIn(svg, event);
   const from = pins.get(part).get(name);
   let isMoved = false;
-  follow(event, (now) => {
+  follow((now) => {
     const [x, y] = pointIn(svg, now);
     const by = [x - begin[0], y - begin[1]];
     isMoved ||= Math.hypot(...by) > 4;
     if (!isMoved) return;
     svg.querySelector(`[data-name="${CSS.escape(name)}"]`)?.setAttribute("transform", `translate(${by[0]} ${by[1]})`);
   }, (last) => {
-    if (!isMoved) {
+    if (last && !isMoved) {
       choose(world, { part, state: name });
       return;
     }
-    const [x, y] = pointIn(svg, last);
-    pins.get(part).set(name, [from[0] + x - begin[0], from[1] + y - begin[1]]);
+    const [x, y] = last ? pointIn(svg, last) : begin;
+    pins.get(part)?.set(name, [from[0] + x - begin[0], from[1] + y - begin[1]]);
     showMachines(world);
   });
 }
@@ -194,8 +199,9 @@ function dragTransition(world, picture, svg, part, index, event, spots, sizes) {
   const line = draw("path", { class: "thread" });
   svg.append(line);
   const under = ([left, top]) => spots.findIndex(([u, v], own) => Math.hypot((u - left) / sizes[own][0], (v - top) / sizes[own][1]) < 0.55);
-  follow(event, (now) => line.setAttribute("d", `M${x} ${y}L${pointIn(svg, now).join(" ")}`), (last) => {
+  follow((now) => line.setAttribute("d", `M${x} ${y}L${pointIn(svg, now).join(" ")}`), (last) => {
     line.remove();
+    if (!last) return;
     const at = pointIn(svg, last);
     const target = under(at);
     const name = target < 0 ? freshName(picture.states) : picture.states[target];
@@ -242,19 +248,24 @@ const hint = () => make("p", { class: "soft hint" }, "Choose a state or a transi
 
 function stateInspector(world, picture, part, state) {
   const index = picture.states.indexOf(state);
-  const name = make("input", {
-    type: "text", value: state, "aria-label": "Name of the state", "data-focus": "name", "data-key": "state name", size: 12,
-    onchange: async () => {
-      const next = name.value.trim();
-      const spot = pins.get(part)?.get(state);
-      if (spot) pins.get(part).set(next, spot);
-      selected = { part, state: next };
-      if (!(await gesture({ kind: "rename state", part, state, name: next })) && store.world === world) selected = { part, state };
-    },
+  const name = field({ value: state, "aria-label": "Name of the state", "data-focus": "name", "data-key": "state name", size: 12 }, async (said) => {
+    const next = said.trim();
+    const spot = pins.get(part)?.get(state);
+    if (spot) pins.get(part).set(next, spot);
+    const before = selected;
+    if (before?.part === part && before.state === state) selected = { part, state: next };
+    const isDone = await gesture({ kind: "rename state", part, state, name: next });
+    if (!isDone && selected?.state === next) selected = before;
+    return isDone;
   });
-  const event = make("input", { type: "text", list: "all-events", "aria-label": "Event of a new transition", placeholder: "event", "data-key": "new event", size: 9 });
-  const target = make("input", { type: "text", list: "all-states", "aria-label": "State that it leads to", placeholder: "state", "data-key": "new target", size: 9 });
-  const add = () => event.value.trim() && target.value.trim() && gesture({ kind: "transition", part, state, event: event.value.trim(), target: target.value.trim() });
+  const event = make("input", { type: "text", list: "all-events", "aria-label": "Event of a new transition", placeholder: "event", "data-key": `new event ${part} ${state}`, "data-focus": "new event", size: 9 });
+  const target = make("input", { type: "text", list: "all-states", "aria-label": "State that it leads to", placeholder: "state", "data-key": `new target ${part} ${state}`, "data-focus": "new target", size: 9 });
+  const add = async () => {
+    const said = { event: event.value.trim(), target: target.value.trim() };
+    if (!said.event || !said.target) return;
+    for (const own of [event, target]) own.dataset.sent = own.value;
+    if (!(await gesture({ kind: "transition", part, state, ...said }))) for (const own of [event, target]) delete own.dataset.sent;
+  };
   return make("div", { class: "inspector", role: "group", "aria-label": `State ${state}` },
     make("label", { class: "choice" }, make("span", {}, "state"), name),
     make("label", { class: "choice" }, make("input", { type: "checkbox", checked: picture.final.includes(index), "data-key": "final", onchange: (own) => gesture({ kind: "final", part, state, final: own.target.checked }) }), make("span", {}, "final")),
@@ -272,10 +283,9 @@ function edgeInspector(picture, part, from, to) {
   return make("div", { class: "inspector", role: "group", "aria-label": `Transitions from ${from} to ${to}` },
     make("span", {}, `${from} → ${to}`),
     edge.events.map((event, index) => {
-      const name = make("input", {
-        type: "text", value: event, "aria-label": `Name of the event ${event}`, "data-key": `event ${event}`, "data-focus": index ? null : "event", size: 9,
-        onchange: () => gesture({ kind: "rename event", event, name: name.value.trim() }),
-      });
+      const name = field({
+        value: event, "aria-label": `Name of the event ${event}`, "data-key": `event ${event}`, "data-focus": index ? null : "event", size: 9,
+      }, (said) => gesture({ kind: "rename event", event, name: said.trim() }));
       return make("span", { class: "choice" }, name,
         make("button", { type: "button", class: "small", "data-key": `cut ${event}`, "aria-label": `Remove the transition on ${event}`, onclick: () => gesture({ kind: "cut", part, state: from, event }) }, "Remove"));
     }));

@@ -1,7 +1,7 @@
 // The page: what is where, keys that work everywhere, and what happens when the text has changed.
 
 import { ask, watchConnection } from "/api.js";
-import { find, make, offerThemes } from "/dom.js";
+import { find, make, offerThemes, whenFree } from "/dom.js";
 import { startEditor } from "/editor.js";
 import { showEvents } from "/events.js";
 import { showMachines } from "/machines.js";
@@ -30,6 +30,12 @@ function showWorld() {
   showVerdict(world, error);
 }
 
+// Show again what a gesture that was refused has left changed on the page.
+function showAgain() {
+  showMap(store.world, true);
+  showEvents(store.world);
+}
+
 function showFile() {
   const { file, world } = store;
   const name = file.name ?? "untitled";
@@ -46,7 +52,11 @@ function banner(id, ...content) {
   if (content.length) find("banners").append(make("div", { id, class: "banner", role: "alert" }, content));
 }
 
+let shownConflict = null;
+
 function showConflict() {
+  if (theirs() === shownConflict) return;
+  shownConflict = theirs();
   if (!theirs()) {
     banner("conflict");
     return;
@@ -58,13 +68,10 @@ function showConflict() {
 }
 
 watch((what) => {
-  if (what === "understood") showWorld();
+  if (what === "understood") whenFree(showWorld);
   if (what === "slow") find("world").classList.add("slow");
-  if (what === "refused" && store.world && !store.error) {
-    showMap(store.world, true);
-    showEvents(store.world);
-  }
-  if (what === "conflict" || what === "file") showConflict();
+  if (what === "refused" && store.world && !store.error) whenFree(showAgain);
+  showConflict();
   showFile();
 });
 

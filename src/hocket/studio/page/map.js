@@ -1,6 +1,6 @@
 // Designing the map: brushes for walls, floor, places, starts and gates, by pointer or by keys.
 
-import { choice, draw, find, make, redraw, segments } from "/dom.js";
+import { choice, draw, field, find, hold, letGo, make, redraw, segments } from "/dom.js";
 import { cellAt, cellPath, drawMap, drawStarts } from "/ground.js";
 import { gesture, store } from "/store.js";
 
@@ -65,9 +65,9 @@ function options(world) {
 
 function size({ map }) {
   const apply = () => gesture({ kind: "resize", rows: Number(rows.value), columns: Number(columns.value) });
-  const field = (label, value) => make("input", { type: "number", min: 1, max: 32000, value, "aria-label": label, "data-key": label, onchange: apply });
-  const rows = field("Rows", map.rows);
-  const columns = field("Columns", map.columns);
+  const count = (label, value) => field({ type: "number", min: 1, max: 32000, value, "aria-label": label, "data-key": label }, apply);
+  const rows = count("Rows", map.rows);
+  const columns = count("Columns", map.columns);
   return make("span", { class: "size" }, rows, make("span", { "aria-hidden": "true" }, "×"), columns);
 }
 
@@ -87,6 +87,7 @@ function listen(svg, world) {
   };
   svg.addEventListener("pointerdown", (event) => {
     if (event.button) return;
+    hold();
     painted = new Set();
     svg.setPointerCapture(event.pointerId);
     take(event);
@@ -94,17 +95,15 @@ function listen(svg, world) {
   svg.addEventListener("pointermove", (event) => {
     if (painted) take(event);
   });
-  const finish = () => {
+  const finish = (isMeant) => {
     const cells = painted;
     painted = null;
     show();
-    if (cells?.size) paint([...cells], map);
+    if (isMeant && cells?.size) paint([...cells], map);
+    letGo();
   };
-  svg.addEventListener("pointerup", finish);
-  svg.addEventListener("pointercancel", () => {
-    painted = null;
-    show();
-  });
+  svg.addEventListener("pointerup", () => finish(true));
+  svg.addEventListener("pointercancel", () => finish(false));
   svg.addEventListener("keydown", (event) => {
     const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     if (event.ctrlKey || event.metaKey || event.altKey) return;

@@ -13,7 +13,7 @@ const KEYS = {
 };
 const DELAY = 180; // milliseconds between the steps of a team that plays by itself
 
-const game = { mates: {}, moves: [], seed: 0, turn: {}, moment: null, world: null, isRunning: false };
+const game = { mates: {}, moves: [], seed: 0, turn: {}, moment: null, world: null, run: null };
 let parts = null;
 
 watch((what) => {
@@ -45,7 +45,7 @@ const drivers = () => game.world.agents.filter((agent) => game.mates[agent.name]
 const request = () => ({ text: store.text, name: store.file.name, mates: game.mates, moves: game.moves, seed: game.seed, training: Object.values(game.mates).includes("trained") ? trainingId() : null });
 
 function restart() {
-  Object.assign(game, { moves: [], turn: {}, moment: null, isRunning: false });
+  Object.assign(game, { moves: [], turn: {}, moment: null, run: null });
 }
 
 // The parts of the page, once for each world.
@@ -130,24 +130,26 @@ function advance() {
 }
 
 function stepBack() {
-  game.isRunning = false;
+  game.run = null;
   if (!game.moves.length) return;
   game.moves = game.moves.slice(0, -1);
   game.turn = {};
   fetchMoment();
 }
 
-// A team without anybody to walk plays by itself.
+// A team without anybody to walk plays by itself, until somebody pauses it; each run is told apart from the next.
 async function toggle() {
-  game.isRunning = !game.isRunning;
-  parts.run.textContent = game.isRunning ? "Pause" : "Run";
+  const run = game.run ? null : {};
+  game.run = run;
+  parts.run.textContent = run ? "Pause" : "Run";
+  if (!run) return;
   await pending;
-  while (game.isRunning && game.moment && !game.moment.outcome && !find("play").hidden) {
+  while (game.run === run && game.moment && !game.moment.outcome && !find("play").hidden) {
     await advance();
     await new Promise((done) => setTimeout(done, DELAY));
   }
-  game.isRunning = false;
-  parts.run.textContent = "Run";
+  if (game.run === run) game.run = null;
+  if (!game.run) parts.run.textContent = "Run";
 }
 
 // Showing.
@@ -156,12 +158,13 @@ function showMoment(moment) {
   if (moment.refused) {
     toast(moment.refused);
     parts.status.textContent = moment.refused;
-    game.isRunning = false;
+    game.run = null;
     return;
   }
   const { world } = game;
   const before = game.moment;
   game.moment = moment;
+  if (moment.outcome) game.moves = game.moves.slice(0, moment.time); // what was pressed after the end is no step
   const closed = new Set(moment.closed);
   if (!before || before.closed.join("\n") !== moment.closed.join("\n") || !parts.map.firstChild) {
     const svg = drawMap(world, { closed });

@@ -3,7 +3,7 @@
 import { ask } from "/api.js";
 import { find, make, toast } from "/dom.js";
 import { drawMap, drawStarts } from "/ground.js";
-import { change, open, save, store } from "/store.js";
+import { begin, open, save, store } from "/store.js";
 
 let gallery = null;
 
@@ -34,12 +34,12 @@ function card(own, dialog) {
     picture.append(drawStarts(own));
     picture.setAttribute("aria-hidden", "true");
   }
-  return make("button", { type: "button", class: "start-card", onclick: () => begin(own.name, dialog) }, picture, make("b", {}, own.name), make("small", {}, own.description || "Who knows which event decides whether it is decomposable."));
+  return make("button", { type: "button", class: "start-card", onclick: () => beginWith(own.name, dialog) }, picture, make("b", {}, own.name), make("small", {}, own.description || "Who knows which event decides whether it is decomposable."));
 }
 
-async function begin(name, dialog) {
+async function beginWith(name, dialog) {
   const { text } = await ask("start", { name });
-  change(text, null, { name: null, mark: null, saved: "" });
+  begin(text);
   dialog.close();
 }
 

@@ -5,11 +5,16 @@ import { toast } from "/dom.js";
 
 const MOST_STEPS = 300; // of the history
 const TOGETHER = 900; // milliseconds between keys that make one step of the history
-const EMPTY = { name: null, mark: null, saved: "" };
+const HURRY = 1000; // milliseconds that a check may go on for while a newer text waits
+
+// A file: its name, what it had when it was read or written, the text that it has, and what somebody else has written.
+// There is one value for each, which all moments of the history share: what is on disk does not change with it.
+const newFile = (name = null) => ({ name, mark: null, saved: "", theirs: null });
+const files = new Map(); // by name
 
 export const store = {
   text: "",
-  file: EMPTY, // its name, what it had when it was read or written, and the text that it has
+  file: newFile(),
   world: null, // the last meaning that there was
   error: null, // why the text means nothing now
   isChecking: false,
@@ -67,8 +72,7 @@ function step(from, to) {
   if (!from.length) return;
   to.push(moment());
   const { text, file } = from.pop();
-  // What is on disk does not change with the history: only the name that belonged to another text does.
-  store.file = file.name === store.file.name ? store.file : file;
+  store.file = file;
   lastTyped = LONG_AGO;
   settle(text, "changed");
 }
@@ -78,28 +82,45 @@ export const redo = () => step(future, past);
 
 // Understanding.
 
-let asking = false;
+let check = null; // the one that goes on, and since when
 let asked = -1;
 
 export async function understand() {
-  if (asking) return;
-  asking = true;
+  if (check) {
+    hurry(check);
+    return;
+  }
   const slow = setTimeout(() => tell("slow"), 400);
+  store.isChecking = true;
   try {
-    while (asked !== store.revision) {
-      const revision = store.revision;
-      store.isChecking = true;
-      const world = await ask("understand", { text: store.text, name: store.file.name });
-      asked = revision;
-      if (revision === store.revision) understood(world);
-    }
+    while (asked !== store.revision) await checkOnce(store.revision);
   } catch {
     asked = -1; // the connection is back some time, and then it is asked again
   } finally {
     clearTimeout(slow);
-    asking = false;
+    check = null;
     store.isChecking = false;
   }
+}
+
+async function checkOnce(revision) {
+  const { text, file } = store;
+  check = { since: performance.now(), call: new AbortController() };
+  try {
+    const world = await ask("understand", { text, name: file.name }, check.call.signal);
+    asked = revision;
+    if (revision === store.revision) understood(world);
+  } catch (error) {
+    if (!check.call.signal.aborted) throw error;
+  }
+}
+
+// A check whose text is no longer there is given up, unless it is about to end anyway.
+function hurry(own) {
+  const left = own.since + HURRY - performance.now();
+  setTimeout(() => {
+    if (own === check) own.call.abort();
+  }, Math.max(left, 0));
 }
 
 function understood(world) {
@@ -125,7 +146,7 @@ export function gesture(what) {
 }
 
 async function perform(what) {
-  if (store.error) {
+  if (store.error && asked === store.revision) {
     toast("The text has a mistake; mend it first.");
     tell("refused");
     return false;
@@ -201,40 +222,46 @@ export async function open(name, fallback = "") {
   }
   const draft = await findDraft(name);
   const saved = answer.text ?? "";
-  const file = { name, mark: answer.mark, saved };
+  const file = Object.assign(files.get(name) ?? newFile(name), { mark: answer.mark, saved, theirs: null });
+  if (name !== null) files.set(name, file);
   if (draft && draft.text !== saved) {
-    const isSame = draft.mark === answer.mark;
-    change(draft.text, null, { ...file, mark: draft.mark });
-    if (isSame) toast("Here is what you had typed and not saved.");
-    else conflict({ text: saved, mark: answer.mark });
+    if (draft.mark === answer.mark) toast("Here is what you had typed and not saved.");
+    else Object.assign(file, { mark: draft.mark, theirs: { text: answer.text, mark: answer.mark } });
+    change(draft.text, null, file);
     localStorage.removeItem(draft.key);
     keepDraft();
   } else change(answer.text ?? fallback, null, file);
   if (!past.some((own) => own.text)) past.length = 0; // there is nothing before the first text
-  tell("file");
+  tell("opened");
   return true;
 }
 
-let other = null; // what somebody else has written
+// Begin with a text that has no file yet.
+export const begin = (text) => change(text, null, newFile());
 
-function conflict(found) {
-  other = found;
-  tell("conflict");
+export const theirs = () => store.file.theirs;
+
+let writing = Promise.resolve(); // one after another, or a second one would take the first for somebody else's
+let writes = 0; // counts those that have begun or ended
+
+export function save(name = store.file.name) {
+  const { text, file } = store; // as they are now, whatever is typed or opened meanwhile
+  const turn = writing.then(() => write(name, text, file));
+  writing = turn.catch(() => {});
+  return turn;
 }
 
-export const theirs = () => other;
-
-export async function save(name = store.file.name) {
-  const { text, file } = store;
-  const expected = name === file.name ? file.mark : null;
-  const answer = await ask("save", { name, text, expected });
+async function write(name, text, file) {
+  writes += 1;
+  const answer = await ask("save", { name, text, expected: name === file.name ? file.mark : null }).finally(() => (writes += 1));
   if (answer.refused) toast(answer.refused);
   else if (answer.conflict) {
-    if (name === file.name) conflict(answer.conflict);
+    if (name === file.name) conflict(file, answer.conflict);
     else toast(`There is a file ${name} already; open it, or choose another name.`);
   } else {
     localStorage.removeItem(draftKey(file.name));
-    store.file = { name, mark: answer.mark, saved: text };
+    Object.assign(file, { name, mark: answer.mark, saved: text, theirs: null });
+    files.set(name, file);
     keepDraft();
     tell("file");
     return true;
@@ -242,33 +269,42 @@ export async function save(name = store.file.name) {
   return false;
 }
 
+function conflict(file, { text, mark }) {
+  file.theirs = { text, mark };
+  tell("conflict");
+}
+
 // Two texts, and a choice between them; either way the other one can be had again by undo.
 export function keepMine() {
-  store.file = { ...store.file, mark: other.mark, saved: other.text ?? "" };
-  other = null;
+  const { mark, text } = theirs();
+  Object.assign(store.file, { mark, saved: text ?? "", theirs: null });
   keepDraft();
   tell("file");
   return save();
 }
 
 export function takeTheirs() {
-  const found = other;
-  other = null;
-  change(found.text ?? "", null, { ...store.file, mark: found.mark, saved: found.text ?? "" });
+  const { mark, text } = theirs();
+  Object.assign(store.file, { mark, saved: text ?? "", theirs: null });
+  change(text ?? "");
   tell("file");
 }
 
 // A file that somebody else changes is read again where nothing was typed, and else there is a choice.
 export async function lookAtDisk() {
-  const { name, mark } = store.file;
-  if (name === null || other) return;
+  const { file } = store;
+  const { name, mark } = file;
+  const before = writes;
+  const isMoot = () => store.file !== file || file.mark !== mark || file.theirs || writes !== before || writes % 2;
+  if (name === null || isMoot()) return;
   const seen = await ask("mark", { name });
-  if (seen.refused || seen.mark === mark || store.file.mark !== mark || store.file.name !== name) return;
+  if (seen.refused || seen.mark === mark || isMoot()) return;
   const found = await ask("open", { name });
-  if (found.refused || store.file.mark !== mark) return;
+  if (found.refused || isMoot()) return;
   if (!isDirty() && found.text !== null) {
-    change(found.text, null, { name, mark: found.mark, saved: found.text });
+    Object.assign(file, { mark: found.mark, saved: found.text });
+    change(found.text);
     tell("file");
     toast("The file has changed on disk, and was read again.");
-  } else conflict(found);
+  } else conflict(file, found);
 }

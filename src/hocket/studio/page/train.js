@@ -1,7 +1,7 @@
 // Training: choose a learner, see its tests as they come, stop it, go on; then the report with its episodes.
 
 import { ask, follow } from "/api.js";
-import { choice, draw, find, grouped, make, toast } from "/dom.js";
+import { choice, draw, find, grouped, make, redraw, toast } from "/dom.js";
 import { store, watch } from "/store.js";
 
 const WIDTH = 760;
@@ -34,7 +34,7 @@ export async function show() {
 function lay(root) {
   const learner = known.learners.find((own) => own.name === asked.learner);
   const field = (label, key, most) => {
-    const input = make("input", { type: "number", min: 1, max: most, value: asked[key], "aria-label": label, "data-key": key, onchange: () => { asked[key] = Number(input.value); } });
+    const input = make("input", { type: "number", min: 1, max: most, value: asked[key], "aria-label": label, "data-key": key, oninput: () => { asked[key] = Number(input.value); } });
     return make("label", { class: "choice" }, make("span", {}, label), input);
   };
   const start = make("button", { type: "button", class: "main", id: "start", onclick: begin }, "Train");
@@ -43,7 +43,8 @@ function lay(root) {
   const chart = make("div", { class: "chart" });
   const report = make("div", { class: "report" });
   parts = { start, steer, status, chart, report };
-  root.replaceChildren(
+  const isOpen = root.querySelector("details")?.open ?? false;
+  redraw(root,
     make("div", { class: "card" },
       make("div", { class: "tools" },
         choice("learner", known.learners.map((own) => [own.name, own.name]), asked.learner, (name) => {
@@ -53,7 +54,7 @@ function lay(root) {
         }, { id: "learner" }),
         field("steps", "steps", 10_000_000), field("seeds", "seeds", 16), start, steer),
       make("p", { class: "soft" }, `${learner.summary[0].toUpperCase()}${learner.summary.slice(1)}.`),
-      make("details", {}, make("summary", {}, "Settings"), make("div", { class: "settings" }, learner.settings.map(setting)))),
+      make("details", { open: isOpen }, make("summary", {}, "Settings"), make("div", { class: "settings" }, learner.settings.map(setting)))),
     make("div", { class: "card" }, make("div", { class: "head" }, make("h2", {}, "Tests"), kinds()), status, chart), report);
   drawChart();
   showReport();
@@ -71,7 +72,7 @@ function setting(own) {
   const value = asked.settings[own.name] ?? own.default;
   const input = isFlag
     ? make("input", { type: "checkbox", checked: value, onchange: () => { asked.settings[own.name] = input.checked; } })
-    : make("input", { type: "text", value, size: 8, onchange: () => { asked.settings[own.name] = Number(input.value); } });
+    : make("input", { type: "text", value, size: 8, "data-key": `setting ${own.name}`, oninput: () => { asked.settings[own.name] = Number(input.value); } });
   return make("label", { title: own.rule }, make("span", {}, own.name.replaceAll("_", " ")), input, make("small", {}, `${own.meaning}${own.unit ? `, in ${own.unit}` : ""}`));
 }
 
