@@ -22,6 +22,7 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-first-run",
 )  # fmt: skip  # of Chromium
+PATIENCE = 60_000  # milliseconds, with a page on a busy machine; a learner may have to be compiled first
 TRACED_EXAMPLES = 10  # of each law, in which coverage is measured
 
 
@@ -35,11 +36,12 @@ def plain_surroundings(monkeypatch):
 @pytest.fixture(scope="module")
 def browser():
     """Start Chromium, which `set_up.py` installs where it can."""
-    from playwright.sync_api import sync_playwright  # only where there is a page to look at
+    from playwright.sync_api import expect, sync_playwright  # only where there is a page to look at
 
     path = find_browser()
     if path is None:
         pytest.skip("there is no Chromium here; on Debian and Ubuntu: apt-get install chromium")
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as play:
         started = play.chromium.launch(executable_path=path, args=[*FLAGS])
         yield started

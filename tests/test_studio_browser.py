@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from conftest import PATIENCE
 from hocket.machine.formats import toml
 from hocket.studio.starts import start_text
 from hocket.task.catalogue import rendezvous
-
-PATIENCE = 60_000  # milliseconds; a learner may have to be compiled first, on a busy machine
-expect.set_options(timeout=PATIENCE)
 
 pytestmark = pytest.mark.browser
 
