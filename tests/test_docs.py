@@ -22,7 +22,7 @@ from hocket.machine.completion import LARGEST_SEARCH
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import LARGEST_ENUMERATION
 from hocket.machine.formats import FORMATS
-from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR
+from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
 from hocket.study.published import Level
 from hocket.study.review import EPISODES
 from hocket.study.study import load_study

@@ -10,7 +10,8 @@ import pytest
 
 import hocket as hk
 from hocket.report.page import report_html
-from hocket.report.summary import Curve, measure_level
+from hocket.report.performance import Curve
+from hocket.report.summary import measure_level
 from hocket.statistics import Quartiles
 from hocket.study.published import Level, Published, published_from
 from hocket.study.store import load_results

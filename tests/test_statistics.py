@@ -21,6 +21,7 @@ from hocket.statistics import (
     improvement_probability,
     interquartile_mean,
     learnt_step,
+    learnt_steps,
     median_or_never,
     quartiles,
     trailing_mean,
@@ -261,6 +262,28 @@ def test_a_trailing_median_is_that_of_all_episodes_of_the_last_tests(tests, wind
     assert found.tolist() == plain
 
 
+SIDE_BY_SIDE = st.tuples(st.integers(1, 4), st.integers(1, 30), st.integers(1, 3)).flatmap(
+    lambda shape: arrays(np.int64, shape, elements=st.integers(1, 6))
+)
+
+
+@given(SIDE_BY_SIDE, st.integers(1, 12))
+def test_what_many_runs_give_together_is_what_each_gives_alone(runs, window):
+    assert trailing_median(runs, window).tolist() == [trailing_median(own, window).tolist() for own in runs]
+    steps, wins = np.arange(runs.shape[1]) + 1, runs < 5
+    rules = {"window": window, "tolerance": 0.3, "least": 0.6}
+    alone = [learnt_step(steps, own, won, **rules) for own, won in zip(runs, wins, strict=True)]
+    assert learnt_steps(steps, runs, wins, **rules) == alone
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_medians_do_not_depend_on_how_many_runs_are_sorted_at_once(monkeypatch, size):
+    runs = np.random.default_rng(3).integers(1, 50, (7, 40, 2))
+    plain = [[np.median(own[max(0, end - 9) : end + 1]) for end in range(40)] for own in runs]
+    monkeypatch.setattr("hocket.statistics.BLOCK", size)
+    assert trailing_median(runs, 10).tolist() == plain
+
+
 def test_a_single_failure_in_a_window_of_ten_hardly_moves_the_median_and_flips_the_mean():
     curve = [20.0] * 9 + [1000.0] + [20.0] * 9
     assert {*trailing_median([[own] for own in curve], 10).tolist()} == {20.0}
@@ -362,6 +385,18 @@ def test_limits_of_means_are_those_of_scipy():
     [found] = bootstrap_means(scores, resamples=20_000)
     scipy = stats.bootstrap((scores[:, 0],), np.mean, n_resamples=20_000, method="percentile").confidence_interval
     assert (found.low, found.high) == pytest.approx((scipy.low, scipy.high), abs=0.01)
+
+
+@pytest.mark.parametrize("most", [1 << 24, 300])
+def test_limits_of_many_runs_that_are_alike_are_those_of_a_plain_bootstrap(monkeypatch, most):
+    monkeypatch.setattr(statistics, "MOST_DRAWN", most)
+    scores = np.random.default_rng(7).integers(0, 4, size=(1_500, 2)) / 3
+    found = bootstrap_means(scores)
+    monkeypatch.setattr(statistics, "MANY_RUNS", len(scores))
+    for own, plain in zip(found, bootstrap_means(scores), strict=True):
+        assert own.value == plain.value
+        assert (own.low, own.high) == pytest.approx((plain.low, plain.high), abs=0.003)
+        assert own.low != plain.low  # other draws, of the same chances
 
 
 @given(SCORES)

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hocket.errors import SettingsError
+from hocket.inputs import Axes, Numbers, last_axes, numbers, whole
 
-Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Axes = int | tuple[int, ...]
 
 NORMAL_95 = 1.959963984540054  # quantile for two-sided limits of 95 %
 BLOCK = 1 << 20  # numbers that are resampled at once
+MANY_RUNS = 1_000  # above this, those that are alike are drawn together
+MOST_DRAWN = 1 << 24  # numbers that are held at once
 ROUNDING = 1e-9  # of a share, which a sum of a few thousand ones stays below
 EXACT_PAIRS = 2_500  # of runs, up to which a p-value is exact: 50 runs against 50
 
@@ -75,8 +76,8 @@ def trailing_mean(values: ArrayLike, window: int) -> Numbers:  # [.., T] -> [..,
     >>> trailing_mean([4, 2, 6, 1], 2).tolist()
     [4.0, 3.0, 4.0, 3.5]
     """
-    curve = _numbers(values, "values")
-    window = min(_whole(window, "window", 1), curve.shape[-1])
+    curve = numbers(values, "values")
+    window = min(whole(window, "window", 1), curve.shape[-1])
     head = np.cumsum(curve[..., : window - 1], axis=-1) / np.arange(1, window)
     tail = np.lib.stride_tricks.sliding_window_view(curve, window, axis=-1).mean(axis=-1)
     return np.concatenate([head, tail], axis=-1)
@@ -88,10 +89,10 @@ def quartiles(values: ArrayLike, axis: int = 0) -> Quartiles:  # [seeds, T] -> [
     >>> [curve.tolist() for curve in quartiles([[1, 30], [2, 10], [4, 20]])]
     [[1.5, 15.0], [2.0, 20.0], [3.0, 25.0]]
     """
-    return Quartiles(*np.percentile(_last(_numbers(values, "values"), axis), (25, 50, 75), axis=-1))
+    return Quartiles(*np.percentile(last_axes(numbers(values, "values"), axis), (25, 50, 75), axis=-1))
 
 
-def trailing_median(values: ArrayLike, window: int) -> Numbers:  # [T, K] -> [T]
+def trailing_median(values: ArrayLike, window: int) -> Numbers:  # [.., T, K] -> [.., T]
     """Smooth by the median over the last `window` tests of K episodes each, or over those that are there at first.
 
     A single failure that counts as very many steps leaves a median where it was, and moves a mean far away.
@@ -99,10 +100,10 @@ def trailing_median(values: ArrayLike, window: int) -> Numbers:  # [T, K] -> [T]
     >>> trailing_median([[20], [22], [1000], [20], [21]], 5).tolist()
     [20.0, 21.0, 22.0, 21.0, 21.0]
     """
-    tests = _numbers(values, "values", axes=2)
-    window = min(_whole(window, "window", 1), len(tests))
-    head = [np.median(tests[:count]) for count in range(1, window)]
-    return np.concatenate([np.array(head, np.float64), np.median(_windows(tests, window), axis=(1, 2))])
+    tests = numbers(values, "values", least=2)
+    window = min(whole(window, "window", 1), tests.shape[-2])
+    head = [np.median(tests[..., :count, :], axis=(-2, -1)) for count in range(1, window)]
+    return np.concatenate([*(own[..., None] for own in head), _window_medians(tests, window)], axis=-1)
 
 
 def learnt_step(
@@ -126,27 +127,59 @@ def learnt_step(
     >>> learnt_step([100, 200, 300, 400], [[20], [1000], [21], [1000]], [[1], [0], [1], [0]]) is None
     True
     """
-    when, tests, wins = _numbers(steps, "steps", axes=1), _numbers(values, "values", 2), _numbers(success, "success", 2)
-    if not len(when) == len(tests) == len(wins):
-        raise SettingsError(f"there must be as many steps as tests, got {len(when)}, {len(tests)} and {len(wins)}")
+    tests, wins = numbers(values, "values", axes=2), numbers(success, "success", axes=2)
+    return learnt_steps(steps, tests[None], wins[None], least=least, tolerance=tolerance, window=window)[0]
+
+
+def learnt_steps(
+    steps: ArrayLike,  # [T] rising, of training
+    values: ArrayLike,  # [R, T, K] steps of the episodes of each test of each run
+    success: ArrayLike,  # [R, T, K] whether they succeeded
+    *,
+    least: float = 0.9,
+    tolerance: float = 0.1,
+    window: int = 10,
+) -> list[int | None]:
+    """Find for each of some runs, which are tested after the same steps, when it has learnt, as `learnt_step` does.
+
+    >>> learnt_steps([100, 200, 300], [[[90], [20], [21]], [[90], [80], [21]]], [[[1], [1], [1]], [[1], [1], [0]]])
+    [200, None]
+    """
+    when, tests, wins = numbers(steps, "steps", 1), numbers(values, "values", 3), numbers(success, "success", 3)
+    if len({*(counts := (len(when), tests.shape[1], wins.shape[1]))}) != 1:
+        raise SettingsError("there must be as many steps as tests, got {}, {} and {}".format(*counts))
     if (when != np.floor(when)).any() or (np.diff(when) <= 0).any():
         raise SettingsError("steps must be increasing integers, got others")
     if not 0 <= least <= 1:
         raise SettingsError(f"least must be between 0 and 1, got {least!r}")
     if not 0 <= tolerance < math.inf:
         raise SettingsError(f"tolerance must be at least 0 and finite, got {tolerance!r}")
-    window = min(_whole(window, "window", 1), (len(when) + 1) // 2)
-    here = wins.mean(axis=1)
-    onward = np.cumsum(here[::-1])[::-1] / np.arange(len(here), 0, -1)
-    middle = np.median(_windows(tests, window), axis=(1, 2))
-    shares = [own[: len(middle)] for own in (here, onward, np.mean(_windows(wins, window), axis=(1, 2)))]
+    window = min(whole(window, "window", 1), (len(when) + 1) // 2)
+    here = wins.mean(axis=2)
+    onward = np.cumsum(here[:, ::-1], axis=1)[:, ::-1] / np.arange(len(when), 0, -1)
+    middle = _window_medians(tests, window)
+    shares = [own[:, : middle.shape[1]] for own in (here, onward, np.mean(_windows(wins, window), axis=(2, 3)))]
     enough = np.minimum.reduce(shares) >= least - ROUNDING
-    has_learnt = enough & (middle <= (1 + tolerance) * middle[-1])
-    return int(when[has_learnt.argmax()]) if has_learnt.any() else None
+    has_learnt = enough & (middle <= (1 + tolerance) * middle[:, -1:])
+    first = when[has_learnt.argmax(axis=1)].tolist()
+    return [int(step) if ever else None for step, ever in zip(first, has_learnt.any(axis=1).tolist(), strict=True)]
 
 
-def _windows(tests: Numbers, window: int) -> Numbers:  # [T, K] -> [T - window + 1, K, window]
-    return np.lib.stride_tricks.sliding_window_view(tests, window, axis=0)
+def _windows(tests: Numbers, window: int) -> Numbers:  # [.., T, K] -> [.., T - window + 1, K, window]
+    return np.lib.stride_tricks.sliding_window_view(tests, window, axis=-2)
+
+
+def _window_medians(tests: Numbers, window: int) -> Numbers:  # [.., T, K] -> [.., T - window + 1]
+    """Find the medians over windows of tests, sorting those of a block of runs at a time."""
+    *runs, length, episodes = tests.shape
+    rows, many = tests.reshape(-1, length, episodes), window * episodes
+    size = max(1, BLOCK // (length * many))
+    found = np.empty((len(rows), length - window + 1))
+    for first in range(0, len(rows), size):
+        cut = _windows(rows[first : first + size], window)
+        ordered = np.sort(cut.reshape(*cut.shape[:2], many), axis=-1)
+        found[first : first + size] = ordered[..., (many - 1) // 2 : many // 2 + 1].mean(axis=-1)
+    return found.reshape(*runs, -1)
 
 
 def median_or_never(values: Sequence[float | None]) -> float | None:
@@ -169,8 +202,8 @@ def wilson(successes: int, episodes: int) -> Share:
     >>> round(share.low, 3), round(share.high, 3)
     (0.49, 0.943)
     """
-    episodes = _whole(episodes, "episodes", 1)
-    successes = _whole(successes, "successes", 0)
+    episodes = whole(episodes, "episodes", 1)
+    successes = whole(successes, "successes", 0)
     if successes > episodes:
         raise SettingsError(f"successes must be at most the {episodes} episodes, got {successes}")
     z2 = NORMAL_95**2
@@ -194,8 +227,8 @@ def interquartile_mean(values: ArrayLike, *, axis: Axes | None = None) -> float 
     >>> interquartile_mean([0, 1, 2, 3, 1000])
     2.0
     """
-    scores = _numbers(values, "values")
-    line = np.sort(_last(scores, tuple(range(scores.ndim)) if axis is None else axis), axis=-1)
+    scores = numbers(values, "values")
+    line = np.sort(last_axes(scores, tuple(range(scores.ndim)) if axis is None else axis), axis=-1)
     cut = line.shape[-1] // 4
     found: Numbers = line[..., cut : line.shape[-1] - cut].mean(axis=-1)
     return float(found) if axis is None else found
@@ -219,7 +252,7 @@ def bootstrap_interval(
     >>> value, round(low), round(high)
     (28.7, 26, 33)
     """
-    table = _numbers(scores, "scores", axes=2)
+    table = numbers(scores, "scores", axes=2)
     runs, tasks = table.shape
 
     def resample(generator: np.random.Generator, count: int) -> Numbers:
@@ -244,19 +277,23 @@ def bootstrap_means(
     """Find confidence limits of the mean of each column by the percentile bootstrap over whole runs.
 
     Runs are independent of each other, and what one run has in its columns need not be. Where all runs are alike, the
-    limits are a point: that says that runs do not differ, and not that the next one could not.
+    limits are a point: that says that runs do not differ, and not that the next one could not. Of very many runs those
+    that are alike are drawn together, with the same chances.
 
     >>> [interval] = bootstrap_means([[1.0], [1.0], [0.5], [1.0]])
     >>> interval
     Interval(value=0.875, low=0.625, high=1.0)
     """
-    table = _numbers(scores, "scores", axes=2)
-    count = _whole(resamples, "resamples", 1)
+    table = numbers(scores, "scores", axes=2)
+    count = whole(resamples, "resamples", 1)
     if not 0 < confidence < 1:
         raise SettingsError(f"confidence must be between 0 and 1, got {confidence!r}")
-    generator = np.random.default_rng(_whole(seed, "seed", 0))
-    drawn = generator.multinomial(len(table), np.full(len(table), 1 / len(table)), count)  # [resamples, runs]
-    low, high = np.percentile(drawn @ table / len(table), (50 * (1 - confidence), 50 * (1 + confidence)), axis=0)
+    generator, runs = np.random.default_rng(whole(seed, "seed", 0)), len(table)
+    rows, often = np.unique(table, axis=0, return_counts=True) if runs > MANY_RUNS else (table, np.ones(runs))
+    most = max(1, MOST_DRAWN // len(rows))
+    blocks = (generator.multinomial(runs, often / runs, min(most, count - done)) for done in range(0, count, most))
+    means = np.concatenate([drawn @ rows / runs for drawn in blocks])
+    low, high = np.percentile(means, (50 * (1 - confidence), 50 * (1 + confidence)), axis=0)
     return [Interval(*own) for own in zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)]
 
 
@@ -304,7 +341,7 @@ def compare(
 
 def _tally(first: ArrayLike, second: ArrayLike) -> tuple[Counts, Counts]:  # [D], [D]
     """Count how often each sample has each of the D values that there are, in rising order."""
-    ours, theirs = _numbers(first, "first", axes=1), _numbers(second, "second", axes=1)
+    ours, theirs = numbers(first, "first", axes=1), numbers(second, "second", axes=1)
     distinct, place = np.unique(np.concatenate([ours, theirs]), return_inverse=True)
     ends = np.split(place, [ours.size])
     left, right = (np.bincount(end, minlength=distinct.size).astype(np.int64) for end in ends)
@@ -352,45 +389,11 @@ def _interval(
     seed: int,
 ) -> Interval:
     """Take the percentiles of what resamples give, drawing a block of them at a time."""
-    left = _whole(resamples, "resamples", 1)
+    left = whole(resamples, "resamples", 1)
     if not 0 < confidence < 1:
         raise SettingsError(f"confidence must be between 0 and 1, got {confidence!r}")
-    generator = np.random.default_rng(_whole(seed, "seed", 0))
+    generator = np.random.default_rng(whole(seed, "seed", 0))
     most = max(1, BLOCK // numbers)
     found = np.concatenate([resample(generator, min(most, left - done)) for done in range(0, left, most)])
     low, high = np.percentile(found, (50 * (1 - confidence), 50 * (1 + confidence))).tolist()
     return Interval(value, low, high)
-
-
-# What may come in.
-
-
-def _numbers(values: ArrayLike, what: str, axes: int | None = None) -> Numbers:
-    """Require finite numbers, at least one, with `axes` axes or at least one."""
-    try:
-        array = np.asarray(values).astype(np.float64, casting="same_kind")
-    except (TypeError, ValueError) as error:
-        raise SettingsError(f"{what} must be an array of numbers, got {values!r:.60}") from error
-    if array.size == 0 or (array.ndim == 0 if axes is None else array.ndim != axes):
-        rule = "have an axis" if axes is None else "have one axis" if axes == 1 else f"have {axes} axes"
-        raise SettingsError(f"{what} must {rule} and not be empty, got the shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise SettingsError(f"{what} must be finite, got {array[~np.isfinite(array)][0]}")
-    return array
-
-
-def _last(array: Numbers, axis: Axes) -> Numbers:  # [..] -> [.., N]
-    """Bring one or more axes to the end, as one."""
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    try:
-        moved = np.moveaxis(array, axes, range(-len(axes), 0))
-    except (TypeError, ValueError) as error:
-        raise SettingsError(f"axis must be one of an array of the shape {array.shape}, got {axis!r}") from error
-    return moved.reshape(*moved.shape[: array.ndim - len(axes)], -1)
-
-
-def _whole(number: int, what: str, least: int) -> int:
-    """Require an integer."""
-    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
-        raise SettingsError(f"{what} must be an integer of at least {least}, got {number!r:.60}")
-    return int(number)

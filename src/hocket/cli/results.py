@@ -7,7 +7,8 @@ from dataclasses import asdict
 from rich.text import Text
 
 from hocket.cli.terminal import make_console, print_columns
-from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR, RunGroup, Section, Summary
+from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
+from hocket.report.summary import RunGroup, Section, Summary
 
 
 def results_as_json(summary: Summary, stopped: bool) -> dict[str, object]:

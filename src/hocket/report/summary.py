@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -20,61 +20,17 @@ from hocket.evaluation.bounds import Bounds, bound_runs
 from hocket.learn.catalogue import LEARNERS, is_reference
 from hocket.learn.policies import Run
 from hocket.notebook_hook import shown
-from hocket.statistics import (
-    Comparison,
-    Interval,
-    Quartiles,
-    bootstrap_interval,
-    bootstrap_means,
-    compare,
-    learnt_step,
-    median_or_never,
-    quartiles,
-    trailing_mean,
-    trailing_median,
-)
+from hocket.report.performance import LAST_TESTS, NEAR, Curve, Final, curve_of, final_of, gather_tests
+from hocket.statistics import Comparison, compare, trailing_mean
 from hocket.study.published import Level, Published, published_from
 from hocket.study.records import KINDS, Record, Replay, record_of
 from hocket.study.store import Results, differences, group_label, task_titles
 
-LAST_TESTS = 10  # of each run: its final performance, and at any time how it does
 LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
 MOST_COMPARED = 12  # groups up to which every two are compared
-NEAR = 0.1  # of the final level, within which a curve has reached it
 FAR_APART = 10  # times: groups whose times of learning differ by more are drawn over a logarithmic axis
-ENOUGH = 0.9  # share of tests from which on a run has learnt
 
 Numbers = NDArray[np.float64]
-
-
-class Curve(NamedTuple):
-    """How the runs of a group do over training: each by its last tests, and all by what is median among runs."""
-
-    step: NDArray[np.int64]  # [T] of training
-    quartiles: Quartiles  # [T] each: over runs, of the median of each run's last tests
-    success: Numbers  # [T] the share of the same tests that succeeded
-    each: Numbers  # [T] the median over runs of this test alone, as others publish it
-    each_success: Numbers  # [T] the share of runs that succeeded in it
-
-
-@dataclass(frozen=True)
-class Final:
-    """The final performance of a group of runs, under one kind of policy; limits are over runs."""
-
-    quartiles: tuple[float, float, float]  # over runs, of the median steps of each run's last tests
-    mean: Interval  # the interquartile mean over runs of the mean steps of each run's last tests
-    success: Interval  # the mean over runs of the share of each run's last tests that succeeded
-    learnt_after: int | None  # training steps, the median over all runs; None: never
-    learnt: int  # runs that have learnt at all
-    scores: tuple[float, ...]  # each run's mean of its last tests
-    shares: tuple[float, ...]  # of each run's last tests that succeeded
-
-    @property
-    def learnt_in_words(self) -> str:
-        """After how many training steps runs have learnt, and how many of them where some did and others did not."""
-        when = "never" if self.learnt_after is None else f"{self.learnt_after:,}"
-        runs = len(self.scores)
-        return when if self.learnt in (0, runs) else f"{when} ({self.learnt} of {runs} runs)"
 
 
 class Beside(NamedTuple):
@@ -293,6 +249,7 @@ def _group(
 ) -> RunGroup:
     first = records[0]
     kinds = [kind for kind in KINDS if all(kind in own.tests and len(own.tests[kind].step) for own in records)]
+    tests = {kind: gather_tests(records, kind) for kind in kinds}
     visits = [own.review.visits for own in records if own.review is not None and own.review.visits.size]
     return RunGroup(
         label,
@@ -302,8 +259,8 @@ def _group(
         first.steps,
         tuple(own.seed for own in records),
         math.fsum(own.seconds for own in records),
-        {kind: _curve(records, kind) for kind in kinds},
-        {kind: _final(records, kind) for kind in kinds},
+        {kind: curve_of(own) for kind, own in tests.items()},
+        {kind: final_of(own, is_same=is_reference(first.learner)) for kind, own in tests.items()},
         _bounds(records, scene),
         {
             (own.seed, kind): replay
@@ -314,59 +271,6 @@ def _group(
         sum(visits[1:], start=visits[0]) if visits and len({own.shape for own in visits}) == 1 else None,
         tuple(own.name for own in records),
         frozenset(own.name for own in records) & policies,
-    )
-
-
-class _Tests(NamedTuple):
-    """The tests of a run under one kind of policy, in order of training."""
-
-    step: NDArray[np.int64]  # [T] all different
-    taken: Numbers  # [T, K] steps of the episodes of each test
-    success: NDArray[np.bool_]  # [T, K]
-
-
-def _tests(record: Record, kind: str) -> _Tests:
-    """Put episodes after the same step together; where some tests have more than others, as many as all have."""
-    step, taken, success = record.tests[kind]
-    order = np.argsort(step, kind="stable")
-    unique, first, counts = np.unique(step[order], return_index=True, return_counts=True)
-    place = order[first[:, None] + np.arange(counts.min())]
-    return _Tests(unique, taken[place].astype(np.float64), success[place])
-
-
-def _curve(records: Sequence[Record], kind: str) -> Curve:
-    """Put the runs' tests side by side, as far as all of them go."""
-    runs = [_tests(record, kind) for record in records]
-    steps = np.array(sorted(set.intersection(*(set(own.step.tolist()) for own in runs))), np.int64)
-
-    def together(of: Callable[[_Tests], Numbers]) -> Numbers:  # [runs, T]
-        return np.array([of(own)[np.searchsorted(own.step, steps)] for own in runs])
-
-    return Curve(
-        steps,
-        quartiles(together(lambda own: trailing_median(own.taken, LAST_TESTS))),
-        together(lambda own: trailing_mean(own.success.mean(axis=1), LAST_TESTS)).mean(axis=0),
-        np.median(together(lambda own: own.taken.mean(axis=1)), axis=0),
-        together(lambda own: own.success.mean(axis=1)).mean(axis=0),
-    )
-
-
-def _final(records: Sequence[Record], kind: str) -> Final:
-    count = 0 if is_reference(records[0].learner) else LAST_TESTS  # 0: all, for they are all the same
-    runs = [_tests(record, kind) for record in records]
-    low, middle, high = quartiles([np.median(own.taken[-count:]) for own in runs])
-    scores = tuple(float(own.taken[-count:].mean()) for own in runs)
-    shares = tuple(float(own.success[-count:].mean()) for own in runs)
-    learnt = [learnt_step(*own, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS) for own in runs]
-    after = median_or_never(learnt)
-    return Final(
-        (float(low), float(middle), float(high)),
-        bootstrap_interval(np.array(scores)[:, None]),
-        bootstrap_means(np.array(shares)[:, None])[0],
-        None if after is None else round(after),
-        sum(step is not None for step in learnt),
-        scores,
-        shares,
     )
 
 

@@ -36,7 +36,8 @@ from hocket.report.figures.canvas import (
     wrap,
     write_figure,
 )
-from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR, Curve, RunGroup, Section, Summary, needs_log_x
+from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, Curve
+from hocket.report.summary import RunGroup, Section, Summary, needs_log_x
 from hocket.study.published import Level
 from hocket.study.records import KINDS
 

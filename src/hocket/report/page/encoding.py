@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from hocket.draw.palette import LINE_COLORS
 from hocket.draw.scene import Scene
 from hocket.report.page.maps import number_of
-from hocket.report.summary import Curve, Section, Summary, needs_log_x
+from hocket.report.performance import Curve
+from hocket.report.summary import Section, Summary, needs_log_x
 from hocket.study.records import KINDS, Replay, changes_of
 
 MOST_POINTS = 1_000  # of a curve; of more, every second or third... is taken

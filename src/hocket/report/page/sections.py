@@ -12,7 +12,8 @@ from hocket.report.page.overview import overview
 from hocket.report.page.published import beside
 from hocket.report.page.settings import settings_and_data
 from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
-from hocket.report.summary import LAST_TESTS, Section, Summary
+from hocket.report.performance import LAST_TESTS
+from hocket.report.summary import Section, Summary
 
 # The study.
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from hocket.evaluation.bounds import Bounds
 from hocket.report.across import across_tasks
 from hocket.report.page.markup import Html, join, tag
-from hocket.report.summary import ENOUGH, LAST_TESTS, NEAR, Final, RunGroup, Section
+from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, Final
+from hocket.report.summary import RunGroup, Section
 from hocket.statistics import Comparison, Interval, Share
 from hocket.study.records import KINDS
 

@@ -1,0 +1,135 @@
+"""How the runs of a group do: curves over training, and what they are worth in the end; thousands of runs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.statistics import (
+    Interval,
+    Quartiles,
+    bootstrap_interval,
+    bootstrap_means,
+    learnt_steps,
+    median_or_never,
+    quartiles,
+    trailing_mean,
+    trailing_median,
+)
+from hocket.study.records import Record, Trials
+
+LAST_TESTS = 10  # of each run: its final performance, and at any time how it does
+NEAR = 0.1  # of the final level, within which a curve has reached it
+ENOUGH = 0.9  # share of tests from which on a run has learnt
+
+Numbers = NDArray[np.float64]
+Found = TypeVar("Found")
+
+
+class Curve(NamedTuple):
+    """How the runs of a group do over training: each by its last tests, and all by what is median among runs."""
+
+    step: NDArray[np.int64]  # [T] of training
+    quartiles: Quartiles  # [T] each: over runs, of the median of each run's last tests
+    success: Numbers  # [T] the share of the same tests that succeeded
+    each: Numbers  # [T] the median over runs of this test alone, as others publish it
+    each_success: Numbers  # [T] the share of runs that succeeded in it
+
+
+@dataclass(frozen=True)
+class Final:
+    """The final performance of a group of runs, under one kind of policy; limits are over runs."""
+
+    quartiles: tuple[float, float, float]  # over runs, of the median steps of each run's last tests
+    mean: Interval  # the interquartile mean over runs of the mean steps of each run's last tests
+    success: Interval  # the mean over runs of the share of each run's last tests that succeeded
+    learnt_after: int | None  # training steps, the median over all runs; None: never
+    learnt: int  # runs that have learnt at all
+    scores: tuple[float, ...]  # each run's mean of its last tests
+    shares: tuple[float, ...]  # of each run's last tests that succeeded
+
+    @property
+    def learnt_in_words(self) -> str:
+        """After how many training steps runs have learnt, and how many of them where some did and others did not."""
+        when = "never" if self.learnt_after is None else f"{self.learnt_after:,}"
+        runs = len(self.scores)
+        return when if self.learnt in (0, runs) else f"{when} ({self.learnt} of {runs} runs)"
+
+
+class Tested(NamedTuple):
+    """The tests of runs that were tested after the same steps, under one kind of policy, in order of training."""
+
+    place: list[int]  # [R] of the runs among all
+    step: NDArray[np.int64]  # [T] all different
+    taken: Numbers  # [R, T, K] steps of the episodes of each test
+    success: NDArray[np.bool_]  # [R, T, K]
+
+
+def gather_tests(records: Sequence[Record], kind: str) -> list[Tested]:
+    """Put runs together that were tested after the same steps, so that thousands are summed up at once."""
+    parts: dict[bytes, list[int]] = {}
+    for number, record in enumerate(records):
+        parts.setdefault(record.tests[kind].step.tobytes(), []).append(number)
+    return [_side_by_side([records[number].tests[kind] for number in own], own) for own in parts.values()]
+
+
+def _side_by_side(runs: Sequence[Trials], place: list[int]) -> Tested:
+    """Put episodes after the same step together; where some tests have more than others, as many as all have."""
+    step = runs[0].step
+    order = np.argsort(step, kind="stable")
+    unique, first, counts = np.unique(step[order], return_index=True, return_counts=True)
+    episodes = order[first[:, None] + np.arange(counts.min())]
+    taken, success = np.array([own.test_steps for own in runs]), np.array([own.success for own in runs])
+    return Tested(place, unique, taken[:, episodes].astype(np.float64), success[:, episodes])
+
+
+def _of_each(tests: Sequence[Tested], of: Callable[[Tested], Sequence[Found]]) -> list[Found]:
+    """List something of each run, in their order."""
+    found = {place: own for part in tests for place, own in zip(part.place, of(part), strict=True)}
+    return [found[place] for place in range(len(found))]
+
+
+def curve_of(tests: Sequence[Tested]) -> Curve:
+    """Put the runs' tests side by side, as far as all of them go."""
+    steps = np.array(sorted(set.intersection(*(set(own.step.tolist()) for own in tests))), np.int64)
+
+    def together(of: Callable[[Tested], Numbers]) -> Numbers:  # [runs, T]
+        found = np.empty((sum(len(own.place) for own in tests), len(steps)))
+        for own in tests:
+            found[own.place] = of(own)[:, np.searchsorted(own.step, steps)]
+        return found
+
+    return Curve(
+        steps,
+        quartiles(together(lambda own: trailing_median(own.taken, LAST_TESTS))),
+        together(lambda own: trailing_mean(own.success.mean(axis=2), LAST_TESTS)).mean(axis=0),
+        np.median(together(lambda own: own.taken.mean(axis=2)), axis=0),
+        together(lambda own: own.success.mean(axis=2)).mean(axis=0),
+    )
+
+
+def _learnt_steps(tests: Tested) -> list[int | None]:
+    return learnt_steps(tests.step, tests.taken, tests.success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
+
+
+def final_of(tests: Sequence[Tested], *, is_same: bool) -> Final:
+    """Sum up the last tests of each run; all of them, where they are all of the same policy."""
+    count = 0 if is_same else LAST_TESTS
+    low, middle, high = quartiles(_of_each(tests, lambda own: np.median(own.taken[:, -count:], axis=(1, 2)).tolist()))
+    scores = tuple(_of_each(tests, lambda own: own.taken[:, -count:].mean(axis=(1, 2)).tolist()))
+    shares = tuple(_of_each(tests, lambda own: own.success[:, -count:].mean(axis=(1, 2)).tolist()))
+    learnt = _of_each(tests, _learnt_steps)
+    after = median_or_never(learnt)
+    return Final(
+        (float(low), float(middle), float(high)),
+        bootstrap_interval(np.array(scores)[:, None]),
+        bootstrap_means(np.array(shares)[:, None])[0],
+        None if after is None else round(after),
+        sum(step is not None for step in learnt),
+        scores,
+        shares,
+    )
