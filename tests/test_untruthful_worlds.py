@@ -103,7 +103,7 @@ def test_an_observation_of_another_type_and_the_right_size_is_taken(shown):
     ("given", "said"),
     [
         (({"x": 0, "y": 0}, None), "an info must be a mapping, got None from pair in reset"),
-        (({"x": 0, "y": 0}, {"x": None}), "an info must be a mapping, got None from pair in reset"),
+        (({"x": 0, "y": 0}, {"x": None}), "an info must be a mapping, got None from pair of agent 'x' in reset"),
         (({"x": 0}, {}), "pair gives no observation of agent 'y' in reset"),
         (({"x": 0, "y": 9}, {}), r"pair shows y 9 in reset, which is not of Discrete\(3\)"),
         ((1, 2, 3), "pair raised ValueError in reset"),
