@@ -41,6 +41,14 @@ def machines_of(task: hk.Task) -> dict[str, hk.RewardMachine]:
     return {"team": team} | dict(task.machines)
 
 
+def test_without_machines_the_teams_and_all_agents_are_drawn(tmp_path):
+    for name in ("buttons", "rendezvous-2"):
+        task = hk.load_task(name)
+        draw_task(task, tmp_path / "all.svg")
+        draw_task(task, tmp_path / "same.svg", machines_of(task))
+        assert (tmp_path / "all.svg").read_text() == (tmp_path / "same.svg").read_text()
+
+
 def parse(path, task: hk.Task, machines: dict[str, hk.RewardMachine] | None = None) -> ElementTree.Element:
     draw_task(task, path / "task.svg", machines_of(task) if machines is None else machines)
     return ElementTree.parse(path / "task.svg").getroot()

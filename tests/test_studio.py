@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 import hocket as hk
 from hocket.draw.graphviz import place_machine
+from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError
 from hocket.machine.formats import toml
 from hocket.studio import guard
@@ -26,7 +27,7 @@ from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.server import Studio, _while_wanted
 from hocket.studio.starts import start_text
 from hocket.studio.trainings import Training
-from hocket.studio.understanding import subject_of, understand
+from hocket.studio.understanding import COLOR_NUMBERS, subject_of, understand
 from hocket.studio.worker import answer
 from hocket.task.episode import TeamEpisode
 
@@ -49,6 +50,14 @@ def test_a_world_has_the_map_the_agents_the_events_and_the_machines():
     assert team["states"] == [f"u{number}" for number in range(8)] and len(team["layout"]["nodes"]) == 8
     assert own["members"] == {"{u1,…,u5}": ["u1", "u2", "u3", "u4", "u5"]}
     json.dumps(world, allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["buttons", "warehouse", "rooms", "crew"])
+def test_events_have_the_colours_of_drawings_and_reports(name):
+    content = (resources.files("hocket.task.builtin") / f"{name}.toml").read_text(encoding="utf-8")
+    styles = scene_of(hk.load_task(name)).styles
+    told = {own["name"]: (own["color"], own["line"]) for own in understand(content)["events"]}
+    assert told == {event: (COLOR_NUMBERS[color], line) for event, (color, line) in styles.items()}
 
 
 def test_a_counterexample_is_a_story_of_every_machine():

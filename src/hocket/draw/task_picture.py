@@ -68,22 +68,28 @@ class _Entry(NamedTuple):
     width: float = SWATCH  # of the sample
 
 
-def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine]) -> None:
+def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine] | None = None) -> None:
     """Draw the map of a task beside machines, each under its title, into a file: .svg, .png or .pdf.
 
-    Machines that are too large to read are left out, and so are most of many; the picture says so.
+    Where no machines are given they are the team's and all agents'. Those that are too large to read are left out, and
+    so are most of many; the picture says so.
     """
     scene = scene_of(task)
-    panel, readable = _lay_out(task, scene, machines)
+    panel, readable = _lay_out(task, scene, _all_machines(scene) if machines is None else machines)
     draw_machines(readable, path, panel, events=scene.styles)
 
 
 def task_svg(task: Task) -> str:
     """Return the drawing of a task with all its machines as the text of an SVG."""
-    team = {"team": task.machine} if isinstance(task.machine, RewardMachine) and "team" not in task.agents else {}
     scene = scene_of(task)
-    panel, readable = _lay_out(task, scene, {**team, **task.machines})
+    panel, readable = _lay_out(task, scene, _all_machines(scene))
     return machine_svg(readable, panel, events=scene.styles)
+
+
+def _all_machines(scene: Scene) -> dict[str, RewardMachine]:
+    """List the team machine, unless there is none to show or an agent has its name, and those of all agents."""
+    team = {} if scene.team is None or "team" in scene.agents else {"team": scene.team}
+    return {**team, **scene.machines}
 
 
 def _lay_out(task: Task, scene: Scene, machines: Mapping[str, RewardMachine]) -> tuple[Panel, dict[str, RewardMachine]]:

@@ -75,7 +75,7 @@ def how_written(document: Document) -> Data:
 
 def _task(task: Task, wait: bool) -> Data:
     scene, found = scene_of(task), task.decomposition
-    styles = choose_styles(task.events)
+    styles = choose_styles((*scene.styles, *task.events))  # those of drawings and reports come first
     return {
         "name": task.name,
         "description": task.description,
