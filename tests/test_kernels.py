@@ -25,12 +25,13 @@ from hocket import random
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmBlock, CqrmSettings
 from hocket.learn.dqprm import DqprmBlock, DqprmSettings
-from hocket.learn.episodes import ValuePlayer, recording, team_state, team_tables
+from hocket.learn.episodes import ValuePlayer, team_state, team_tables
 from hocket.learn.iql import IqlBlock, IqlSettings
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
 from hocket.learn.kernels.dqprm import LANES, WORTHWHILE
-from hocket.learn.kernels.team import Play, Recording, TeamState, play_episode
+from hocket.learn.kernels.team import Play, Recording, TeamState, recording
+from hocket.learn.kernels.teams import make_hand, make_teams, play_teams, team_of
 from hocket.learn.optimal import OptimalBlock, OptimalSettings
 from hocket.learn.training import train
 from hocket.learn.warmup import compiling_ahead
@@ -222,10 +223,13 @@ def rollout(
 ) -> tuple[int, Recording, TeamState]:
     """Play a compiled episode and record it."""
     tables = compile_task(task)
-    team, record = team_state(tables), recording(steps, len(task.agents))
-    play = Play(f32(20), greedy, seed, steps)
-    taken = play_episode(q, by_memory, team_tables(tables), team, play, number, record)
-    return taken, record, team
+    room, record = team_state(tables), recording(steps, len(task.agents))
+    teams, hand = make_teams(1, len(task.agents), len(task.events)), make_hand(1, len(task.agents))
+    teams.seed[0], teams.number[0] = seed, number
+    play, taken = Play(f32(20), greedy, 0, steps), np.zeros(1, np.int64)
+    which, world = np.zeros(1, np.uint32), team_tables(tables)
+    play_teams(q[None], which, by_memory, world, teams, room, hand, play, record, taken)
+    return int(taken[0]), record, team_of.py_func(0, teams, room)
 
 
 def way(task: hk.Task, noise: float, seed: int = 0) -> np.ndarray:

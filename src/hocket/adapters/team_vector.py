@@ -18,7 +18,7 @@ from hocket.adapters.observations import KINDS, Observation
 from hocket.adapters.vector import Bools, check_actions, check_copies, give_seeds
 from hocket.errors import SettingsError, known_names
 from hocket.learn.episodes import require_settled, team_state, team_tables
-from hocket.learn.kernels.teams import Earned, Teams, begin_teams, step_teams
+from hocket.learn.kernels.teams import Clock, Earned, begin_teams, make_teams, step_teams
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables, compile_task, settle
@@ -56,17 +56,8 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._world, self._room, self._paid = team_tables(tables), team_state(tables), _paid(task, tables)
-        shape, copies = (num_envs, len(self.agents)), np.zeros(num_envs, np.int64)
-        self._teams = Teams(
-            cell=np.zeros(shape, np.int64),
-            state=np.zeros(shape, np.int64),
-            key=np.zeros(shape, np.uint64),
-            event_time=np.full((num_envs, len(self.events)), -1, np.int64),
-            time=copies,
-            seed=copies.astype(np.uint64),
-            number=copies.astype(np.uint64),
-            is_over=np.zeros(num_envs, np.bool_),
-        )
+        self._teams = make_teams(num_envs, len(self.agents), len(self.events))
+        self._clock = Clock(np.zeros(num_envs, np.int64), np.zeros(num_envs, np.bool_))
         self._is_seeded = False
 
     def reset(
@@ -76,7 +67,7 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         super().reset(seed=seed if isinstance(seed, int) else None)
         give_seeds(seed, self._teams.seed, self._teams.number, None if self._is_seeded else self.np_random)
         self._is_seeded = True
-        begin_teams(self._teams, self._room, self._world)
+        begin_teams(self._teams, self._clock, self._room, self._world)
         return self._observe(), self._tell()
 
     def step(self, actions: NDArray[Any]) -> tuple[Observation, NDArray[np.float64], Bools, Bools, Info]:
@@ -87,7 +78,9 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         copies = self.num_envs
         earned = Earned(np.empty(copies), np.empty(copies, np.bool_), np.empty(copies, np.bool_))
         require_settled(
-            step_teams(chosen, self._teams, self._room, self._world, self._paid, self.episode_steps, earned)
+            step_teams(
+                chosen, self._teams, self._clock, self._room, self._world, self._paid, self.episode_steps, earned
+            )
         )
         return self._observe(), *earned, self._tell()
 

@@ -62,7 +62,6 @@ def _evaluate(
     task: Task, tables: Tables, policy: Policy, episodes: int, greedy: bool, seed: int, threads: int | None
 ) -> Evaluation:
     from hocket.learn.catalogue import find_learner  # compiled, which others do without
-    from hocket.learn.episodes import recording
 
     learner = find_learner(policy.learner)
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
@@ -78,8 +77,8 @@ def _evaluate(
         player = learner.player(tables, settings.temperature, most_steps)
         for begin in waiting:
             part = slice(begin, min(begin + chunk, episodes))
-            record = recording(0, len(task.agents))
-            player.play_many(arrays, own_seed, begin, greedy, record, steps[part], finish[part])
+            played = player.play_many(arrays, own_seed, range(part.start, part.stop), greedy)
+            steps[part], finish[part] = played.steps, played.finish
             yield begin
 
     list(gather([play() for _ in range(threads or os.cpu_count() or 1)], Event()))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from hocket.learn.settings import Settings
-from hocket.learn.trials import Trial
 from hocket.task.task import Task
 
 FIRST_PIECE = 100  # steps that are trained before anybody looks at the clock
@@ -14,7 +13,7 @@ HARDLY_LESS = 0.75
 MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to stop is heard
 CALL = 0.0002  # seconds that it may take for each call of a kernel: below that, calls cost more than what they do
 
-Report = Callable[[int, Sequence[Trial]], None]  # is told of agent-steps that are done, and of the tests after them
+Report = Callable[[int, Sequence[int]], None]  # is told of agent-steps that are done, and how many tests then took
 
 
 class Stop(Protocol):

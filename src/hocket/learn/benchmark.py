@@ -17,7 +17,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hocket.learn.dqprm import LEARNER
-from hocket.learn.episodes import recording
 from hocket.learn.learner import Arrays, Block
 from hocket.learn.settings import Settings
 from hocket.machine.composition import compose
@@ -158,13 +157,11 @@ def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
 
 
 def _tests(tables: Tables, arrays: Arrays, settings: Settings) -> Callable[[], float]:
-    episodes, agents = 500, len(tables.start)
-    steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, agents), np.int32)
-    player, nothing = LEARNER.player(tables, settings.temperature, settings.episode_steps), recording(0, agents)
+    player = LEARNER.player(tables, settings.temperature, settings.episode_steps)
 
     def play() -> float:
-        player.play_many(arrays, 0, 0, False, nothing, steps, finish)
-        return float(np.where(steps < 0, settings.episode_steps, steps).sum()) * agents
+        steps = player.play_many(arrays, 0, range(500), greedy=False).steps
+        return float(np.where(steps < 0, settings.episode_steps, steps).sum()) * len(tables.start)
 
     return play
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hocket.learn.devices import DEVICES
-from hocket.learn.episodes import ValuePlayer, machine_shapes, require_settled, unsigned
+from hocket.learn.episodes import ValuePlayer, machine_shapes, unsigned
 from hocket.learn.kernels import dqprm as kernels
-from hocket.learn.kernels import team
+from hocket.learn.kernels.primitives import LANES
+from hocket.learn.kernels.team import recording
 from hocket.learn.learner import Arrays, Block, Learner, LooksAt
 from hocket.learn.settings import ScheduledSettings, SimulatedSettings, setting
+from hocket.learn.trials import Episodes
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.individual import Simulation
 from hocket.task.tables import Tables
@@ -56,7 +58,7 @@ class DqprmBlock:
             agent,
             self.tables.start[agent],
             self.tables.initial[agent],
-            np.append(np.array(keys, np.uint64), np.zeros(kernels.LANES, np.uint64)),
+            np.append(np.array(keys, np.uint64), np.zeros(LANES, np.uint64)),
             np.zeros(len(agent) // self.rule.team_size, np.int64),
         )
 
@@ -84,16 +86,9 @@ class DqprmBlock:
 class LanePlayer(ValuePlayer):
     """Plays the q-functions of a block where they lie."""
 
-    def play_seeds(
-        self, block: Block, seeds: Sequence[int], number: int, greedy: bool, record: team.Recording
-    ) -> team.Episodes:
+    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> Episodes:
         assert isinstance(block, DqprmBlock)
-        agents, events, own = len(self.finish), len(self.event_time), len(seeds)
-        found = team.Episodes(*(np.empty(shape, np.int64) for shape in (own, (own, agents), (own, events))))
-        how, numbers = self.how(0, greedy), np.array(seeds, np.int64)
-        team.play_seeds(block.q, False, self.world, self.room, how, numbers, number, record, found)
-        require_settled(bool((found.steps != team.NEVER_SETTLED).all()))
-        return found
+        return self.play_all(block.q, seeds, numbers, greedy, recording(0, len(self.finish)))
 
 
 def _groups(lanes: int, team_size: int) -> list[range]:
@@ -104,7 +99,7 @@ def _groups(lanes: int, team_size: int) -> list[range]:
     >>> _groups(20, 10)
     [range(0, 10), range(10, 20)]
     """
-    size = max(1, kernels.LANES // team_size) * team_size
+    size = max(1, LANES // team_size) * team_size
     return [range(first, min(first + size, lanes)) for first in range(0, lanes, size)]
 
 

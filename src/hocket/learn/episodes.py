@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels import team
 from hocket.learn.kernels.primitives import Unsigned
-from hocket.learn.kernels.team import Play, Recording, TeamState, TeamTables
+from hocket.learn.kernels.team import Play, Recording, TeamState, TeamTables, recording
+from hocket.learn.kernels.teams import make_hand, make_teams, play_teams
 from hocket.learn.learner import Arrays, LooksAt, Player, Shapes
+from hocket.learn.trials import Episodes, make_episodes
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS, Numbers
 from hocket.task.settling import EndlessError
 from hocket.task.tables import Tables
+
+AT_ONCE = 4096  # agents that play side by side, of however many teams
 
 
 def team_tables(tables: Tables) -> TeamTables:
@@ -56,13 +62,6 @@ def team_state(tables: Tables, seed: int = 0) -> TeamState:
     )
 
 
-def recording(steps: int, agents: int) -> Recording:
-    """Make room for what happens in an episode; of no steps, to record nothing."""
-    return Recording(
-        np.zeros((steps, agents), np.int32), np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16)
-    )
-
-
 def require_settled(settled: bool) -> None:
     """Refuse to go on where a step has not settled."""
     if not settled:
@@ -88,26 +87,33 @@ class ValuePlayer(TeamPlayer):
     looks_at = LooksAt.MACHINE
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        by_memory = self.looks_at is LooksAt.MEMORY
-        how = self.how(seed, greedy)
-        steps = team.play_episode(arrays["q"], by_memory, self.world, self.room, how, number, record)
-        require_settled(steps != team.NEVER_SETTLED)
-        return steps
+        found = self.play_all(arrays["q"][None], [seed], range(number, number + 1), greedy, record)
+        self.finish[:], self.event_time[:] = found.finish[0], found.event_time[0]
+        return int(found.steps[0])
 
-    def play_many(
-        self,
-        arrays: Arrays,
-        seed: int,
-        first: int,
-        greedy: bool,
-        record: Recording,
-        steps: NDArray[np.int64],
-        finish: NDArray[np.int32],
-    ) -> None:
-        by_memory = self.looks_at is LooksAt.MEMORY
-        how = self.how(seed, greedy)  # and not back to Python after each episode
-        team.play_episodes(arrays["q"], by_memory, self.world, self.room, how, first, record, steps, finish)
-        require_settled(bool((steps != team.NEVER_SETTLED).all()))
+    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> Episodes:
+        return self.play_all(arrays["q"][None], [seed], numbers, greedy, recording(0, len(self.finish)))
+
+    def play_all(
+        self, q: NDArray[np.float32], seeds: Sequence[int], numbers: range, greedy: bool, record: Recording
+    ) -> Episodes:
+        """Play episodes of each seed with its q-functions, some at a time; of the first of all, keep a record."""
+        (agents, events), every = (len(self.finish), len(self.event_time)), len(numbers)
+        found = make_episodes(len(seeds) * every, agents, events)
+        seed, number = np.repeat(np.array(seeds, np.uint64), every), np.tile(np.array(numbers, np.uint64), len(seeds))
+        which = np.repeat(np.arange(len(seeds), dtype=np.uint32), every)
+        size = max(1, AT_ONCE // agents)
+        for first in range(0, len(which), size):
+            part = slice(first, first + size)
+            own = make_teams(len(which[part]), agents, events)
+            own.seed[:], own.number[:] = seed[part], number[part]
+            hand, by_memory = make_hand(len(own.seed), agents), self.looks_at is LooksAt.MEMORY
+            how, steps = self.how(0, greedy), found.steps[part]
+            play_teams(q, which[part], by_memory, self.world, own, self.room, hand, how, record, steps)
+            found.finish[part], found.event_time[part] = own.finish, own.event_time
+            record = recording(0, agents)
+        require_settled(bool((found.steps != team.NEVER_SETTLED).all()))
+        return found
 
 
 class MemoryPlayer(ValuePlayer):

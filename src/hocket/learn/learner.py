@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
-from hocket.learn.kernels.team import Episodes, Recording
+from hocket.learn.kernels.team import Recording, recording
 from hocket.learn.settings import Settings
+from hocket.learn.trials import Episodes, make_episodes
 from hocket.task.tables import Tables
 
 Arrays = Mapping[str, NDArray[np.float32]]
@@ -50,29 +51,19 @@ class Player(ABC):
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         """Play episode `number` of a seed; return its steps, or -1 where the task was not done."""
 
-    def play_seeds(self, block: Block, seeds: Sequence[int], number: int, greedy: bool, record: Recording) -> Episodes:
-        """Play episode `number` of each seed with what it has learnt so far."""
-        agents, events, own = len(self.finish), len(self.event_time), len(seeds)
-        found = Episodes(*(np.zeros(shape, np.int64) for shape in (own, (own, agents), (own, events))))
-        for index, seed in enumerate(seeds):
-            found.steps[index] = self.play(block.arrays(index), seed, number, greedy, record)
+    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> Episodes:
+        """Play episodes of a seed."""
+        agents, events = len(self.finish), len(self.event_time)
+        found, nothing = make_episodes(len(numbers), agents, events), recording(0, agents)
+        for index, number in enumerate(numbers):
+            found.steps[index] = self.play(arrays, seed, number, greedy, nothing)
             found.finish[index], found.event_time[index] = self.finish, self.event_time
         return found
 
-    def play_many(
-        self,
-        arrays: Arrays,
-        seed: int,
-        first: int,
-        greedy: bool,
-        record: Recording,
-        steps: NDArray[np.int64],  # [episodes] out: the steps of each
-        finish: NDArray[np.int32],  # [episodes, N] out: when each agent was first done
-    ) -> None:
-        """Play episodes first, first + 1, ..."""
-        for index in range(len(steps)):
-            steps[index] = self.play(arrays, seed, first + index, greedy, record)
-            finish[index] = self.finish
+    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> Episodes:
+        """Play episodes of each seed with what it has learnt so far."""
+        each = [self.play_many(block.arrays(index), seed, numbers, greedy) for index, seed in enumerate(seeds)]
+        return Episodes(*map(np.concatenate, zip(*each, strict=True)))
 
 
 @dataclass(frozen=True)

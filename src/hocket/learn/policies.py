@@ -6,7 +6,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
@@ -21,7 +21,7 @@ from hocket import __version__
 from hocket.errors import FormatError, printable
 from hocket.files import MEGABYTE, open_regular, write_whole
 from hocket.learn.settings import Settings
-from hocket.learn.trials import Trial, Trials, TrialTable
+from hocket.learn.trials import Trials, TrialTable
 from hocket.machine.names import check_name
 
 COMPRESSION = 1  # of 1 to 9; the usual 6 takes twice as long and saves a twelfth
@@ -156,7 +156,7 @@ def _read_entry(archive: zipfile.ZipFile, name: str, kind: np.dtype[Any], most: 
 class Run:
     """One seed of a learner on a task: its tests, and what it learnt."""
 
-    trials: Sequence[Trial]
+    trials: TrialTable
     policy: Policy
     settings: Settings
     steps: int
@@ -172,14 +172,7 @@ class Run:
 
     def tests(self, policy: str = "softmax") -> Trials:
         """List the tests of one kind of policy."""
-        if isinstance(self.trials, TrialTable):
-            return self.trials.columns(policy)
-        rows = [trial for trial in self.trials if trial.policy == policy]
-        return Trials(
-            np.array([row.step for row in rows], np.int64),
-            np.array([row.test_steps for row in rows], np.int64),
-            np.array([row.success for row in rows], np.bool_),
-        )
+        return self.trials.columns(policy)
 
     def curve(self, policy: str = "softmax") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the training steps at which tests were made, and the steps that each took."""

@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from threading import Event
 
 from hocket.errors import SettingsError, shown
 from hocket.learn.batches import Batch, Pace, Report, Stop
 from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, require_setting
-from hocket.learn.episodes import recording
-from hocket.learn.learner import Arrays, Block, Player
+from hocket.learn.learner import Arrays
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import MOST_STEPS, Settings
-from hocket.learn.trials import KINDS, Trial
+from hocket.learn.trials import KINDS, Tests
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
@@ -62,7 +62,7 @@ def train(
     find_learner(name).check(tables, chosen)
     whole = Batch(task, name, chosen, numbers, length)
 
-    def report(done: int, _: Sequence[Trial]) -> None:
+    def report(done: int, _: Sequence[int]) -> None:
         if progress is not None:
             progress(done)
 
@@ -158,7 +158,7 @@ def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop
     block = learner.block(tables, settings, seeds, spare)
     player = learner.player(tables, settings.temperature, settings.episode_steps)
     begin_time = time.perf_counter()
-    trials: list[list[Trial]] = [[] for _ in seeds]
+    tests = Tests(settings, steps, len(seeds), len(player.finish), len(player.event_time))
     done, pace = 0, Pace(len(seeds) * len(task.agents) if learner.one_by_one else 1)
     while done < steps and not (stop is not None and stop.is_set()):
         chunk = min(settings.test_every - done % settings.test_every, steps - done, pace.steps)
@@ -166,17 +166,16 @@ def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop
         block.train(done, chunk)
         pace.take(chunk, time.perf_counter() - chunk_time)
         done += chunk
-        latest: list[Trial] = []
-        if done % settings.test_every == 0:
-            for index, own in enumerate(try_team(player, block, seeds, done, settings)):
-                trials[index] += own
-                latest += own
+        is_tested = done % settings.test_every == 0
+        if is_tested:
+            tests.add(partial(player.play_seeds, block, seeds))
         if report is not None:
+            latest = tests.latest(range(len(seeds)), settings.episode_steps) if is_tested else []
             report(chunk * len(seeds) * len(task.agents), latest)
     seconds = (time.perf_counter() - begin_time) / len(seeds)
     return [
         Run(
-            tuple(trials[index]),
+            tests.of(index, settings.episode_steps),
             Policy(task.name, task.digest, name, seed, asdict(settings), _copy(block.arrays(index))),
             settings,
             done,
@@ -188,18 +187,3 @@ def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop
 
 def _copy(arrays: Arrays) -> Arrays:
     return {name: array.copy() for name, array in arrays.items()}
-
-
-def try_team(player: Player, block: Block, seeds: Sequence[int], done: int, settings: Settings) -> list[list[Trial]]:
-    """Test what the seeds of a block have learnt: for each of them, softmax episodes and then greedy ones."""
-    trials: list[list[Trial]] = [[] for _ in seeds]
-    first = done // settings.test_every * settings.test_episodes
-    nothing = recording(0, len(player.finish))
-    for kind, greedy in (("softmax", False), ("greedy", True)):
-        for number in range(first, first + settings.test_episodes):
-            found = player.play_seeds(block, seeds, number, greedy, nothing)
-            rows = zip(trials, *(part.tolist() for part in found), strict=True)
-            for own, taken, finish, event_time in rows:
-                counted = settings.episode_steps if taken < 0 else taken
-                own.append(Trial(done, kind, counted, taken >= 0, tuple(finish), tuple(event_time)))
-    return trials

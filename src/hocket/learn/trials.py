@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, overload
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.learn.settings import Settings
+
 KINDS = ("softmax", "greedy")  # of tested policies
+
+Times = NDArray[np.signedinteger[Any]]
 
 
 class Trial(NamedTuple):
@@ -30,6 +34,19 @@ class Trials(NamedTuple):
     success: NDArray[np.bool_]  # [T]
 
 
+class Episodes(NamedTuple):
+    """What came of test episodes: K of each of some runs, one run after the other, or one array row by row."""
+
+    steps: Times  # [runs * K] or less than 0 where the task was not done
+    finish: Times  # [runs * K, N] when each agent's own part was first done; -1: never
+    event_time: Times  # [runs * K, E] when each event first happened; no events where nobody keeps them
+
+
+def make_episodes(count: int, agents: int, events: int) -> Episodes:
+    """Make room for what comes of so many episodes."""
+    return Episodes(*(np.zeros(shape, np.int64) for shape in (count, (count, agents), (count, events))))
+
+
 class TrialTable(Sequence[Trial]):
     """Test episodes as numbers, which take little room; they become trials when somebody looks at them.
 
@@ -49,6 +66,9 @@ class TrialTable(Sequence[Trial]):
     def __len__(self) -> int:
         return self.taken.size
 
+    def __repr__(self) -> str:
+        return f"<{len(self):,} tests>"
+
     @overload
     def __getitem__(self, place: int) -> Trial: ...
 
@@ -63,8 +83,48 @@ class TrialTable(Sequence[Trial]):
         times = (tuple(self.finish[at].tolist()), tuple(self.event_time[at].tolist()))
         return Trial(int(self.step[at[0]]), KINDS[at[1]], self.most if taken < 0 else taken, taken >= 0, *times)
 
+    def __eq__(self, other: object) -> bool:
+        is_alike = isinstance(other, Sequence) and len(self) == len(other)
+        return is_alike and all(one == own for one, own in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
     def columns(self, policy: str) -> Trials:
         """List the tests of one kind of policy."""
         taken = self.taken[:, KINDS.index(policy)]
         steps = np.where(taken < 0, self.most, taken).astype(np.int64)
         return Trials(np.repeat(self.step, taken.shape[1]), steps.ravel(), (taken >= 0).ravel())
+
+
+class Tests:
+    """The tests of runs that train side by side, as they are made: [tests, softmax and greedy, runs, episodes]."""
+
+    def __init__(self, settings: Settings, steps: int, runs: int, agents: int, events: int) -> None:
+        self.every, self.episodes, self.done = settings.test_every, settings.test_episodes, 0
+        shape = (steps // self.every, len(KINDS), runs, self.episodes)
+        self.taken = np.zeros(shape, np.int32)
+        self.finish = np.zeros((*shape, agents), np.int32)
+        self.event_time = np.zeros((*shape, events), np.int32)
+
+    def add(self, play: Callable[[range, bool], Episodes]) -> None:
+        """Test all runs once more; `play` is told the numbers of the episodes, and whether greedily."""
+        first = (self.done + 1) * self.episodes
+        for kind in range(len(KINDS) if self.episodes else 0):
+            played = play(range(first, first + self.episodes), kind == 1)
+            pairs = ((self.finish, played.finish), (self.event_time, played.event_time))
+            for mine, theirs in ((self.taken[..., None], played.steps[:, None]), *pairs):
+                own = mine[self.done, kind]  # [runs, episodes, and what is kept]
+                own[:] = theirs[:, : own.shape[2]].reshape(own.shape)
+        self.done += 1
+
+    def of(self, run: int, most_steps: int) -> TrialTable:
+        """Return the tests of a run, as far as they were made."""
+        step = np.arange(1, self.done + 1, dtype=np.int64) * self.every
+        arrays = (self.taken, self.finish, self.event_time)
+        taken, finish, event_time = (np.ascontiguousarray(own[: self.done, :, run]) for own in arrays)
+        return TrialTable(step, taken, finish, event_time, most_steps)
+
+    def latest(self, runs: range, most_steps: int) -> list[int]:
+        """Return the steps that the last tests by softmax of some runs took."""
+        taken = self.taken[self.done - 1, 0, runs.start : runs.stop].ravel()
+        return [most_steps if steps < 0 else steps for steps in taken.tolist()]

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,8 +21,8 @@ from hocket.files import write_whole
 from hocket.learn.batches import Pace
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy, Run
-from hocket.learn.training import check_tests, check_work, make_settings, try_team
-from hocket.learn.trials import Trial
+from hocket.learn.training import check_tests, check_work, make_settings
+from hocket.learn.trials import KINDS, Tests
 from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
@@ -75,7 +76,6 @@ class _Training:
         self.tables = compile_task(self.task)
         self.learner.check(self.tables, self.settings)
         self.out, self.written = Path(str(job["out"])), 0
-        self.trials: list[list[Trial]] = [[] for _ in self.seeds]
         self.done, self.seconds = 0, 0.0  # of each seed
         self.wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -86,6 +86,8 @@ class _Training:
         compile_kernels(self.learner.name, len(self.seeds), self.task, self.settings)
         self.block = self.learner.block(self.tables, self.settings, self.seeds, 1)
         self.player = self.learner.player(self.tables, self.settings.temperature, self.settings.episode_steps)
+        kept = (len(self.player.finish), len(self.player.event_time))
+        self.tests = Tests(self.settings, self.steps, len(self.seeds), *kept)
         _tell(self.output, {"now": "training"})
         pace = Pace()
         while True:
@@ -121,10 +123,15 @@ class _Training:
         self.seconds += seconds / len(self.seeds)
         self.done += piece
         if self.done % every == 0:
-            found = try_team(self.player, self.block, self.seeds, self.done, self.settings)
-            for before, own in zip(self.trials, found, strict=True):
-                before += own
-            latest = [[trial.policy, trial.test_steps, trial.success] for own in found for trial in own]
+            self.tests.add(partial(self.player.play_seeds, self.block, self.seeds))
+            taken = self.tests.taken[self.tests.done - 1]  # [softmax and greedy, seeds, episodes]
+            most = self.settings.episode_steps
+            latest = [
+                [kind, most if steps < 0 else steps, steps >= 0]
+                for seed in range(len(self.seeds))
+                for kind, own in zip(KINDS, taken[:, seed].tolist(), strict=True)
+                for steps in own
+            ]
             _tell(self.output, {"step": self.done, "tests": latest})
 
     def _write(self, now: str) -> None:
@@ -142,8 +149,9 @@ class _Training:
             settings = asdict(self.settings)
             return Policy(self.task.name, self.task.digest, self.learner.name, seed, settings, arrays)
 
+        most = self.settings.episode_steps
         return [
-            Run(tuple(self.trials[index]), policy(index, seed), self.settings, self.done, self.seconds)
+            Run(self.tests.of(index, most), policy(index, seed), self.settings, self.done, self.seconds)
             for index, seed in enumerate(self.seeds)
         ]
 

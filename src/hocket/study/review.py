@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.catalogue import find_learner
-from hocket.learn.episodes import recording
+from hocket.learn.kernels.team import recording
 from hocket.learn.learner import Player
 from hocket.learn.policies import Policy
 from hocket.study.records import Replay, Review

@@ -24,7 +24,6 @@ from hocket.learn.catalogue import find_learner, named_settings, require_setting
 from hocket.learn.policies import Run
 from hocket.learn.settings import DEFAULT_LEARNER, Settings, declared
 from hocket.learn.training import check_seeds, check_tests, check_work, count_steps, make_settings
-from hocket.learn.trials import Trial
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
 from hocket.study.engines import ThreadEngine
@@ -268,8 +267,7 @@ class _Tally:
         """Make what a batch reports to."""
         label = self.labels[id(batch)]
 
-        def report(steps: int, trials: Sequence[Trial]) -> None:
-            taken = [trial.test_steps for trial in trials if trial.policy == "softmax"]
+        def report(steps: int, taken: Sequence[int]) -> None:
             with self.lock:
                 self.steps += steps
                 if taken:

@@ -66,7 +66,7 @@ def _training(block: DeviceBlock, agents: int) -> Callable[[], float]:
 
 def _tests(block: DeviceBlock, most_steps: int, agents: int) -> Callable[[], float]:
     def play() -> float:
-        taken = block.play(False, 0, 1).steps
+        taken = block.play(range(1), greedy=False).steps
         return float(np.where(taken < 0, most_steps, taken).sum()) * agents
 
     return play

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import fetched, launch, placed, synchronize, zeros
-from hocket.learn.cuda.episodes import Learnt, Played, make_teams, play_teams, team_bytes
+from hocket.learn.cuda.episodes import Learnt, make_teams, play_teams, team_bytes
 from hocket.learn.cuda.rules import Rules, Runs, make_rules
 from hocket.learn.episodes import require_settled, team_tables
 from hocket.learn.kernels.team import NEVER_SETTLED
 from hocket.learn.learner import Arrays
+from hocket.learn.trials import Episodes
 from hocket.task.tables import Tables
 
 PLAYERS = 1 << 17  # test episodes at once, at most
@@ -58,21 +59,21 @@ class DeviceBlock(ABC):
         """Fetch what the run at `index` has learnt so far."""
 
     @abstractmethod
-    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Played) -> int:
+    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Episodes) -> int:
         """Play the episodes from `begin` on, as many as there is room for; return how many that are."""
 
-    def play(self, greedy: bool, number: int, episodes: int) -> Played:
-        """Play test episodes number, number + 1, ... of every run."""
+    def play(self, numbers: range, greedy: bool) -> Episodes:
+        """Play test episodes of every run."""
         (agents, _), events = self.tables.kind.shape, len(self.tables.knowers)
-        count = len(self.seeds) * episodes
-        played = Played(
+        count = len(self.seeds) * len(numbers)
+        played = Episodes(
             zeros((count,), np.int32), zeros((count, agents), np.int32), zeros((count, max(events, 1)), np.int32)
         )
         begin = 0
         while begin < count:
-            begin += self._play(greedy, number, episodes, begin, played)
+            begin += self._play(greedy, numbers.start, len(numbers), begin, played)
             synchronize()
-        found = Played(*map(fetched, played))
+        found = Episodes(*map(fetched, played))
         require_settled(bool((found.steps != NEVER_SETTLED).all()))
         return found
 
@@ -91,7 +92,7 @@ class TeamBlock(DeviceBlock):
         self.players: int = min(PLAYERS, room, len(jobs) * max(1, jobs[0].settings.test_episodes))
         self.teams = make_teams(agents, events, self.players)
 
-    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Played) -> int:
+    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Episodes) -> int:
         how = (self.rules, self.runs, self.teams, greedy, number, episodes, begin, played)
         launch(play_teams, self.players, Learnt(self.q, self.by_memory), self.world, *how)
         return self.players

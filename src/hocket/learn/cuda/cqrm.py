@@ -11,7 +11,6 @@ import numpy as np
 from hocket.learn.cqrm import LEARNER, joint_tables
 from hocket.learn.cuda.block import DeviceBlock, Job
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
-from hocket.learn.cuda.episodes import Played
 from hocket.learn.cuda.rules import Row, Rules, Runs, play_at, schedule_at
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.cqrm import (
@@ -28,6 +27,7 @@ from hocket.learn.kernels.cqrm import (
 from hocket.learn.kernels.primitives import Floats, Index, Ints
 from hocket.learn.kernels.team import Recording
 from hocket.learn.learner import Arrays
+from hocket.learn.trials import Episodes
 from hocket.random import TRAINING, stream_key
 from hocket.task.tables import Tables
 
@@ -82,7 +82,7 @@ def play_pair(
     number: int,
     episodes: int,
     begin: int,
-    played: Played,
+    played: Episodes,
 ) -> None:
     """Play a thread's test episode, if there is one; a run's first has a number."""
     index = begin + thread
@@ -107,7 +107,7 @@ def play_pairs(
     number: int,
     episodes: int,
     begin: int,
-    played: Played,
+    played: Episodes,
 ) -> None:
     """Play the test episodes from `begin` on, as many as there are rooms."""
     play_pair(cuda.grid(1), pairs, tables, rules, runs, rooms, greedy, number, episodes, begin, played)
@@ -142,7 +142,7 @@ class CqrmDeviceBlock(DeviceBlock):
         about = (self.world, self.rules, self.runs, self.rooms, begin, steps)
         launch(train_pairs, len(self.seeds), self.pairs, *about)
 
-    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Played) -> int:
+    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Episodes) -> int:
         how = (self.rules, self.runs, self.rooms, greedy, number, episodes, begin, played)
         launch(play_pairs, len(self.seeds), self.pairs, self.world, *how)
         return len(self.seeds)

@@ -10,16 +10,21 @@ from numpy.typing import NDArray
 from hocket.learn.cuda.device import cuda, device_kernel, zeros
 from hocket.learn.cuda.rules import Rules, Runs, play_at
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.primitives import Floats, Index, Ints
-from hocket.learn.kernels.team import Recording, TeamState, TeamTables, play_episode
-
-
-class Played(NamedTuple):
-    """What test episodes of some runs have shown, those of a run one after the other."""
-
-    steps: NDArray[np.int32]  # [R * episodes] or FAILED, or NEVER_SETTLED
-    finish: NDArray[np.int32]  # [R * episodes, N] when each agent was first done; -1: never
-    event_time: NDArray[np.int32]  # [R * episodes, E] when each event first happened; -1: never
+from hocket.learn.kernels.primitives import Floats, Index, Ints, first_number, second_number
+from hocket.learn.kernels.team import (
+    DONE,
+    FAILED,
+    GOING,
+    NEVER_SETTLED,
+    Play,
+    TeamState,
+    TeamTables,
+    begin_episode,
+    choose,
+    move_agent,
+    settle,
+)
+from hocket.learn.trials import Episodes
 
 
 class Learnt(NamedTuple):
@@ -78,6 +83,23 @@ def team_at(teams: Teams, thread: Index) -> TeamState:
 
 
 @inlined
+def play_episode(q: Floats, by_memory: bool, tables: TeamTables, team: TeamState, play: Play, number: int) -> int:
+    """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
+    if begin_episode(number, play, team, tables):
+        return 0
+    for time in range(play.most_steps):
+        ready = np.int64(0)
+        for agent in range(len(team.cell)):
+            own, key = team.memory[agent] if by_memory else team.state[agent], team.key[agent]
+            action = choose(q, agent, team.cell[agent], own, play.beta, play.greedy, first_number(key, time))
+            ready += move_agent(agent, action, second_number(key, time), team, tables)
+        ended = settle(ready, time + 1, team, tables)
+        if ended != GOING:
+            return time + 1 if ended == DONE else NEVER_SETTLED
+    return FAILED
+
+
+@inlined
 def play_team(
     thread: Index,
     learnt: Learnt,
@@ -89,7 +111,7 @@ def play_team(
     number: int,
     episodes: int,
     begin: int,
-    played: Played,
+    played: Episodes,
 ) -> None:
     """Play a thread's test episode, if there is one; a run's first has a number."""
     index = begin + thread
@@ -98,9 +120,8 @@ def play_team(
         for agent in range(len(team.following)):
             team.following[agent] = -1
         play = play_at(rules, runs, run, greedy)
-        record = Recording(played.finish[:0], tables.dynamics[:0], tables.dynamics[:0])  # of no steps
         played.steps[index] = play_episode(
-            learnt.q[run], learnt.by_memory, tables, team, play, number + index % episodes, record
+            learnt.q[run], learnt.by_memory, tables, team, play, number + index % episodes
         )
         for agent in range(len(team.finish)):
             played.finish[index, agent] = team.finish[agent]
@@ -119,7 +140,7 @@ def play_teams(
     number: int,
     episodes: int,
     begin: int,
-    played: Played,
+    played: Episodes,
 ) -> None:
     """Play the test episodes from `begin` on, as many as there are teams."""
     play_team(cuda.grid(1), learnt, tables, rules, runs, teams, greedy, number, episodes, begin, played)

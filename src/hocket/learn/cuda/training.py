@@ -7,15 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-import numpy as np
-
 from hocket.errors import SettingsError
 from hocket.learn.batches import Batch, Pace, Report, Stop
-from hocket.learn.cuda.block import DeviceBlock, Job
+from hocket.learn.cuda.block import Job
 from hocket.learn.cuda.catalogue import alike, find_block
 from hocket.learn.cuda.device import free_memory, require_device, synchronize
 from hocket.learn.policies import Policy, Run
-from hocket.learn.trials import KINDS, Trial, TrialTable
+from hocket.learn.trials import Tests
 from hocket.task.tables import Tables
 
 LARGEST_CHUNK = 1 << 17  # lanes: enough to keep a device busy, and few enough to finish now and then
@@ -97,40 +95,6 @@ def _most_runs(batch: Batch, tables: Tables, details: bool) -> int:
     return max(1, min(sizes))
 
 
-class _Tests:
-    """The tests of a chunk's runs: [tests, softmax and greedy, runs, episodes]."""
-
-    def __init__(self, block: DeviceBlock, batch: Batch, tables: Tables, details: bool) -> None:
-        self.every, self.episodes, self.done = batch.settings.test_every, batch.settings.test_episodes, 0
-        shape = (batch.steps // self.every, len(KINDS), len(block.seeds), self.episodes)
-        self.taken = np.zeros(shape, np.int32)
-        self.finish = np.zeros((*shape, len(tables.start) * details), np.int32)
-        self.event_time = np.zeros((*shape, len(tables.knowers) * (details and block.keeps_events)), np.int32)
-
-    def add(self, block: DeviceBlock) -> None:
-        """Test all runs once more."""
-        for kind in range(len(KINDS) if self.episodes else 0):
-            played = block.play(kind == 1, (self.done + 1) * self.episodes, self.episodes)
-            pairs = ((self.finish, played.finish), (self.event_time, played.event_time))
-            for mine, theirs in ((self.taken[..., None], played.steps[:, None]), *pairs):
-                own = mine[self.done, kind]  # [runs, episodes, and what is kept]
-                own[:] = theirs[:, : own.shape[2]].reshape(own.shape)
-        self.done += 1
-
-    def of(self, run: int, most_steps: int) -> TrialTable:
-        """Return the tests of a run, as far as they were made."""
-        step = np.arange(1, self.done + 1, dtype=np.int64) * self.every
-        arrays = (self.taken, self.finish, self.event_time)
-        taken, finish, event_time = (np.ascontiguousarray(own[: self.done, :, run]) for own in arrays)
-        return TrialTable(step, taken, finish, event_time, most_steps)
-
-    def latest(self, runs: range, most_steps: int) -> list[Trial]:
-        """Return the last tests by softmax of some runs."""
-        taken = self.taken[self.done - 1, 0, runs.start : runs.stop].ravel().tolist()
-        step = self.done * self.every
-        return [Trial(step, KINDS[0], most_steps if own < 0 else own, own >= 0) for own in taken]
-
-
 class _Training:
     """A chunk at work."""
 
@@ -138,7 +102,8 @@ class _Training:
         self.chunk, self.told, self.agents = chunk, told, len(tables.start)
         self.first = chunk.parts[0][0]
         self.block = find_block(self.first.learner)(tables, chunk.jobs)
-        self.tests = _Tests(self.block, self.first, tables, details)
+        kept = (len(tables.start) * details, len(tables.knowers) * (details and self.block.keeps_events))
+        self.tests = Tests(self.first.settings, self.first.steps, len(self.block.seeds), *kept)
 
     def run(self, stop: Stop | None, policies: int | None) -> list[Trained]:
         """Train and test, until it is done or `stop` is set."""
@@ -152,7 +117,7 @@ class _Training:
             pace.take(steps, time.perf_counter() - launched)
             done += steps
             if done % every == 0:
-                self.tests.add(self.block)
+                self.tests.add(self.block.play)
             self._tell(steps, is_tested=done % every == 0)
         seconds = (time.perf_counter() - begin) / len(self.block.seeds)
         return self._trained(done, seconds, policies)

@@ -18,35 +18,33 @@ from numpy.typing import NDArray
 
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
-    ACTION_SHIFT,
-    ACTION_UNIT,
     CHANCE_MASK,
-    CHANCE_SHIFT,
+    LANES,
     Bools,
     Floats,
     Index,
     Numbers,
     Unsigned,
+    Words,
     beta_at,
     first_number,
     rate_at,
     second_number,
     slip_outcome,
-    soft_weights,
+    slip_outcomes,
     softmax_action,
+    softmax_actions,
     sync_draw,
     u64,
 )
 from hocket.learn.kernels.vectors import converted, load, store, take, where
 from hocket.learn.settings import Schedule
 
-LANES = 16  # whose actions are chosen at once
-WORTHWHILE = 3  # lanes from which on that pays
+WORTHWHILE = 3  # lanes from which on vectors pay
 FEW, MANY = 4, 8  # machine states that learn at once
 
 ZERO, ACTIONS, OUTCOMES, GROUP = u64(0), u64(5), u64(3), u64(LANES)
 
-Words = NDArray[np.uint32]
 Learn = Callable[..., None]  # as `learn` does
 
 
@@ -149,24 +147,13 @@ def learn(
 
 @inlined
 def move_together(room: Room, keys: Numbers, time: int, beta: np.float32, slip_limit: int) -> None:
-    """Choose an action for every lane, as `softmax_action` does, from the values in `room`, and draw its outcome."""
+    """Choose an action for every lane from the values in `room`, and draw its outcome."""
     q0, q1 = load(room.weight, u64(0), LANES), load(room.weight, u64(LANES), LANES)
     q2, q3 = load(room.weight, u64(2 * LANES), LANES), load(room.weight, u64(3 * LANES), LANES)
     q4 = load(room.weight, u64(4 * LANES), LANES)
-    best = max(max(max(q0, q1), max(q2, q3)), q4)
-    w0 = soft_weights(q0, best, beta)
-    w1 = w0 + soft_weights(q1, best, beta)
-    w2 = w1 + soft_weights(q2, best, beta)
-    w3 = w2 + soft_weights(q3, best, beta)
-    w4 = w3 + soft_weights(q4, best, beta)
-    mark = converted(converted(first_number(keys, time) >> ACTION_SHIFT, np.int32), np.float32) * ACTION_UNIT * w4
-    action = converted(mark >= w0, np.uint32) + converted(mark >= w1, np.uint32)
-    action = action + converted(mark >= w2, np.uint32) + converted(mark >= w3, np.uint32)
+    action = softmax_actions(q0, q1, q2, q3, q4, beta, first_number(keys, time))
     drawn = second_number(keys, time)
-    slip = converted(drawn >> CHANCE_SHIFT, np.uint32)
-    limit, half = np.uint32(slip_limit), np.uint32(slip_limit // 2)
-    outcome = converted(slip < limit, np.uint32) + converted(slip < half, np.uint32)
-    store(room.move, ZERO, action * np.uint32(3) + outcome)
+    store(room.move, ZERO, action * np.uint32(3) + slip_outcomes(drawn, slip_limit))
     store(room.ready, ZERO, converted(drawn & CHANCE_MASK, np.uint32))
 
 

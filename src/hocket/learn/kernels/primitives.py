@@ -19,8 +19,11 @@ Whole = NDArray[np.signedinteger[Any]]  # as short as the task allows
 Unsigned = NDArray[np.unsignedinteger[Any]]  # likewise
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Words = NDArray[np.uint32]
 Index = Any  # a whole number; numba finds out of which type
 Numbers = Any  # a number, or a vector of them
+LANES = 16  # agents whose actions are chosen at once
+
 u64: Any = np.uint64  # an index of this type is never taken for one from the end, which would cost time
 
 GOLDEN = np.uint64(random.GOLDEN)
@@ -121,6 +124,22 @@ def softmax_action(
 
 
 @inlined
+def softmax_actions(
+    q0: Numbers, q1: Numbers, q2: Numbers, q3: Numbers, q4: Numbers, beta: np.float32, drawn: Numbers
+) -> Numbers:
+    """Choose as `softmax_action` does, for a vector of agents."""
+    best = max(max(max(q0, q1), max(q2, q3)), q4)
+    w0 = soft_weights(q0, best, beta)
+    w1 = w0 + soft_weights(q1, best, beta)
+    w2 = w1 + soft_weights(q2, best, beta)
+    w3 = w2 + soft_weights(q3, best, beta)
+    w4 = w3 + soft_weights(q4, best, beta)
+    mark = converted(converted(drawn >> ACTION_SHIFT, np.int32), np.float32) * ACTION_UNIT * w4
+    action = converted(mark >= w0, np.uint32) + converted(mark >= w1, np.uint32)
+    return action + converted(mark >= w2, np.uint32) + converted(mark >= w3, np.uint32)
+
+
+@inlined
 def greedy_action(
     q0: np.float32, q1: np.float32, q2: np.float32, q3: np.float32, q4: np.float32, drawn: np.uint64
 ) -> int:
@@ -136,6 +155,23 @@ def greedy_action(
 
 
 @inlined
+def greedy_actions(q0: Numbers, q1: Numbers, q2: Numbers, q3: Numbers, q4: Numbers, drawn: Numbers) -> Numbers:
+    """Choose as `greedy_action` does, for a vector of agents."""
+    best = max(max(max(q0, q1), max(q2, q3)), q4)
+    n0 = converted(q0 == best, np.int32)
+    n1 = n0 + converted(q1 == best, np.int32)
+    n2 = n1 + converted(q2 == best, np.int32)
+    n3 = n2 + converted(q3 == best, np.int32)
+    n4 = n3 + converted(q4 == best, np.int32)
+    drawn_part = converted(converted(drawn >> ACTION_SHIFT, np.int32), np.float32) * ACTION_UNIT
+    mark = drawn_part * converted(n4, np.float32)
+    action = converted(mark >= converted(n0, np.float32), np.uint32)
+    action = action + converted(mark >= converted(n1, np.float32), np.uint32)
+    action = action + converted(mark >= converted(n2, np.float32), np.uint32)
+    return action + converted(mark >= converted(n3, np.float32), np.uint32)
+
+
+@inlined
 def weight_of(value: np.float32, best: np.float32, beta: np.float32, greedy: bool) -> np.float32:
     """Weigh a choice by its value: exp(beta * value), or only the best where the choice is greedy."""
     if greedy:
@@ -148,6 +184,13 @@ def slip_outcome(drawn: np.uint64, limit: int) -> int:
     """Choose the outcome of a move, as `hocket.task.grid.slip_outcome` does: 0 as intended, 1 or 2 astray."""
     slip = np.int64(drawn >> CHANCE_SHIFT)
     return int(slip < limit) + int(slip < limit // 2)
+
+
+@inlined
+def slip_outcomes(drawn: Numbers, limit: int) -> Numbers:
+    """Choose as `slip_outcome` does, for a vector of agents."""
+    slip = converted(drawn >> CHANCE_SHIFT, np.uint32)
+    return converted(slip < np.uint32(limit), np.uint32) + converted(slip < np.uint32(limit // 2), np.uint32)
 
 
 @inlined

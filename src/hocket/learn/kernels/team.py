@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.kernels.compiler import inlined, kernel
+from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import (
     Bools,
     Floats,
@@ -15,9 +15,7 @@ from hocket.learn.kernels.primitives import (
     Ints,
     Shorts,
     Whole,
-    first_number,
     greedy_action,
-    second_number,
     slip_outcome,
     softmax_action,
     stream_key,
@@ -72,12 +70,11 @@ class Recording(NamedTuple):
     action: Shorts  # [steps, N]
 
 
-class Episodes(NamedTuple):
-    """What came of test episodes, one for each seed."""
-
-    steps: Ints  # [seeds] steps, FAILED or NEVER_SETTLED
-    finish: Ints  # [seeds, N] as of a team
-    event_time: Ints  # [seeds, E] as of a team; no events where nobody keeps them
+def recording(steps: int, agents: int) -> Recording:
+    """Make room for what happens in an episode; of no steps, to record nothing."""
+    return Recording(
+        np.zeros((steps, agents), np.int32), np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16)
+    )
 
 
 class Play(NamedTuple):
@@ -107,8 +104,14 @@ def reset_team(team: TeamState, tables: TeamTables) -> bool:
 
 @inlined
 def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, tables: TeamTables) -> Index:
+    """Let an agent act, whichever way it slips, and propose events; return how many of them everyone proposes now."""
+    return arrive(agent, action, slip_outcome(drawn, tables.slip_limit), team, tables)
+
+
+@inlined
+def arrive(agent: Index, action: Index, outcome: Index, team: TeamState, tables: TeamTables) -> Index:
     """Move an agent and let it propose events; return how many of them everyone proposes now."""
-    outcome, own = slip_outcome(drawn, tables.slip_limit), u64(agent)
+    own = u64(agent)
     dynamics = u64(tables.dynamics[own, u64(team.state[own])])
     team.cell[own] = tables.next_cell[u64(tables.world[own]), dynamics, u64(team.cell[own]), u64(action), u64(outcome)]
     return propose(agent, team, tables)
@@ -211,73 +214,3 @@ def record_step(time: int, team: TeamState, recording: Recording) -> None:
         for agent in range(len(team.cell)):
             recording.cell[time, agent] = team.cell[agent]
             recording.state[time, agent] = team.state[agent]
-
-
-@kernel
-def play_episode(
-    q: Floats,  # [N, S, A, U], or [N, S, A, M] by memory
-    by_memory: bool,
-    tables: TeamTables,
-    team: TeamState,
-    play: Play,
-    number: int,
-    recording: Recording,
-) -> int:
-    """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
-    if begin_episode(number, play, team, tables):
-        return 0
-    for time in range(play.most_steps):
-        ready = np.int64(0)
-        for agent in range(len(team.cell)):
-            own = team.memory[agent] if by_memory else team.state[agent]
-            key = team.key[agent]
-            action = choose(q, agent, team.cell[agent], own, play.beta, play.greedy, first_number(key, time))
-            if time < len(recording.action):
-                recording.action[time, agent] = action
-            ready += move_agent(agent, action, second_number(key, time), team, tables)
-        ended = settle(ready, time + 1, team, tables)
-        record_step(time, team, recording)
-        if ended != GOING:
-            return time + 1 if ended == DONE else NEVER_SETTLED
-    return FAILED
-
-
-@kernel
-def play_episodes(
-    q: Floats,
-    by_memory: bool,
-    tables: TeamTables,
-    team: TeamState,
-    play: Play,
-    first: int,
-    recording: Recording,
-    steps: Ints,  # [episodes] out: steps, FAILED or NEVER_SETTLED
-    finish: NDArray[np.int32],  # [episodes, N] out: when each agent was first done, or -1
-) -> None:
-    """Play test episodes number first, first + 1, ..."""
-    for index in range(len(steps)):
-        steps[index] = play_episode(q, by_memory, tables, team, play, first + index, recording)
-        for agent in range(finish.shape[1]):
-            finish[index, agent] = team.finish[agent]
-
-
-@kernel
-def play_seeds(
-    q: Floats,  # [seeds, N, S, A, U], or [seeds, N, S, A, M] by memory
-    by_memory: bool,
-    tables: TeamTables,
-    team: TeamState,
-    play: Play,  # with any seed
-    seeds: Ints,  # [seeds]
-    number: int,
-    recording: Recording,
-    episodes: Episodes,
-) -> None:
-    """Play test episode `number` of each seed, by the seed's own q-functions."""
-    for index in range(len(seeds)):
-        how = Play(play.beta, play.greedy, seeds[index], play.most_steps)
-        episodes.steps[index] = play_episode(q[index], by_memory, tables, team, how, number, recording)
-        for agent in range(len(team.finish)):
-            episodes.finish[index, agent] = team.finish[agent]
-        for event in range(len(team.event_time)):
-            episodes.event_time[index, event] = team.event_time[event]

@@ -1,4 +1,8 @@
-"""Many copies of a team, a step of all of them at a time: for environments whose actions others choose."""
+"""Many copies of a team, a step of all of them at a time: test episodes, and environments whose actions others choose.
+
+In test episodes, actions and their outcomes are chosen for as many agents at once as a vector takes, whichever copies
+they belong to; copies that are done are left out from then on.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,207 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels.compiler import inlined, kernel
-from hocket.learn.kernels.primitives import Bools, Index, Ints, Shorts, second_number, stream_key, u64
-from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, move_agent, reset_team, settle
+from hocket.learn.kernels.primitives import (
+    LANES,
+    Bools,
+    Floats,
+    Index,
+    Ints,
+    Shorts,
+    Words,
+    first_number,
+    greedy_actions,
+    second_number,
+    slip_outcomes,
+    softmax_actions,
+    stream_key,
+    u64,
+)
+from hocket.learn.kernels.team import (
+    DONE,
+    ENDLESS,
+    FAILED,
+    GOING,
+    NEVER_SETTLED,
+    Play,
+    Recording,
+    TeamState,
+    TeamTables,
+    arrive,
+    move_agent,
+    record_step,
+    reset_team,
+    settle,
+)
+from hocket.learn.kernels.vectors import load, store
 from hocket.random import TEAM
+
+ZERO, ONE, ACTIONS = u64(0), u64(1), u64(5)
 
 
 class Teams(NamedTuple):
-    """Copies of a team, and what each of them needs to go on."""
+    """Copies of a team, and which episodes they play."""
 
     cell: Ints  # [copies, N]
     state: Ints  # [copies, N] of the agents' machines
+    memory: Ints  # [copies, N] bits
     key: NDArray[np.uint64]  # [copies, N] of the streams of random numbers
-    event_time: Ints  # [copies, E] not -1 where the event has happened in the last step
-    time: Ints  # [copies] steps of the episode
+    finish: Ints  # [copies, N] when the agent's machine was first final, in steps; -1: never
+    event_time: Ints  # [copies, E] when the event first happened, in steps; -1: never
     seed: Any  # [copies] of np.uint64
     number: Any  # [copies] of np.uint64: of the episode, among those of the seed
-    is_over: Bools  # [copies] whether the episode is
+
+
+def make_teams(copies: int, agents: int, events: int) -> Teams:
+    """Make room for so many copies."""
+    shape = (copies, agents)
+    return Teams(
+        cell=np.zeros(shape, np.int64),
+        state=np.zeros(shape, np.int64),
+        memory=np.zeros(shape, np.int64),
+        key=np.zeros(shape, np.uint64),
+        finish=np.zeros(shape, np.int64),
+        event_time=np.full((copies, events), -1, np.int64),
+        seed=np.zeros(copies, np.uint64),
+        number=np.zeros(copies, np.uint64),
+    )
+
+
+@inlined
+def team_of(copy: Index, teams: Teams, room: TeamState) -> TeamState:
+    """Show one copy as a team, with room for what it needs within a step."""
+    return TeamState(
+        teams.cell[copy],
+        teams.state[copy],
+        teams.memory[copy],
+        room.following,
+        room.tally,
+        teams.key[copy],
+        teams.finish[copy],
+        teams.event_time[copy],
+    )
+
+
+@inlined
+def begin(copy: Index, teams: Teams, room: TeamState, tables: TeamTables) -> bool:
+    """Begin the episode that a copy's seed and number say; say whether the task is done already."""
+    for agent in range(teams.key.shape[1]):
+        teams.key[copy, agent] = stream_key(TEAM, teams.seed[copy], agent, teams.number[copy])
+    return reset_team(team_of(copy, teams, room), tables)
+
+
+# Test episodes.
+
+
+class Hand(NamedTuple):
+    """Room for what is chosen in a step."""
+
+    going: NDArray[np.uint64]  # [copies] whose episodes are not over
+    value: Floats  # [A, LANES] of the actions of some agents
+    key: NDArray[np.uint64]  # [LANES] of the same agents
+    action: Words  # [copies * N and a few more] of the agents of all copies that are going
+    outcome: Words  # likewise
+
+
+def make_hand(copies: int, agents: int) -> Hand:
+    """Make room for the choices of so many copies."""
+    chosen = np.zeros((2, copies * agents + LANES), np.uint32)
+    return Hand(
+        np.zeros(copies, np.uint64), np.zeros((5, LANES), np.float32), np.zeros(LANES, np.uint64), chosen[0], chosen[1]
+    )
+
+
+@inlined
+def choose_together(first: Index, time: int, play: Play, hand: Hand, slip_limit: int) -> None:
+    """Choose for the agents at hand, and write it down from a place on."""
+    q0, q1 = load(hand.value, ZERO, LANES), load(hand.value, u64(LANES), LANES)
+    q2, q3 = load(hand.value, u64(2 * LANES), LANES), load(hand.value, u64(3 * LANES), LANES)
+    q4, keys = load(hand.value, u64(4 * LANES), LANES), load(hand.key, ZERO, LANES)
+    drawn = first_number(keys, time)
+    if play.greedy:
+        store(hand.action, first, greedy_actions(q0, q1, q2, q3, q4, drawn))
+    else:
+        store(hand.action, first, softmax_actions(q0, q1, q2, q3, q4, play.beta, drawn))
+    store(hand.outcome, first, slip_outcomes(second_number(keys, time), slip_limit))
+
+
+@inlined
+def choose_for_all(
+    q: Floats, policy: Words, by_memory: bool, going: Index, time: int, play: Play, teams: Teams, hand: Hand, limit: int
+) -> None:
+    """Choose for every agent of the copies that are going."""
+    agents, place, agent, first = u64(teams.cell.shape[1]), ZERO, ZERO, ZERO
+    while place < going:
+        count = ZERO
+        while count < u64(LANES) and place < going:
+            copy = hand.going[place]
+            own = u64(teams.memory[copy, agent] if by_memory else teams.state[copy, agent])
+            cell, which = u64(teams.cell[copy, agent]), u64(policy[copy])
+            for action in range(ACTIONS):
+                hand.value[action, count] = q[which, agent, cell, action, own]
+            hand.key[count] = teams.key[copy, agent]
+            count += ONE
+            agent += ONE
+            if agent == agents:
+                agent = ZERO
+                place += ONE
+        choose_together(first, time, play, hand, limit)
+        first += count
+
+
+@kernel
+def play_teams(
+    q: Floats,  # [policies, N, S, A, U], or [policies, N, S, A, M] by memory
+    policy: Words,  # [copies]
+    by_memory: bool,
+    tables: TeamTables,
+    teams: Teams,
+    room: TeamState,
+    hand: Hand,
+    play: Play,  # with any seed
+    recording: Recording,  # of the first copy
+    steps: Ints,  # [copies] out: steps, FAILED if the task was not done in time, or NEVER_SETTLED
+) -> None:
+    """Play a test episode of every copy."""
+    agents, going = u64(teams.cell.shape[1]), ZERO
+    for copy in range(u64(len(steps))):
+        if begin(copy, teams, room, tables):
+            steps[copy] = 0
+        else:
+            steps[copy], hand.going[going] = FAILED, copy
+            going += ONE
+    for time in range(play.most_steps):
+        choose_for_all(q, policy, by_memory, going, time, play, teams, hand, tables.slip_limit)
+        left = ZERO
+        for place in range(going):
+            copy, ready = hand.going[place], np.int64(0)
+            team = team_of(copy, teams, room)
+            for agent in range(agents):
+                action, outcome = hand.action[place * agents + agent], hand.outcome[place * agents + agent]
+                if copy == ZERO and time < len(recording.action):
+                    recording.action[time, agent] = action
+                ready += arrive(agent, action, outcome, team, tables)
+            ended = settle(ready, time + 1, team, tables)
+            if copy == ZERO:
+                record_step(time, team, recording)
+            if ended == GOING:
+                hand.going[left] = copy
+                left += ONE
+            else:
+                steps[copy] = time + 1 if ended == DONE else NEVER_SETTLED
+        going = left
+        if going == ZERO:
+            return
+
+
+# Environments.
+
+
+class Clock(NamedTuple):
+    """How far the copies are, for each of them."""
+
+    time: Ints  # steps of the episode
+    is_over: Bools  # whether the episode is
 
 
 class Earned(NamedTuple):
@@ -34,56 +223,38 @@ class Earned(NamedTuple):
     truncated: Bools
 
 
-@inlined
-def team_of(copy: Index, teams: Teams, room: TeamState) -> TeamState:
-    """Show one copy as a team, with room for what it needs within a step."""
-    return TeamState(
-        teams.cell[copy],
-        teams.state[copy],
-        room.memory,
-        room.following,
-        room.tally,
-        teams.key[copy],
-        room.finish,
-        teams.event_time[copy],
-    )
-
-
-@inlined
-def begin(copy: Index, teams: Teams, room: TeamState, tables: TeamTables) -> None:
-    """Begin the episode that a copy's seed and number say."""
-    for agent in range(teams.key.shape[1]):
-        teams.key[copy, agent] = stream_key(TEAM, teams.seed[copy], agent, teams.number[copy])
-    reset_team(team_of(copy, teams, room), tables)
-    teams.time[copy], teams.is_over[copy] = 0, False
-
-
 @kernel
-def begin_teams(teams: Teams, room: TeamState, tables: TeamTables) -> None:
+def begin_teams(teams: Teams, clock: Clock, room: TeamState, tables: TeamTables) -> None:
     """Begin an episode of every copy."""
-    for copy in range(u64(len(teams.time))):
+    for copy in range(u64(len(clock.time))):
         begin(copy, teams, room, tables)
+        clock.time[copy], clock.is_over[copy] = 0, False
 
 
 @kernel
 def step_teams(
     actions: Shorts,  # [copies, N]
     teams: Teams,
+    clock: Clock,
     room: TeamState,
     tables: TeamTables,
     paid: NDArray[np.float64],  # [U, H] what a lone agent's machine pays for a step, by its state and kind of cell
     episode_steps: int,
     earned: Earned,
 ) -> bool:
-    """Let every copy act, but for those whose episode is over, which begin the next one; say whether all settled."""
+    """Let every copy act, but for those whose episode is over, which begin the next one; say whether all settled.
+
+    Afterwards `event_time` is not -1 where the event has happened in this step.
+    """
     settled = True
-    for copy in range(u64(len(teams.time))):
+    for copy in range(u64(len(clock.time))):
         earned.reward[copy], earned.terminated[copy], earned.truncated[copy] = 0.0, False, False
-        if teams.is_over[copy]:
-            teams.number[copy] += u64(1)
+        if clock.is_over[copy]:
+            teams.number[copy] += ONE
             begin(copy, teams, room, tables)
+            clock.time[copy], clock.is_over[copy] = 0, False
             continue
-        team, time = team_of(copy, teams, room), teams.time[copy]
+        team, time = team_of(copy, teams, room), clock.time[copy]
         for event in range(len(team.event_time)):
             team.event_time[event] = -1
         was_done, ready = True, np.int64(0)
@@ -97,7 +268,7 @@ def step_teams(
         if len(paid) == 0 and ended == DONE and not was_done:
             earned.reward[copy] = 1.0
         settled = settled and ended != ENDLESS
-        teams.time[copy] = time + 1
+        clock.time[copy] = time + 1
         earned.terminated[copy], earned.truncated[copy] = ended == DONE, time + 1 >= episode_steps
-        teams.is_over[copy] = earned.terminated[copy] or earned.truncated[copy]
+        clock.is_over[copy] = earned.terminated[copy] or earned.truncated[copy]
     return settled
