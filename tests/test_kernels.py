@@ -31,7 +31,7 @@ from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
 from hocket.learn.kernels.dqprm import LANES, WORTHWHILE
 from hocket.learn.kernels.team import Play, Recording, TeamState, recording
-from hocket.learn.kernels.teams import make_hand, make_teams, play_teams, team_of
+from hocket.learn.kernels.teams import Learnt, Lot, make_hand, make_teams, play_teams, team_of
 from hocket.learn.optimal import OptimalBlock, OptimalSettings
 from hocket.learn.training import train
 from hocket.learn.warmup import compiling_ahead
@@ -225,10 +225,12 @@ def rollout(
     tables = compile_task(task)
     room, record = team_state(tables), recording(steps, len(task.agents))
     teams, hand = make_teams(1, len(task.agents), len(task.events)), make_hand(1, len(task.agents))
-    teams.seed[0], teams.number[0] = seed, number
-    play, taken = Play(f32(20), greedy, 0, steps), np.zeros(1, np.int64)
-    which, world = np.zeros(1, np.uint32), team_tables(tables)
-    play_teams(q[None], which, by_memory, world, teams, room, hand, play, record, taken)
+    play, taken, lot = (
+        Play(f32(20), greedy, 0, steps),
+        np.zeros(1, np.int64),
+        Lot(np.array([seed], np.uint64), number, 1),
+    )
+    play_teams(Learnt(q[None], by_memory), lot, 0, team_tables(tables), teams, room, hand, play, record, taken)
     return int(taken[0]), record, team_of.py_func(0, teams, room)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hocket.learn.kernels import team
 from hocket.learn.kernels.primitives import Unsigned
 from hocket.learn.kernels.team import Play, Recording, TeamState, TeamTables, recording
-from hocket.learn.kernels.teams import make_hand, make_teams, play_teams
+from hocket.learn.kernels.teams import Hand, Learnt, Lot, Teams, make_hand, make_teams, play_teams
 from hocket.learn.learner import Arrays, LooksAt, Player, Shapes
 from hocket.learn.trials import Episodes, make_episodes
 from hocket.random import TRAINING, stream_key, threshold
@@ -86,6 +86,10 @@ class ValuePlayer(TeamPlayer):
 
     looks_at = LooksAt.MACHINE
 
+    def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
+        super().__init__(tables, temperature, episode_steps)
+        self.side: tuple[Teams, Hand] | None = None  # room for teams side by side, as many as the last time
+
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         found = self.play_all(arrays["q"][None], [seed], range(number, number + 1), greedy, record)
         self.finish[:], self.event_time[:] = found.finish[0], found.event_time[0]
@@ -98,21 +102,18 @@ class ValuePlayer(TeamPlayer):
         self, q: NDArray[np.float32], seeds: Sequence[int], numbers: range, greedy: bool, record: Recording
     ) -> Episodes:
         """Play episodes of each seed with its q-functions, some at a time; of the first of all, keep a record."""
-        (agents, events), every = (len(self.finish), len(self.event_time)), len(numbers)
-        found = make_episodes(len(seeds) * every, agents, events)
-        seed, number = np.repeat(np.array(seeds, np.uint64), every), np.tile(np.array(numbers, np.uint64), len(seeds))
-        which = np.repeat(np.arange(len(seeds), dtype=np.uint32), every)
-        size = max(1, AT_ONCE // agents)
-        for first in range(0, len(which), size):
-            part = slice(first, first + size)
-            own = make_teams(len(which[part]), agents, events)
-            own.seed[:], own.number[:] = seed[part], number[part]
-            hand, by_memory = make_hand(len(own.seed), agents), self.looks_at is LooksAt.MEMORY
-            how, steps = self.how(0, greedy), found.steps[part]
-            play_teams(q, which[part], by_memory, self.world, own, self.room, hand, how, record, steps)
-            found.finish[part], found.event_time[part] = own.finish, own.event_time
-            record = recording(0, agents)
-        require_settled(bool((found.steps != team.NEVER_SETTLED).all()))
+        agents, events, count = len(self.finish), len(self.event_time), len(seeds) * len(numbers)
+        found, size = make_episodes(count, agents, events), max(1, min(count, AT_ONCE // agents))
+        if self.side is None or len(self.side[0].seed) != size:
+            self.side = make_teams(size, agents, events), make_hand(size, agents)
+        (own, hand), learnt = self.side, Learnt(q, self.looks_at is LooksAt.MEMORY)
+        lot, how = Lot(np.array(seeds, np.uint64), numbers.start, len(numbers)), self.how(0, greedy)
+        for first in range(0, count, size):
+            part = slice(first, min(first + size, count))
+            play_teams(learnt, lot, first, self.world, own, self.room, hand, how, record, found.steps[part])
+            used = part.stop - first
+            found.finish[part], found.event_time[part] = own.finish[:used], own.event_time[:used]
+        require_settled(found.steps.min(initial=0) > team.NEVER_SETTLED)
         return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ class TrialTable(Sequence[Trial]):
 
     def __eq__(self, other: object) -> bool:
         is_alike = isinstance(other, Sequence) and len(self) == len(other)
-        return is_alike and all(one == own for one, own in zip(self, other, strict=True))
+        return is_alike and all(map(operator.eq, self, cast(Sequence[object], other)))
 
     __hash__ = None  # type: ignore[assignment]  # as of a list
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import fetched, launch, placed, synchronize, zeros
-from hocket.learn.cuda.episodes import Learnt, make_teams, play_teams, team_bytes
+from hocket.learn.cuda.episodes import make_teams, play_teams, team_bytes
 from hocket.learn.cuda.rules import Rules, Runs, make_rules
 from hocket.learn.episodes import require_settled, team_tables
 from hocket.learn.kernels.team import NEVER_SETTLED
+from hocket.learn.kernels.teams import Learnt
 from hocket.learn.learner import Arrays
 from hocket.learn.trials import Episodes
 from hocket.task.tables import Tables

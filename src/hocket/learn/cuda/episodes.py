@@ -24,14 +24,8 @@ from hocket.learn.kernels.team import (
     move_agent,
     settle,
 )
+from hocket.learn.kernels.teams import Learnt
 from hocket.learn.trials import Episodes
-
-
-class Learnt(NamedTuple):
-    """What runs have learnt."""
-
-    q: Floats  # [R, N, S, A, U], or [R, N, S, A, M] by memory
-    by_memory: bool
 
 
 class Teams(NamedTuple):

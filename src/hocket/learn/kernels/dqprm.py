@@ -262,8 +262,9 @@ def train_group(
             count = min(GROUP, end - group)
             for place in range(count):
                 lane = group + place
+                where_at, own = u64(cell[lane]), u64(state[lane])  # read once: stores may be to anywhere
                 for action in range(ACTIONS):
-                    room.weight[action, place] = q[lane, u64(cell[lane]), action, u64(state[lane])]
+                    room.weight[action, place] = q[lane, where_at, action, own]
             move_together(room, load(lanes.key, group, LANES), time, beta, tables.slip_limit)
             for place in range(count):
                 lane = group + place

@@ -104,10 +104,26 @@ def begin(copy: Index, teams: Teams, room: TeamState, tables: TeamTables) -> boo
 # Test episodes.
 
 
+class Learnt(NamedTuple):
+    """What seeds have learnt."""
+
+    q: Floats  # [seeds, N, S, A, U], or [seeds, N, S, A, M] by memory
+    by_memory: bool
+
+
+class Lot(NamedTuple):
+    """Which episodes are to be played: as many of each seed, one seed after the other."""
+
+    seeds: NDArray[np.uint64]
+    first: int  # number of an episode
+    each: int  # how many of a seed
+
+
 class Hand(NamedTuple):
     """Room for what is chosen in a step."""
 
     going: NDArray[np.uint64]  # [copies] whose episodes are not over
+    policy: NDArray[np.uint64]  # [copies]
     value: Floats  # [A, LANES] of the actions of some agents
     key: NDArray[np.uint64]  # [LANES] of the same agents
     action: Words  # [copies * N and a few more] of the agents of all copies that are going
@@ -116,10 +132,10 @@ class Hand(NamedTuple):
 
 def make_hand(copies: int, agents: int) -> Hand:
     """Make room for the choices of so many copies."""
-    chosen = np.zeros((2, copies * agents + LANES), np.uint32)
-    return Hand(
-        np.zeros(copies, np.uint64), np.zeros((5, LANES), np.float32), np.zeros(LANES, np.uint64), chosen[0], chosen[1]
+    (going, policy), (action, outcome) = (
+        np.zeros((2, count), kind) for count, kind in ((copies, np.uint64), (copies * agents + LANES, np.uint32))
     )
+    return Hand(going, policy, np.zeros((5, LANES), np.float32), np.zeros(LANES, np.uint64), action, outcome)
 
 
 @inlined
@@ -138,7 +154,7 @@ def choose_together(first: Index, time: int, play: Play, hand: Hand, slip_limit:
 
 @inlined
 def choose_for_all(
-    q: Floats, policy: Words, by_memory: bool, going: Index, time: int, play: Play, teams: Teams, hand: Hand, limit: int
+    learnt: Learnt, going: Index, time: int, play: Play, teams: Teams, hand: Hand, slip_limit: int
 ) -> None:
     """Choose for every agent of the copies that are going."""
     agents, place, agent, first = u64(teams.cell.shape[1]), ZERO, ZERO, ZERO
@@ -146,54 +162,57 @@ def choose_for_all(
         count = ZERO
         while count < u64(LANES) and place < going:
             copy = hand.going[place]
-            own = u64(teams.memory[copy, agent] if by_memory else teams.state[copy, agent])
-            cell, which = u64(teams.cell[copy, agent]), u64(policy[copy])
+            own = u64(teams.memory[copy, agent] if learnt.by_memory else teams.state[copy, agent])
+            cell, which = u64(teams.cell[copy, agent]), hand.policy[copy]
             for action in range(ACTIONS):
-                hand.value[action, count] = q[which, agent, cell, action, own]
+                hand.value[action, count] = learnt.q[which, agent, cell, action, own]
             hand.key[count] = teams.key[copy, agent]
             count += ONE
             agent += ONE
             if agent == agents:
                 agent = ZERO
                 place += ONE
-        choose_together(first, time, play, hand, limit)
+        choose_together(first, time, play, hand, slip_limit)
         first += count
 
 
 @kernel
 def play_teams(
-    q: Floats,  # [policies, N, S, A, U], or [policies, N, S, A, M] by memory
-    policy: Words,  # [copies]
-    by_memory: bool,
+    learnt: Learnt,
+    lot: Lot,
+    place_in_lot: int,
     tables: TeamTables,
     teams: Teams,
     room: TeamState,
     hand: Hand,
     play: Play,  # with any seed
-    recording: Recording,  # of the first copy
+    recording: Recording,  # of the first in the lot
     steps: Ints,  # [copies] out: steps, FAILED if the task was not done in time, or NEVER_SETTLED
 ) -> None:
-    """Play a test episode of every copy."""
+    """Play episodes of a lot, from a place on; of each copy one."""
     agents, going = u64(teams.cell.shape[1]), ZERO
     for copy in range(u64(len(steps))):
+        own = u64(place_in_lot) + copy
+        hand.policy[copy] = own // u64(lot.each)
+        teams.seed[copy], teams.number[copy] = lot.seeds[hand.policy[copy]], u64(lot.first) + own % u64(lot.each)
         if begin(copy, teams, room, tables):
             steps[copy] = 0
         else:
             steps[copy], hand.going[going] = FAILED, copy
             going += ONE
     for time in range(play.most_steps):
-        choose_for_all(q, policy, by_memory, going, time, play, teams, hand, tables.slip_limit)
+        choose_for_all(learnt, going, time, play, teams, hand, tables.slip_limit)
         left = ZERO
         for place in range(going):
             copy, ready = hand.going[place], np.int64(0)
-            team = team_of(copy, teams, room)
+            team, is_first = team_of(copy, teams, room), copy == ZERO and place_in_lot == 0
             for agent in range(agents):
                 action, outcome = hand.action[place * agents + agent], hand.outcome[place * agents + agent]
-                if copy == ZERO and time < len(recording.action):
+                if is_first and time < len(recording.action):
                     recording.action[time, agent] = action
                 ready += arrive(agent, action, outcome, team, tables)
             ended = settle(ready, time + 1, team, tables)
-            if copy == ZERO:
+            if is_first:
                 record_step(time, team, recording)
             if ended == GOING:
                 hand.going[left] = copy
