@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.episodes import ValuePlayer, machine_shapes
+from hocket.learn.kernels import optimal as kernels
 from hocket.learn.learner import Arrays, Learner, LooksAt
+from hocket.learn.moves import cells_before, distinct, intended_ends
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
 from hocket.task.individual import IndividualTable, Simulation, view
 from hocket.task.tables import Tables
 
-MOST_SWEEPS = 100_000
+MOST_PASSES = 100_000
+SMALL = 10_000  # pairs of a machine state and a cell, up to which compiling takes longer than everything else
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,14 @@ class OptimalBlock:
         return {"q": self.q}
 
 
-def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float64]:
+def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.floating[Any]]:
     """Compute an agent's optimal action values with simulated teammates: [cells, actions, machine states]."""
+    is_small = len(table.dynamics) * len(table.kind) <= SMALL
+    return (solve_at_once if is_small else solve_in_order)(table, discount, tolerance)
+
+
+def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float64]:
+    """Compute optimal action values in sweeps over all machine states and cells, with nothing to compile."""
     ends = [table.next_cell[table.dynamics, :, action, 0].astype(np.intp) for action in range(len(ACTIONS))]  # [U, S]
     weights, slipped = outcome_chances(table.slip), [slipped_actions(outcome) for outcome in range(OUTCOMES)]
     chance, reward, target = (
@@ -59,7 +69,7 @@ def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[
     value = np.zeros(chance.shape[1:])  # [U, S]
     cells, rows = np.arange(len(table.kind)), np.arange(len(value))[:, None]
     q = np.zeros((len(ACTIONS), *value.shape))
-    for _ in range(MOST_SWEEPS):
+    for _ in range(MOST_PASSES):
         # What arriving in a cell is worth in each machine state, before the step settles.
         arrival = (chance * (reward + discount * value[target, cells])).sum(axis=0)
         moved = [arrival[rows, end] for end in ends]  # which outcomes of other actions share
@@ -73,6 +83,70 @@ def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[
         if change <= tolerance * (1 - discount if discount < 1 else 1):
             break
     return np.ascontiguousarray(q.transpose(2, 0, 1))
+
+
+def solve_in_order(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float32]:
+    """Compute optimal action values where something may still change, nearest to the rewards first."""
+    world, values = _world(table, discount), _values(len(table.dynamics) * len(table.kind))
+    kernels.put_in_order(world, values)
+    least_change = tolerance * (1 - discount if discount < 1 else 1)
+    for _ in range(MOST_PASSES):
+        if kernels.improve(world, values, least_change) == 0:
+            break
+    q = np.zeros((len(table.kind), len(ACTIONS), len(table.dynamics)), np.float32)
+    kernels.tabulate(world, values, q)
+    return q
+
+
+def _values(pairs: int) -> kernels.Values:
+    """Begin with everything worth nothing."""
+    return kernels.Values(
+        best=np.zeros(pairs),
+        arrival=np.zeros(pairs),
+        order=np.zeros(pairs, np.int64),
+        place=np.full(pairs, -1),
+        is_waiting=np.zeros(pairs, np.bool_),
+        size=np.zeros(1, np.int64),
+        ahead=np.zeros(1, np.int64),
+        behind=np.zeros(2, np.int64),
+    )
+
+
+def _world(table: IndividualTable, discount: float) -> kernels.World:
+    """Pick what kernels need, and list what leads to where."""
+    end = intended_ends(table.next_cell[: table.dynamics.max() + 1])  # other agents may have more
+    first_before, before = cells_before(end)
+    first_source, source = _sources(table)
+    straight, aside, _ = outcome_chances(table.slip)
+    return kernels.World(
+        end=end,
+        dynamics=table.dynamics.astype(np.int32),
+        kind=table.kind.astype(np.int32),
+        chance=table.chance,
+        reward=table.reward,
+        next_state=table.next_state.astype(np.int32),
+        is_final=table.is_final,
+        first_before=first_before,
+        before=before,
+        first_source=first_source,
+        source=source,
+        straight=straight,
+        aside=aside,
+        discount=float(discount),
+    )
+
+
+def _sources(table: IndividualTable) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """List for each machine state and kind of cell the states from which a step to there may lead to it.
+
+    Returns where each begins [U x H + 1], and all of them.
+    """
+    states, kinds, _ = table.chance.shape
+    source, kind, case = np.nonzero(table.chance)
+    row = table.next_state[source, kind, case].astype(np.int64) * kinds + kind
+    pairs = distinct(row * states + source)
+    first = np.searchsorted(pairs, np.arange(states * kinds + 1) * states)
+    return first.astype(np.int32), (pairs % states).astype(np.int32)
 
 
 LEARNER = Learner(

@@ -1,0 +1,57 @@
+"""Where moves lead and where they come from, for learners that plan."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.task.grid import Numbers
+
+Words = NDArray[np.int32]
+
+
+def intended_ends(next_cell: Numbers) -> Words:
+    """Say where each action leads if it does not slip: [D, S, A]. What slips leads where another action would."""
+    return next_cell[..., 0].astype(np.int32)
+
+
+def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """List the numbers that occur, in order. `np.unique` would look them up one by one, which takes a hundred times as
+    long for the millions of pairs of a large map.
+
+    >>> distinct(np.array([[3, 1], [1, 2]])).tolist()
+    [1, 2, 3]
+    """
+    ordered = np.sort(numbers, axis=None, kind="stable")  # which finds runs that are in order already
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
+def cells_before(end: Words) -> tuple[Words, Words]:
+    """List for each cell, in order, those from which an action may lead to it, whichever gates are open.
+
+    Returns where each cell's list begins [S + 1], and all of them one after the other.
+
+    >>> cells_before(np.array([[[1, 0], [2, 1], [2, 2]]], np.int32))  # three cells in a row: go right, or stay
+    (array([0, 1, 3, 5], dtype=int32), array([0, 0, 1, 1, 2], dtype=int32))
+    """
+    cells = end.shape[1]
+    pairs = distinct(end * np.int64(cells) + np.arange(cells)[:, None])
+    first = np.searchsorted(pairs, np.arange(cells + 1) * cells)
+    return first.astype(np.int32), (pairs % cells).astype(np.int32)
+
+
+def number_moves(next_cell: Numbers) -> tuple[Words, Words]:
+    """Number what actions in cells lead to, [D, S, A]; those that gates do not change are the same in all dynamics.
+
+    Also returns where each leads: [moves, K].
+    """
+    dynamics, cells, actions, outcomes = next_cell.shape
+    move = np.arange(cells * actions, dtype=np.int32).reshape(cells, actions)
+    move, end = np.repeat(move[None], dynamics, axis=0), next_cell[0].reshape(-1, outcomes).astype(np.int32)
+    cell, action = np.nonzero((next_cell != next_cell[:1]).any(axis=(0, 3)))  # few, as gates close few cells
+    changed = next_cell[:, cell, action].astype(np.int32)  # [D, changed, K]
+    place = np.broadcast_to(np.arange(len(cell), dtype=np.int32)[None, :, None], (*changed.shape[:2], 1))
+    rows = np.concatenate((place, changed), axis=2).reshape(-1, 1 + outcomes)
+    distinct, found = np.unique(rows, axis=0, return_inverse=True)
+    move[:, cell, action] = (len(end) + found.reshape(changed.shape[:2])).astype(np.int32)
+    return move, np.concatenate((end, distinct[:, 1:]))
