@@ -3,6 +3,7 @@
 import importlib
 import random
 import re
+from dataclasses import replace
 
 import hypothesis.strategies as st
 import numpy as np
@@ -10,15 +11,17 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
-from hocket.learn.batches import Pace
-from hocket.learn.optimal import solve
+from hocket.learn import optimal
+from hocket.learn.batches import FIRST_PIECE, Pace
+from hocket.learn.moves import cells_before, number_moves
+from hocket.learn.optimal import SMALL, solve, solve_at_once, solve_in_order
 from hocket.learn.sweep import SweepBlock, SweepSettings
 from hocket.machine.formats.schema import machine_from, machine_to
 from hocket.task.catalogue import load
 from hocket.task.check import Exploration, _explore, shared_events
 from hocket.task.conditions import Lexicon
-from hocket.task.grid import outcome_chances
-from hocket.task.individual import IndividualTable, individual_table
+from hocket.task.grid import ACTIONS, outcome_chances
+from hocket.task.individual import IndividualTable, Simulation, individual_table
 from hocket.task.settling import Kinds, _may_repeat, _on_cycles
 from hocket.task.tables import Tables, compile_task
 from task_strategies import some, tasks
@@ -185,6 +188,65 @@ def test_optimal_values_are_those_of_value_iteration_as_it_is_written_down_bit_b
         assert np.array_equal(run.policy.arrays["q"][agent, :, :, : len(table.is_final)], expected.astype(np.float32))
 
 
+@some
+@given(task=tasks(), discount=st.sampled_from([0.5, 0.9, 1.0]))
+def test_values_in_the_order_of_their_distance_from_rewards_are_those_of_sweeps_over_everything(task, discount):
+    tables = compile_task(task)
+    for agent in range(len(task.agents)):
+        table = individual_table(tables, agent, 0.3)
+        found, expected = (method(table, discount, 1e-10) for method in (solve_in_order, solve_at_once))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+def long_corridor(cells: int) -> hk.Task:
+    """An agent at one end, and a goal at the other."""
+    grid = hk.Grid(1, cells, places={"end": frozenset({cells - 1})})
+    machine = hk.RewardMachine(initial="0", transitions={("0", "there"): "1"}, final={"1"})
+    events = {"there": {"A1": hk.Condition("end")}}
+    return hk.Task("long", grid, {"A1": hk.Agent(0, events)}, events, machine, slip=0.0)
+
+
+def test_a_reward_is_carried_through_a_long_corridor_in_one_pass(monkeypatch):
+    """Sweeps over everything would take one for every cell."""
+    passes, improve = [], optimal.kernels.improve
+    monkeypatch.setattr(optimal.kernels, "improve", lambda *own: passes.append(improve(*own)) or passes[-1])
+    cells = SMALL
+    q = solve(individual_table(compile_task(long_corridor(cells)), 0, 0.3), 0.995, 1e-10)
+    right, state = ACTIONS.index("right"), 0
+    distance = np.arange(cells - 1, 0, -1)  # of the cell that an action leads to, from that before the goal
+    np.testing.assert_allclose(q[:-1, right, state], 0.995 ** (distance - 1), rtol=1e-6)
+    assert passes[-1] == 0 and sum(passes) < 5 * cells
+    assert (q[:-1, :, state].argmax(axis=1) == right).all()  # far from the goal, too
+
+
+def test_what_cannot_earn_a_reward_is_never_looked_at(monkeypatch):
+    grid = hk.Grid(1, SMALL, walls={5}, places={"end": frozenset({0})})
+    machine = hk.RewardMachine(initial="0", transitions={("0", "there"): "1"}, final={"1"})
+    events = {"there": {"A1": hk.Condition("end")}}
+    task = hk.Task("cut", grid, {"A1": hk.Agent(3, events)}, events, machine)
+    looks, improve = [], optimal.kernels.improve
+    monkeypatch.setattr(optimal.kernels, "improve", lambda *own: looks.append(improve(*own)) or looks[-1])
+    q = solve(individual_table(compile_task(task), 0, 0.3), 0.9, 1e-10)
+    assert q[:5, :, 0].any(axis=1).all() and not q[6:].any()
+    assert 0 < sum(looks) < 1_000
+
+
+@some
+@given(task=tasks())
+def test_moves_lead_where_the_map_says_and_come_from_where_they_lead_from(task):
+    tables = compile_task(task)
+    for next_cell in tables.next_cell:
+        move, end = number_moves(next_cell)
+        np.testing.assert_array_equal(end[move], next_cell)
+        assert (
+            len(end) == len(np.unique(move)) == len({*map(tuple, np.column_stack((move.ravel(), end[move.ravel()])))})
+        )
+        first, before = cells_before(next_cell[..., 0].astype(np.int32))
+        for cell in range(tables.cells):
+            own = np.flatnonzero((next_cell == cell).any(axis=(0, 2, 3))).tolist()
+            assert before[first[cell] : first[cell + 1]].tolist() == own
+
+
 def test_agents_that_are_alike_are_solved_and_explored_once(monkeypatch):
     solved, explored = [], []
     monkeypatch.setattr("hocket.learn.optimal.solve", lambda *own: solved.append(own) or solve(*own))
@@ -199,8 +261,10 @@ def test_agents_that_are_alike_share_a_world_and_are_planned_for_once_a_test():
     task = hk.rendezvous(60, rows=2, columns=2)
     tables = compile_task(task)
     block = SweepBlock(tables, SweepSettings(), [3])
-    assert len({id(own.world.move) for own in block.agents}) == 3
-    assert [own.world.start for own in block.agents] == tables.start.tolist()
+    assert len(block.groups) == 3 and len({id(own.world.move) for own in block.groups}) == 1
+    assert sorted(agent for own in block.groups for agent in own.agents.tolist()) == list(range(60))
+    for group in block.groups:
+        assert group.lanes.start.tolist() == tables.start[group.agents].tolist()
     block.train(0, 100)
     planned = block.arrays(0)
     assert block.arrays(0) is planned
@@ -211,12 +275,22 @@ def test_agents_that_are_alike_share_a_world_and_are_planned_for_once_a_test():
     assert not np.array_equal(block.arrays(0)["q"], planned["q"])
 
 
-def test_pieces_of_training_are_long_where_every_agent_needs_a_call():
-    few, many = Pace(), Pace(calls=10_000)
-    few.take(100, 1.0)
-    many.take(100, 1.0)
-    many.take(100, 0.9)
-    assert few.steps == 50 and many.steps == 200
+def test_the_first_piece_of_training_is_short_where_there_are_many_agents():
+    assert Pace().steps == Pace(lanes=100).steps == FIRST_PIECE
+    assert Pace(lanes=1_000).steps == 10 and Pace(lanes=100_000).steps == 1
+
+
+def test_agents_are_alike_if_they_would_be_solved_alike():
+    task = hk.rendezvous(60, rows=2, columns=2)
+    agents = {**task.agents, "A7": replace(task.agents["A7"], sync={"r": 0.9})}
+    simulation = Simulation(compile_task(replace(task, agents=agents)), 0.3, False)
+    groups = simulation.alike()
+    assert len(groups) == 4 and [6] in [own.tolist() for own in groups]
+    for group in groups:
+        first, *others = (simulation.table(agent) for agent in group.tolist())
+        for own in others:
+            for name in ("kind", "dynamics", "chance", "next_state", "reward", "is_final"):
+                np.testing.assert_array_equal(getattr(own, name), getattr(first, name))
 
 
 @pytest.mark.parametrize("suffix", ["toml", "json"])

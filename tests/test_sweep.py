@@ -12,9 +12,10 @@ from numba import njit
 
 import hocket as hk
 from hocket import random
-from hocket.learn.kernels.queue import dequeue, enqueue, make_queue
+from hocket.learn.kernels.queue import Queue, dequeue, enqueue, make_queues
+from hocket.learn.moves import number_moves
 from hocket.learn.optimal import solve
-from hocket.learn.sweep import SweepBlock, SweepSettings, bound, number_moves
+from hocket.learn.sweep import SweepBlock, SweepSettings, bound
 from hocket.learn.training import train
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, slip_outcome
@@ -41,7 +42,7 @@ def compiled_dequeue(queue):
 
 @pytest.mark.parametrize("levels", [3, 1000], ids=["many alike", "few alike"])
 def test_the_queue_gives_the_most_urgent_cell_first_and_of_two_alike_the_lower(levels):
-    rng, queue, urgent = Random(levels), make_queue(40), dict[int, float]()
+    rng, queue, urgent = Random(levels), Queue(*(row[1] for row in make_queues(3, 40))), dict[int, float]()
     taken = 0
     for _ in range(3_000):
         if urgent and rng.random() < 0.45:
@@ -143,6 +144,12 @@ class Planner:
         return cell, state
 
 
+def find_lane(block: SweepBlock, seed: int, agent: int):
+    """The group that an agent is in, and the place of its lane there."""
+    (group,) = (own for own in block.groups if agent in own.agents)
+    return group, group.of_seed(seed).start + group.agents.tolist().index(agent)
+
+
 def assert_learns_alike(task: hk.Task, name: str, settings: SweepSettings, steps: int, seed: int = 0) -> int:
     """Train in two pieces, and require what the plain loop gives, to the last bit; return how many moves were tried."""
     planner = Planner(task, name, settings, seed)
@@ -151,13 +158,14 @@ def assert_learns_alike(task: hk.Task, name: str, settings: SweepSettings, steps
     block.train(0, steps // 3)
     block.train(steps // 3, steps - steps // 3)
     index, states = planner.world.index, planner.states
-    lane, model, world = block.lanes[1][index], block.models[1][index], block.agents[index].world
-    assert (lane.cell[0], lane.state[0]) == (cell, states.index(state))
-    np.testing.assert_array_equal(model.arrival, np.array(planner.arrival), strict=True)
+    group, lane = find_lane(block, 1, index)
+    lanes, world = group.lanes, group.world
+    assert (lanes.cell[lane], lanes.state[lane]) == (cell, states.index(state))
+    np.testing.assert_array_equal(lanes.arrival[lane], np.array(planner.arrival), strict=True)
     for own, cell, action in product(range(len(states)), planner.cells, range(5)):
         tries = planner.tries.get((cell, action, planner.ends(states[own], cell, action)), [0, 0, 0])
-        assert model.tries[world.move[own, cell, action]].tolist() == tries
-    assert model.tries.sum() == steps
+        assert lanes.tries[lane, world.move[world.dynamics[own], cell, action]].tolist() == tries
+    assert lanes.tries[lane].sum() == steps
     return len(planner.tries)
 
 
@@ -242,8 +250,8 @@ def test_with_many_tries_values_tend_to_the_optimal_ones():
         task = random_task(Random(seed))
         tables = compile_task(task)
         block = SweepBlock(tables, SweepSettings(), [0])
-        for model in block.models[0]:
-            model.tries[:] = np.round(np.array([1 - task.slip, task.slip / 2, task.slip / 2]) * 1e9)
+        for group in block.groups:
+            group.lanes.tries[:] = np.round(np.array([1 - task.slip, task.slip / 2, task.slip / 2]) * 1e9)
         q = block.arrays(0)["q"]
         for agent in range(len(task.agents)):
             exact = solve(individual_table(tables, agent, 0.3), 0.9, 1e-10)
@@ -260,12 +268,13 @@ def test_a_move_that_failed_at_first_is_tried_again():
     failed = 0
     for seed in range(40):
         block = SweepBlock(compile_task(corridor(8, slip=0.1)), SweepSettings(), [seed])
-        model, move = block.models[0][0], block.agents[0].world.move[0, :7, ACTIONS.index("right")]
+        (group,) = block.groups
+        tries, move = group.lanes.tries[0], group.world.move[0, :7, ACTIONS.index("right")]
         for time in range(60):
             block.train(time, 1)
-            failed += int((model.tries[move, 1:].sum(axis=1) > model.tries[move, 0]).any())
+            failed += int((tries[move, 1:].sum(axis=1) > tries[move, 0]).any())
         block.train(60, 540)
-        assert (model.tries[move, 0] > 1).all()
+        assert (tries[move, 0] > 1).all()
         q = block.arrays(0)["q"][0, :7, :, 0]
         assert (q.argmax(axis=1) == ACTIONS.index("right")).all()
     assert failed > 40

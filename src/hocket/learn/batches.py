@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 from hocket.learn.settings import Settings
 from hocket.task.task import Task
 
-FIRST_PIECE = 100  # steps that are trained before anybody looks at the clock
+FIRST_PIECE = 100  # steps that are trained before anybody looks at the clock ...
+FIRST_WORK = 10_000  # ... or as many as make up so many agent-steps
 HARDLY_LESS = 0.75
 MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to stop is heard
-CALL = 0.0002  # seconds that it may take for each call of a kernel: below that, calls cost more than what they do
 
 Report = Callable[[int, Sequence[int]], None]  # is told of agent-steps that are done, and how many tests then took
 
@@ -37,8 +37,8 @@ class Batch(NamedTuple):
 class Pace:
     """Chooses how many steps to train in one go: as many as take a moment. What is learnt does not depend on it."""
 
-    def __init__(self, calls: int = 1) -> None:
-        self.steps, self.least, self.moment = FIRST_PIECE, 1, max(MOMENT, CALL * calls)
+    def __init__(self, lanes: int = 1) -> None:
+        self.steps, self.least = max(1, min(FIRST_PIECE, FIRST_WORK // lanes)), 1
         self.halved: tuple[int, float] | None = None  # the piece that was too long, and its seconds
 
     def take(self, steps: int, seconds: float) -> None:
@@ -46,8 +46,8 @@ class Pace:
         halved, self.halved = self.halved, None
         if halved is not None and steps == self.steps and seconds > HARDLY_LESS * halved[1]:
             self.steps = self.least = halved[0]
-        elif seconds > self.moment and self.steps > self.least:
+        elif seconds > MOMENT and self.steps > self.least:
             self.halved = self.steps, seconds
             self.steps = max(self.least, self.steps // 2)
-        elif steps >= self.steps and seconds < self.moment / 2:
+        elif steps >= self.steps and seconds < MOMENT / 2:
             self.steps *= 2

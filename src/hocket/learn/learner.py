@@ -82,7 +82,6 @@ class Learner:
     steps: int = 250_000  # of training, where nobody says how many
     apart: object = None  # a kernel, where it shares none with other learners: it may be compiled beside theirs
     devices: tuple[str, ...] = DEVICES[:1]  # on which it trains
-    one_by_one: bool = False  # each agent of each seed is trained by a call of its own
     side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do
 
     def check_policy(self, arrays: Arrays, settings: Mapping[str, float | int | bool], tables: Tables) -> Settings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,10 +50,22 @@ def number_moves(next_cell: Numbers) -> tuple[Words, Words]:
     dynamics, cells, actions, outcomes = next_cell.shape
     move = np.arange(cells * actions, dtype=np.int32).reshape(cells, actions)
     move, end = np.repeat(move[None], dynamics, axis=0), next_cell[0].reshape(-1, outcomes).astype(np.int32)
-    cell, action = np.nonzero((next_cell != next_cell[:1]).any(axis=(0, 3)))  # few, as gates close few cells
-    changed = next_cell[:, cell, action].astype(np.int32)  # [D, changed, K]
-    place = np.broadcast_to(np.arange(len(cell), dtype=np.int32)[None, :, None], (*changed.shape[:2], 1))
-    rows = np.concatenate((place, changed), axis=2).reshape(-1, 1 + outcomes)
-    distinct, found = np.unique(rows, axis=0, return_inverse=True)
-    move[:, cell, action] = (len(end) + found.reshape(changed.shape[:2])).astype(np.int32)
-    return move, np.concatenate((end, distinct[:, 1:]))
+    changed = np.nonzero((next_cell != next_cell[0]).any(axis=3))  # few, as gates close few cells
+    rows = np.column_stack((move[changed], next_cell[changed]))
+    others, found = np.unique(rows, axis=0, return_inverse=True)
+    move[changed] = len(end) + found.ravel()
+    return move, np.concatenate((end, others[:, 1:].astype(np.int32)))
+
+
+class Moves(NamedTuple):
+    """All that a planner needs to know of the moves of a world; agents that live in it share them."""
+
+    move: Words  # [D, S, A] which move an action is
+    end: Words  # [moves, K] where it leads
+    first_before: Words  # [S + 1] where the cells begin from which a move may lead to a cell ...
+    before: Words  # ... in this list
+
+
+def list_moves(next_cell: Numbers) -> Moves:
+    """Number moves, and list what leads to where."""
+    return Moves(*number_moves(next_cell), *cells_before(intended_ends(next_cell)))

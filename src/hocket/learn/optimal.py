@@ -15,7 +15,7 @@ from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.moves import cells_before, distinct, intended_ends
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
-from hocket.task.individual import IndividualTable, Simulation, view
+from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
 MOST_PASSES = 100_000
@@ -37,14 +37,10 @@ class OptimalBlock:
     def __init__(self, tables: Tables, settings: OptimalSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.q = np.zeros(machine_shapes(tables)["q"], np.float32)
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
-        solved: dict[tuple[bytes, ...], int] = {}  # agents that are alike, wherever they start, act alike
-        for agent in range(len(self.q)):
-            table = simulation.table(agent)
-            alike = solved.setdefault(view(tables, table), agent)
-            if alike < agent:
-                self.q[agent] = self.q[alike]
-            else:
-                self.q[agent, :, :, : len(table.is_final)] = solve(table, settings.discount, settings.tolerance)
+        for alike in simulation.alike():
+            table = simulation.table(int(alike[0]))
+            found = solve(table, settings.discount, settings.tolerance)
+            self.q[alike, :, :, : len(table.is_final)] = found
 
     def train(self, begin: int, steps: int) -> None:
         pass  # there is nothing to learn

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +18,12 @@ from numpy.typing import NDArray
 
 from hocket.learn.episodes import ValuePlayer, machine_shapes
 from hocket.learn.kernels import sweep as kernels
-from hocket.learn.kernels.queue import make_queue
+from hocket.learn.kernels.queue import make_queues
 from hocket.learn.learner import Arrays, Learner, LooksAt
+from hocket.learn.moves import Moves, list_moves
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.random import TRAINING, stream_key
-from hocket.task.grid import Numbers
-from hocket.task.individual import IndividualTable, Simulation, view
+from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
 PRECISION = 1e-9  # of the values by which policies are tested
@@ -47,12 +48,18 @@ class SweepSettings(SimulatedSettings):
     )
 
 
-class _Agent(NamedTuple):
-    """What all seeds have in common of an agent."""
+class _Group(NamedTuple):
+    """Agents that are alike but for where they start, of the first seed, then of the second, and so on."""
 
+    agents: NDArray[np.int64]  # [agents] their numbers
     world: kernels.World
     best: NDArray[np.float64]  # [U] that may come of each machine state
     worst: NDArray[np.float64]  # [U]
+    lanes: kernels.Lanes
+
+    def of_seed(self, index: int) -> slice:
+        """Say which lanes belong to a seed."""
+        return slice(index * len(self.agents), (index + 1) * len(self.agents))
 
 
 class SweepBlock:
@@ -60,32 +67,27 @@ class SweepBlock:
 
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.shape, self.caution = machine_shapes(tables)["q"], settings.caution
-        simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
-        self.agents = _agents(tables, simulation, settings.discount)
         self.rule = kernels.Rule(
             settings.discount, settings.optimism, settings.backups, settings.least_change, settings.episode_steps
         )
-        self.models = [[_model(own.world, own.best) for own in self.agents] for _ in seeds]
-        self.lanes = [
-            [_lane(own.world, stream_key(TRAINING, seed, number)) for number, own in enumerate(self.agents)]
-            for seed in seeds
-        ]
-        self.threads = max(1, min(threads, len(seeds) * len(self.agents)))
+        simulation, moves = Simulation(tables, settings.sync_probability, settings.sync_literal), _MovesOfWorlds(tables)
+        self.groups = [_group(simulation, own, moves, settings.discount, seeds) for own in simulation.alike()]
+        self.threads = max(1, min(threads, len(seeds) * self.shape[0]))
         self.planned: dict[int, Arrays] = {}  # by the tries so far
 
     def train(self, begin: int, steps: int) -> None:
         self.planned.clear()
-        work = [
-            (lane, own.world, model, self.rule, begin, steps)
-            for lanes, models in zip(self.lanes, self.models, strict=True)
-            for lane, own, model in zip(lanes, self.agents, models, strict=True)
-        ]
         if self.threads == 1:
-            for own in work:
-                kernels.train_lane(*own)
+            for group in self.groups:
+                self._train(group, range(len(group.lanes.cell)), begin, steps)
             return
+        shares = [(own, part) for own in self.groups for part in _shares(len(own.lanes.cell), self.threads)]
         with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(lambda own: kernels.train_lane(*own), work))
+            list(pool.map(lambda share: self._train(share[0], share[1], begin, steps), shares))
+
+    def _train(self, group: _Group, part: range, begin: int, steps: int) -> None:
+        room = np.zeros_like(group.best)
+        kernels.train_lanes(group.lanes, group.world, self.rule, group.best, room, part.start, part.stop, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         """Plan by what the seed has tried, with caution; depends on nothing but that."""
@@ -95,66 +97,67 @@ class SweepBlock:
 
     def _plan(self, index: int) -> Arrays:
         q = np.zeros(self.shape, np.float32)
-        for own, agent, learnt in zip(q, self.agents, self.models[index], strict=True):
-            world, discount = agent.world, self.rule.discount
-            room = np.zeros((*own.shape[:2], len(agent.worst)), np.float32)
-            model = _model(world, agent.worst)._replace(tries=learnt.tries)
-            kernels.plan(world, model, self.caution, discount, PRECISION, MOST_SWEEPS, room)
-            own[:, :, : len(agent.worst)] = room
+        how = (self.caution, self.rule.discount, PRECISION, MOST_SWEEPS)
+        for group in self.groups:
+            room, is_waiting = _model(group.world, group.worst), np.zeros(len(group.world.kind), np.bool_)
+            tries = group.lanes.tries[group.of_seed(index)]
+            kernels.plan_lanes(tries, group.world, room, *how, is_waiting, group.agents, q)
         return {"q": q}
 
 
-def _agents(tables: Tables, simulation: Simulation, discount: float) -> list[_Agent]:
-    """Work out what seeds have in common of each agent, once for agents that are alike wherever they start."""
-    made: dict[tuple[bytes, ...], _Agent] = {}
-    agents = []
-    for number in range(len(tables.start)):
-        table = simulation.table(number)
-        key = view(tables, table)
-        if key not in made:
-            made[key] = _agent(table, discount)
-        own = made[key]
-        agents.append(own._replace(world=own.world._replace(start=table.start, initial=table.initial)))
-    return agents
+def _shares(lanes: int, threads: int) -> list[range]:
+    """Cut lanes into as many ranges as there are threads, of about the same length.
+
+    >>> _shares(5, 2)
+    [range(0, 2), range(2, 5)]
+    """
+    edges = [lanes * part // threads for part in range(threads + 1)]
+    return [range(first, stop) for first, stop in pairwise(edges) if first < stop]
 
 
-def _agent(table: IndividualTable, discount: float) -> _Agent:
-    return _Agent(_world(table), bound(table, discount, best=True), bound(table, discount, best=False))
+class _MovesOfWorlds:
+    """Lists the moves of each world once, for all that live in it."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.world, self.made = tables.world, dict[tuple[int, int], Moves]()
+
+    def of(self, table: IndividualTable) -> Moves:
+        """Find the moves of an agent's world."""
+        dynamics = int(table.dynamics.max()) + 1  # other agents may have more
+        key = int(self.world[table.place]), dynamics
+        if key not in self.made:
+            self.made[key] = list_moves(table.next_cell[:dynamics])
+        return self.made[key]
 
 
-def _world(table: IndividualTable) -> kernels.World:
-    """Pick what kernels need, and number the moves."""
-    next_cell, cells = table.next_cell[: table.dynamics.max() + 1], len(table.kind)  # other agents may have more
-    move, end = number_moves(next_cell)
-    pairs = np.unique(next_cell.astype(np.int64) * cells + np.arange(cells)[None, :, None, None])
+def _group(
+    simulation: Simulation, agents: NDArray[np.int64], moves: _MovesOfWorlds, discount: float, seeds: Sequence[int]
+) -> _Group:
+    """Work out what agents that are alike have in common, and begin without a try."""
+    table, tables = simulation.table(int(agents[0])), simulation.tables
+    world, best = _world(table, moves.of(table)), bound(table, discount, best=True)
+    keys = np.array([stream_key(TRAINING, seed, own) for seed in seeds for own in agents.tolist()], np.uint64)
+    start, initial = (np.tile(own[agents], len(seeds)).astype(np.int64) for own in (tables.start, tables.initial))
+    lanes = _lanes(world, best, keys, start, initial)
+    return _Group(agents, world, best, bound(table, discount, best=False), lanes)
+
+
+def _world(table: IndividualTable, moves: Moves) -> kernels.World:
+    """Pick what kernels need."""
     return kernels.World(
-        move=np.ascontiguousarray(move[table.dynamics]),
-        end=end,
+        move=moves.move,
+        dynamics=table.dynamics.astype(np.int32),
+        end=moves.end,
         kind=table.kind.astype(np.int32),
         limit=table.limit,
         chance=table.chance,
         next_state=table.next_state.astype(np.int32),
         reward=table.reward.astype(np.float64),
         is_final=table.is_final,
-        first_before=np.searchsorted(pairs // cells, np.arange(cells + 1)).astype(np.int32),
-        before=(pairs % cells).astype(np.int32),
-        start=table.start,
-        initial=table.initial,
+        first_before=moves.first_before,
+        before=moves.before,
         slip_limit=table.slip_limit,
     )
-
-
-def number_moves(next_cell: Numbers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Number what actions in cells lead to, [D, S, A]; those that gates do not change are the same in all dynamics.
-
-    Also returns where each leads: [moves, K].
-    """
-    cells, actions, outcomes = next_cell.shape[1:]
-    move = np.broadcast_to(np.arange(cells * actions).reshape(cells, actions), next_cell.shape[:3])
-    for outcome in range(outcomes):
-        _, first, found = np.unique(move * cells + next_cell[..., outcome], return_index=True, return_inverse=True)
-        move = found.reshape(next_cell.shape[:3])
-    return move.astype(np.int32), next_cell.reshape(-1, outcomes)[first].astype(np.int32)
 
 
 def bound(table: IndividualTable, discount: float, *, best: bool) -> NDArray[np.float64]:
@@ -175,21 +178,40 @@ def bound(table: IndividualTable, discount: float, *, best: bool) -> NDArray[np.
 
 
 def _model(world: kernels.World, imagined: NDArray[np.float64]) -> kernels.Model:
-    """Begin without a try: everything is worth what is imagined."""
-    cells, states, moves = len(world.kind), len(imagined), len(world.end)
+    """Make room for a model without tries."""
+    moves, outcomes = world.end.shape
     return kernels.Model(
-        tries=np.zeros((moves, world.end.shape[1]), np.int64),
-        chance=np.zeros((moves, world.end.shape[1])),
+        tries=np.zeros((0, outcomes), np.int64),
+        chance=np.zeros((moves, outcomes)),
         doubt=np.ones(moves),
         imagined=imagined,
-        arrival=np.broadcast_to(imagined, (cells, states)).copy(),
-        best=np.zeros(states),
+        arrival=np.zeros((len(world.kind), len(imagined))),
+        best=np.zeros_like(imagined),
     )
 
 
-def _lane(world: kernels.World, key: int) -> kernels.Lane:
-    cell, state = (np.full(1, own, np.int64) for own in (world.start, world.initial))
-    return kernels.Lane(make_queue(len(world.kind)), cell, state, np.zeros(1, np.int64), np.array([key], np.uint64))
+def _lanes(
+    world: kernels.World,
+    hope: NDArray[np.float64],
+    keys: NDArray[np.uint64],
+    start: NDArray[np.int64],
+    initial: NDArray[np.int64],
+) -> kernels.Lanes:
+    """Begin without a try: everything is worth what is hoped for."""
+    lanes, cells, (moves, outcomes) = len(keys), len(world.kind), world.end.shape
+    return kernels.Lanes(
+        tries=np.zeros((lanes, moves, outcomes), np.int64),
+        chance=np.zeros((lanes, moves, outcomes)),
+        doubt=np.ones((lanes, moves)),
+        arrival=np.broadcast_to(hope, (lanes, cells, len(hope))).copy(),
+        queue=make_queues(lanes, cells),
+        cell=start.copy(),
+        state=initial.copy(),
+        clock=np.zeros(lanes, np.int64),
+        key=keys,
+        start=start,
+        initial=initial,
+    )
 
 
 LEARNER = Learner(
@@ -200,6 +222,5 @@ LEARNER = Learner(
     player=ValuePlayer,
     shapes=machine_shapes,
     looks_at=LooksAt.MACHINE,
-    one_by_one=True,
     steps=25_000,
 )

@@ -159,7 +159,7 @@ def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop
     player = learner.player(tables, settings.temperature, settings.episode_steps)
     begin_time = time.perf_counter()
     tests = Tests(settings, steps, len(seeds), len(player.finish), len(player.event_time))
-    done, pace = 0, Pace(len(seeds) * len(task.agents) if learner.one_by_one else 1)
+    done, pace = 0, Pace(len(seeds) * len(task.agents))
     while done < steps and not (stop is not None and stop.is_set()):
         chunk = min(settings.test_every - done % settings.test_every, steps - done, pace.steps)
         chunk_time = time.perf_counter()

@@ -68,13 +68,6 @@ def individual_table(
     return Simulation(tables, sync_probability, sync_literal).table(agent)
 
 
-def view(tables: Tables, table: IndividualTable) -> tuple[bytes, ...]:
-    """All that decides how an agent should act; where it starts and what its events are called does not."""
-    outcomes = (table.chance, table.next_state, table.reward, table.is_final)
-    parts = (tables.world[table.place], table.dynamics, table.kind, *outcomes)
-    return tuple(part.tobytes() for part in parts)
-
-
 class Simulation:
     """Simulated teammates: works out what may come of an agent's steps, once for all agents that are alike."""
 
@@ -112,7 +105,7 @@ class Simulation:
         event = tables.event[agent, :states]
         rule = _Rule(
             event >= 0,
-            self._chances(agent, event),
+            self._chances(np.array([agent]))[0, :states],
             tables.next_state[agent, :states],
             tables.reward[agent, :states],
             tables.is_final[agent, :states],
@@ -122,17 +115,29 @@ class Simulation:
             self._made[key] = _tabulate(rule)
         return self._made[key]
 
-    def _chances(self, agent: int, event: Numbers) -> NDArray[np.float64]:
+    def alike(self) -> list[NDArray[np.int64]]:
+        """Group agents that should act alike: all that decides it is the same, wherever they start."""
+        tables = self.tables
+        rule = (tables.event >= 0, self._chances(np.arange(len(tables.start))), tables.next_state, tables.reward)
+        parts = (tables.world, tables.states, tables.dynamics, tables.kind, tables.is_final, *rule)
+        found: dict[tuple[bytes, ...], list[int]] = {}
+        for agent in range(len(tables.start)):
+            found.setdefault(tuple(part[agent].tobytes() for part in parts), []).append(agent)
+        return [np.array(own) for own in found.values()]
+
+    def _chances(self, agents: NDArray[np.int64]) -> NDArray[np.float64]:
         """Tabulate the chance per step that teammates are ready for an event; NaN where it does not wait for them.
 
         A shared event waits for simulated teammates: it takes effect with a probability where a teammate has a part in
         it, and at once where the agent is its only controller. Read literally, the paper has all shared events wait.
         """
-        tables = self.tables
-        waits = self._is_shared[event] & (self.literal | (self._controller[event] != agent))
-        chance = np.where(waits, self.probability, np.nan)
-        for place in range(tables.first_sync[agent], tables.first_sync[agent + 1]):
-            chance[event == tables.sync_event[place]] = tables.sync_chance[place]
+        tables, event = self.tables, self.tables.event[agents]  # [agents, U, H, C]
+        is_other = self._controller[event] != agents[:, None, None, None]
+        chance = np.where(self._is_shared[event] & (self.literal | is_other), self.probability, np.nan)
+        first, stop = tables.first_sync[agents], tables.first_sync[agents + 1]
+        for place in np.flatnonzero(first < stop).tolist():
+            for entry in range(first[place], stop[place]):
+                chance[place][event[place] == tables.sync_event[entry]] = tables.sync_chance[entry]
         return chance
 
 

@@ -36,9 +36,10 @@ Words = NDArray[np.int32]
 
 
 class World(NamedTuple):
-    """An agent's task, M being its moves (see `hocket.task.individual.IndividualTable` for the others)."""
+    """The task of agents that are alike, M being their moves (for the others see `task.individual.IndividualTable`)."""
 
-    move: Words  # [U, S, A] which move an action is
+    move: Words  # [D, S, A] which move an action is
+    dynamics: Words  # [U] which of the D apply
     end: Words  # [M, K] where it leads
     kind: Words  # [S]
     limit: Ints  # [U, H, J - 1]
@@ -48,8 +49,6 @@ class World(NamedTuple):
     is_final: Bools  # [U]
     first_before: Words  # [S + 1] where the cells begin from which a move may lead to a cell ...
     before: Words  # ... in this list
-    start: int
-    initial: int
     slip_limit: int
 
 
@@ -64,14 +63,20 @@ class Model(NamedTuple):
     best: Doubles  # [U] room for the values of a cell
 
 
-class Lane(NamedTuple):
-    """Where an agent is; with its model all that is needed to go on."""
+class Lanes(NamedTuple):
+    """Agents that are alike but for where they start: what each believes and where it is, all they need to go on."""
 
-    queue: Queue  # of cells to plan anew
-    cell: Ints  # [1]
-    state: Ints  # [1] of the machine
-    clock: Ints  # [1] steps of the current episode
-    key: NDArray[np.uint64]  # [1] of the stream of random numbers
+    tries: Ints  # [lanes, M, K] as in a model
+    chance: Doubles  # [lanes, M, K]
+    doubt: Doubles  # [lanes, M]
+    arrival: Doubles  # [lanes, S, U]
+    queue: Queue  # of cells to plan anew, [lanes, S] each
+    cell: Ints  # [lanes]
+    state: Ints  # [lanes] of the machine
+    clock: Ints  # [lanes] steps of the current episode
+    key: NDArray[np.uint64]  # [lanes] of the stream of random numbers
+    start: Ints  # [lanes] cell
+    initial: Ints  # [lanes] state of the machine
 
 
 class Rule(NamedTuple):
@@ -98,7 +103,7 @@ def believe(move: Index, weight: float, model: Model) -> None:
 @inlined
 def worth(cell: Index, action: Index, state: Index, world: World, model: Model) -> float:
     """Compute the value of an action."""
-    move = u64(world.move[state, cell, action])
+    move = u64(world.move[u64(world.dynamics[state]), cell, action])
     value = model.doubt[move] * model.imagined[state]
     for outcome in range(OUTCOMES):
         value += model.chance[move, outcome] * model.arrival[u64(world.end[move, outcome]), state]
@@ -144,10 +149,13 @@ def sweep(cell: Index, rule: Rule, world: World, model: Model, queue: Queue) -> 
             pass_on(urgent, change, world, queue)
 
 
-@kernel
-def train_lane(lane: Lane, world: World, model: Model, rule: Rule, begin: int, steps: int) -> None:
+@inlined
+def train_lane(lane: Index, lanes: Lanes, world: World, model: Model, rule: Rule, begin: int, steps: int) -> None:
     """Train an agent from step `begin` on: it always takes the best action, by what it hopes for."""
-    cell, state, clock, key = u64(lane.cell[0]), u64(lane.state[0]), lane.clock[0], lane.key[0]
+    every = lanes.queue
+    queue = Queue(every.cell[lane], every.place[lane], every.urgency[lane], every.size[lane])
+    cell, state, key = u64(lanes.cell[lane]), u64(lanes.state[lane]), lanes.key[lane]
+    clock = np.int64(lanes.clock[lane])
     for time in range(begin, begin + steps):
         action = greedy_action(
             np.float32(worth(cell, u64(0), state, world, model)),
@@ -158,10 +166,11 @@ def train_lane(lane: Lane, world: World, model: Model, rule: Rule, begin: int, s
             first_number(key, time),
         )
         drawn = second_number(key, time)
-        move, outcome = u64(world.move[state, cell, u64(action)]), u64(slip_outcome(drawn, world.slip_limit))
+        move = u64(world.move[u64(world.dynamics[state]), cell, u64(action)])
+        outcome = u64(slip_outcome(drawn, world.slip_limit))
         model.tries[move, outcome] += 1
         believe(move, rule.optimism, model)
-        sweep(cell, rule, world, model, lane.queue)
+        sweep(cell, rule, world, model, queue)
         cell = u64(world.end[move, outcome])
         kind, case, ready = u64(world.kind[cell]), u64(0), sync_draw(drawn)
         for later in range(u64(world.limit.shape[2])):
@@ -169,24 +178,78 @@ def train_lane(lane: Lane, world: World, model: Model, rule: Rule, begin: int, s
         state = u64(world.next_state[state, kind, case])
         clock += 1
         if world.is_final[state] or clock >= rule.episode_steps:
-            cell, state, clock = u64(world.start), u64(world.initial), np.int64(0)
-    lane.cell[0], lane.state[0], lane.clock[0] = cell, state, clock
+            cell, state, clock = u64(lanes.start[lane]), u64(lanes.initial[lane]), np.int64(0)
+    lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
 
 
 @kernel
-def plan(world: World, model: Model, weight: float, discount: float, precision: float, most: int, q: Floats) -> None:
-    """Compute action values by the tries of a model, of which `weight` more are imagined: q [S, A, U]."""
-    for move in range(u64(len(model.doubt))):
-        believe(move, weight, model)
+def train_lanes(
+    lanes: Lanes,
+    world: World,
+    rule: Rule,
+    hope: Doubles,  # [U] what is imagined
+    room: Doubles,  # [U]
+    first: int,
+    stop: int,
+    begin: int,
+    steps: int,
+) -> None:
+    """Train the lanes from `first` to `stop`, one after the other."""
+    for lane in range(u64(first), u64(stop)):
+        model = Model(lanes.tries[lane], lanes.chance[lane], lanes.doubt[lane], hope, lanes.arrival[lane], room)
+        train_lane(lane, lanes, world, model, rule, begin, steps)
+
+
+@inlined
+def plan_cells(world: World, model: Model, discount: float, precision: float, most: int, is_waiting: Bools) -> None:
+    """Plan cells anew until nothing changes by more than the precision.
+
+    A cell waits for it when something that it depends on has changed; the others would get the value that they have.
+    """
     cells = u64(len(world.kind))
+    for cell in range(cells):
+        is_waiting[cell] = True
     for sweeps in range(most):
         change = 0.0
         for place in range(cells):
             cell = place if sweeps & 1 == 0 else cells - u64(1) - place  # there and back
-            change = max(change, back_up(cell, discount, world, model))
+            if not is_waiting[cell]:
+                continue
+            is_waiting[cell] = False
+            own = back_up(cell, discount, world, model)
+            change = max(change, own)
+            if own > 0:
+                for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
+                    is_waiting[u64(world.before[entry])] = True
         if change <= precision:
             break
-    for cell in range(cells):
-        for action in range(ACTIONS):
-            for state in range(u64(len(model.best))):
-                q[cell, action, state] = worth(cell, action, state, world, model)
+
+
+@kernel
+def plan_lanes(
+    tries: Ints,  # [lanes, M, K]
+    world: World,
+    model: Model,  # room for one, with the worst that may come
+    weight: float,
+    discount: float,
+    precision: float,
+    most: int,
+    is_waiting: Bools,  # [S] room
+    agents: Ints,  # [lanes] their numbers
+    q: Floats,  # [N, S, A, U or more] out
+) -> None:
+    """Compute action values by the tries of each lane, of which `weight` more are imagined."""
+    states = u64(len(model.best))
+    for lane in range(u64(len(agents))):
+        own = Model(tries[lane], model.chance, model.doubt, model.imagined, model.arrival, model.best)
+        for move in range(u64(len(own.doubt))):
+            believe(move, weight, own)
+        for cell in range(u64(len(world.kind))):
+            for state in range(states):
+                own.arrival[cell, state] = own.imagined[state]
+        plan_cells(world, own, discount, precision, most, is_waiting)
+        agent = u64(agents[lane])
+        for cell in range(u64(len(world.kind))):
+            for action in range(ACTIONS):
+                for state in range(states):
+                    q[agent, cell, action, state] = worth(cell, action, state, world, own)
