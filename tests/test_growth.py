@@ -1,6 +1,7 @@
 """What was made for large tasks against its plain definition, on small ones; and that work grows as it should."""
 
 import importlib
+import pickle
 import random
 import re
 from dataclasses import replace
@@ -16,7 +17,9 @@ from hocket.learn.batches import FIRST_PIECE, Pace
 from hocket.learn.moves import cells_before, number_moves
 from hocket.learn.optimal import SMALL, solve, solve_at_once, solve_in_order
 from hocket.learn.sweep import SweepBlock, SweepSettings
+from hocket.learn.warmup import _stand_in, compile_kernels
 from hocket.machine.formats.schema import machine_from, machine_to
+from hocket.study.review import review
 from hocket.task.catalogue import load
 from hocket.task.check import Exploration, _explore, shared_events
 from hocket.task.conditions import Lexicon
@@ -273,6 +276,40 @@ def test_agents_that_are_alike_share_a_world_and_are_planned_for_once_a_test():
     alone.train(0, 500)
     assert np.array_equal(block.arrays(0)["q"], alone.arrays(0)["q"])
     assert not np.array_equal(block.arrays(0)["q"], planned["q"])
+
+
+def test_a_task_is_compiled_once_and_travels_without_its_tables():
+    task = hk.load_task("buttons")
+    assert compile_task(task) is compile_task(task)
+    sent = pickle.loads(pickle.dumps(task))
+    assert sent == task and "tables" not in sent.__dict__
+    assert all(np.array_equal(own, other) for own, other in zip(compile_task(sent), compile_task(task), strict=True))
+
+
+def test_a_small_task_with_numbers_of_the_same_types_stands_in_for_a_large_one(monkeypatch):
+    task = hk.rendezvous(2, rows=200, columns=200)
+    assert _stand_in(task) == (task, compile_task(task))
+    monkeypatch.setattr("hocket.learn.warmup.LARGE", 10_000)
+    small, tables = _stand_in(task)
+    assert small.grid.cells == 4
+    for own, like in zip(tables, compile_task(task), strict=True):
+        assert np.asarray(own).dtype == np.asarray(like).dtype
+    monkeypatch.setattr("hocket.learn.warmup._compiled", set())
+    monkeypatch.setattr("hocket.learn.sweep.SweepBlock.train", lambda block, *_: trained.append(block.shape))
+    trained = []
+    compile_kernels("sweep", task=task)
+    assert trained == [(2, 4, 5, 4)]
+
+
+def test_reviews_of_large_teams_have_fewer_episodes(monkeypatch):
+    task = hk.load_task("rendezvous-2")
+    (run,) = hk.train(task, "optimal", seeds=1, steps=1)
+    tables = compile_task(task)
+    assert review(task, tables, run.policy).episodes == 100
+    monkeypatch.setattr("hocket.study.review.MOST_REVIEWED", 7_000)  # agent-steps, of two agents with 1,000 steps
+    assert review(task, tables, run.policy).episodes == 3
+    monkeypatch.setattr("hocket.study.review.MOST_REVIEWED", 1)
+    assert review(task, tables, run.policy).episodes == 1
 
 
 def test_the_first_piece_of_training_is_short_where_there_are_many_agents():

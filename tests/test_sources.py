@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from hocket import sources
-from hocket.sources import gather
+from hocket.sources import gather, unless_stopped
 
 PATIENCE = 60  # seconds
 
@@ -83,3 +83,16 @@ def test_a_source_that_does_not_hear_is_left_behind(monkeypatch):
     stop.set()
     assert list(found) == []
     never.set()
+
+
+def test_work_is_done_unless_somebody_wishes_to_stop():
+    stop, never = threading.Event(), threading.Event()
+    assert unless_stopped(lambda: 42, stop) == 42 and not stop.is_set()
+    stop.set()
+    assert unless_stopped(never.wait, stop) is None
+    never.set()
+
+
+def test_work_that_fails_fails_for_whoever_waits_for_it():
+    with pytest.raises(ZeroDivisionError):
+        unless_stopped(lambda: 1 / 0, threading.Event())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TypeVar
@@ -46,6 +46,12 @@ def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]
         raise
     finally:
         gone.set()
+
+
+def unless_stopped(work: Callable[[], Result], stop: Event) -> Result | None:
+    """Do something in a thread; None, if it should stop before that is done."""
+    found = list(gather([(act() for act in [work])], stop))
+    return found[0] if found else None
 
 
 class _End:

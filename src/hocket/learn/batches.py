@@ -23,6 +23,17 @@ class Stop(Protocol):
         """Say whether it should."""
 
 
+class Wishes:
+    """Several that may wish that training ends, of which some may be nobody."""
+
+    def __init__(self, *stops: Stop | None) -> None:
+        self.stops = [own for own in stops if own is not None]
+
+    def is_set(self) -> bool:
+        """Say whether any of them does."""
+        return any(own.is_set() for own in self.stops)
+
+
 class Batch(NamedTuple):
     """Seeds of one learner on one task that one thread trains side by side."""
 

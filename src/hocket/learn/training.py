@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from threading import Event
 
 from hocket.errors import SettingsError, shown
-from hocket.learn.batches import Batch, Pace, Report, Stop
+from hocket.learn.batches import Batch, Pace, Report, Stop, Wishes
 from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, require_setting
 from hocket.learn.learner import Arrays
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import MOST_STEPS, Settings
 from hocket.learn.trials import KINDS, Tests
+from hocket.sources import gather
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
@@ -71,14 +71,18 @@ def train(
 
         chunks = train_batches([whole], tables, [report], stop, policies)
         return [run for chunk in chunks for part in chunk for run in part.runs]
-    halt, workers = stop or Event(), count_workers(threads)
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            found = pool.map(lambda batch: train_batch(batch, tables, report, halt), share_out(whole, workers))
-            return [keeping(run, policies) for runs in found for run in runs]
-        except BaseException:
-            halt.set()  # or else the pool would first finish what it has begun
-            raise
+    workers, left = count_workers(threads), Event()  # left, if an error or an interrupt has ended it
+    shares = share_out(whole, workers)
+    waiting = iter(list(enumerate(shares)))
+
+    def work() -> Iterator[tuple[int, list[Run]]]:
+        for place, batch in waiting:
+            if left.is_set():
+                return
+            yield place, train_batch(batch, tables, report, Wishes(left, stop))
+
+    found = dict(gather([work() for _ in range(min(workers, len(shares)))], left))
+    return [keeping(run, policies) for place in sorted(found) for run in found[place]]
 
 
 def keeping(run: Run, policies: int | None) -> Run:

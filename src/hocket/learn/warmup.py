@@ -16,13 +16,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from hocket.files import HAS_LOCKS, locked
+from hocket.learn.batches import Batch
 from hocket.learn.catalogue import LEARNERS, find_learner
 from hocket.learn.kernels.compiler import is_compiled
 from hocket.learn.settings import Settings
-from hocket.learn.training import train
+from hocket.learn.training import train_batch
 from hocket.task.catalogue import rendezvous
+from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
+
+LARGE = 1_000_000  # agents x cells from which on even a step takes long
 
 _compiled: set[tuple[str, str, int]] = set()
 _one_at_a_time = threading.Lock()
@@ -30,7 +36,7 @@ _one_at_a_time = threading.Lock()
 
 def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, settings: Settings | None = None) -> None:
     """Compile what a learner needs for some seeds side by side on a task, or load it from disk: a step of each."""
-    chosen = rendezvous(agents=2, rows=2, columns=2) if task is None else task
+    chosen = _small() if task is None else task
     count = max(1, min(seeds, find_learner(learner).side_by_side))
     mark = (learner, chosen.digest, count)
     with _one_at_a_time:
@@ -40,8 +46,25 @@ def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, sett
         user = os.getuid() if hasattr(os, "getuid") else 0
         what = "team" if find_learner(learner).apart is None else learner
         with locked(Path(tempfile.gettempdir()) / f"hocket-{user}-compiling-{what}.lock"):
-            train(chosen, learner, count, 1, short, threads=1)
+            stand_in, tables = _stand_in(chosen)
+            train_batch(Batch(stand_in, learner, short, range(count), 1), tables)
         _compiled.add(mark)
+
+
+def _small() -> Task:
+    return rendezvous(agents=2, rows=2, columns=2)
+
+
+def _stand_in(task: Task) -> tuple[Task, Tables]:
+    """Find what a step of is enough: the task itself or, where it is large, a small one with numbers of its types."""
+    large = compile_task(task)
+    if len(task.agents) * task.grid.cells <= LARGE:
+        return task, large
+    small = _small()
+    pairs = zip(compile_task(small), large, strict=True)
+    return small, Tables._make(
+        np.asarray(own, like.dtype) if isinstance(like, np.ndarray) else own for own, like in pairs
+    )
 
 
 @contextmanager

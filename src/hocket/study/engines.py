@@ -31,14 +31,13 @@ class ThreadEngine:
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         """Let each thread take the next batch that nobody has begun."""
-        tables = {mark: compile_task(task) for mark, task in {own.task.digest: own.task for own in batches}.items()}
         waiting = iter(list(batches))
 
         def work() -> Iterator[list[Finished]]:
             for batch in waiting:
                 if stop.is_set():
                     return
-                yield run_batch(batch, tables[batch.task.digest], reporter(batch), stop)
+                yield run_batch(batch, compile_task(batch.task), reporter(batch), stop)
 
         workers = min(self.workers, len(batches))
         with compiling_ahead([batch.learner for batch in batches] if workers > 1 else []):

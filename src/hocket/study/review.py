@@ -13,20 +13,22 @@ from hocket.study.records import Replay, Review
 from hocket.task.tables import Tables, settle
 from hocket.task.task import Task
 
-EPISODES = 100  # of a run, from which success and visits are counted
+EPISODES = 100  # of a run, from which success and visits are counted ...
+MOST_REVIEWED = 10**8  # ... or as many as have so many agent-steps at most, and at least one
 MOST_VISITS = 200_000  # agents times cells up to which visits are kept
 MOST_RECORDED = 10**7  # agent-steps up to which there is room for an episode, from which visits are counted
 MOST_WATCHED = 20_000  # agent-steps of an episode up to which it is kept to be watched
 REVIEW_SEED = 2**62  # episodes of a review are none of those that tests have played
 
 
-def review(task: Task, tables: Tables, policy: Policy, episodes: int = EPISODES) -> Review:
+def review(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPISODES) -> Review:
     """Play some episodes with a policy (softmax), and one of each kind to be watched."""
     learner = find_learner(policy.learner)
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
     most_steps = settings.episode_steps
     player = learner.player(tables, settings.temperature, most_steps)
     agents, cells = tables.kind.shape
+    episodes = max(1, min(most_episodes, MOST_REVIEWED // (agents * most_steps)))
     counts = agents * cells <= MOST_VISITS and agents * most_steps <= MOST_RECORDED
     record = recording(most_steps if counts else 0, agents)
     visits = np.zeros((agents, cells if counts else 0), np.int64)

@@ -26,6 +26,7 @@ from hocket.learn.settings import DEFAULT_LEARNER, Settings, declared
 from hocket.learn.training import check_seeds, check_tests, check_work, count_steps, make_settings
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
+from hocket.sources import unless_stopped
 from hocket.study.engines import ThreadEngine
 from hocket.study.jobs import Engine
 from hocket.study.policies import spoilt_policies
@@ -34,7 +35,7 @@ from hocket.study.records import Record, record_of, run_key
 from hocket.study.review import review
 from hocket.study.store import Results, claimed, keep_record, keep_task, load_results, sum_up
 from hocket.task.catalogue import load_task
-from hocket.task.tables import Tables, compile_task
+from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
 LIMIT = MEGABYTE  # of a study's file
@@ -167,7 +168,7 @@ def run_study(
         spoilt = spoilt_policies(store, [found[key] for key in plan if key in found], tasks)
         whole = {key: record for key, record in found.items() if key not in spoilt}
         missing = _missing(groups, whole, chosen)
-        _check_learners([batch for batch, _ in missing])
+        unless_stopped(lambda: _check_learners([batch for batch, _ in missing]), halt)
         for task in tasks.values():
             keep_task(store, task)
         tally = _Tally(len(plan), sum(key in whole for key in plan), missing, watch)
@@ -217,12 +218,8 @@ def _carry_out(
 
 def _check_learners(batches: Sequence[Batch]) -> None:
     """Refuse a study of which some learner cannot train on a task, before any other begins."""
-    tables: dict[str, Tables] = {}
     for batch in batches:
-        mark = batch.task.digest
-        if mark not in tables:
-            tables[mark] = compile_task(batch.task)
-        find_learner(batch.learner).check(tables[mark], batch.settings)
+        find_learner(batch.learner).check(compile_task(batch.task), batch.settings)
 
 
 def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: Engine) -> list[tuple[Batch, str]]:

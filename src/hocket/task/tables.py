@@ -77,7 +77,18 @@ class Tables(NamedTuple):
 
 
 def compile_task(task: Task) -> Tables:
-    """Compile a task, refusing one in which a step would never settle."""
+    """Compile a task, refusing one in which a step would never settle.
+
+    It is done once and kept with the task, which never changes; so whoever wants to write to tables makes a copy.
+    """
+    kept = task.__dict__
+    if "tables" not in kept:
+        kept["tables"] = _compile(task)
+    found: Tables = kept["tables"]
+    return found
+
+
+def _compile(task: Task) -> Tables:
     if len(task.events) > MOST_EVENTS:
         raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
     machines = list(task.machines.values())
