@@ -552,6 +552,13 @@ def test_a_reader_that_has_had_enough_is_no_error(args):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk")
+@pytest.mark.parametrize("words", [("check", "nothing-of-that-name"), ("chekc",), ("check", "buttons", "--knows", "x")])
+def test_bad_input_has_its_exit_code_even_where_nobody_can_be_told(words):
+    with Path("/dev/full").open("w") as full:
+        assert hocket_apart(*words, stderr=full).returncode == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk")
 @pytest.mark.parametrize("args", [("check", "buttons"), ("check", "buttons", "--json")], ids=" ".join)
 def test_output_to_a_full_disk_is_an_error_without_a_traceback(args):
     with Path("/dev/full").open("w") as full:

@@ -49,6 +49,37 @@ def test_whatever_ends_writing_leaves_what_was_there_and_nothing_else(tmp_path, 
     assert (tmp_path / "one").read_text() == "before"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_pipe_or_a_device_is_not_replaced_by_a_file(tmp_path, is_link):
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / ("link" if is_link else "pipe")
+    if is_link:
+        path.symlink_to("pipe")
+    with pytest.raises(hk.errors.FormatError, match="cannot be written: it is a device or a pipe, and not a file"):
+        write_whole(path, "x")
+    assert (tmp_path / "pipe").is_fifo() and path.is_symlink() == is_link
+    assert not list(tmp_path.glob(f".*{UNFINISHED}"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs permissions")
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    path = tmp_path / "own"
+    path.write_text("before")
+    path.chmod(0o600)
+    write_whole(path, "after")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o600)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
+    (tmp_path / "there").write_text("theirs")
+    (tmp_path / "link").symlink_to("there")
+    write_whole(tmp_path / "link", "mine")
+    assert ((tmp_path / "there").read_text(), (tmp_path / "link").read_text()) == ("theirs", "mine")
+    assert not (tmp_path / "link").is_symlink()
+
+
 @pytest.mark.parametrize("name", ["n" * 250, "\N{SNOWMAN}" * 80])
 def test_a_name_that_the_system_takes_can_be_written(tmp_path, name):
     write_whole(tmp_path / name, b"1")

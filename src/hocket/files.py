@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -71,15 +71,16 @@ def write_whole(path: Path, data: str | bytes) -> None:
     temporary = None
     try:
         content = data.encode() if isinstance(data, str) else data
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:MOST_OF_NAME]}.", suffix=UNFINISHED, dir=path.parent)
-        temporary = Path(name)
+        mode = _mode_of(path)
+        hidden = path.with_name(f".{path.name[:MOST_OF_NAME]}.{secrets.token_hex(8)}{UNFINISHED}")
+        handle = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
+        temporary = hidden
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(handle)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        if mode is not None:
+            temporary.chmod(mode)
         temporary.replace(path)
         _sync_folder(path.parent)
     except (OSError, ValueError) as error:
@@ -87,6 +88,28 @@ def write_whole(path: Path, data: str | bytes) -> None:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def _mode_of(path: Path) -> int | None:
+    """Find the permissions of a file that is about to be replaced, if there is one; a device or a pipe never is.
+
+    A link is replaced by a file, and not followed: it may lead out of a folder that came from somebody else.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(mode):
+        with suppress(OSError):
+            _refuse_device(path.stat().st_mode)
+        return None
+    _refuse_device(mode)
+    return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
+
+
+def _refuse_device(mode: int) -> None:
+    if any(kind(mode) for kind in (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISSOCK)):
+        raise ValueError("it is a device or a pipe, and not a file")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 from contextlib import nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import tyro
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
@@ -84,17 +84,15 @@ def run(args: list[str]) -> int:
         code = _obey(args)
         sys.stdout.flush()
     except HocketError as error:
-        make_console(stderr=True).print(f"hocket: {error}", style="red")
-        return 2
+        return _complain(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader has had enough
-        _drop_output()
+        _drop(sys.stdout)
         return 0
     except OSError as error:  # a full disk
-        _drop_output()
-        make_console(stderr=True).print(f"hocket: cannot write: {error.strerror}", style="red")
-        return 2
+        _drop(sys.stdout)
+        return _complain(f"cannot write: {error.strerror}")
     return code
 
 
@@ -134,6 +132,16 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _drop_output() -> None:
+def _complain(sentence: str) -> int:
+    """Say what is wrong, where anybody can be told; return the exit code, which has to be right in any case."""
+    try:
+        make_console(stderr=True).print(f"hocket: {sentence}", style="red")
+        sys.stderr.flush()
+    except OSError:
+        _drop(sys.stderr)
+    return 2
+
+
+def _drop(stream: TextIO) -> None:
     """Keep the interpreter from failing on what is still unwritten when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
