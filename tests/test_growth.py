@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
+from hocket import capacity
 from hocket.learn import optimal
 from hocket.learn.batches import FIRST_PIECE, Pace
+from hocket.learn.catalogue import find_learner
 from hocket.learn.moves import cells_before, number_moves
 from hocket.learn.optimal import SMALL, solve, solve_at_once, solve_in_order
 from hocket.learn.sweep import SweepBlock, SweepSettings
 from hocket.learn.warmup import _stand_in, compile_kernels
 from hocket.machine.formats.schema import machine_from, machine_to
+from hocket.study.engines import ThreadEngine
 from hocket.study.review import review
 from hocket.task.catalogue import load
 from hocket.task.check import Exploration, _explore, shared_events
@@ -310,6 +313,71 @@ def test_reviews_of_large_teams_have_fewer_episodes(monkeypatch):
     assert review(task, tables, run.policy).episodes == 3
     monkeypatch.setattr("hocket.study.review.MOST_REVIEWED", 1)
     assert review(task, tables, run.policy).episodes == 1
+
+
+@pytest.fixture
+def available(tmp_path, monkeypatch):
+    """Let so many bytes of memory be available."""
+    monkeypatch.setattr(capacity, "MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(capacity, "GROUP", tmp_path)
+
+    def let(machine: int | None, group: int | None = None) -> None:
+        lines = [] if machine is None else [f"MemAvailable: {machine // 1_024} kB"]
+        (tmp_path / "meminfo").write_text("\n".join(["MemTotal: 99 kB", *lines]))
+        (tmp_path / "memory.max").write_text("max" if group is None else str(group + 5_000))
+        (tmp_path / "memory.current").write_text("5000")
+
+    return let
+
+
+def test_the_memory_that_is_available_is_that_of_the_machine_or_of_the_container(available):
+    available(None)
+    assert capacity.available_memory() is None
+    available(1_024_000)
+    assert capacity.available_memory() == 1_024_000
+    available(1_024_000, 7_000)
+    assert capacity.available_memory() == 7_000
+    available(None, 7_000)
+    assert capacity.available_memory() == 7_000
+
+
+@pytest.mark.parametrize("learner", ["dqprm", "iql", "hil", "optimal", "sweep"])
+def test_what_memory_cannot_hold_is_refused_before_it_is_tried(learner, available, monkeypatch, tmp_path):
+    task = hk.rendezvous(3, rows=40, columns=50)
+    made = find_learner(learner).room(compile_task(task))
+    available(made + 100_000)
+    assert len(hk.train(task, learner, seeds=1, steps=1)) == 1
+    available(made - 100_000)
+    monkeypatch.setattr("hocket.learn.training.train_batch", lambda *_: pytest.fail("it was tried"))
+    said = f"to train {learner} on rendezvous-3, 1 run at once, takes about .* of memory, and .* are available"
+    with pytest.raises(hk.HocketError, match=said):
+        hk.train(task, learner, seeds=1, steps=1)
+    with pytest.raises(hk.HocketError, match=said):
+        hk.run_study(hk.Study([task], [learner], 1, 1), tmp_path / "runs", engine=ThreadEngine(2))
+
+
+def test_runs_that_fit_one_by_one_may_not_fit_at_once(available):
+    task = hk.rendezvous(2, rows=40, columns=50)
+    available(int(1.5 * find_learner("sweep").room(compile_task(task))))
+    hk.train(task, "sweep", seeds=2, steps=1, threads=1)
+    with pytest.raises(hk.HocketError, match="2 runs at once"):
+        hk.train(task, "sweep", seeds=2, steps=1, threads=2)
+
+
+def test_a_task_whose_tables_memory_cannot_hold_is_refused(available):
+    task = hk.rendezvous(3, rows=100, columns=100)
+    available(100_000)
+    with pytest.raises(hk.HocketError, match="a task of 3 agents on 10,000 cells takes about 240,000 bytes of memory"):
+        compile_task(task)
+
+
+def test_estimates_cover_what_blocks_hold():
+    task = hk.rendezvous(3, rows=40, columns=50)
+    tables, learner = compile_task(task), find_learner("sweep")
+    block = SweepBlock(tables, SweepSettings(), [0])
+    held = sum(part.nbytes for own in block.groups for part in (*own.lanes[:4], *own.lanes[4]))
+    held += 2 * block.arrays(0)["q"].nbytes  # and a copy to keep
+    assert held < learner.room(tables) < 2 * held
 
 
 def test_the_first_piece_of_training_is_short_where_there_are_many_agents():

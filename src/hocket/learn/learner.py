@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,7 +83,12 @@ class Learner:
     steps: int = 250_000  # of training, where nobody says how many
     apart: object = None  # a kernel, where it shares none with other learners: it may be compiled beside theirs
     devices: tuple[str, ...] = DEVICES[:1]  # on which it trains
+    beside: Callable[[Tables], int] = lambda tables: 0  # bytes that a run needs beside what it learns, where it is much
     side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do
+
+    def room(self, tables: Tables) -> int:
+        """Estimate how many bytes a run needs: for what it learns, as it is tested, and as it is kept."""
+        return 3 * sum(4 * prod(shape) for shape in self.shapes(tables).values()) + self.beside(tables)
 
     def check_policy(self, arrays: Arrays, settings: Mapping[str, float | int | bool], tables: Tables) -> Settings:
         """Require arrays of the names and shapes that this learner has on a task, finite numbers, and known settings.

@@ -145,6 +145,12 @@ def _sources(table: IndividualTable) -> tuple[NDArray[np.int32], NDArray[np.int3
     return first.astype(np.int32), (pairs % states).astype(np.int32)
 
 
+def _beside(tables: Tables) -> int:
+    """Count the bytes of the values of one agent at a time, and of what leads to where."""
+    _, cells, actions, states = machine_shapes(tables)["q"]
+    return cells * (states * 8 * 4 + (2 * actions + 2) * 8)
+
+
 LEARNER = Learner(
     name="optimal",
     summary="optimal local policies, by value iteration",
@@ -154,5 +160,6 @@ LEARNER = Learner(
     shapes=machine_shapes,
     looks_at=LooksAt.MACHINE,
     is_reference=True,
+    beside=_beside,
     side_by_side=2,
 )

@@ -23,6 +23,7 @@ from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.moves import Moves, list_moves
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.random import TRAINING, stream_key
+from hocket.task.grid import OUTCOMES
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
@@ -214,6 +215,13 @@ def _lanes(
     )
 
 
+def _beside(tables: Tables) -> int:
+    """Count the bytes of models and queues, and of room for planning."""
+    agents, cells, actions, states = machine_shapes(tables)["q"]
+    model = cells * (actions * (2 * OUTCOMES + 1) + states + 3) * 8
+    return (agents + 1) * model
+
+
 LEARNER = Learner(
     name="sweep",
     summary="each agent learns alone how its moves turn out, and plans with its local reward machine (model-based)",
@@ -222,5 +230,6 @@ LEARNER = Learner(
     player=ValuePlayer,
     shapes=machine_shapes,
     looks_at=LooksAt.MACHINE,
+    beside=_beside,
     steps=25_000,
 )

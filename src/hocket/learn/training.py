@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from threading import Event
 
+from hocket.capacity import require_memory
 from hocket.errors import SettingsError, shown
 from hocket.learn.batches import Batch, Pace, Report, Stop, Wishes
 from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, require_setting
@@ -73,6 +74,7 @@ def train(
         return [run for chunk in chunks for part in chunk for run in part.runs]
     workers, left = count_workers(threads), Event()  # left, if an error or an interrupt has ended it
     shares = share_out(whole, workers)
+    check_memory(shares, workers)
     waiting = iter(list(enumerate(shares)))
 
     def work() -> Iterator[tuple[int, list[Run]]]:
@@ -130,6 +132,16 @@ def check_tests(task: Task, steps: int, settings: Settings) -> None:
             f"the tests of a run have at most {MOST_TEST_NUMBERS:,} numbers, got {tests:,} tests of "
             f"{len(task.agents):,} agents and {len(task.events):,} events; test_every makes them fewer"
         )
+
+
+def check_memory(batches: Sequence[Batch], workers: int) -> None:
+    """Require that memory can hold the largest batches that may train at the same time."""
+    rooms = [(len(own.seeds) * find_learner(own.learner).room(compile_task(own.task)), own) for own in batches]
+    largest = sorted(rooms, key=lambda pair: pair[0], reverse=True)[:workers]
+    for _, (task, learner, *_) in largest[:1]:
+        runs = sum(len(own.seeds) for _, own in largest)
+        what = f"to train {learner} on {task.name}, {runs:,} {'run' if runs == 1 else 'runs'} at once,"
+        require_memory(sum(room for room, _ in largest), what, SettingsError)
 
 
 def check_seeds(seeds: object) -> list[int]:

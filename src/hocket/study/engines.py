@@ -8,9 +8,9 @@ from threading import Event
 from hocket.errors import SettingsError, known_names
 from hocket.learn.batches import Batch
 from hocket.learn.devices import check_device
-from hocket.learn.training import count_workers, share_out
+from hocket.learn.training import check_memory, count_workers, share_out
 from hocket.learn.warmup import compiling_ahead
-from hocket.sources import gather
+from hocket.sources import gather, unless_stopped
 from hocket.study.cluster import DaskEngine
 from hocket.study.jobs import Engine, Finished, Reporter, finish, run_batch
 from hocket.task.tables import compile_task
@@ -31,6 +31,7 @@ class ThreadEngine:
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         """Let each thread take the next batch that nobody has begun."""
+        unless_stopped(lambda: check_memory(batches, self.workers), stop)
         waiting = iter(list(batches))
 
         def work() -> Iterator[list[Finished]]:

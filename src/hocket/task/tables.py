@@ -9,12 +9,14 @@ padded. Nothing has an entry for each agent and each event, as most agents know 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.capacity import require_memory
 from hocket.errors import TaskError
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
@@ -30,6 +32,8 @@ MOST_ENTRIES = 200_000_000  # agents x states x kinds of cells x events at once:
 MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated
 MOST_ROUNDS = 1_000_000  # of a step: more are taken for a step that never settles
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
+
+BYTES = 8  # of an agent and a cell: of which kind it is, twice, and which options are completed there
 
 Shorts = NDArray[np.int16]
 Bools = NDArray[np.bool_]
@@ -91,6 +95,8 @@ def compile_task(task: Task) -> Tables:
 def _compile(task: Task) -> Tables:
     if len(task.events) > MOST_EVENTS:
         raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
+    what = f"a task of {len(task.agents):,} agents on {task.grid.cells:,} cells"
+    require_memory(BYTES * len(task.agents) * task.grid.cells, what, partial(TaskError, key="map"))
     machines = list(task.machines.values())
     sizes = [len(machine.states) for machine in machines]
     if max(sizes) > MOST_STATES:
