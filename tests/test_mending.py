@@ -96,6 +96,39 @@ def test_where_a_gate_stands_in_the_way_it_is_named_and_a_change_proposed(tmp_pa
     assert code == 1 and said.startswith("No repair: ") and not err and not out.exists()
 
 
+HELD = """
+slip = 0.0
+map = "abG.c"
+legend = { a = "plate", b = "post", G = "gate", c = "goal" }
+gates = { gate = { A2 = { open = "on", close = "off" } } }
+events = { on = "A1 at plate", off = "A1 not at plate", end = "A3 at goal" }
+
+[agents]
+A1 = { start = "b", knows = ["on", "off"] }
+A2 = { start = [0, 3], knows = ["on", "off"] }
+A3 = { start = [0, 3], knows = ["end"] }
+
+[machine]
+final = ["done"]
+
+[machine.transitions]
+shut = { on = "held", end = "done" }
+held = { off = "shut", end = "done" }
+"""
+
+
+def test_check_offers_no_repair_that_gates_rule_out(tmp_path, hocket):
+    path = tmp_path / "held.toml"
+    path.write_text(HELD, encoding="utf-8")
+    code, said, _ = hocket("check", path)
+    assert code == 1 and "Not decomposable." in said and "\nRepair" not in said
+    refusal = hocket("repair", path)[1]
+    assert refusal.startswith("No repair: ") and said.endswith(refusal)
+    found = json.loads(hocket("check", path, "--json")[1])["repair"]
+    assert found == json.loads(hocket("repair", path, "--json")[1])
+    assert found["add"] is None and found["problems"][0] in refusal
+
+
 def test_where_a_condition_stands_in_the_way_it_is_named():
     with pytest.raises(InfeasibleError, match="condition of ring stands in the way, A1 at bell"):
         repair_task(door(map="1.#B#2\n..###.\n...D..\n..M#..\n"))

@@ -133,6 +133,28 @@ def test_train_says_before_it_starts_what_makes_the_run_pointless(hocket, tmp_pa
     assert json.loads(out)
 
 
+def test_an_agent_whose_machine_is_always_final_is_told_to_gain_nothing(hocket, tmp_path):
+    machine = hk.RewardMachine(
+        initial="0",
+        transitions={("0", "hum"): "h", ("h", "still"): "0", ("0", "ring"): "1", ("h", "ring"): "1"},
+        final={"1"},
+    )
+    both = {"A1": hk.Agent(0, ("ring", "hum", "still")), "A2": hk.Agent(2, ("hum", "still"))}
+    events = {"ring": at(A1="bell"), "hum": at(A2="mat"), "still": at(A2="bell")}
+    task = hk.Task("humming", line(4, bell=3, mat=1), both, events, machine)
+    assert task.decomposition.ok
+    inspection = check_task(task)
+    assert inspection.ok and inspection.warnings == inspection.idle
+    (said,) = inspection.idle
+    assert said == (
+        "A2 gains nothing: as its local reward machine is always final, it does not learn to make hum, still happen; "
+        "let it know an event that these lead to."
+    )
+    assert foresee(Study([task])) == (f"humming: {said}",)
+    hk.save_task(task, tmp_path / "humming.toml")
+    assert f"Warning: {said}" in hocket("check", tmp_path / "humming.toml")[1]
+
+
 def test_steps_too_few_for_an_episode_or_a_test_are_foreseen():
     assert foresee(Study([corridor(9)], ["dqprm"], 1, 7, {"episode_steps": 5})) == (
         "corridor dqprm episode_steps=5: 7 steps of training complete no episode, as each takes 8 or more.",

@@ -13,7 +13,7 @@ from hocket.cli.repair import assignment_as_json, print_knows, print_repair
 from hocket.cli.show import print_machine
 from hocket.cli.subject import OnSubject, Subject, print_size, print_task
 from hocket.cli.terminal import SHOWN_AGENTS, Flag, make_console, print_columns, print_json, print_rest
-from hocket.errors import FormatError, HocketError
+from hocket.errors import FormatError, HocketError, InfeasibleError
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
 from hocket.machine.completion import find_completion, leaving_warnings
 from hocket.machine.composition import Composition
@@ -21,6 +21,7 @@ from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.check import Inspection, check_task
 from hocket.task.labelling import Verdict
+from hocket.task.mending import repair_task
 from hocket.task.task import Task
 
 SHOWN_PARTS = 8  # of a sentence
@@ -51,9 +52,9 @@ class Check(OnSubject):
             return self.report_machine(subject)
         findings = self.examine(subject)
         found = findings.decomposition
-        fix = None if found.ok else self.suggest(subject)
+        fix, obstacle = (None, "") if found.ok else self.suggest(subject)
         if self.json:
-            print_json(_findings_as_json(findings, fix))
+            print_json({**_findings_as_json(findings), "repair": _repair_as_json(fix, obstacle)})
             return 0 if findings.ok else 1
         console = make_console()
         if subject.task is not None:
@@ -67,6 +68,8 @@ class Check(OnSubject):
             console.print("Labelling, gates, reachability: OK")
             for note in findings.notes:
                 console.print(note)
+        if obstacle:
+            console.print(f"\nNo repair: {obstacle}.")
         if fix is not None:
             console.print()
             print_repair(console, fix)
@@ -91,13 +94,19 @@ class Check(OnSubject):
         except HocketError as error:
             raise FormatError(str(error), path=self.name) from None
 
-    def suggest(self, subject: Subject) -> Assignment | None:
-        """Look for the cheapest repair, where that does not take long."""
-        if subject.is_independent:
-            return repair(subject.machine, subject.knows, subject.needs)
-        if subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
-            return None
-        return repair(subject.enumerated(), subject.knows, subject.needs, effort=EFFORT_FOR_A_HINT)
+    def suggest(self, subject: Subject) -> tuple[Assignment | None, str]:
+        """Look for what `hocket repair` would add, where that does not take long, or what stands in its way."""
+        team = subject.machine
+        if not subject.is_independent:
+            if subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
+                return None, ""
+            team = subject.enumerated()
+        if subject.task is None:
+            return repair(team, subject.knows, subject.needs, effort=EFFORT_FOR_A_HINT), ""
+        try:
+            return repair_task(subject.task, effort=EFFORT_FOR_A_HINT).added, ""
+        except InfeasibleError as error:
+            return None, str(error)
 
     def report_machine(self, subject: Subject) -> int:
         """Report on a machine without local event sets."""
@@ -138,7 +147,14 @@ def print_reading(console: Console, machine: RewardMachine | Composition) -> Non
     print_rest(console, len(parts) - SHOWN_PARTS, "part")
 
 
-def _findings_as_json(findings: Findings, fix: Assignment | None) -> dict[str, object]:
+def _repair_as_json(fix: Assignment | None, obstacle: str) -> dict[str, object] | None:
+    """Say what to add; null where nothing has to be added or nobody has looked."""
+    if obstacle:
+        return {"add": None, "problems": [obstacle]}
+    return None if fix is None else assignment_as_json(fix)
+
+
+def _findings_as_json(findings: Findings) -> dict[str, object]:
     found, labelling = findings.decomposition, findings.labelling
     example = found.counterexample
     described: dict[str, object] = {
@@ -173,7 +189,6 @@ def _findings_as_json(findings: Findings, fix: Assignment | None) -> dict[str, o
         "problems": list(findings.problems),
         "warnings": list(findings.warnings),
         "notes": [*found.notes, *findings.notes],
-        "repair": None if fix is None else assignment_as_json(fix),
     }
     if labelling is not None:
         described["labelling"] = {

@@ -24,7 +24,7 @@ def foresee(study: Study) -> tuple[str, ...]:
             inspection = check_task(task)
         except HocketError:
             continue  # whoever compiles the task will say what is wrong
-        said |= dict.fromkeys(f"{task.name}: {problem}" for problem in inspection.problems)
+        said |= dict.fromkeys(f"{task.name}: {problem}" for problem in (*inspection.problems, *inspection.idle))
         said |= dict.fromkeys(_derived(task, {find_learner(group.learner).looks_at for group in groups}))
         for group in groups:
             if group.task == task:

@@ -53,7 +53,18 @@ class Inspection:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What is legal and may be a mistake, one sentence each."""
-        return (*self.completion.warnings, *leaving_warnings(self.task.machines))
+        return (*self.completion.warnings, *leaving_warnings(self.task.machines), *self.idle)
+
+    @cached_property
+    def idle(self) -> tuple[str, ...]:
+        """Who has no reason to do what it could, one sentence each: a machine that is always final pays for nothing."""
+        said = []
+        for agent, machine in self.task.machines.items():
+            events = ", ".join(self.task.controls[agent])
+            if events and machine.is_final.all() and self.decomposition.ok:
+                why = f"as its local reward machine is always final, it does not learn to make {events} happen"
+                said.append(f"{agent} gains nothing: {why}; let it know an event that these lead to.")
+        return tuple(said)
 
     @cached_property
     def problems(self) -> tuple[str, ...]:

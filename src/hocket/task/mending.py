@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hocket.errors import HocketError, InfeasibleError, TaskError
-from hocket.machine.assignment import DEFAULT_COST, Assignment, Costs, repair
+from hocket.machine.assignment import DEFAULT_COST, EFFORT, Assignment, Costs, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
 from hocket.task.check import check_task
@@ -25,14 +25,16 @@ class Mended:
     added: Assignment
 
 
-def repair_task(task: Task, cost: Costs | None = None, forbidden: Iterable[tuple[str, str]] = ()) -> Mended:
+def repair_task(
+    task: Task, cost: Costs | None = None, forbidden: Iterable[tuple[str, str]] = (), effort: int = EFFORT
+) -> Mended:
     """Find events to add to local event sets so that a task passes every check: control, gates, labelling and all.
 
     They are the cheapest under which it is decomposable, and where gates need more, no event more than they need. Where
     no events help, the error says what stands in the way, and proposes one change.
     """
     never = {*forbidden}
-    fix = _cheapest(task, cost, never)
+    fix = _cheapest(task, cost, never, effort)
     mended = _adding(task, fix)
     more: dict[str, list[str]] = {agent: [*own] for agent, own in fix.items()}
     extra = 0.0
@@ -49,7 +51,7 @@ def repair_task(task: Task, cost: Costs | None = None, forbidden: Iterable[tuple
     return Mended(mended, whole)
 
 
-def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]]) -> Assignment:
+def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]], effort: int) -> Assignment:
     """Find the cheapest events under which a task is decomposable; a team of any size may need none."""
     machine = task.machine
     if isinstance(machine, Composition) and not machine.is_independent:
@@ -57,7 +59,7 @@ def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]]
         if as_parts and all(event in task.knows[agent] for event, own in task.needs.items() for agent in own):
             return Assignment({}, 0.0, True, 0.0)
         machine = enumerate_states(machine)
-    return repair(machine, task.knows, task.needs, cost, never)
+    return repair(machine, task.knows, task.needs, cost, never, effort)
 
 
 def _adding(task: Task, events: Assignment) -> Task:
