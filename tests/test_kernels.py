@@ -633,12 +633,14 @@ def test_the_version_of_numba_is_bounded_above_by_the_next_one():
 
 def test_learners_that_are_compiled_apart_share_no_kernel_with_another():
     apart = [name for name, learner in LEARNERS.items() if learner.apart is not None]
-    assert len(apart) > 1
+    assert len(apart) > 2
     for name in apart:
         own = importlib.import_module(f"hocket.learn.kernels.{name}")
         kernels = [value for value in vars(own).values() if cache_file(value) is not None]
         assert kernels and all(found.py_func.__module__ == own.__name__ for found in kernels)
-        assert not issubclass(LEARNERS[name].player, ValuePlayer)  # which has the kernels of the team world
+        is_shared = issubclass(LEARNERS[name].player, ValuePlayer)  # which has the kernels of the team world
+        assert is_shared == (LEARNERS[name].tests_apart is None)
+        assert [found for found in (LEARNERS[name].apart, LEARNERS[name].tests_apart) if found] == kernels
 
 
 def test_another_process_compiles_what_comes_later_and_is_not_on_disk(monkeypatch):
@@ -650,8 +652,8 @@ def test_another_process_compiles_what_comes_later_and_is_not_on_disk(monkeypatc
     started = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command[2]) or Process())
     with compiling_ahead(learners) as later:
-        assert later == ["cqrm"]
-    assert len(started) == 1 and "['cqrm']" in started[0] and Process.ended == 1
+        assert later == ["iql", "cqrm"]
+    assert len(started) == 1 and "['iql', 'cqrm']" in started[0] and Process.ended == 1
     with compiling_ahead([]) as later:
         assert later == []
 
@@ -688,6 +690,22 @@ def test_where_no_second_process_can_be_started_this_one_compiles_all(name, valu
         assert later == []
 
 
+def test_the_second_process_compiles_what_trains_and_tests_but_not_what_others_have(tmp_path):
+    code = "from hocket.learn.warmup import LEARNERS, compile_apart, is_compiled\n"
+    code += "from hocket.learn.kernels.teams import play_teams\n"
+    code += "compile_apart(['iql', 'cqrm'])\n"
+    code += "kernels = [kernel for own in LEARNERS.values() for kernel in (own.apart, own.tests_apart) if kernel]\n"
+    code += "print(*[own.py_func.__name__ for own in [*kernels, play_teams] if is_compiled(own)])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(done.stdout.split()) == ["play_jointly", "train_independently", "train_jointly"]
+
+
 def test_the_second_process_has_ended_however_the_work_ends(monkeypatch):
     monkeypatch.setattr("hocket.learn.warmup.is_compiled", lambda _: False)
     started, start = [], subprocess.Popen
@@ -714,4 +732,4 @@ def test_one_can_tell_whether_a_kernel_lies_on_disk(tmp_path):
         text=True,
         check=True,
     )
-    assert done.stdout.split() == ["False", "False"]
+    assert done.stdout.split() == ["False", "False", "False"]

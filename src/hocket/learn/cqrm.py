@@ -153,4 +153,5 @@ LEARNER = Learner(
     devices=DEVICES,
     check=_check_size,
     apart=kernels.train_jointly,
+    tests_apart=kernels.play_jointly,
 )

@@ -107,4 +107,5 @@ LEARNER = Learner(
     looks_at=LooksAt.OPTION,
     check=_check_options,
     apart=kernels.train_hierarchically,
+    tests_apart=kernels.play_hierarchically,
 )

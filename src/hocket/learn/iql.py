@@ -63,4 +63,5 @@ LEARNER = Learner(
     shapes=_shapes,
     looks_at=LooksAt.MEMORY,
     devices=DEVICES,
+    apart=kernels.train_independently,
 )

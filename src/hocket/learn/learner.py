@@ -81,7 +81,8 @@ class Learner:
     check: Callable[[Tables, Any], None] = lambda tables, settings: None  # refuses what it cannot train on
     is_reference: bool = False  # nothing is learnt, and figures draw it as a line across
     steps: int = 250_000  # of training, where nobody says how many
-    apart: object = None  # a kernel, where it shares none with other learners: it may be compiled beside theirs
+    apart: object = None  # the kernel that trains, where no other learner has it: it may be compiled beside theirs
+    tests_apart: object = None  # the kernel that tests, likewise
     devices: tuple[str, ...] = DEVICES[:1]  # on which it trains
     beside: Callable[[Tables], int] = lambda tables: 0  # bytes that a run needs beside what it learns, where it is much
     side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do

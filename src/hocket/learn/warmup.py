@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from hocket.task.catalogue import rendezvous
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
+SHARED = "team"  # what several learners have, most of it of the team world
 LARGE = 1_000_000  # agents x cells from which on even a step takes long
 
 _compiled: set[tuple[str, str, int]] = set()
@@ -36,19 +37,30 @@ _one_at_a_time = threading.Lock()
 
 def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, settings: Settings | None = None) -> None:
     """Compile what a learner needs for some seeds side by side on a task, or load it from disk: a step of each."""
-    chosen = _small() if task is None else task
-    count = max(1, min(seeds, find_learner(learner).side_by_side))
+    chosen, own = _small() if task is None else task, find_learner(learner)
+    count = max(1, min(seeds, own.side_by_side))
     mark = (learner, chosen.digest, count)
     with _one_at_a_time:
         if mark in _compiled:
             return
-        short = replace(settings or find_learner(learner).settings(), test_every=1, episode_steps=1)
-        user = os.getuid() if hasattr(os, "getuid") else 0
-        what = "team" if find_learner(learner).apart is None else learner
-        with locked(Path(tempfile.gettempdir()) / f"hocket-{user}-compiling-{what}.lock"):
+        short = replace(settings or own.settings(), test_every=1, episode_steps=1)
+        with ExitStack() as held:
+            for what in sorted({learner if kernel else SHARED for kernel in (own.apart, own.tests_apart)}):
+                held.enter_context(locked(_lock(what)))
             stand_in, tables = _stand_in(chosen)
             train_batch(Batch(stand_in, learner, short, range(count), 1), tables)
         _compiled.add(mark)
+
+
+def compile_apart(learners: Sequence[str]) -> None:
+    """Compile what these learners share with no other: what trains them, and of some what tests them."""
+    for own in map(find_learner, learners):
+        if own.tests_apart:
+            compile_kernels(own.name)
+        else:
+            block = own.block(compile_task(_small()), own.settings(), [0], 1)
+            with locked(_lock(own.name)):
+                block.train(0, 1)
 
 
 def _small() -> Task:
@@ -65,6 +77,12 @@ def _stand_in(task: Task) -> tuple[Task, Tables]:
     return small, Tables._make(
         np.asarray(own, like.dtype) if isinstance(like, np.ndarray) else own for own, like in pairs
     )
+
+
+def _lock(what: str) -> Path:
+    """Say which file whoever compiles something holds."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    return Path(tempfile.gettempdir()) / f"hocket-{user}-compiling-{what}.lock"
 
 
 @contextmanager
@@ -95,7 +113,7 @@ def _start_compiling(learners: Sequence[str]) -> subprocess.Popen[bytes] | None:
     if not (learners and HAS_LOCKS and sys.executable) or hasattr(sys, "frozen"):
         return None
     code = f"import sys; sys.path[:] = {sys.path!r}\n"
-    code += f"from hocket.learn.warmup import compile_kernels\nfor name in {list(learners)!r}: compile_kernels(name)"
+    code += f"from hocket.learn.warmup import compile_apart; compile_apart({list(learners)!r})"
     quiet = subprocess.DEVNULL
     with suppress(OSError):
         return subprocess.Popen([sys.executable, "-c", code], stdin=quiet, stdout=quiet, stderr=quiet)
