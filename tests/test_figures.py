@@ -28,7 +28,7 @@ from hocket.report.figures import canvas, curves, maps
 from hocket.report.summary import Beside, Section, summarize
 from hocket.study import records
 from hocket.study.published import Level
-from hocket.study.store import Results, keep_record, keep_task, load_results, open_store, sum_up
+from hocket.study.store import Results, keep_records, keep_task, load_results, open_store, sum_up
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, STAY, STEPS
 from test_drawing import NASTY, SIGHT, linear
@@ -184,7 +184,7 @@ def keep_study(folder: Path, *tasks: hk.Task, learners: Sequence[str], kinds: Se
                 if hk.LEARNERS[learner].looks_at in maps.PICTURED
                 else None
             )
-            keep_record(store, own, policy)
+            keep_records(store, [(own, policy)])
     sum_up(store, load_results(store).records)
     return store
 

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import hocket as hk
-from hocket.files import UNFINISHED, write_whole
+from hocket import files
+from hocket.files import UNFINISHED, write_many, write_whole
 from hocket.study.store import claimed, load_results, save_records
 from studies import record
 from worlds import meeting
@@ -34,7 +36,7 @@ def test_a_file_is_on_the_disk_before_it_is_renamed_and_its_name_before_it_is_do
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
-@pytest.mark.parametrize("place", ["os.fsync", "os.fdopen", "pathlib.Path.replace", "pathlib.Path.chmod"])
+@pytest.mark.parametrize("place", ["os.open", "os.fsync", "os.fdopen", "pathlib.Path.replace"])
 def test_whatever_ends_writing_leaves_what_was_there_and_nothing_else(tmp_path, monkeypatch, place, error):
     (tmp_path / "one").write_text("before")
 
@@ -78,6 +80,49 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
     write_whole(tmp_path / "link", "mine")
     assert ((tmp_path / "there").read_text(), (tmp_path / "link").read_text()) == ("theirs", "mine")
     assert not (tmp_path / "link").is_symlink()
+
+
+def test_many_files_are_all_on_the_disk_before_any_has_its_name(tmp_path, monkeypatch):
+    done, sync, replace = [], os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (done.append("sync"), sync(handle))[1])
+    monkeypatch.setattr(Path, "replace", lambda self, target: (done.append(target.name), replace(self, target))[1])
+    monkeypatch.setattr(files, "TOGETHER", 3)
+    names = ["a", "b", "c", "d"]
+    write_many((tmp_path / name, name.encode()) for name in names)
+    assert done == [*["sync"] * 3, "a", "b", "c", "sync", "sync", "d", "sync"]  # a folder's names are synced as well
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: name for name in names}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+@pytest.mark.parametrize("place", ["os.fsync", "pathlib.Path.replace"])
+def test_whatever_ends_writing_of_many_files_leaves_some_of_them_whole_and_nothing_else(
+    tmp_path, monkeypatch, place, error
+):
+    owner, name = (os, "fsync") if place == "os.fsync" else (Path, "replace")
+    plain, calls = getattr(owner, name), count()
+
+    def fail(*args: object) -> object:
+        if next(calls) == 5:
+            raise error
+        return plain(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, fail)
+        with pytest.raises((KeyboardInterrupt, hk.errors.FormatError)):
+            write_many((tmp_path / str(number), b"whole") for number in range(20))
+    left = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert left == {str(number): "whole" for number in range(5 if place != "os.fsync" else 0)}
+
+
+def test_the_rights_of_files_are_those_of_any_new_file(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_many((tmp_path / str(number), b"1") for number in range(40))
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)
+    if os.name == "posix":
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o640}
 
 
 @pytest.mark.parametrize("name", ["n" * 250, "\N{SNOWMAN}" * 80])

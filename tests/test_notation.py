@@ -841,7 +841,7 @@ def refuse(*arguments, **options):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize(("owner", "name"), [(Path, "replace"), (Path, "chmod"), (os, "fdopen")])
+@pytest.mark.parametrize(("owner", "name"), [(Path, "replace"), (os, "open"), (os, "fdopen")])
 def test_an_existing_file_stays_intact_if_writing_fails(tmp_path, monkeypatch, owner, name):
     path = tmp_path / "m.toml"
     path.write_text("as it was")

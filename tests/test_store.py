@@ -1,6 +1,7 @@
 """Folders of runs: what is written is read back, and what is damaged or foreign is named and left out."""
 
 import csv
+import hashlib
 import io
 import json
 from dataclasses import replace
@@ -21,7 +22,7 @@ from hocket.study.store import (
     Results,
     curves_csv,
     differences,
-    keep_record,
+    keep_records,
     keep_task,
     load_results,
     open_store,
@@ -71,8 +72,7 @@ def folder(tmp_path):
     store = open_store(tmp_path / "runs")
     keep_task(store, TASK)
     records = [record(seed, learner) for learner in ("dqprm", "iql") for seed in (0, 1)]
-    for own in records:
-        keep_record(store, own)
+    keep_records(store, [(own, None) for own in records])
     sum_up(store, records, missing=0)
     return store
 
@@ -210,7 +210,7 @@ def test_policies_of_a_task_are_found_among_those_of_others(tmp_path):
         store = open_store(tmp_path)
         arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes_on(task)("dqprm").items()}
         policy = hk.Policy(task.name, task.digest, "dqprm", 0, settings, arrays)
-        keep_record(store, record(task=task.name, digest=task.digest), policy.packed())
+        keep_records(store, [(record(task=task.name, digest=task.digest), policy.packed())])
     assert [policy.task for policy in hk.load_policies(tmp_path, TASK)] == ["meeting"]
     with pytest.raises(hk.errors.FormatError, match=r"its policies belong to other tasks .*corridor, meeting"):
         hk.load_policies(tmp_path, hk.load_task("buttons"))
@@ -219,10 +219,68 @@ def test_policies_of_a_task_are_found_among_those_of_others(tmp_path):
 # Tables.
 
 
+def table(records) -> str:
+    return b"".join(curves_csv(records)).decode()
+
+
+NUMBERS = st.integers(0, 30) | st.integers(9_990, 10_010) | st.integers(0, 2**63 - 1)
+TESTS = st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), max_size=8).map(
+    lambda rows: (
+        Trials(*(np.array(own, kind) for own, kind in zip(zip(*rows, strict=True), KINDS_OF, strict=True)))
+        if rows
+        else Trials(*(np.zeros(0, kind) for kind in KINDS_OF))
+    )
+)
+KINDS_OF = (np.int64, np.int64, np.bool_)
+
+
+@given(st.lists(TESTS, min_size=2, max_size=3), st.sampled_from(["meeting", 'a "b", c', "ä, ☃"]))
+def test_a_table_and_a_record_are_what_pythons_writers_make_of_the_same_numbers(runs, name):
+    records = [
+        record(
+            seed,
+            task=name,
+            settings={"discount": 1 / (seed + 1)},
+            tests={"softmax": own, "greedy": runs[0]},
+            review=None,
+        )
+        for seed, own in enumerate(runs)
+    ]
+    buffer = io.StringIO()
+    rows = csv.writer(buffer, lineterminator="\n")
+    rows.writerow(["task", "learner", "seed", "step", "policy", "test_steps", "success", "discount"])
+    for own in records:
+        for kind, tests in own.tests.items():
+            for step, taken, success in zip(*(column.tolist() for column in tests), strict=True):
+                rows.writerow([name, "dqprm", own.seed, step, kind, taken, int(success), own.settings["discount"]])
+        text = write_record(own)
+        assert text == json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":")) + "\n"
+        assert json.loads(text)["tests"] == {
+            kind: {column: getattr(tests, column).tolist() for column in tests._fields}
+            for kind, tests in own.tests.items()
+        }
+    assert table(records) == buffer.getvalue()
+
+
+def test_a_key_is_the_fingerprint_of_all_that_a_run_depends_on():
+    own = record(7)
+    parts = [own.digest, own.learner, 7, own.steps, dict(sorted(own.settings.items()))]
+    assert own.key == hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def test_what_a_study_says_has_a_line_for_each_run(folder):
+    text = (folder / "study.json").read_text()
+    about = json.loads(text)
+    assert len(about["runs"]) == 4 and all(
+        f"  {json.dumps(run)}" in text.replace(",\n", "\n").split("\n") for run in about["runs"]
+    )
+    assert len(text.splitlines()) < 4 + len(about) + 10
+
+
 def test_settings_that_set_runs_apart_have_a_column_each():
     low, high = (record(settings={"discount": value, "episode_steps": 100}) for value in (0.5, 0.9))
     other = record(learner="iql", settings={"episode_steps": 100})
-    found = list(csv.DictReader(io.StringIO(curves_csv([low, high, other]))))
+    found = list(csv.DictReader(io.StringIO(table([low, high, other]))))
     assert {(row["learner"], row["discount"]) for row in found} == {("dqprm", "0.5"), ("dqprm", "0.9"), ("iql", "")}
     assert differences([low, high, other])[other.key] == {}
 
@@ -237,7 +295,7 @@ def test_lengths_on_different_tasks_set_nothing_apart():
 
 
 def test_two_tasks_of_one_name_are_told_apart_in_the_table():
-    content = curves_csv([record(), record(digest="f" * 64)])
+    content = table([record(), record(digest="f" * 64)])
     assert {row["task"] for row in csv.DictReader(io.StringIO(content))} == {
         f"meeting {TASK.digest[:6]}",
         "meeting ffffff",
@@ -322,7 +380,7 @@ def test_of_many_groups_the_best_is_compared_with_each_of_the_others(tmp_path):
 
 
 def test_optimal_policies_are_a_level_and_not_a_learner(folder):
-    keep_record(folder, record(learner="optimal", tests={"softmax": trials(4, 4, 4)}))
+    keep_records(folder, [(record(learner="optimal", tests={"softmax": trials(4, 4, 4)}), None)])
     [section] = summarize(load_results(folder)).sections
     assert [group.label for group in section.groups] == ["dqprm", "iql"]
     assert section.level("softmax") == 4
@@ -330,7 +388,8 @@ def test_optimal_policies_are_a_level_and_not_a_learner(folder):
 
 
 def test_runs_that_end_early_are_compared_as_far_as_all_go(folder):
-    keep_record(folder, replace(record(seed=2), tests={"softmax": trials(100, 8), "greedy": trials(100, 8)}))
+    more = {"softmax": trials(100, 8), "greedy": trials(100, 8)}
+    keep_records(folder, [(replace(record(seed=2), tests=more), None)])
     group = summarize(load_results(folder)).sections[0].groups[0]
     assert group.curves["softmax"].step.tolist() == [10, 20]
     assert group.curves["softmax"].each.tolist() == [100, 7]

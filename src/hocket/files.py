@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,7 +22,12 @@ except ImportError:  # not on Windows
 HAS_LOCKS = fcntl is not None
 MEGABYTE = 1_000_000
 UNFINISHED = ".unfinished"  # at the end of the name of a file that is not whole yet
+WRITERS = 8  # threads that write files
+TOGETHER = 1_000  # files that get their names together
 MOST_OF_NAME = 40  # characters of a file's name that are also in that name, which must not be too long
+
+Content = str | bytes | Iterable[bytes]
+File = tuple[Path, Content]  # what it is called, and what is to be in it
 
 
 def exists(path: Path) -> bool:
@@ -62,32 +69,78 @@ def read_text(path: Path, limit: int) -> str:
         ) from None
 
 
-def write_whole(path: Path, data: str | bytes) -> None:
+def write_whole(path: Path, data: Content) -> None:
     """Write a file under a temporary name and rename it, so that it is there whole or not at all, whatever happens.
 
     It is on the disk before it has its name, and the name before this returns: a power cut leaves no empty file behind,
     and of two files that are written one after the other never the second alone.
     """
-    temporary = None
+    _write_together([(path, data)], map)
+
+
+def write_many(files: Iterable[File]) -> None:
+    """Write files as `write_whole` does, but many at a time: when they are on the disk, all get their names.
+
+    Disks take hardly longer for many files than for one, if they need not wait for each.
+    """
+    with ThreadPoolExecutor(WRITERS) as pool:
+
+        def in_threads(write: Callable[[File], Path], some: Iterable[File]) -> list[Path]:
+            begun = [pool.submit(write, file) for file in some]
+            try:
+                wait(begun)
+            finally:  # nothing may be begun any more when what is unfinished is cleared away
+                wait([own for own in begun if not own.cancel()])
+            return [own.result() for own in begun]
+
+        waiting = iter(files)
+        while some := list(islice(waiting, TOGETHER)):
+            _write_together(some, in_threads)
+
+
+def _write_together(files: Sequence[File], each: Callable[..., Iterable[Path]]) -> None:
+    """Bring files to the disk, `each` of them by itself; then rename them."""
+    unfinished: set[Path] = set()
+
+    def write(file: File) -> Path:
+        with _telling(file[0]):
+            return _write_aside(*file, unfinished)
+
     try:
-        content = data.encode() if isinstance(data, str) else data
-        mode = _mode_of(path)
-        hidden = path.with_name(f".{path.name[:MOST_OF_NAME]}.{secrets.token_hex(8)}{UNFINISHED}")
-        handle = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
-        temporary = hidden
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(handle)
-        if mode is not None:
-            temporary.chmod(mode)
-        temporary.replace(path)
-        _sync_folder(path.parent)
+        for (path, _), temporary in zip(files, list(each(write, files)), strict=True):
+            with _telling(path):
+                temporary.replace(path)
+            unfinished.remove(temporary)
+        for folder in {path.parent: None for path, _ in files}:
+            _sync_folder(folder)
+    finally:
+        for temporary in unfinished:
+            temporary.unlink(missing_ok=True)
+
+
+def _write_aside(path: Path, data: Content, unfinished: set[Path]) -> Path:
+    """Bring what is to be in a file to the disk, under a temporary name that is added to those that are unfinished."""
+    mode = _mode_of(path)
+    temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{secrets.token_hex(8)}{UNFINISHED}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    unfinished.add(temporary)
+    with os.fdopen(handle, "wb") as file:
+        for part in (data,) if isinstance(data, str | bytes) else data:
+            file.write(part.encode() if isinstance(part, str) else part)
+        file.flush()
+        os.fsync(handle)
+    if mode is not None:
+        temporary.chmod(mode)
+    return temporary
+
+
+@contextmanager
+def _telling(path: Path) -> Iterator[None]:
+    """Say which file cannot be written."""
+    try:
+        yield
     except (OSError, ValueError) as error:
         raise FormatError(f"cannot be written: {getattr(error, 'strerror', None) or error}", path=path) from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 def _mode_of(path: Path) -> int | None:

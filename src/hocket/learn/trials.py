@@ -98,11 +98,11 @@ class TrialTable(Sequence[Trial]):
 
 
 class Tests:
-    """The tests of runs that train side by side, as they are made: [tests, softmax and greedy, runs, episodes]."""
+    """The tests of runs that train side by side, as they are made: [runs, tests, softmax and greedy, episodes]."""
 
     def __init__(self, settings: Settings, steps: int, runs: int, agents: int, events: int) -> None:
         self.every, self.episodes, self.done = settings.test_every, settings.test_episodes, 0
-        shape = (steps // self.every, len(KINDS), runs, self.episodes)
+        shape = (runs, steps // self.every, len(KINDS), self.episodes)
         self.taken = np.zeros(shape, np.int32)
         self.finish = np.zeros((*shape, agents), np.int32)
         self.event_time = np.zeros((*shape, events), np.int32)
@@ -114,7 +114,7 @@ class Tests:
             played = play(range(first, first + self.episodes), kind == 1)
             pairs = ((self.finish, played.finish), (self.event_time, played.event_time))
             for mine, theirs in ((self.taken[..., None], played.steps[:, None]), *pairs):
-                own = mine[self.done, kind]  # [runs, episodes, and what is kept]
+                own = mine[:, self.done, kind]  # [runs, episodes, and what is kept]
                 own[:] = theirs[:, : own.shape[2]].reshape(own.shape)
         self.done += 1
 
@@ -122,10 +122,10 @@ class Tests:
         """Return the tests of a run, as far as they were made."""
         step = np.arange(1, self.done + 1, dtype=np.int64) * self.every
         arrays = (self.taken, self.finish, self.event_time)
-        taken, finish, event_time = (np.ascontiguousarray(own[: self.done, :, run]) for own in arrays)
+        taken, finish, event_time = (own[run, : self.done].copy() for own in arrays)
         return TrialTable(step, taken, finish, event_time, most_steps)
 
     def latest(self, runs: range, most_steps: int) -> list[int]:
         """Return the steps that the last tests by softmax of some runs took."""
-        taken = self.taken[self.done - 1, 0, runs.start : runs.stop].ravel()
+        taken = self.taken[runs.start : runs.stop, self.done - 1, 0].ravel()
         return [most_steps if steps < 0 else steps for steps in taken.tolist()]

@@ -7,7 +7,7 @@ import json
 import math
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -25,12 +25,14 @@ from hocket.learn.policies import Run
 from hocket.learn.trials import KINDS as KINDS
 from hocket.learn.trials import Trials as Trials
 from hocket.machine.names import check_name
+from hocket.study.digits import digits, listed
 
 FORMAT = "hocket run 1"
 LIMIT = 256 * MEGABYTE  # of a record's file
 LONGEST_SLUG = 40  # characters of a task's name in file names
 MOST = 2**63 - 1  # of a number in a record
 FARTHEST = 1e6  # cells from a map's corner that somebody may be
+TRUTH = np.array([b"false", b"true"])
 LIBRARIES = ("numpy", "numba")  # whose versions may change results
 
 Settings = Mapping[str, float | int | bool]
@@ -91,8 +93,14 @@ class Record:
 
 def run_key(digest: str, learner: str, seed: int, steps: int, settings: Settings) -> str:
     """Fingerprint all that the results of a run depend on."""
-    parts = [digest, learner, seed, steps, dict(sorted(settings.items()))]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return run_keys(digest, learner, (seed,), steps, settings)[seed]
+
+
+def run_keys(digest: str, learner: str, seeds: Iterable[int], steps: int, settings: Settings) -> dict[int, str]:
+    """Give each seed the fingerprint of its run: that of a list of all that its results depend on, as JSON."""
+    before = json.dumps([digest, learner])[:-1]
+    after = json.dumps([steps, dict(sorted(settings.items()))])[1:]
+    return {seed: hashlib.sha256(f"{before}, {seed}, {after}".encode()).hexdigest() for seed in seeds}
 
 
 def slug(name: str) -> str:
@@ -144,14 +152,21 @@ def write_record(record: Record) -> str:
         "settings": dict(record.settings),
         "seconds": record.seconds,
         "made": dict(record.made),
-        "tests": {
-            kind: {"step": own.step.tolist(), "test_steps": own.test_steps.tolist(), "success": own.success.tolist()}
-            for kind, own in record.tests.items()
-        },
     }
-    if record.review is not None:
-        document["review"] = _review_to(record.review)
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
+    tests = ",".join(f"{_json(kind)}:{_tests_to(own)}" for kind, own in record.tests.items())
+    review = "" if record.review is None else f',"review":{_json(_review_to(record.review))}'
+    return f'{_json(document)[:-1]},"tests":{{{tests}}}{review}}}\n'
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _tests_to(tests: Trials) -> str:
+    """Lay tests out as JSON, which is most of a record."""
+    step, taken = listed(digits(tests.step)), listed(digits(tests.test_steps))
+    success = listed(TRUTH[tests.success.astype(np.intp)])
+    return f'{{"step":{step},"test_steps":{taken},"success":{success}}}'
 
 
 def _review_to(review: Review) -> dict[str, object]:

@@ -20,10 +20,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from hocket.errors import FormatError, HocketError, printable
-from hocket.files import MEGABYTE, exists, locked, read_text, remove_unfinished, write_whole
+from hocket.files import MEGABYTE, exists, locked, read_text, remove_unfinished, write_many, write_whole
 from hocket.learn.policies import Policy, ShapesOf, load_policy
 from hocket.machine.formats import toml
+from hocket.study.digits import digits, in_rows
 from hocket.study.records import KINDS, Record, read_record, run_key, slug, surroundings, write_record
 from hocket.task.files import read_task
 from hocket.task.task import Task
@@ -119,11 +122,11 @@ def keep_world(folder: Path, world: World) -> None:
     write_whole(folder / "tasks" / f"{slug(world.task)}-{world.digest[:8]}.json", world.text)
 
 
-def keep_record(folder: Path, record: Record, policy: bytes | None = None) -> None:
-    """Write a finished run; its record comes last, so that where it is, all else is."""
-    if policy is not None:
-        write_whole(policy_path(folder, record), policy)
-    write_whole(folder / _file(record), write_record(record))
+def keep_records(folder: Path, runs: Iterable[tuple[Record, bytes | None]]) -> None:
+    """Write finished runs and what they learnt; records come last, so that where one is, all else is."""
+    finished = list(runs)
+    write_many((policy_path(folder, record), policy) for record, policy in finished if policy is not None)
+    write_many((folder / _file(record), write_record(record)) for record, _ in finished)
 
 
 def policy_path(folder: Path, record: Record) -> Path:
@@ -142,8 +145,7 @@ def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable
                 keep_task(store, world)
             else:
                 keep_world(store, world)
-        for record in records:
-            keep_record(store, record)
+        keep_records(store, ((record, None) for record in records))
         sum_up(store, load_results(store).records)
         return load_results(store)
 
@@ -152,26 +154,39 @@ def sum_up(folder: Path, records: Sequence[Record], **about: object) -> dict[str
     """Write `curves.csv` and `study.json` anew, from all records; return what the latter says."""
     says = _about(records) | about
     write_whole(folder / "curves.csv", curves_csv(records))
-    write_whole(folder / "study.json", json.dumps(says, indent=1, ensure_ascii=False) + "\n")
+    write_whole(folder / "study.json", _in_lines(says))
     return says
 
 
-def curves_csv(records: Sequence[Record]) -> str:
-    """Lay test episodes out as a table; settings that set runs of a learner apart have a column each."""
+def _in_lines(says: Mapping[str, object]) -> str:
+    """Lay out what a study says as JSON, with a line for each entry and for each run."""
+
+    def text(value: object) -> str:
+        if not isinstance(value, list):
+            return json.dumps(value, ensure_ascii=False)
+        return "[\n" + ",\n".join(f"  {json.dumps(own, ensure_ascii=False)}" for own in value) + "\n ]"
+
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {text(value)}" for name, value in says.items()) + "\n}\n"
+
+
+def curves_csv(records: Sequence[Record]) -> Iterator[bytes]:
+    """Lay test episodes out as a table, run by run; settings that set runs of a learner apart have a column each."""
     titles, apart = task_titles(records), differences(records)
     swept = list(dict.fromkeys(name for own in apart.values() for name in own))
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([*COLUMNS, *swept])
+    yield _csv_line(*COLUMNS, *swept)
     for record in records:
+        run = _csv_line(titles[record.digest], record.learner, record.seed)[:-1] + b","
         values = [apart[record.key].get(name, "") for name in swept]
-        for kind in KINDS:
-            tests = record.tests.get(kind)
-            for row in zip(*(column.tolist() for column in tests), strict=True) if tests else ():
-                step, taken, success = row
-                run = (titles[record.digest], record.learner, record.seed)
-                writer.writerow([*run, step, kind, taken, int(success), *values])
-    return buffer.getvalue()
+        ends = np.array([_csv_line("", success, *values) for success in (0, 1)])
+        for kind, tests in ((kind, record.tests[kind]) for kind in KINDS if kind in record.tests):
+            what, success = f",{kind},".encode(), tests.success.astype(np.intp)
+            yield in_rows(run, digits(tests.step), what, digits(tests.test_steps), ends[success])
+
+
+def _csv_line(*values: object) -> bytes:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(values)
+    return buffer.getvalue().encode()
 
 
 def task_titles(records: Iterable[Record]) -> dict[str, str]:

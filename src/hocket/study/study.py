@@ -31,9 +31,9 @@ from hocket.study.engines import ThreadEngine
 from hocket.study.jobs import Engine
 from hocket.study.policies import spoilt_policies
 from hocket.study.published import Published, published_from
-from hocket.study.records import Record, record_of, run_key
+from hocket.study.records import Record, record_of, run_keys
 from hocket.study.review import review
-from hocket.study.store import Results, claimed, keep_record, keep_task, load_results, sum_up
+from hocket.study.store import Results, claimed, keep_records, keep_task, load_results, sum_up
 from hocket.task.catalogue import load_task
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
@@ -56,8 +56,7 @@ class JobGroup(NamedTuple):
 
     def keys(self) -> dict[int, str]:
         """Give each seed the key of its run."""
-        mark, settings = self.task.digest, asdict(self.settings)
-        return {seed: run_key(mark, self.learner, seed, self.steps, settings) for seed in self.seeds}
+        return run_keys(self.task.digest, self.learner, self.seeds, self.steps, asdict(self.settings))
 
     @property
     def label(self) -> str:
@@ -207,9 +206,8 @@ def _carry_out(
     batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
     try:
         for finished in engine.run(batches, tally.reporter, stop):
-            for record, policy in finished:
-                keep_record(store, record, policy)
-                whole[record.key] = record
+            keep_records(store, finished)
+            whole |= {record.key: record for record, _ in finished}
             tally.finish(len(finished))
     except Exception as error:  # raised again when what is finished is summed up
         return error
@@ -291,8 +289,7 @@ def save_runs(task: Task, runs: Sequence[Run], folder: str | Path) -> Results:
     tables = compile_task(task)
     with claimed(folder) as store:
         keep_task(store, task)
-        for run in runs:
-            keep_record(store, record_of(run, review(task, tables, run.policy)), run.policy.packed())
+        keep_records(store, ((record_of(run, review(task, tables, run.policy)), run.policy.packed()) for run in runs))
         sum_up(store, load_results(store).records)
         return load_results(store)
 
