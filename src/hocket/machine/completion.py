@@ -244,3 +244,49 @@ def leaving_warnings(machines: Mapping[str, RewardMachine]) -> tuple[str, ...]:
             final = f"its local reward machine is final after {name_trace(trace)}"
             said.append(f"{agent} can leave a final state again: {final}, and no longer once {event} happens.")
     return tuple(said)
+
+
+def completes_without(machine: RewardMachine, event: str) -> bool:
+    """Say whether some trace completes a machine in which an event never happens.
+
+    >>> machine = RewardMachine(initial="0", transitions={("0", "a"): "1", ("0", "b"): "1"}, final={"1"})
+    >>> completes_without(machine, "a")
+    True
+    """
+    banned = machine.events.index(event) if event in machine.events else -1
+    first, label, target = (part.tolist() for part in (machine.graph.first, machine.graph.label, machine.graph.target))
+    final = machine.is_final.tolist()
+    waiting = [machine.states.index(machine.initial)]
+    seen = {*waiting}
+    for state in waiting:
+        if final[state]:
+            return True
+        for edge in range(first[state], first[state + 1]):
+            if label[edge] != banned and target[edge] not in seen:
+                seen.add(target[edge])
+                waiting.append(target[edge])
+    return False
+
+
+def find_idle(
+    team: RewardMachine | Composition,
+    machines: Mapping[str, RewardMachine],
+    controls: Mapping[str, Iterable[str]],
+) -> dict[str, tuple[str, ...]]:
+    """Find the agents that can do their own part without events that they control and that the team's needs.
+
+    Nothing rewards such an agent for these events, so that the team may wait for ever. A large team is not looked at.
+    """
+    wholes = [*team.parts.values()] if isinstance(team, Composition) else [team]
+    if sum(len(own.graph.target) for own in wholes) > LARGEST_SEARCH:
+        return {}
+
+    def is_needed(event: str) -> bool:
+        return any(event in own.events and not completes_without(own, event) for own in wholes)
+
+    spare = {
+        agent: [event for event in controls[agent] if completes_without(machine, event)]
+        for agent, machine in machines.items()
+    }
+    found = {agent: tuple(filter(is_needed, events)) for agent, events in spare.items()}
+    return {agent: events for agent, events in found.items() if events}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -10,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.machine.completion import Completion, find_completion, leaving_warnings
+from hocket.errors import HocketError
+from hocket.machine.completion import Completion, completes_without, find_completion, find_idle, leaving_warnings
 from hocket.machine.decomposition import Decomposition
 from hocket.task.conditions import ANYWHERE
 from hocket.task.gates import closed_regions
@@ -21,6 +23,7 @@ from hocket.task.task import Task
 
 Ints = NDArray[np.intp]
 
+MOST_TRIED = 20  # events that an agent might know, before one is proposed
 MOST_KEPT = 100_000_000  # machine states times cells, of agents that others may be alike
 
 
@@ -57,14 +60,11 @@ class Inspection:
 
     @cached_property
     def idle(self) -> tuple[str, ...]:
-        """Who has no reason to do what it could, one sentence each: a machine that is always final pays for nothing."""
-        said = []
-        for agent, machine in self.task.machines.items():
-            events = ", ".join(self.task.controls[agent])
-            if events and machine.is_final.all() and self.decomposition.ok:
-                why = f"as its local reward machine is always final, it does not learn to make {events} happen"
-                said.append(f"{agent} gains nothing: {why}; let it know an event that these lead to.")
-        return tuple(said)
+        """Who has no reason to do what the team waits for, one sentence each."""
+        task = self.task
+        if not self.decomposition.ok:
+            return ()
+        return tuple(_idle(task, *found) for found in find_idle(task.machine, task.machines, task.controls).items())
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
@@ -127,6 +127,17 @@ def _stuck(task: Task, tables: Tables, agent: str, index: int, events: Sequence[
     if len(machine.final) and not (ends & machine.is_final).any() and not said:
         said.append(f"The local reward machine of {agent} can never reach a final state.")
     return said
+
+
+def _idle(task: Task, agent: str, events: Sequence[str]) -> str:
+    """Say that an agent is not rewarded for events that its team needs, and which event it should know instead."""
+    why = f"its own local reward machine is completed without {', '.join(events)}, and the team's task is not"
+    for event in [own for own in task.events if own not in task.knows[agent]][:MOST_TRIED]:
+        told = task.with_knows({agent: (*task.knows[agent], event)})
+        with suppress(HocketError):  # gates that it cannot tell open, or parts that would have to be listed
+            if not any(completes_without(told.machines[agent], own) for own in events) and check_task(told).ok:
+                return f"{agent} may not learn its part: {why}; with {event} in its local event set it would."
+    return f"{agent} may not learn its part: {why}; let it know what it has to wait for."
 
 
 def shared_events(tables: Tables) -> Bools:
