@@ -229,20 +229,24 @@ def test_congruence_folds_a_chain_onto_a_cycle(way):
 # Proofs.
 
 
+@pytest.mark.parametrize("way", WAYS)
 @quick
-@given(partly_hidden())
-def test_a_proof_comes_to_the_same_classes(case):
+@given(case=partly_hidden())
+def test_a_proof_comes_to_the_same_classes(way, case):
     graph, labels = case
-    proof = graphs.prove_congruence(graph, hide(graph, labels))
+    with forced(way):
+        proof = graphs.prove_congruence(graph, hide(graph, labels))
     assert proof.classes.tolist() == congruence_by_definition(graph, hide(graph, labels))
     assert len(proof.forest) == graph.nodes - len(set(proof.classes.tolist()))
 
 
+@pytest.mark.parametrize("way", WAYS)
 @quick
-@given(partly_hidden())
-def test_hiding_only_the_reasons_still_merges_the_two_nodes(case):
+@given(case=partly_hidden())
+def test_hiding_only_the_reasons_still_merges_the_two_nodes(way, case):
     graph, labels = case
-    proof = graphs.prove_congruence(graph, hide(graph, labels))
+    with forced(way):
+        proof = graphs.prove_congruence(graph, hide(graph, labels))
     for left in range(graph.nodes):
         for right in range(left + 1, graph.nodes):
             if proof.classes[left] == proof.classes[right]:
@@ -252,9 +256,11 @@ def test_hiding_only_the_reasons_still_merges_the_two_nodes(case):
                 assert alone[left] == alone[right]
 
 
-def test_the_reason_for_the_last_rung_of_parallel_chains_is_the_first():
+@pytest.mark.parametrize("way", WAYS)
+def test_the_reason_for_the_last_rung_of_parallel_chains_is_the_first(way):
     graph = parallel_chains(2_000)
-    proof = graphs.prove_congruence(graph, hide(graph, {3}))
+    with forced(way):
+        proof = graphs.prove_congruence(graph, hide(graph, {3}))
     assert graphs.hidden_reasons(graph, proof, 3_998, 3_999) == [3]
 
 

@@ -151,44 +151,62 @@ def congruence(graph: Graph, hidden: Flags) -> Ints:
     """Merge nodes joined by hidden edges, then targets of like edges of merged nodes, until nothing clashes.
 
     `hidden` flags edges. Returns the class of each node; classes are numbered in the order of their first nodes.
-    Near-linear: rounds over all edges while they merge much, then the work list of `prove_congruence` on what is left.
+    Near-linear: rounds over all edges while they merge much, then a work list of what is left.
     """
-    if len(graph.target) < SMALL:
-        return prove_congruence(graph, hidden).classes
-    classes, count = _components(graph.nodes, graph.source[hidden], graph.target[hidden])
-    visible = ~hidden
-    source, label, target = classes[graph.source[visible]], graph.label[visible], classes[graph.target[visible]]
+    return _close_by_edge(graph, hidden).classes if len(graph.target) < SMALL else _merge(graph, hidden)[0]
+
+
+def _merge(graph: Graph, hidden: Flags) -> tuple[Ints, list[Ints]]:
+    """Merge whole rounds at a time; also return the merges that made the classes, (left, right) edges of each round.
+
+    The first were made because of a hidden edge alone, and have -1 on the right.
+    """
+    edge = np.flatnonzero(hidden).astype(np.int32)
+    classes, count, made = _components(graph.nodes, graph.source[edge], graph.target[edge])
+    merges = [np.stack((edge[made], np.full(len(made), -1, np.int32)))]
+    edge = np.flatnonzero(~hidden).astype(np.int32)
+    source, label, target = classes[graph.source[edge]], graph.label[edge], classes[graph.target[edge]]
     labels = int(graph.label.max()) + 1
     while True:
         # Invariant: (source, label, target) are the visible edges between the classes found so far.
         kept, keeper = _one_per_key(source.astype(np.int64) * labels + label, count * labels)
         clash = target[keeper] != target
-        left, right = target[keeper[clash]], target[clash]
-        source, label, target = source[kept], label[kept], target[kept]
-        if len(left) == 0:
-            return classes
+        if not clash.any():
+            return classes, merges
+        left, right = keeper[clash], np.flatnonzero(clash)
         if len(left) * NARROW < len(kept):
-            merging = [(a, b, -1, -1) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
-            return _close(count, source.tolist(), label.tolist(), target.tolist(), merging).classes[classes]
-        merged, count = _components(count, left, right)
+            work = zip(target[left].tolist(), target[right].tolist(), left.tolist(), right.tolist(), strict=True)
+            proof = _close(count, source.tolist(), label.tolist(), target.tolist(), list(work))
+            merges.append(edge[np.array([row[2:] for row in proof.forest], np.intp).reshape(-1, 2).T])
+            return proof.classes[classes], merges
+        merged, count, made = _components(count, target[left], target[right])
+        merges.append(np.stack((edge[left[made]], edge[right[made]])))
+        edge, source, label, target = edge[kept], source[kept], label[kept], target[kept]
         classes, source, target = merged[classes], merged[source], merged[target]
 
 
-def _components(nodes: int, left: Ints, right: Ints) -> tuple[Ints, int]:
-    """Number the connected components of an undirected graph in the order of their first nodes; also count them."""
-    root = np.arange(nodes, dtype=np.int32)
+def _components(nodes: int, left: Ints, right: Ints) -> tuple[Ints, int, NDArray[np.intp]]:
+    """Number the connected components of an undirected graph in the order of their first nodes; also count them.
+
+    Also returns the edges of a forest that spans them.
+    """
+    root, edge = np.arange(nodes, dtype=np.int32), np.arange(len(left))
+    via = np.full(nodes, -1)  # the edge by which a node was hung below another
     while True:
         left, right = root[left], root[right]
         apart = left != right
         if not apart.any():
             break
-        left, right = left[apart], right[apart]
-        root[np.maximum(left, right)] = np.minimum(left, right)  # always downwards, so no cycle, whoever wins
+        left, right, edge = left[apart], right[apart], edge[apart]
+        low, high = np.minimum(left, right), np.maximum(left, right)
+        root[high] = low  # always downwards, so no cycle, whoever wins
+        won = root[high] == low
+        via[high[won]] = edge[won]
         while not np.array_equal(higher := root[root], root):
             root = higher
     is_first = root == np.arange(nodes)
     number = np.cumsum(is_first, dtype=np.int32) - np.int32(1)
-    return number[root], int(np.count_nonzero(is_first))
+    return number[root], int(np.count_nonzero(is_first)), via[via >= 0]
 
 
 def _one_per_key(key: NDArray[np.int64], keys: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -215,7 +233,17 @@ class Proof(NamedTuple):
 
 
 def prove_congruence(graph: Graph, hidden: Flags) -> Proof:
-    """Do what `congruence` does by a union-find with a work list, and remember why each merge was made."""
+    """Do what `congruence` does, and remember why each merge was made."""
+    if len(graph.target) < SMALL:
+        return _close_by_edge(graph, hidden)
+    classes, merges = _merge(graph, hidden)
+    left, right = np.concatenate(merges, axis=1)
+    ends = np.where(right < 0, graph.source[left], graph.target[left]), graph.target[np.where(right < 0, left, right)]
+    return Proof(classes, list(zip(*(part.tolist() for part in (*ends, left, right)), strict=True)))
+
+
+def _close_by_edge(graph: Graph, hidden: Flags) -> Proof:
+    """Merge by a union-find with a work list."""
     source, target = graph.source.tolist(), graph.target.tolist()
     merging = [(source[edge], target[edge], edge, -1) for edge in np.flatnonzero(hidden).tolist()]
     return _close(graph.nodes, source, graph.label.tolist(), target, merging, hidden.tolist())

@@ -70,6 +70,19 @@ def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
     return flags
 
 
+def first_of_each(key: NDArray[np.int64], keys: int) -> NDArray[np.intp]:
+    """Find where each key that occurs does so first, in the order of keys; in linear time, where they are not too many.
+
+    >>> first_of_each(np.array([3, 1, 3, 0]), keys=5).tolist()
+    [3, 1, 0]
+    """
+    if keys > 4 * len(key) + 1_000_000:
+        return np.unique(key, return_index=True)[1]
+    place = np.full(keys, -1, np.intp)
+    place[key[::-1]] = np.arange(len(key))[::-1]  # the last assignment wins, so the first position does
+    return place[place >= 0]
+
+
 class Projection:
     """A projection in integers: the classes of states that events outside a local event set merge."""
 
@@ -80,7 +93,7 @@ class Projection:
         self.visible = visible  # [events]
         self.classes = congruence(graph, ~seen)  # [states] the class of each state
         source, label, target = self.classes[graph.source[seen]], graph.label[seen], self.classes[graph.target[seen]]
-        _, chosen = np.unique(label.astype(np.int64) * len(team.states) + source, return_index=True)
+        chosen = first_of_each(label.astype(np.int64) * len(team.states) + source, len(visible) * len(team.states))
         self.source, self.label, self.target = source[chosen], label[chosen], target[chosen]  # sorted by label
         self.is_final = np.zeros(int(self.classes.max()) + 1, np.bool_)  # [classes]
         self.is_final[self.classes[team.is_final]] = True
