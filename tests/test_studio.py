@@ -173,7 +173,7 @@ def folder(tmp_path) -> Folder:
         "/etc/passwd",
         "",
         ".",
-        "task.json",
+        "task.yaml",
         "a/../../secret.toml",
         "nul\0.toml",
         "task.toml/../../secret.toml",
@@ -205,6 +205,15 @@ def test_a_file_that_somebody_else_has_changed_is_never_overwritten(folder):
         folder.save("task.toml", "mine = 1", None)  # nor taken for a new one
     assert (folder.root / "task.toml").read_text() == "theirs = 1"
     assert folder.save("task.toml", "mine = 1", folder.mark("task.toml")) == folder.mark("task.toml")
+
+
+def test_other_formats_are_read_and_never_written(folder):
+    (folder.root / "task.json").write_text("{}")
+    assert folder.read("task.json")[0] == "{}" and folder.has("task.json")
+    for act in (lambda: folder.save("task.json", "{}", None), lambda: folder.mark("task.json")):
+        with pytest.raises(FormatError, match=r"must be \.toml"):
+            act()
+    assert (folder.root / "task.json").read_text() == "{}"
 
 
 def test_line_ends_of_windows_stay_as_they_are(folder):
@@ -355,6 +364,41 @@ def test_work_that_nobody_waits_for_is_given_up_and_its_process_ended():
         await worker.close()
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize("suffix", [".json", ".txt", ".dot", ".gv", ".hoa", ".JSON"])
+def test_a_machine_of_another_format_is_a_start(client, folder, suffix):
+    machine = hk.load_task("buttons").machine
+    hk.save_machine(machine, folder.root / f"own{suffix}")
+    found = client.post("/api/open", json={"name": f"own{suffix}"}).json()
+    assert found["name"] is None and found["mark"] is None
+    again = subject_of(found["text"]).machine
+    assert hk.distinguish(again, machine) is None
+    if suffix != ".hoa":  # which declares what follows from its transitions
+        assert again == machine
+
+
+def test_a_task_in_json_is_a_start_and_says_the_same(client, folder):
+    task = hk.load_task("drawbridge")
+    hk.save_task(task, folder.root / "own.json")
+    found = client.post("/api/open", json={"name": "own.json"}).json()
+    assert subject_of(found["text"]).document() == {**task.document(), "name": "drawbridge"}
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "{", "null", '{"map": null}', '{"a": [{"b": 1}]}', "[" * 100_000, '{"a": 1e400}']
+)
+def test_json_that_is_no_start_is_refused_in_a_sentence(client, folder, content):
+    (folder.root / "own.json").write_text(content)
+    found = client.post("/api/open", json={"name": "own.json"}).json()
+    assert "refused" in found and "cut_off" not in found and "\n" not in found["refused"]
+
+
+def test_a_file_to_be_made_is_toml(folder):
+    with pytest.raises(FormatError, match=r"must be \.toml"):
+        Studio.of(folder.root / "new.json", PORT)
+    (folder.root / "new.json").write_text("{}")
+    assert Studio.of(folder.root / "new.json", PORT).name == "new.json"
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".toml", "y/" * 3_000 + "x.toml"])

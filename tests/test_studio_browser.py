@@ -594,6 +594,30 @@ def test_another_file_of_the_folder_is_opened_and_one_outside_is_not(page, file)
     assert text_of(page) == start_text("a machine alone")
 
 
+def test_a_machine_of_another_format_is_opened_as_a_start(page, file):
+    (file.parent / "door.txt").write_text("0\n(0, 1, 'ring', 0)\n(1, 2, 'meet', 1)\n(2, 2, 'True', 0)\n")
+    page.keyboard.press("Control+o")
+    page.locator("dialog.start input").fill("door.txt")
+    page.keyboard.press("Enter")
+    expect(page.locator("#file-name")).to_have_text("untitled")
+    expect(page.locator("#toast")).to_contain_text("door.txt is written as TOML here")
+    assert 'ring = "1"' in text_of(page) and file.read_text() == BUTTONS
+    expect(page.locator("#team .node")).to_have_count(3)
+
+
+def test_a_file_that_cannot_be_read_is_told_and_something_else_can_be_begun(open_page, file):
+    file.write_bytes(b"name = '\xff'")
+    page = open_page()
+    expect(page.locator("#toast")).to_contain_text("must be UTF-8")
+    expect(page.locator("#file-name")).to_have_text("untitled")
+    area = page.locator("#editor textarea")
+    expect(area).to_have_value(start_text("new task"))
+    area.press("Control+Home")
+    page.keyboard.type("#")
+    expect(area).to_have_value("#" + start_text("new task"))
+    assert file.read_bytes() == b"name = '\xff'"
+
+
 def test_a_task_of_the_gallery_is_a_start_and_gets_a_name_when_saved(page, file):
     page.locator("#file").click()
     page.locator(".start-card", has_text="drawbridge").click()

@@ -23,7 +23,8 @@ class OpenStudio:
     """Design a task in the browser: draw it, see the proof at every keystroke, play it, train on it."""
 
     target: Annotated[Positional[Path | None], option("[FILE]")] = None
-    """A task or machine (.toml); the page may open others below its folder. It need not be there yet."""
+    """A task or machine (.toml; other formats are a start); the page may open others below its folder. It need not be
+    there yet."""
     port: Annotated[int | None, option("N")] = None
     """Where to listen, on this machine only; if not given, 8377, or any port where that one is taken."""
     no_browser: Flag = False

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hocket.errors import FormatError
 from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.machine.formats import FORMATS
 
 LIMIT = MEGABYTE  # of a file that is edited in the page
-SUFFIX = ".toml"
+SUFFIX = ".toml"  # of what is written; all that machines and tasks are read from can be a start
 WINDOWS_END = "\r\n"  # of a line
 
 
@@ -27,14 +28,15 @@ class Folder:
     root: Path
     _writing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def path(self, name: str) -> Path:
+    def path(self, name: str, suffixes: Collection[str] = (SUFFIX,)) -> Path:
         """Find a file below the folder; one that lies elsewhere, be it by a link, is refused."""
         try:
             path = (self.root / name).resolve()
         except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
             path = self.root
-        if self.root not in path.parents or path.suffix.lower() != SUFFIX:
-            raise FormatError(f"a file must be {SUFFIX} and lie below the folder of the studio, got {name!r:.80}")
+        if self.root not in path.parents or path.suffix.lower() not in suffixes:
+            kinds = f"{', '.join([*suffixes][:-1])} or {[*suffixes][-1]}" if len(suffixes) > 1 else SUFFIX
+            raise FormatError(f"a file must be {kinds} and lie below the folder of the studio, got {name!r:.80}")
         return path
 
     def has(self, name: str) -> bool:
@@ -43,7 +45,7 @@ class Folder:
 
     def _is(self, name: str, so: Callable[[Path], bool]) -> bool:
         try:
-            return so(self.path(name))
+            return so(self.path(name, FORMATS))
         except OSError as error:  # a name that is too long, or a folder that nobody may look into
             raise FormatError(f"cannot be read: {error.strerror}", path=name) from None
 
@@ -54,10 +56,11 @@ class Folder:
 
     def mark(self, name: str) -> str | None:
         """Tell what a file has now; None where there is none."""
+        self.path(name)
         return mark_of(self._read(name)) if self._is(name, Path.is_file) else None
 
     def _read(self, name: str) -> str:
-        path = self.path(name)
+        path = self.path(name, FORMATS)
         try:
             return read_text(path, LIMIT)
         except FormatError as error:

@@ -21,7 +21,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from hocket.errors import FormatError, HocketError, printable
-from hocket.studio.folder import LIMIT, ConflictError, Folder
+from hocket.files import exists
+from hocket.machine.formats import FORMATS
+from hocket.studio.folder import LIMIT, SUFFIX, ConflictError, Folder
 from hocket.studio.guard import Guard, page_key, same
 from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Worker
@@ -64,7 +66,7 @@ class Studio:
             return cls(Folder(Path.cwd().resolve()), None, port)
         path = file.resolve()
         folder = Folder(path.parent)
-        folder.path(path.name)  # is a file that it can have
+        folder.path(path.name, FORMATS if exists(path) else (SUFFIX,))  # is a file that it can have
         return cls(folder, path.name, port)
 
     @property
@@ -127,12 +129,17 @@ class Studio:
         return {"name": self.name, "folder": str(self.folder.root)}
 
     async def open(self, body: Body) -> Data:
-        """Read a file; one that is not there yet begins as a new task."""
+        """Read a file; one that is not there yet begins as a new task, and one of another format is a start."""
         name = _text(body, "name")
+        suffix = Path(name).suffix.lower()
         if not await run_in_threadpool(self.folder.has, name):
+            self.folder.path(name)  # which can be written
             return {"name": name, "text": None, "mark": None}
         text, mark = await run_in_threadpool(self.folder.read, name)
-        return {"name": name, "text": text, "mark": mark}
+        if suffix == SUFFIX:
+            return {"name": name, "text": text, "mark": mark}
+        found = await self.workers["checks"].ask({"do": "import", "text": text, "suffix": suffix})
+        return {"name": None, "mark": None, **found}
 
     async def mark(self, body: Body) -> Data:
         """Tell whether a file is still the same."""

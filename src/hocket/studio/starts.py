@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 
 from hocket.errors import FormatError, known_names
-from hocket.machine.formats import toml
+from hocket.machine.formats import FORMATS, json, toml
 from hocket.studio.pictures import Data
 from hocket.studio.understanding import understand
 from hocket.task.catalogue import built_in_tasks, rendezvous, source_of
@@ -32,6 +32,23 @@ def start_text(name: str) -> str:
     if text is not None:
         return text
     raise FormatError(f"there is no start {name!r:.60} ({known_names(name, start_names())})")
+
+
+def imported(content: str, suffix: str) -> str:
+    """Write what a file of another format says as TOML, to begin with."""
+    if suffix != ".json":
+        return toml.write(FORMATS[suffix].notation.read(content))
+    document = json.parse(content)
+    if not isinstance(document, dict):
+        raise FormatError("a task or a machine is a table")
+    text = toml.unparse(document)
+    try:
+        is_same = toml.parse(text) == document
+    except FormatError:
+        is_same = False
+    if not is_same:
+        raise FormatError("this has something that TOML cannot say, such as null")
+    return text
 
 
 @cache

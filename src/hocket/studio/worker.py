@@ -16,7 +16,7 @@ from hocket.errors import HocketError, printable
 from hocket.studio.gestures import apply_gesture
 from hocket.studio.mending import cheapest_repairs
 from hocket.studio.pictures import Data
-from hocket.studio.starts import NEW, gallery, start_text
+from hocket.studio.starts import NEW, gallery, imported, start_text
 from hocket.studio.understanding import NESTED, subject_of, understand
 
 MOST_MEMORY = 6 * 1024**3  # bytes of addresses, where the system can hold a process to that
@@ -68,6 +68,10 @@ def _edit(job: Job) -> Data:
     return {"text": text, "world": world}
 
 
+def _import(job: Job) -> Data:
+    return {"text": imported(str(job["text"]), str(job["suffix"]))}
+
+
 def _gallery(job: Job) -> Data:
     return gallery()
 
@@ -94,6 +98,7 @@ JOBS: Mapping[str, Callable[[Job], Data]] = {
     "pictures": _pictures,
     "repairs": _repairs,
     "edit": _edit,
+    "import": _import,
     "gallery": _gallery,
     "play": _play,
     "learners": _learners,

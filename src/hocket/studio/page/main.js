@@ -133,7 +133,7 @@ async function begin() {
   const hello = await untilAnswered("hello");
   await nameTab(hello.folder);
   const fresh = await startWith("new task");
-  await open(hello.name, fresh);
+  if (!(await open(hello.name, fresh))) await open(null, fresh); // a file that cannot be read, and the reason is told
   const look = () => document.hidden || lookAtDisk().catch(() => {});
   setInterval(look, LOOK_EVERY);
   document.addEventListener("visibilitychange", look);

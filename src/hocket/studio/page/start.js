@@ -43,7 +43,8 @@ async function beginWith(name, dialog) {
   dialog.close();
 }
 
-export const withSuffix = (name) => (!name || name.toLowerCase().endsWith(".toml") ? name : `${name}.toml`);
+const SUFFIXES = /\.(toml|json|txt|dot|gv|hoa)$/i; // of what can be read
+export const withSuffix = (name) => (!name || SUFFIXES.test(name) ? name : `${name}.toml`);
 
 // Save under the name that there is, or ask for one.
 export function saveOrAsk() {

@@ -220,6 +220,13 @@ export async function open(name, fallback = "") {
     toast(answer.refused);
     return false;
   }
+  if (name !== null && answer.name === null) {
+    const draft = store.text ? null : await findDraft(null);
+    begin(draft?.own ? draft.text : answer.text); // a page that is loaded again goes on where it was
+    tell("opened");
+    toast(`${name} is written as TOML here; it has no file until it is saved.`);
+    return true;
+  }
   const draft = await findDraft(name);
   const saved = answer.text ?? "";
   const file = Object.assign(files.get(name) ?? newFile(name), { mark: answer.mark, saved, theirs: null });
