@@ -372,7 +372,7 @@ def test_a_new_place_is_painted(page):
     brush(page, "Place")
     page.locator('[data-key="brush place name"]').fill("lamp")
     page.mouse.click(*cell(page, 4, 4))
-    expect(page.locator("#map .legend")).to_contain_text("lamp")
+    expect(page.get_by_label("Name of the place lamp")).to_be_visible()
     assert 'l = "lamp"' in text_of(page)
 
 
@@ -400,6 +400,37 @@ def test_a_map_is_resized(page):
     rows.press("Enter")
     expect(page.get_by_label("Rows", exact=True)).to_have_value("12")
     expect(page.locator(".line", has_text=re.compile(r"^\.{10}\n$"))).to_have_count(2)
+
+
+def test_a_map_grows_at_the_corner_that_was_chosen(page):
+    page.get_by_label("Corner at which the map grows").select_option("upper left")
+    rows = page.get_by_label("Rows", exact=True)
+    rows.fill("11")
+    rows.press("Enter")
+    expect(page.get_by_label("Rows", exact=True)).to_have_value("11")
+    expect(page.locator(".line", has_text=re.compile(r"^\.{10}\n$"))).to_have_count(1)
+    assert "\n..........\n1.Y#.2.#3.\n" in text_of(page)
+
+
+def test_places_and_agents_are_renamed_in_place(page):
+    place = page.get_by_label("Name of the place yellow button")
+    place.fill("bell")
+    place.press("Enter")
+    expect(page.locator(".line", has_text='Y = "bell"')).to_be_visible()
+    expect(page.get_by_label("When Y happens")).to_have_value("A1 at bell")
+    agent = page.get_by_label("Name of the agent A1")
+    agent.fill("Ann")
+    agent.press("Enter")
+    expect(page.get_by_label("When Y happens")).to_have_value("Ann at bell")
+    expect(page.get_by_label("Name of the agent Ann")).to_have_value("Ann")
+    is_shown(page, "yes")
+    page.get_by_label("Name of the agent A2").fill("Ann")
+    page.get_by_label("Name of the agent A2").press("Enter")
+    expect(page.locator("#toast")).to_contain_text("there is an agent 'Ann' already")
+    expect(page.get_by_label("Name of the agent A2")).to_have_value("A2")
+    page.locator("#undo").click()
+    page.locator("#undo").click()
+    assert text_of(page) == BUTTONS
 
 
 # Keys alone.
@@ -989,7 +1020,7 @@ def test_a_hostile_file_is_shown_as_text(page):
     expect(page.locator("#team .node")).to_have_count(3)
     is_shown(page, "yes")
     assert {state, last, "</text>"} <= {*page.locator("#team .node title").all_text_contents()}
-    expect(page.locator("#map .legend")).to_contain_text(place)
+    expect(page.locator("#map .legend input")).to_have_value(place)
     expect(page.locator("#events")).to_contain_text("b&amp;")
     assert page.locator("img, #map b, #map i, #agents i").count() == 0 and page.locator("script").count() == 1
     check_mark(page, "A2", "b&amp;").click()

@@ -188,6 +188,32 @@ def test_a_gate_is_built_with_its_place_and_opened_again():
     assert "red region" not in tomllib.loads(gone)["gates"]
 
 
+@pytest.mark.parametrize("corner", ["lower right", "upper left", "upper right", "lower left"])
+@pytest.mark.parametrize("name", ["buttons", "rendezvous-2", "drawbridge"])
+def test_a_map_grows_at_any_corner_and_the_world_in_it_stays_as_it_is(name, corner):
+    text = start_text(name)
+    before = subject_of(text)
+    after = edit(text, "resize", rows=before.grid.rows + 2, columns=before.grid.columns + 3, corner=corner)
+    found = subject_of(after)
+    down, right = 2 * corner.startswith("upper"), 3 * corner.endswith("left")
+
+    def moved(cell: int) -> int:
+        row, column = before.grid.row_column(cell)
+        return found.grid.cell(row + down, column + right)
+
+    assert found.grid.walls == {moved(cell) for cell in before.grid.walls}
+    assert found.grid.places == {
+        name: frozenset(moved(cell) for cell in cells) for name, cells in before.grid.places.items()
+    }
+    assert [agent.start for agent in found.agents.values()] == [moved(own.start) for own in before.agents.values()]
+    assert edit(after, "resize", rows=before.grid.rows, columns=before.grid.columns, corner=corner) == text
+
+
+def test_a_corner_is_one_of_four():
+    with pytest.raises(HocketError, match="a map grows at its lower right or upper left"):
+        edit(BUTTONS, "resize", rows=11, columns=10, corner="middle")
+
+
 def test_a_map_is_resized_at_its_lower_right():
     after = edit(BUTTONS, "resize", rows=12, columns=11)
     grid = subject_of(after).grid
@@ -202,6 +228,107 @@ def test_places_by_coordinates_grow_and_shrink():
     after = edit(text, "paint", brush="place", place="goal 1", cells=[[5, 5]])
     assert tomllib.loads(after)["places"]["goal 1"] == [[9, 7], [5, 5]]
     assert tomllib.loads(edit(after, "paint", brush="floor", cells=[[9, 7]]))["places"]["goal 1"] == [[5, 5]]
+
+
+def test_a_state_under_a_heading_of_its_own_is_renamed():
+    text = 'final = ["t"]\n[transitions.s] # first\na = "t"\n[rewards.s]\na = 2\n'
+    assert edit(text, "rename state", part="", state="s", name="x y") == (
+        'final = ["t"]\n[transitions."x y"] # first\na = "t"\n[rewards."x y"]\na = 2\n'
+    )
+
+
+def test_keys_that_stand_apart_from_each_other_are_changed_as_text():
+    text = (
+        SCATTERED.replace("[agents]\nA1", "agents.A1")
+        .replace("\nA2 = {", "\n[agents.A2]\n#")
+        .replace('#start = "a mat", knows = ["e", "g"] }', 'start = "a mat"\nknows = ["e", "g"]')
+    )
+    with pytest.raises(HocketError, match="change the text instead"):
+        edit(text, "rename agent", agent="A1", name="Ann")
+
+
+# Names.
+
+SCATTERED = """
+map = "1.Bf."
+legend = { B = ["bell", "room"], f = "room" }
+places = { "a mat" = [0, 1] }
+gates = { bell = { A1 = "e" } }
+[agents]
+A1 = { start = "1", knows = ["e", "g"], memory = ["e"], options = ["bell", "a mat after e"] }
+A2 = { start = "a mat", knows = ["e", "g"] }
+[events]
+e = "A1 at a mat and A2 not at bell or not in room"  # both
+g = { A1 = "at bell or a mat", A2 = ["anywhere"] }
+[machine]
+final = ["t"]
+transitions = { s = { e = "u" }, u = { g = "t" } }
+"""
+
+
+def test_a_place_is_renamed_wherever_it_stands():
+    after = edit(SCATTERED, "rename place", place="bell", name="big bell")
+    assert changed(SCATTERED, after) == [
+        'legend = { B = ["big bell", "room"], f = "room" }',
+        'gates = { "big bell" = { A1 = "e" } }',
+        'A1 = { start = "1", knows = ["e", "g"], memory = ["e"], options = ["big bell", "a mat after e"] }',
+        'e = "A1 at a mat and A2 not at big bell or not in room"  # both',
+        'g = { A1 = "at big bell or a mat", A2 = ["anywhere"] }',
+    ]
+    mat = tomllib.loads(edit(SCATTERED, "rename place", place="a mat", name="rug"))
+    assert (mat["places"], mat["agents"]["A2"]["start"]) == ({"rug": [0, 1]}, "rug")
+    assert mat["agents"]["A1"]["options"] == ["bell", "rug after e"]
+
+
+def test_an_agent_is_renamed_wherever_it_stands():
+    after = edit(SCATTERED, "rename agent", agent="A2", name="Bo")
+    assert changed(SCATTERED, after) == [
+        'Bo = { start = "a mat", knows = ["e", "g"] }',
+        'e = "A1 at a mat and Bo not at bell or not in room"  # both',
+        'g = { A1 = "at bell or a mat", Bo = ["anywhere"] }',
+    ]
+    assert tomllib.loads(edit(MACHINE, "rename agent", agent="A1", name="Ann"))["knows"].keys() == {"Ann", "A2"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "said"),
+    [
+        ("rename place", {"place": "bell", "name": "room"}, "there is a place 'room' already"),
+        ("rename place", {"place": "bel", "name": "x"}, "the text has no place 'bel'"),
+        ("rename place", {"place": "bell", "name": " "}, "must not be empty"),
+        ("rename agent", {"agent": "A1", "name": "A2"}, "there is an agent 'A2' already"),
+        ("rename agent", {"agent": "A9", "name": "x"}, "A9 is one of a team"),
+        ("rename place", {"place": "room", "name": "bell or a mat"}, "would be misread in 'A1 at bell or a mat'"),
+        ("rename place", {"place": "a mat", "name": "at"}, "would be misread in 'A1 at bell or at'"),
+    ],
+)
+def test_a_name_that_is_taken_or_misread_is_refused(kind, more, said):
+    with pytest.raises(HocketError, match=said):
+        edit(SCATTERED, kind, **more)
+
+
+@pytest.mark.parametrize("name", [*start_names(), ""])
+@pytest.mark.parametrize("new", ["x y", "and", "A{1}", "<b>", 'a "b" \\'])
+def test_what_is_renamed_means_the_same_and_back_again_it_is_the_same_text(name, new):
+    text = start_text(name) if name else SCATTERED
+    subject = subject_of(text)
+    document = tomllib.loads(text)
+    if "team" in document:
+        return
+    agents = list(subject.agents) if "machine" in document else list(subject.knows)
+    places = list(subject.grid.places) if "machine" in document else []
+    for kind, key, olds in (("rename agent", "agent", agents), ("rename place", "place", places)):
+        for old in olds:
+            after = edit(text, kind, **{key: old}, name=new)
+            assert understand(after)["error"] is None
+            assert edit(after, kind, **{key: new}, name=old) == text
+            found = subject_of(after)
+            if key == "agent" and "machine" in document:
+                assert found.events == {
+                    event: {new if own == old else own: where for own, where in said.items()}
+                    for event, said in subject.events.items()
+                }
+            assert {len(own) for own in found.knows.values()} == {len(own) for own in subject.knows.values()}
 
 
 # Laws.

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +23,9 @@ _OR = re.compile(r"\s+or\s+")
 _ALL = re.compile(r"all\s+")
 _BEFORE_WHERE = re.compile(r"\s+(?:not|at|in|anywhere)\b")
 _BLANKS = re.compile(r"\s*")
+
+
+Named = Literal["agent", "place"]  # what a sentence has names of
 
 
 @dataclass(frozen=True)
@@ -96,25 +103,59 @@ def parse_conditions(
 
     Names are matched whole and longest first, so they may contain blanks.
     """
-    reader = _Reader(sentence.strip(), Lexicon.of(agents), Lexicon.of(places), key)
-    conditions: dict[str, Condition] = {}
-    while True:
-        named = reader.agents()
-        condition = reader.condition()
-        for agent in named:
-            if agent in conditions:
-                raise TaskError(f"agent {agent!r} has two conditions in {sentence!r}", key=key)
-            conditions[agent] = condition
-        if reader.at_end:
-            return conditions
-        reader.match(_AND, "'and'")
+    return _Reader(sentence.strip(), Lexicon.of(agents), Lexicon.of(places), key).sentence()
+
+
+def rename_in_conditions(
+    sentence: str, agents: Sequence[str], places: Sequence[str], what: Named, old: str, new: str
+) -> str:
+    """Write a sentence with another name for an agent or a place; one that would then be misread is an error.
+
+    >>> rename_in_conditions("A1 and A2 at mat or bell", ["A1", "A2"], ["mat", "bell"], "place", "mat", "red mat")
+    'A1 and A2 at red mat or bell'
+    """
+    reader = _Reader(sentence.strip(), Lexicon(agents), Lexicon(places), "events")
+    before = reader.sentence()
+    text = reader.text
+    for kind, begin, end in reversed(reader.names):
+        if kind == what and text[begin:end] == old:
+            text = f"{text[:begin]}{new}{text[end:]}"
+
+    def renamed(kind: Named, name: str | None) -> str | None:
+        return new if (kind, name) == (what, old) else name
+
+    everyone = [str(renamed("agent", name)) for name in agents]
+    everywhere = [str(renamed("place", name)) for name in places]
+    meant = {
+        renamed("agent", agent): reduce(or_, (Condition(renamed("place", way.place), way.inside) for way in own.ways))
+        for agent, own in before.items()
+    }
+    with suppress(TaskError):
+        if parse_conditions(text, everyone, everywhere, "events") == meant:
+            return text
+    raise TaskError(f"the name {new!r} would be misread in {text!r}", key="events")
 
 
 class _Reader:
-    """Reads a sentence from left to right."""
+    """Reads a sentence from left to right, and notes where names stand."""
 
     def __init__(self, text: str, everyone: Lexicon, places: Lexicon, key: str) -> None:
         self.text, self.everyone, self.places, self.key, self.position = text, everyone, places, key, 0
+        self.names: list[tuple[Named, int, int]] = []
+
+    def sentence(self) -> dict[str, Condition]:
+        """Read a whole sentence."""
+        conditions: dict[str, Condition] = {}
+        while True:
+            named = self.agents()
+            condition = self.condition()
+            for agent in named:
+                if agent in conditions:
+                    raise TaskError(f"agent {agent!r} has two conditions in {self.text!r}", key=self.key)
+                conditions[agent] = condition
+            if self.at_end:
+                return conditions
+            self.match(_AND, "'and'")
 
     @property
     def at_end(self) -> bool:
@@ -166,10 +207,11 @@ class _Reader:
             found |= Condition(self.name(self.places, "place"), inside=not word.startswith("not"))
         return found
 
-    def name(self, known: Lexicon, what: str) -> str:
+    def name(self, known: Lexicon, what: Named) -> str:
         """Read the longest known name that is not part of a longer word."""
         found = known.at(self.text, self.position)
         if found is not None:
+            self.names.append((what, self.position, self.position + len(found)))
             self.position += len(found)
             return found
         unknown = re.split(r"\s+(?:and|or|not|at|in|anywhere)\b|,", self.rest)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hocket.errors import FormatError, known_names
-from hocket.studio.gestures import agents, ground, machine
+from hocket.studio.gestures import agents, ground, machine, names
 from hocket.studio.gestures.draft import Draft, Gesture
 
 GESTURES: Mapping[str, Callable[[Draft, Gesture], None]] = {
@@ -16,6 +16,8 @@ GESTURES: Mapping[str, Callable[[Draft, Gesture], None]] = {
     "know": agents.know,
     "mend": agents.mend,
     "agent": agents.add_agent,
+    "rename agent": names.rename_agent,
+    "rename place": names.rename_place,
     "condition": agents.condition,
     "rename event": agents.rename_event,
     "remove event": agents.remove_event,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
 from typing import Any
 
 import tomlkit
+from tomlkit.container import OutOfOrderTableProxy
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable, String, StringType, Table, Trivia
 
@@ -153,10 +154,21 @@ def rename_key(row: Row, key: str, name: str) -> None:
     if name in row:
         raise FormatError(f"there is {name!r} already")
     container: Any = row.value if isinstance(row, Table | InlineTable) else row
+    if isinstance(row, OutOfOrderTableProxy):
+        raise FormatError(f"what belongs to {key!r} stands in several places; change the text instead")
+    _forget_heading(row[key])
     container._replace(key, name, row[key])  # tomlkit has no public way to do this
     if isinstance(row, dict):  # the table's own copy of what its container has
         dict.clear(row)
         dict.update(row, {own: container[own] for own in container})
+
+
+def _forget_heading(value: object) -> None:
+    """Let a table and those in it have the headings that follow from their keys."""
+    if isinstance(value, Table):
+        value.display_name = None
+        for own in value.values():
+            _forget_heading(own)
 
 
 def replace_all(names: MutableSequence[str], old: str, new: str) -> None:

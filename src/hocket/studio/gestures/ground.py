@@ -11,6 +11,7 @@ from hocket.studio.gestures.draft import Draft, Gesture, inline, long_text, put
 from hocket.task.grid import FLOOR, MOST_CELLS, WALL
 
 Cell = tuple[int, int]  # row and column
+CORNERS = ("lower right", "upper left", "upper right", "lower left")
 
 
 class _Map(NamedTuple):
@@ -186,14 +187,31 @@ def gate(draft: Draft, gesture: Gesture) -> None:
 
 
 def resize(draft: Draft, gesture: Gesture) -> None:
-    """Give the map another number of rows and columns, at its lower right."""
+    """Give the map another number of rows and columns; it grows or shrinks at a corner, and all else stays in place."""
     rows, columns = gesture.number("rows", 1, MOST_CELLS), gesture.number("columns", 1, MOST_CELLS)
     if rows * columns > MOST_CELLS:
         raise FormatError(f"a map has at most {MOST_CELLS:,} cells, got {rows} x {columns}")
+    corner = gesture.text("corner") if gesture.has("corner") else CORNERS[0]
+    if corner not in CORNERS:
+        raise FormatError(f"a map grows at its {' or '.join(CORNERS)}, got {corner!r:.60}")
     found = _Map.of(draft)
-    del found.rows[rows:]
-    for line in found.rows:
-        del line[columns:]
-        line.extend(FLOOR * (columns - len(line)))
-    found.rows.extend([FLOOR] * columns for _ in range(rows - len(found.rows)))
-    found.write()
+    before = found.rows
+    above = rows - len(before) if corner.startswith("upper") else 0
+    left = columns - len(before[0]) if corner.endswith("left") else 0
+    _shift(draft, above, left)
+
+    def letter(row: int, column: int) -> str:
+        is_old = 0 <= row - above < len(before) and 0 <= column - left < len(before[0])
+        return before[row - above][column - left] if is_old else FLOOR
+
+    _Map(draft, [[letter(row, column) for column in range(columns)] for row in range(rows)]).write()
+
+
+def _shift(draft: Draft, down: int, right: int) -> None:
+    """Move all that is given by coordinates."""
+    starts = [row.get("start") for row in draft.document.get("agents", {}).values()]
+    listed = [own if own and isinstance(own[0], list) else [own] for own in draft.document.get("places", {}).values()]
+    for pair in (*(own for own in starts if isinstance(own, list)), *(own for places in listed for own in places)):
+        for index, by in enumerate((down, right)):
+            if by:
+                pair[index] = int(pair[index]) + by

@@ -1,7 +1,7 @@
 // The team machine, which can be changed by hand, and the agents' machines, which follow from it.
 
 import { ask } from "/api.js";
-import { disc, draw, field, find, hold, letGo, make, redraw, whenFree } from "/dom.js";
+import { clamp, disc, draw, field, find, hold, letGo, make, redraw, whenFree } from "/dom.js";
 import { drawMachine, drawSummary, settlePins } from "/machine.js";
 import { gesture, store, watch } from "/store.js";
 
@@ -84,12 +84,19 @@ function panel(world, picture, title, label, part) {
   return make("div", { class: "drawing", "data-title": title }, shown.svg);
 }
 
+// The name of an agent, which can be changed here unless the text describes it together with others.
+function agentName(world, name) {
+  if (world.written.team) return make("b", {}, name);
+  return field({ class: "own-name", value: name, size: clamp(name.length, 2, 18), "aria-label": `Name of the agent ${name}`, "data-key": `agent ${name}` },
+    (said) => gesture({ kind: "rename agent", agent: name, name: said.trim() }));
+}
+
 function showAgents(world, machines) {
   const cards = world.agents.slice(0, 24).map((agent) => {
     const picture = machines[agent.name];
     const part = partOf(world, agent.name);
     const card = make("figure", { class: "card machine-figure", "data-agent": agent.name },
-      make("figcaption", {}, disc(agent), make("b", {}, agent.name), make("span", { class: "soft" }, `knows ${agent.knows.join(", ") || "nothing"}`)),
+      make("figcaption", {}, disc(agent), agentName(world, agent.name), make("span", { class: "soft" }, `knows ${agent.knows.join(", ") || "nothing"}`)),
       panel(world, picture, agent.name, `Local reward machine of ${agent.name}`, part),
       part !== null && selected?.part === part ? inspector(world, picture, part) : null);
     card.style.setProperty("--agent", agent.color);

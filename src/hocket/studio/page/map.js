@@ -1,11 +1,12 @@
 // Designing the map: brushes for walls, floor, places, starts and gates, by pointer or by keys.
 
-import { choice, draw, field, find, hold, letGo, make, redraw, segments } from "/dom.js";
+import { choice, clamp, draw, field, find, hold, letGo, make, redraw, segments } from "/dom.js";
 import { cellAt, cellPath, drawMap, drawStarts } from "/ground.js";
 import { gesture, store } from "/store.js";
 
 const BRUSHES = [["wall", "Wall"], ["floor", "Floor"], ["place", "Place"], ["start", "Start"], ["gate", "Gate"]];
-const brush = { kind: "wall", place: "", agent: "", event: "" };
+const CORNERS = ["lower right", "upper left", "upper right", "lower left"];
+const brush = { kind: "wall", place: "", agent: "", event: "", corner: CORNERS[0] };
 let cursor = 0; // the cell that keys are about
 let painted = null; // the cells of a stroke
 
@@ -64,11 +65,12 @@ function options(world) {
 }
 
 function size({ map }) {
-  const apply = () => gesture({ kind: "resize", rows: Number(rows.value), columns: Number(columns.value) });
+  const apply = () => gesture({ kind: "resize", rows: Number(rows.value), columns: Number(columns.value), corner: brush.corner });
   const count = (label, value) => field({ type: "number", min: 1, max: 32000, value, "aria-label": label, "data-key": label }, apply);
   const rows = count("Rows", map.rows);
   const columns = count("Columns", map.columns);
-  return make("span", { class: "size" }, rows, make("span", { "aria-hidden": "true" }, "×"), columns);
+  const corner = choice("at", CORNERS.map((own) => [own, own]), brush.corner, (own) => { brush.corner = own; }, { "aria-label": "Corner at which the map grows or shrinks", "data-key": "corner" });
+  return make("span", { class: "size" }, rows, make("span", { "aria-hidden": "true" }, "×"), columns, corner);
 }
 
 // Painting.
@@ -141,6 +143,16 @@ function paint(cells, map) {
   gesture(byKind[brush.kind]);
 }
 
+// The name of a place, which can be changed here.
+function placeName(name) {
+  return field({ class: "own-name", value: name, size: clamp(name.length, 4, 18), "aria-label": `Name of the place ${name}`, "data-key": `place ${name}` }, async (said) => {
+    const next = said.trim();
+    const isDone = await gesture({ kind: "rename place", place: name, name: next });
+    if (isDone && brush.place === name) brush.place = next;
+    return isDone;
+  });
+}
+
 function legend(world) {
   const items = world.map.areas.filter((area) => area.names.length).toReversed().map((area) => make("li", {},
     make("button", {
@@ -150,7 +162,7 @@ function legend(world) {
         showMap(store.world, true);
       },
     }, area.tag || "·"),
-    make("span", {}, area.names.join(", "), area.gates.map((gate) => make("small", {},
+    make("span", {}, area.names.map((name) => placeName(name)), area.gates.map((gate) => make("small", {},
       `closed to ${gate.agent} ${gate.when} `,
       make("button", {
         type: "button", class: "link", "aria-label": `Remove the gate of ${gate.place} for ${gate.agent}`, "data-key": `gate ${gate.place} ${gate.agent}`,
