@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hocket.learn.devices import DEVICES
-from hocket.learn.episodes import ValuePlayer, machine_shapes, unsigned
+from hocket.learn.episodes import StackPlayer, machine_shapes, unsigned
 from hocket.learn.kernels import dqprm as kernels
 from hocket.learn.kernels.primitives import LANES
-from hocket.learn.kernels.team import recording
-from hocket.learn.learner import Arrays, Block, Learner, LooksAt
+from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.settings import ScheduledSettings, SimulatedSettings, setting
-from hocket.learn.trials import Episodes
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.individual import Simulation
 from hocket.task.tables import Tables
@@ -83,14 +81,6 @@ class DqprmBlock:
         return {"q": np.ascontiguousarray(self.q[index, ..., : self.states])}
 
 
-class LanePlayer(ValuePlayer):
-    """Plays the q-functions of a block where they lie."""
-
-    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> Episodes:
-        assert isinstance(block, DqprmBlock)
-        return self.play_all(block.q, seeds, numbers, greedy, recording(0, len(self.finish)))
-
-
 def _groups(lanes: int, team_size: int) -> list[range]:
     """Cut lanes into groups of whole teams, with no more lanes than a vector takes where teams are that small.
 
@@ -144,7 +134,7 @@ LEARNER = Learner(
     summary="each agent learns alone, with its local reward machine (decentralised Q-learning, projected machines)",
     settings=DqprmSettings,
     block=DqprmBlock,
-    player=LanePlayer,
+    player=StackPlayer,
     shapes=machine_shapes,
     looks_at=LooksAt.MACHINE,
     devices=DEVICES,

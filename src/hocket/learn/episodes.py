@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from hocket.learn.kernels import team
 from hocket.learn.kernels.primitives import Unsigned
 from hocket.learn.kernels.team import Play, Recording, TeamState, TeamTables, recording
 from hocket.learn.kernels.teams import Hand, Learnt, Lot, Teams, make_hand, make_teams, play_teams
-from hocket.learn.learner import Arrays, LooksAt, Player, Shapes
+from hocket.learn.learner import Arrays, Block, LooksAt, Player, Shapes
 from hocket.learn.trials import Episodes, make_episodes
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS, Numbers
@@ -117,7 +118,20 @@ class ValuePlayer(TeamPlayer):
         return found
 
 
-class MemoryPlayer(ValuePlayer):
+class Stack(Block, Protocol):
+    """A block whose q-functions lie in one array."""
+
+    q: NDArray[np.float32]  # [seeds, N, S, A, U or M, or a few more]
+
+
+class StackPlayer(ValuePlayer):
+    """Plays the q-functions of a block where they lie."""
+
+    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> Episodes:
+        return self.play_all(cast(Stack, block).q, seeds, numbers, greedy, recording(0, len(self.finish)))
+
+
+class MemoryPlayer(StackPlayer):
     """Plays q-functions over the cell and memory."""
 
     looks_at = LooksAt.MEMORY

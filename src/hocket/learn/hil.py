@@ -108,4 +108,5 @@ LEARNER = Learner(
     check=_check_options,
     apart=kernels.train_hierarchically,
     tests_apart=kernels.play_hierarchically,
+    side_by_side=2,
 )

@@ -64,4 +64,5 @@ LEARNER = Learner(
     looks_at=LooksAt.MEMORY,
     devices=DEVICES,
     apart=kernels.train_independently,
+    side_by_side=2,
 )
