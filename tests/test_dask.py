@@ -184,7 +184,7 @@ def engine_of(client: Told) -> DaskEngine:
 
 
 def two_learners() -> Study:
-    return Study([meeting()], ["dqprm", "iql"], 4, 1_000, {"test_every": 500})
+    return Study([meeting()], ["dqprm", "cqrm"], 4, 1_000, {"test_every": 500})
 
 
 def test_what_a_cluster_loses_is_sent_again_run_by_run(tmp_path):
@@ -197,7 +197,7 @@ def test_what_a_cluster_loses_is_sent_again_run_by_run(tmp_path):
     assert len(results.records) == 8
     assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
     assert client.sent.count(("dqprm", (0, 1))) == 1  # together it was too much
-    assert client.sent.count(("dqprm", (0,))) == client.sent.count(("iql", (0,))) == 2
+    assert client.sent.count(("dqprm", (0,))) == client.sent.count(("cqrm", (0,))) == 2
     assert client.status == "closed"
 
 
@@ -206,17 +206,17 @@ class KilledWorker(Exception):  # noqa: N818
 
 
 def test_a_run_that_a_cluster_always_loses_is_given_up_when_all_others_are_done(tmp_path):
-    def fails_with_iql(client, content):
-        return Promise(content, KilledWorker("Four workers died.\nSee the logs.") if content[1] == "iql" else None)
+    def fails_with_cqrm(client, content):
+        return Promise(content, KilledWorker("Four workers died.\nSee the logs.") if content[1] == "cqrm" else None)
 
-    client = Told(fails_with_iql)
+    client = Told(fails_with_cqrm)
     with pytest.raises(UnfinishedError) as caught:
         run_study(two_learners(), tmp_path, engine=engine_of(client))
     assert str(caught.value) == (
-        "the cluster at tcp://there:8786 has failed 3 times (iql on meeting, seed 0): Four workers died; "
+        "the cluster at tcp://there:8786 has failed 3 times (cqrm on meeting, seed 0): Four workers died; "
         "runs that are finished (4) are kept, and the same command goes on with those that are missing (4)"
     )
-    assert client.sent.count(("iql", (3,))) == TRIES
+    assert client.sent.count(("cqrm", (3,))) == TRIES
     assert {record.learner for record in caught.value.results.records} == {"dqprm"}
     assert hk.load_results(tmp_path).about["missing"] == 4
     assert (tmp_path / "curves.csv").exists()
