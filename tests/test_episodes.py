@@ -568,3 +568,32 @@ def test_simulated_teammates_are_ready_as_often_as_they_should(probability):
         hk.IndividualEpisode(task, "A1", 0, episode, probability).step("stay").events for episode in range(4_000)
     )
     assert chi_square([ready["a",], ready[()]], [probability, 1 - probability]) < ONCE_IN_A_THOUSAND[1]
+
+
+def test_an_agent_that_is_done_from_the_beginning_has_nothing_left_to_do_alone():
+    grid = hk.Grid(rows=1, columns=2, places={"bell": frozenset({1})})
+    machine = hk.RewardMachine(
+        initial="s", transitions={("s", "on"): "t", ("t", "off"): "s", ("s", "end"): "u"}, final={"u"}
+    )
+    bell = hk.Condition("bell")
+    task = hk.Task(
+        name="bells",
+        grid=grid,
+        agents={"A1": hk.Agent(start=0, knows=["on", "off"]), "A2": hk.Agent(start=0, knows=["on", "off", "end"])},
+        events={"on": {"A1": bell}, "off": {"A1": hk.Condition("bell", inside=False)}, "end": {"A2": bell}},
+        machine=machine,
+        slip=0.0,
+    )
+    alone, env = hk.IndividualEpisode(task, "A1"), hk.gym.individual_env(task, "A1", observation="index")
+    assert alone.state in alone.machine.final and "on" in alone.machine.events
+    env.reset(seed=0)
+    seen, reward, terminated, _, info = env.step(1)
+    step = alone.step("right")
+    assert (step.cell, step.proposed, step.events, step.reward, step.done) == (1, ("on",), (), 0.0, True)
+    assert (divmod(int(seen), 2), info["proposed"], info["events"], reward, terminated) == (
+        (1, 0),
+        ("on",),
+        (),
+        0.0,
+        True,
+    )

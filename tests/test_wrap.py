@@ -825,6 +825,14 @@ def test_settings_of_an_individual_view_are_checked(settings, said):
         hk.gym.IndividualView(Number(), machine=STEPS, label=level, **settings)
 
 
+def test_an_individual_agent_that_is_done_from_the_beginning_has_nothing_left_to_do():
+    machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1"}, final={"0"}, rewards={("0", "a"): 1.0})
+    env = hk.gym.IndividualView(Number(), machine=machine, label=lambda step: "a")
+    env.reset(seed=0)
+    _, reward, terminated, _, info = env.step(0)
+    assert (reward, terminated, info["events"], info["machine_state"]) == (0.0, True, (), "0")
+
+
 def test_an_individual_agent_begins_with_a_reset():
     individual = hk.gym.IndividualView(Number(), machine=STEPS, label=lambda step: ("up", "call"))
     with pytest.raises(ResetNeeded):

@@ -130,7 +130,8 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
         answered = read_events(self.label(step), self.machine.events, "the agent")
         candidates = Names(event for event in self.machine.events if event in answered or event in self.told)
         proposed = possible_events(self.machine, step.state, candidates)
-        ready = [event for event in proposed if draw < threshold(self.chances.get(event, 1.0))]
+        is_over = step.state in self.machine.final  # then nothing more happens, as in hocket's own worlds
+        ready = [] if is_over else [event for event in proposed if draw < threshold(self.chances.get(event, 1.0))]
         state, reward, events, seen = step.state, 0.0, list[str](), set[str]()
         while ready and state not in seen:
             seen.add(state)

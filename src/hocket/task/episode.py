@@ -194,7 +194,8 @@ class IndividualEpisode:
         self.cell = move(self.task, self.cell, action, closed, slip_draw(self._key, self.time))
         proposed = propose(self.task, self.agent, self.cell, self.state)
         drawn = sync_draw(self._key, self.time)
-        ready = [event for event in proposed if drawn < threshold(self._chance(event) or 1.0)]
+        is_over = self.state in self.machine.final  # then nothing more happens to the agent alone
+        ready = [] if is_over else [event for event in proposed if drawn < threshold(self._chance(event) or 1.0)]
         events, reward = self._settle(ready[0]) if ready else ((), 0.0)
         self.time += 1
         return IndividualStep(self.cell, proposed, events, self.state, reward, self.state in self.machine.final)
