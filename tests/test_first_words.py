@@ -14,6 +14,7 @@ import pytest
 
 import hocket as hk
 from hocket.cli import main as cli
+from hocket.cli.terminal import whole_number
 from hocket.learn.catalogue import LEARNERS
 from hocket.task.catalogue import built_in_tasks, source_of
 from hocket.task.check import check_task
@@ -193,3 +194,43 @@ def test_a_command_looks_for_cycles_seldom_and_never_among_what_is_loaded(monkey
         cli.main(["--version"])
     assert done == ["freeze", cli.COLLECTING] and cli.COLLECTING[0] > 10_000
     assert capsys.readouterr().out.startswith("hocket ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("trian", "buttons"), "hocket: there is no command 'trian' (did you mean 'train'?)"),
+        (("train", "buttons", "--set"), "hocket: --set takes words of the form NAME=VALUE"),
+        (
+            ("train", "buttons", "--set", "learningrate=1"),
+            "no setting 'learningrate' (learning_rate is one of",
+        ),
+        (("train", "buttons", "--set", "back_ups=1"), "sweep has no setting 'back_ups' (did you mean 'backups'?)"),
+        (("evaluate", "buttons", "runs/nowhere"), "hocket: runs/nowhere: is not a folder of runs"),
+        (("train", "buttons", "--steps", "many"), "Error parsing --steps: must be a whole number, got 'many'"),
+        (("evaluate", "buttons", "runs", "--episodes", "2.5"), "Error parsing --episodes: must be a whole number"),
+    ],
+)
+def test_a_slip_of_the_keys_is_told_in_a_sentence(hocket, words, said):
+    code, out, err = hocket(*words)
+    assert (code, out) == (2, "") and said in err and "NoneType" not in err
+
+
+def test_a_task_without_its_suffix_is_offered_as_the_file_that_is_there(hocket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hocket("new", "mine.toml")
+    code, _, err = hocket("check", "mine")
+    assert code == 2 and "(did you mean 'mine.toml'?)" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("3000", 3000), ("3,000", 3000), ("3_000", 3000), ("3e3", 3000), ("+7", 7)]
+)
+def test_numbers_are_read_as_people_write_them(text, number):
+    assert whole_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.5", "1e400", "1e30", "nan", "inf", "--", "9" * 5000])
+def test_what_is_no_whole_number_is_refused(text):
+    with pytest.raises(ValueError, match="must be a whole number, got"):
+        whole_number(text)

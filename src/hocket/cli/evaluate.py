@@ -12,7 +12,7 @@ import numpy as np
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, make_console, option, print_columns, print_json
+from hocket.cli.terminal import Flag, Number, make_console, option, print_columns, print_json
 from hocket.statistics import Share, bootstrap_interval
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Evaluate:
     """A built-in name or a file."""
     runs: Annotated[Positional[Path], option("FOLDER")]
     """The folder that `hocket train --out` wrote."""
-    episodes: Annotated[int, option("N")] = 10_000
+    episodes: Number = 10_000
     """Test episodes for each policy."""
     greedy: Flag = False
     """Take the best action instead of drawing by softmax."""

@@ -8,7 +8,7 @@ import os
 import sys
 from contextlib import nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass
-from typing import Annotated, TextIO
+from typing import Annotated, TextIO, get_args
 
 import tyro
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
@@ -31,7 +31,7 @@ from hocket.cli.study import RunStudy
 from hocket.cli.tasks import Tasks
 from hocket.cli.terminal import Flag, make_console, option
 from hocket.cli.train import Train
-from hocket.errors import HocketError
+from hocket.errors import HocketError, known_names
 
 COLLECTING = (100_000, 20, 20)  # how seldom Python looks for cycles: results are many objects and have none
 
@@ -103,6 +103,9 @@ def _obey(args: list[str]) -> int:
     if args[:1] == ["--completion"] and len(args) == 2:
         print(completion_script(args[1], Command))
         return 0
+    commands = [own.__metadata__[0].name for own in get_args(Command)]
+    if args and args[0].isprintable() and not args[0].startswith("-") and args[0] not in commands:
+        raise HocketError(f"there is no command {args[0]!r} ({known_names(args[0], commands)})")
     try:
         words = _parse(args or ["--help"])
     except SystemExit as stop:  # help was asked for, or the words were wrong

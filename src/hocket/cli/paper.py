@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from hocket.cli.runs import OnRuns
-from hocket.cli.terminal import Flag, option, print_json, print_plain
+from hocket.cli.terminal import Flag, MaybeNumber, option, print_json, print_plain
 
 if TYPE_CHECKING:
     from hocket.report.summary import Summary
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Paper(OnRuns):
     """Repeat all experiments of the paper, and write their report."""
 
-    seeds: Annotated[int | None, option("N")] = None
+    seeds: MaybeNumber = None
     """How many runs of each; 10 as in the paper, if not given."""
     quick: Flag = False
     """Few and short runs, for a first impression in seconds."""

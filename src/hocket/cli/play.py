@@ -19,7 +19,7 @@ from rich.text import Text
 from tyro.conf import Positional
 
 from hocket.cli.game import NOT_SOUND, Game, Outcome, Teammates, draw_frame, give_verdict, tell
-from hocket.cli.terminal import PIPE_WIDTH, make_console, option, print_line
+from hocket.cli.terminal import PIPE_WIDTH, Number, make_console, option, print_line
 from hocket.draw.text import CELL
 from hocket.errors import HocketError, TaskError, known_names
 from hocket.files import exists
@@ -55,9 +55,9 @@ class Play:
     """Whom to drive; several take turns. Without any, watch. Without a terminal, lines of keys: "dd.w" are four."""
     mates: Annotated[str, option("random|optimal|FOLDER", name="with")] = "random"
     """How the others act: at random, by optimal policies, or as a folder's first run has learnt."""
-    seed: Annotated[int, option("N")] = 0
+    seed: Number = 0
     """Seed of all that is random."""
-    steps: Annotated[int, option("N")] = 1000
+    steps: Number = 1000
     """Steps after which it ends."""
     delay: Annotated[float, option("SECONDS")] = 0.15
     """Seconds between steps when watching."""

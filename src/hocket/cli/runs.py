@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from hocket.cli.interrupt import stopping
-from hocket.cli.terminal import Flag, make_console, option, print_json
+from hocket.cli.terminal import Flag, MaybeNumber, make_console, option, print_json
 from hocket.errors import HocketError, SettingsError, printable
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class OnRuns:
     """threads of this machine, or a dask cluster (dask)."""
     scheduler: Annotated[str | None, option("ADDRESS")] = None
     """The address of dask's scheduler, such as tcp://10.0.0.1:8786."""
-    threads: Annotated[int | None, option("N")] = None
+    threads: MaybeNumber = None
     """How many threads to use; by default one for each core."""
     device: Annotated[str, option("DEVICE")] = "cpu"
     """cpu, or cuda: a graphics processor, which trains thousands of runs at once with the same results."""
-    policies: Annotated[int | None, option("N")] = None
+    policies: MaybeNumber = None
     """With --device cuda, keep what runs of seeds below N have learnt; 10, if not given."""
     tensorboard: Flag = False
     """Also write logs for TensorBoard."""

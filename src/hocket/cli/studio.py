@@ -11,7 +11,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, option
+from hocket.cli.terminal import Flag, MaybeNumber, option
 from hocket.errors import SettingsError
 
 USUAL_PORT = 8377  # of a page that is open when the studio is started again
@@ -25,7 +25,7 @@ class OpenStudio:
     target: Annotated[Positional[Path | None], option("[FILE]")] = None
     """A task or machine (.toml; other formats are a start); the page may open others below its folder. It need not be
     there yet."""
-    port: Annotated[int | None, option("N")] = None
+    port: MaybeNumber = None
     """Where to listen, on this machine only; if not given, 8377, or any port where that one is taken."""
     no_browser: Flag = False
     """Do not open a browser."""

@@ -8,7 +8,7 @@ from typing import Annotated
 from tyro.conf import Positional
 
 from hocket.cli.runs import OnRuns
-from hocket.cli.terminal import option
+from hocket.cli.terminal import MaybeNumber, option
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class RunStudy(OnRuns):
 
     study: Annotated[Positional[str], option("STUDY")]
     """A file (.toml), or a built-in name (paper, paper-quick)."""
-    seeds: Annotated[int | None, option("N")] = None
+    seeds: MaybeNumber = None
     """How many runs, in place of what the study says."""
 
     def run(self) -> int:

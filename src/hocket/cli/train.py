@@ -9,7 +9,7 @@ from typing import Annotated
 from tyro.conf import Positional, UseAppendAction
 
 from hocket.cli.runs import OnRuns
-from hocket.cli.terminal import Words, option
+from hocket.cli.terminal import MaybeNumber, Number, Words, option
 from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
 
@@ -24,9 +24,9 @@ class Train(OnRuns):
     """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
     learner: Annotated[str | None, option("LEARNER,...")] = None
     """sweep, dqprm, cqrm, iql, hil or optimal; several, separated by commas. If none, sweep; on cuda, dqprm."""
-    seeds: Annotated[int, option("N")] = 10
+    seeds: Number = 10
     """How many runs."""
-    steps: Annotated[int | None, option("N")] = None
+    steps: MaybeNumber = None
     """Training steps of each run; if not given, 25000 of sweep and 250000 of the others."""
     settings: Annotated[str | None, option("NAME")] = None
     """Settings by name, in place of the defaults: paper."""
@@ -58,6 +58,8 @@ def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value
     for learner in learners:
         kinds |= {field.name: type(field.default) for field in fields(find_learner(learner).settings)}
     sweeps: dict[str, tuple[Value, ...]] = {}
+    if () in words:
+        raise SettingsError("--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got none")
     for word in (word for group in words for word in group):
         name, equals, text = word.partition("=")
         name = name.replace("-", "_")

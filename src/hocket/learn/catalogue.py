@@ -43,8 +43,15 @@ def require_setting(name: str, learners: Sequence[str]) -> None:
     known = dict.fromkeys(own for learner in learners for own in declared(find_learner(learner).settings))
     if name in known:
         return
-    others = [learner.name for learner in LEARNERS.values() if name in declared(learner.settings)]
-    hint = f"it is one of {', '.join(others)}" if others else known_names(name, known)
+    everything = dict.fromkeys(own for learner in LEARNERS.values() for own in declared(learner.settings))
+    near = next((own for own in everything if own.replace("_", "") == name.replace("_", "")), name)
+    others = [learner.name for learner in LEARNERS.values() if near in declared(learner.settings)]
+    if near in known:
+        hint = f"did you mean {near!r}?"
+    elif others:
+        hint = f"{'it' if near == name else near} is one of {', '.join(others)}"
+    else:
+        hint = known_names(name, known)
     raise SettingsError(f"{', '.join(learners)} {'has' if len(learners) == 1 else 'have'} no setting {name!r} ({hint})")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hocket.errors import FormatError, HocketError, SettingsError, printable
+from hocket.files import exists
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.study.records import Record, read_record
@@ -73,7 +74,7 @@ def load_policies(folder: str | Path, task: Task) -> list[Policy]:
     if found.problems:
         raise FormatError(found.problems[0])
     if not found.files:
-        raise FormatError("has no policies in it", path=folder)
+        raise FormatError("has no policies in it" if exists(Path(folder)) else "is not a folder of runs", path=folder)
     if not found.of_task:
         named = printable(", ".join(sorted(set(found.others))))
         raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)

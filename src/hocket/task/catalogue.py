@@ -76,7 +76,8 @@ def load(name: str | Path) -> Task | Design:
     path = Path(name)
     if path.suffix.lower() in FORMATS or exists(path):
         return _read(path)
-    hint = known_names(text, [*built_in, *(f"{family}-3" for family in FAMILIES)])
+    files = [f"{text}{suffix}" for suffix in FORMATS if exists(Path(f"{text}{suffix}"))]
+    hint = known_names(text, files or [*built_in, *(f"{family}-3" for family in FAMILIES)])
     raise FormatError(f"there is no file and no built-in task of this name ({hint})", path=text)
 
 
