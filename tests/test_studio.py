@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 import hocket as hk
@@ -24,7 +25,7 @@ from hocket.studio.folder import ConflictError, Folder
 from hocket.studio.lines import keys_of, line_of
 from hocket.studio.mending import cheapest_repairs
 from hocket.studio.processes import CutOffError, Worker
-from hocket.studio.server import Studio, _while_wanted
+from hocket.studio.server import Studio, _body, _while_wanted
 from hocket.studio.starts import start_text
 from hocket.studio.trainings import Training
 from hocket.studio.understanding import COLOR_NUMBERS, subject_of, understand
@@ -340,6 +341,16 @@ def test_a_check_that_crashes_is_told_and_the_next_one_is_done(client, studio):
     told = client.post("/api/understand", json={"text": BUTTONS}).json()
     assert told["cut_off"] and "crashed" in told["refused"]
     assert client.post("/api/understand", json={"text": BUTTONS}).json()["verdict"]["ok"]
+
+
+def test_a_request_that_stops_in_the_middle_is_no_failure_of_the_server():
+    messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive() -> dict[str, object]:
+        return messages.pop(0)
+
+    with pytest.raises(FormatError, match="a request must come whole"):
+        asyncio.run(_body(Request({"type": "http"}, receive)))
 
 
 class Gone:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -241,10 +241,13 @@ async def _hang_up(request: Request) -> None:
 async def _body(request: Request) -> Body:
     """Read a request of bounded length."""
     sent = b""
-    async for chunk in request.stream():
-        sent += chunk
-        if len(sent) > MOST_SENT:
-            raise FormatError(f"a request must have at most {MOST_SENT:,} bytes")
+    try:
+        async for chunk in request.stream():
+            sent += chunk
+            if len(sent) > MOST_SENT:
+                raise FormatError(f"a request must have at most {MOST_SENT:,} bytes")
+    except ClientDisconnect:
+        raise FormatError("a request must come whole") from None  # which nobody hears
     try:
         found = json.loads(sent or b"{}")
         json.dumps(found, ensure_ascii=False).encode()  # fails where a text has half a character
