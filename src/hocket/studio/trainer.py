@@ -124,12 +124,12 @@ class _Training:
         self.done += piece
         if self.done % every == 0:
             self.tests.add(partial(self.player.play_seeds, self.block, self.seeds))
-            taken = self.tests.taken[self.tests.done - 1]  # [softmax and greedy, seeds, episodes]
+            taken = self.tests.taken[:, self.tests.done - 1]  # [seeds, softmax and greedy, episodes]
             most = self.settings.episode_steps
             latest = [
                 [kind, most if steps < 0 else steps, steps >= 0]
                 for seed in range(len(self.seeds))
-                for kind, own in zip(KINDS, taken[:, seed].tolist(), strict=True)
+                for kind, own in zip(KINDS, taken[seed].tolist(), strict=True)
                 for steps in own
             ]
             _tell(self.output, {"step": self.done, "tests": latest})
