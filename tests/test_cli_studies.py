@@ -87,7 +87,7 @@ def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(hocket
 
         return run_study(study, folder, watch=tell, **{**rest, "engine": OneByOne(1)})
 
-    command = ("train", task, *SMALL, "--learner", "iql", "--out", tmp_path / "runs")
+    command = ("train", task, *SMALL, "--learner", "cqrm", "--out", tmp_path / "runs")  # whose seeds go one by one
     with monkeypatch.context() as patch:
         patch.setattr("hocket.study.study.run_study", interrupted)
         code, out, _ = hocket(*command)
@@ -284,6 +284,38 @@ def test_learners_without_an_exact_value_are_left_out_of_it_with_a_word(hocket, 
     code, out, _ = hocket("evaluate", task, folder, "--exact", "--episodes", "50", "--json")
     rows = json.loads(out, parse_constant=no_such_number)["runs"]
     assert {(row["learner"], row["exact"] is None) for row in rows} == {("iql", True), ("optimal", False)}
+
+
+def test_of_what_learns_nothing_all_tests_count_and_nothing_is_learnt(hocket, task, tmp_path):
+    words = (
+        "train",
+        task,
+        "--seeds",
+        "2",
+        "--steps",
+        "40000",
+        "--learner",
+        "optimal,dqprm",
+        "--out",
+        tmp_path / "runs",
+    )
+    note = "Of optimal, which learns nothing, all tests count."
+    assert note in hocket(*words)[1]
+    assert note not in hocket("train", task, *SMALL, "--out", tmp_path / "other")[1]
+    rows = {row["learner"]: row for row in json.loads(hocket(*words, "--json")[1])["learners"]}
+    assert {name: row["greedy"]["learnt"] is None for name, row in rows.items()} == {"optimal": True, "dqprm": False}
+    with (tmp_path / "runs" / "curves.csv").open(newline="") as file:
+        tests = [row for row in csv.DictReader(file) if row["policy"] == "softmax"]
+    for name, count in (("optimal", 0), ("dqprm", 10)):
+        runs: dict[str, list[int]] = {}
+        for row in tests:
+            if row["learner"] == name:
+                runs.setdefault(row["seed"], []).append(int(row["test_steps"]))
+        middle = float(np.median([np.median(run[-count:]) for run in runs.values()]))
+        assert rows[name]["softmax"]["quartiles"][1] == middle
+    hocket("report", tmp_path / "runs")
+    page = (tmp_path / "runs" / "report.html").read_text(encoding="utf-8")
+    assert "its last 10 tests, as in the curves (of optimal, which learns nothing, all); a failed" in page
 
 
 def test_an_evaluation_says_what_its_limits_are_over(hocket, task, tmp_path):

@@ -26,8 +26,8 @@ def _row(section: Section, group: RunGroup) -> dict[str, object]:
             "quartiles": list(final.quartiles),
             "success": final.success.value,
             "success_limits": [final.success.low, final.success.high],
-            "learnt_after": final.learnt_after,
-            "learnt": final.learnt,
+            "learnt_after": None if group.is_reference else final.learnt_after,
+            "learnt": None if group.is_reference else final.learnt,
         }
     for own in section.beside:
         if own.label == group.label:
@@ -56,6 +56,8 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
                 table.append([Text(cell) for cell in ((section.title, *shown) if many else shown)])
     print_columns(console, table)
     console.print(MEANING, style="dim")
+    for label in dict.fromkeys(own.reference.label for own in summary.sections if own.reference is not None):
+        console.print(f"Of {label}, which learns nothing, all tests count.", style="dim")
     _print_published(summary)
     for section in summary.sections:
         for group in section.all_groups:

@@ -61,12 +61,13 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
         for column in COLUMNS
     ]
     table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="statistics", data_sortable=True)
+    everything = "" if section.reference is None else f" (of {section.reference.label}, which learns nothing, all)"
     note = (
-        f"Of each run its last {LAST_TESTS} tests, as in the curves; a failed one counts as {section.most_steps:,} "
-        "steps. Test steps are the median and quartiles over runs of each run’s median, mean steps the interquartile "
-        "mean over runs of each run’s mean, and success is the mean over runs; limits come from resampling runs. "
-        f"Learnt after: from then on {ENOUGH:.0%} of a run’s tests succeed, and take at most {NEAR:.0%} more steps "
-        "than in the end; the median over all runs."
+        f"Of each run its last {LAST_TESTS} tests, as in the curves{everything}; a failed one counts as "
+        f"{section.most_steps:,} steps. Test steps are the median and quartiles over runs of each run’s median, mean "
+        "steps the interquartile mean over runs of each run’s mean, and success is the mean over runs; limits come "
+        f"from resampling runs. Learnt after: from then on {ENOUGH:.0%} of a run’s tests succeed, and take at most "
+        f"{NEAR:.0%} more steps than in the end; the median over all runs."
     )
     return tag(
         "div",
