@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -251,6 +253,9 @@ def _group(
     kinds = [kind for kind in KINDS if all(kind in own.tests and len(own.tests[kind].step) for own in records)]
     tests = {kind: gather_tests(records, kind) for kind in kinds}
     visits = [own.review.visits for own in records if own.review is not None and own.review.visits.size]
+    with ThreadPoolExecutor() as pool:  # most of the work leaves Python's lock alone
+        curves = pool.map(curve_of, tests.values())
+        finals = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
     return RunGroup(
         label,
         first.learner,
@@ -259,8 +264,8 @@ def _group(
         first.steps,
         tuple(own.seed for own in records),
         math.fsum(own.seconds for own in records),
-        {kind: curve_of(own) for kind, own in tests.items()},
-        {kind: final_of(own, is_same=is_reference(first.learner)) for kind, own in tests.items()},
+        dict(zip(kinds, curves, strict=True)),
+        dict(zip(kinds, finals, strict=True)),
         _bounds(records, scene),
         {
             (own.seed, kind): replay

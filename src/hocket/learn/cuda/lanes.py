@@ -71,13 +71,48 @@ class Lane(NamedTuple):
     clock: Index
 
 
-def _train_at_once(width: int) -> Callable[..., Lane]:
-    """Make the function that trains a lane whose machine has so many states, all of which learn at once."""
+@inlined
+def choose(known: Numbers, state: Index, beta: np.float32, number: np.uint64) -> Index:
+    """Choose an action by what is known of a cell, in a machine state."""
+    return softmax_action(
+        pick(known[0], state),
+        pick(known[1], state),
+        pick(known[2], state),
+        pick(known[3], state),
+        pick(known[4], state),
+        beta,
+        number,
+    )
+
+
+@inlined
+def row_of(known: Numbers, action: Index) -> Numbers:
+    """Pick what is known of an action."""
+    row = where(action == 1, known[1], known[0])
+    row = where(action == 2, known[2], row)
+    row = where(action == 3, known[3], row)
+    return where(action == 4, known[4], row)
+
+
+@inlined
+def with_row(known: Numbers, action: Index, fresh: Numbers, is_here: bool) -> Numbers:
+    """Put what was learnt of an action in its place, if it was learnt here."""
+    return (
+        where(is_here and action == 0, fresh, known[0]),
+        where(is_here and action == 1, fresh, known[1]),
+        where(is_here and action == 2, fresh, known[2]),
+        where(is_here and action == 3, fresh, known[3]),
+        where(is_here and action == 4, fresh, known[4]),
+    )
+
+
+def _reading(width: int) -> Callable[..., Numbers]:
+    """Make the function that reads what is known of a cell, where machines have so many states."""
     states = np.uint64(width)
 
     @inlined
     def rows(q: Floats, lane: Index, cells: Index, cell: Index) -> Numbers:
-        """Read what is known of a cell: a vector over machine states for each action."""
+        """Read a vector over machine states for each action."""
         first = (lane * cells + cell) * (ACTIONS * states)
         return (
             load_row(q, first, width),
@@ -86,6 +121,13 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
             load_row(q, first + u64(3) * states, width),
             load_row(q, first + u64(4) * states, width),
         )
+
+    return rows
+
+
+def _aiming(width: int) -> Callable[..., Numbers]:
+    """Make the function that computes what to learn, where machines have so many states."""
+    states = np.uint64(width)
 
     @inlined
     def goals(known: Numbers, kind: Index, ready: Index, world: World, discount: np.float32) -> Numbers:
@@ -101,6 +143,13 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
             reward = where(passed, load_row(world.reward, at + case * states, width), reward)
         return reward + discount * pick_each(best, target), target
 
+    return goals
+
+
+def _train_at_once(width: int) -> Callable[..., Lane]:
+    """Make the function that trains a lane whose machine has so many states, all of which learn at once."""
+    states, rows, goals = np.uint64(width), _reading(width), _aiming(width)
+
     @inlined
     def train(
         q: Floats, lane: Index, key: np.uint64, place: Lane, world: World, rule: Rule, begin: int, steps: int
@@ -111,22 +160,11 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
         known = rows(q, lane, cells, u64(cell))
         for time in range(begin, begin + steps):
             alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
-            action = softmax_action(
-                pick(known[0], state),
-                pick(known[1], state),
-                pick(known[2], state),
-                pick(known[3], state),
-                pick(known[4], state),
-                beta,
-                first_number(key, time),
-            )
+            action = choose(known, state, beta, first_number(key, time))
+            old = row_of(known, action)  # before others are read: registers are few
             drawn = second_number(key, time)
             move = u64(3 * action + slip_outcome(drawn, world.slip_limit))
             ready = np.uint32(sync_draw(drawn))
-            old = where(action == 1, known[1], known[0])
-            old = where(action == 2, known[2], old)
-            old = where(action == 3, known[3], old)
-            old = where(action == 4, known[4], old)
             arrived = world.arrive[u64(cell) * MOVES + move]
             end = np.uint32(arrived & END_MASK)
             there = rows(q, lane, cells, u64(end))
@@ -152,14 +190,7 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
             if next_cell != end:
                 known = rows(q, lane, cells, u64(next_cell))
             else:
-                stays = end == cell
-                known = (
-                    where(stays and action == 0, fresh, there[0]),
-                    where(stays and action == 1, fresh, there[1]),
-                    where(stays and action == 2, fresh, there[2]),
-                    where(stays and action == 3, fresh, there[3]),
-                    where(stays and action == 4, fresh, there[4]),
-                )
+                known = with_row(there, action, fresh, end == cell)
             cell, state = next_cell, next_state
         return Lane(cell, state, clock)
 
