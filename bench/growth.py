@@ -35,8 +35,8 @@ def task_steps(task: hk.Task, folder: Path, steps: int, suffix: str = "json") ->
     yield "digest", lambda: task.digest
     yield "save", lambda: hk.save_task(task, path)
     yield "load", lambda: hk.load_task(path)
+    yield "tables", lambda: compile_task(task)  # which are kept with the task
     yield "check", lambda: (found := hk.check_task(task)).ok and found.notes and found.warnings
-    yield "tables", lambda: compile_task(task)
     yield "show", lambda: command("show", path)
     yield "train", lambda: runs.extend(hk.train(task, seeds=1, steps=steps, threads=1))
     yield "train optimal", lambda: hk.train(task, "optimal", seeds=1, steps=steps, threads=1)

@@ -37,8 +37,7 @@ def write(design: Design) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _plain(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+_plain = json.JSONEncoder(ensure_ascii=False).encode  # made once, for a machine has as many rows as states
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> Document:

@@ -15,11 +15,14 @@ A transition may count: `a = { to = "u1", times = 3, otherwise = "u0" }` (see `c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, cast
 
+import numpy as np
+
 from hocket.errors import FormatError, MachineError, known_names, shown
+from hocket.graphs import Ints
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
 from hocket.machine.formats.counting import MOST_TIMES, Counted, Counting
@@ -187,19 +190,26 @@ def design_to(design: Design) -> Document:
     return {**document, **moves}
 
 
+def _looked_up(names: Sequence[str], places: Ints) -> list[str]:
+    """Look many names up at once."""
+    table = np.empty(len(names), np.object_)
+    table[:] = names
+    found: list[str] = table[places].tolist()
+    return found
+
+
 def machine_to(machine: RewardMachine) -> Document:
     """Lay a machine out as `machine_from` reads it, leaving out what goes without saying."""
     states, events, graph = tuple(machine.states), tuple(machine.events), machine.graph
-    labels, targets = graph.label.tolist(), graph.target.tolist()
+    names, ends = (_looked_up(*own) for own in ((events, graph.label), (states, graph.target)))
     transitions: dict[str, dict[str, str]] = {}
     for state, begin, end in zip(states, graph.first[:-1].tolist(), graph.first[1:].tolist(), strict=True):
         if begin < end:
-            row = zip(labels[begin:end], targets[begin:end], strict=True)
-            transitions[state] = {events[label]: states[target] for label, target in row}
+            transitions[state] = dict(zip(names[begin:end], ends[begin:end], strict=True))
     document: Document = {"initial": machine.initial, "final": list(machine.final)}
-    if list(dict.fromkeys(labels)) != list(range(len(events))):
+    if list(dict.fromkeys(names)) != list(events):
         document["events"] = list(events)
-    if len({*graph.source.tolist(), *targets}) < len(states):
+    if np.count_nonzero(np.bincount(np.concatenate((graph.source, graph.target)))) < len(states):
         document["states"] = list(states)
     document["transitions"] = transitions
     if not machine.is_task_completion:
