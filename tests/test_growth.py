@@ -386,6 +386,13 @@ def test_the_first_piece_of_training_is_short_where_there_are_many_agents():
     assert Pace(lanes=1_000).steps == 10 and Pace(lanes=100_000).steps == 1
 
 
+def test_pieces_of_training_are_long_where_agents_have_to_be_fetched_from_memory():
+    few, many = Pace(lanes=100), Pace(lanes=100_000)
+    few.take(100, 1.0)
+    many.take(1, 1.0)
+    assert few.steps == 50 and many.steps == 2
+
+
 def test_agents_are_alike_if_they_would_be_solved_alike():
     task = hk.rendezvous(60, rows=2, columns=2)
     agents = {**task.agents, "A7": replace(task.agents["A7"], sync={"r": 0.9})}

@@ -11,7 +11,8 @@ from hocket.task.task import Task
 FIRST_PIECE = 100  # steps that are trained before anybody looks at the clock ...
 FIRST_WORK = 10_000  # ... or as many as make up so many agent-steps
 HARDLY_LESS = 0.75
-MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to stop is heard
+MOMENT = 0.1  # seconds that a piece of training may take, so that a wish to stop is heard ...
+LANE = 0.00005  # ... or so many for each agent of each seed, whose values have to be fetched from memory for a piece
 
 Report = Callable[[int, Sequence[int]], None]  # is told of agent-steps that are done, and how many tests then took
 
@@ -50,6 +51,7 @@ class Pace:
 
     def __init__(self, lanes: int = 1) -> None:
         self.steps, self.least = max(1, min(FIRST_PIECE, FIRST_WORK // lanes)), 1
+        self.moment = max(MOMENT, LANE * lanes)
         self.halved: tuple[int, float] | None = None  # the piece that was too long, and its seconds
 
     def take(self, steps: int, seconds: float) -> None:
@@ -57,8 +59,8 @@ class Pace:
         halved, self.halved = self.halved, None
         if halved is not None and steps == self.steps and seconds > HARDLY_LESS * halved[1]:
             self.steps = self.least = halved[0]
-        elif seconds > MOMENT and self.steps > self.least:
+        elif seconds > self.moment and self.steps > self.least:
             self.halved = self.steps, seconds
             self.steps = max(self.least, self.steps // 2)
-        elif steps >= self.steps and seconds < MOMENT / 2:
+        elif steps >= self.steps and seconds < self.moment / 2:
             self.steps *= 2
