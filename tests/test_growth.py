@@ -326,7 +326,8 @@ def available(tmp_path, monkeypatch):
         lines = [] if machine is None else [f"MemAvailable: {machine // 1_024} kB"]
         (tmp_path / "meminfo").write_text("\n".join(["MemTotal: 99 kB", *lines]))
         (tmp_path / "memory.max").write_text("max" if group is None else str(group + 5_000))
-        (tmp_path / "memory.current").write_text("5000")
+        (tmp_path / "memory.current").write_text("9000")  # of which copies of files make room
+        (tmp_path / "memory.stat").write_text("anon 5000\nfile 4000\ninactive_file 3000\nactive_file 1000\n")
 
     return let
 

@@ -30,8 +30,16 @@ def _of_machine() -> int | None:
 def _of_group() -> int | None:
     with suppress(OSError, ValueError):  # where there is no limit, it is "max"
         most, used = (int((GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        return max(0, most - used)
+        return max(0, most - used + _copies_of_files())
     return None
+
+
+def _copies_of_files() -> int:
+    """Say how much of what a container uses are copies of files, which make room for anything else."""
+    with suppress(OSError, ValueError):
+        lines = (line.split() for line in (GROUP / "memory.stat").read_text().splitlines())
+        return sum(int(size) for name, size in lines if name in ("active_file", "inactive_file"))
+    return 0
 
 
 def require_memory(needed: float, what: str, refuse: Callable[[str], HocketError]) -> None:
