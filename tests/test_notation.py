@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.machine.formats import FORMATS, load_design, save_design
+from hocket.machine.formats.json import parse
 from hocket.machine.formats.schema import Design
 from strategies import (
     BUTTONS_CONTROL,
@@ -518,6 +519,37 @@ ONLY_OURS = "must begin with 'digraph machine {': only DOT files written by hock
 )
 def test_an_error_names_the_file_and_the_line_or_key(tmp_path, suffix, content, said):
     assert message(write(tmp_path, suffix, content)) == said
+
+
+KEYS = st.sampled_from(["a", "b", "a:b", '":', "\\"])
+NESTS = st.recursive(
+    st.sampled_from([1, "c", ":", '"a": 2']),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(KEYS, inner), max_size=3).map(tuple),
+    max_leaves=8,
+)
+
+
+def json_of(nest: object) -> str:
+    """Write a nest of lists and tables, which are tuples of pairs here and may have a key twice."""
+    if isinstance(nest, tuple):
+        return "{" + ", ".join(f"{json.dumps(key)} : {json_of(value)}" for key, value in nest) + "}"
+    return "[" + ", ".join(map(json_of, nest)) + "]" if isinstance(nest, list) else json.dumps(nest)
+
+
+def repeats(nest: object) -> bool:
+    inner = [value for _, value in nest] if isinstance(nest, tuple) else nest if isinstance(nest, list) else []
+    is_own = isinstance(nest, tuple) and len(dict(nest)) < len(nest)
+    return is_own or any(map(repeats, inner))
+
+
+@given(NESTS)
+def test_json_is_refused_iff_a_table_has_a_key_twice_whatever_colons_there_are(nest):
+    text = json_of(nest)
+    if repeats(nest):
+        with pytest.raises(hk.HocketError, match="is given twice in one table"):
+            parse(text)
+    else:
+        assert parse(text) == json.loads(text)
 
 
 @pytest.mark.parametrize(

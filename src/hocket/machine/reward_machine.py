@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from numbers import Real
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
@@ -99,9 +100,14 @@ class RewardMachine:
         events: Iterable[str] | None,
         states: Iterable[str] | None,
     ) -> RewardMachine:
-        """Build a task-completion machine from a table, state -> event -> state, as files have it."""
-        machine = cls.__new__(cls)
-        machine._check_in(initial, Moves.of_rows(rows), final, events, states, None)
+        """Build a task-completion machine from a table, state -> event -> state, as files have it.
+
+        Where a state has an empty row, the states are all that the table names, those with rows first.
+        """
+        machine, moves = cls.__new__(cls), Moves.of_rows(rows)
+        if states is None and not all(rows.values()):
+            states = dict.fromkeys(chain(rows, moves.states))
+        machine._check_in(initial, moves, final, events, states, None)
         return machine
 
     def _check_in(
@@ -122,11 +128,9 @@ class RewardMachine:
         for state in finals:
             require_member(state, known_states, "final state")
         state_at, event_at = known_states._index, known_events._index
-        source = np.repeat(
-            np.fromiter(map(state_at.__getitem__, moves.source), np.int32, len(moves.sizes)), moves.sizes
-        )
-        label = np.fromiter(map(event_at.__getitem__, moves.label), np.int32, moves.total)
-        target = np.fromiter(map(state_at.__getitem__, moves.target), np.int32, moves.total)
+        state_of = np.fromiter(map(state_at.__getitem__, moves.states), np.int32, len(moves.states))
+        event_of = np.fromiter(map(event_at.__getitem__, moves.events), np.int32, len(moves.events))
+        source, label, target = state_of[moves.source], event_of[moves.label], state_of[moves.target]
         is_final = np.zeros(len(known_states), np.bool_)
         is_final[[state_at[state] for state in finals]] = True
         self._set(known_states, known_events, state_at[initial], source, label, target, is_final, reward)

@@ -2,57 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from itertools import chain
+from itertools import count as counter
 from typing import NamedTuple
 
+import numpy as np
+
 from hocket.errors import MachineError
+from hocket.graphs import Ints
 from hocket.machine.names import check_name
 
 Transitions = Mapping[tuple[str, str], str] | Iterable[tuple[str, str, str]]
 
 
 class Moves(NamedTuple):
-    """Transitions as columns of names, and the names that they use in the order of their first use."""
+    """Transitions as columns of numbers, and the names that these stand for, in the order of their first use."""
 
-    states: Mapping[str, None]
-    events: Mapping[str, None]
-    source: Iterable[str]  # each of them once for all of its transitions that stand together
-    sizes: Sequence[int]  # how many these are
-    label: Iterable[str]
-    target: Iterable[str]
-    total: int
+    states: Mapping[str, int]
+    events: Mapping[str, int]
+    source: Ints
+    label: Ints
+    target: Ints
 
     @classmethod
     def of_table(cls, table: Mapping[tuple[str, str], str]) -> Moves:
         """Read (state, event) -> state."""
-        states = dict.fromkeys(state for (state, _), target in table.items() for state in (state, target))
-        events = dict.fromkeys(event for _, event in table)
-        sources, labels = (state for state, _ in table), (event for _, event in table)
-        return cls(states, events, sources, [1] * len(table), labels, table.values(), len(table))
-
-    def states_from(self, initial: str) -> Mapping[str, None]:
-        """The states in use, the initial one first if it is one of them or the only one."""
-        return {initial: None, **self.states} if initial in self.states or not self.states else self.states
+        ends = chain.from_iterable((state, target) for (state, _), target in table.items())
+        states, places = _numbered(ends, 2 * len(table))
+        events, label = _numbered((event for _, event in table), len(table))
+        return cls(states, events, places[::2], label, places[1::2])
 
     @classmethod
     def of_rows(cls, rows: Mapping[str, Mapping[str, str]]) -> Moves:
-        """Read state -> event -> state, with as little as possible to do for each transition."""
-        states: dict[str, None] = {}
-        for state, row in rows.items():
-            if row:
-                states[state] = None
-                states.update(dict.fromkeys(row.values()))
-        sizes = [len(row) for row in rows.values()]
-        return cls(
-            states,
-            dict.fromkeys(chain.from_iterable(rows.values())),
-            rows,
-            sizes,
-            chain.from_iterable(rows.values()),
-            chain.from_iterable(row.values() for row in rows.values()),
-            sum(sizes),
-        )
+        """Read state -> event -> state, looking at each name only once."""
+        full = {state: row for state, row in rows.items() if row}
+        sizes = np.fromiter(map(len, full.values()), np.int64, len(full))
+        total = int(sizes.sum())
+        ends = chain.from_iterable(chain((state,), row.values()) for state, row in full.items())
+        states, places = _numbered(ends, total + len(full))
+        first = np.cumsum(sizes + 1) - sizes - 1  # where the sources stand among their targets
+        events, label = _numbered(chain.from_iterable(full.values()), total)
+        return cls(states, events, np.repeat(places[first], sizes), label, np.delete(places, first))
+
+    def states_from(self, initial: str) -> Iterable[str]:
+        """The states in use, the initial one first if it is one of them or the only one."""
+        return {initial: 0, **self.states} if initial in self.states or not self.states else self.states
+
+
+def _numbered(names: Iterable[str], count: int) -> tuple[Mapping[str, int], Ints]:
+    """Number so many names in the order of their first use; return the number of each name, and of all in a row."""
+    number: defaultdict[str, int] = defaultdict(counter().__next__)
+    places = np.fromiter(map(number.__getitem__, names), np.int32, count)
+    number.default_factory = None
+    return number, places
 
 
 def as_table(transitions: Transitions) -> dict[tuple[str, str], str]:

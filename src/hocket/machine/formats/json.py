@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 from hocket.errors import FormatError
 from hocket.machine.formats.schema import Design, Document, design_from, design_to
+
+NESTED = {dict, list}
 
 
 def read(content: str) -> Design:
@@ -16,7 +19,10 @@ def read(content: str) -> Design:
 def parse(content: str) -> object:
     """Read a JSON document, refusing repeated keys and numbers that are not finite."""
     try:
-        return json.loads(content, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
+        document = json.loads(content, parse_constant=_refuse_constant)
+        if content.count(":") > _count_keys(document):  # colons in names, or a key that was given twice
+            json.loads(content, object_pairs_hook=_without_repetition)
+        return document
     except json.JSONDecodeError as error:
         raise FormatError(f"is not JSON: {error.msg}", where=f"line {error.lineno}") from None
     except FormatError:
@@ -38,6 +44,17 @@ def write(design: Design) -> str:
 
 
 _plain = json.JSONEncoder(ensure_ascii=False).encode  # made once, for a machine has as many rows as states
+
+
+def _count_keys(document: object) -> int:
+    found, waiting = 0, [document]
+    while waiting:
+        own = waiting.pop()
+        found += len(own) if isinstance(own, dict) else 0
+        inner: Collection[object] = own.values() if isinstance(own, dict) else own if isinstance(own, list) else ()
+        if not NESTED.isdisjoint(map(type, inner)):  # many tables have nothing but names in them
+            waiting += [value for value in inner if type(value) in NESTED]
+    return found
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> Document:

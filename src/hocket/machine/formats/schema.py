@@ -140,8 +140,6 @@ def _plain_machine(table: Document, rows: Mapping[str, Document], at: str) -> Re
     """Build a machine whose transitions lead to states, without rewards of its own and without counting."""
     lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
     moves = cast(Mapping[str, Mapping[str, str]], rows)
-    if "states" not in lists and not all(rows.values()):
-        lists["states"] = tuple(dict.fromkeys([*rows, *(end for row in moves.values() for end in row.values())]))
     initial = _initial(table, lists.get("states", ()), at)
     try:
         return RewardMachine._from_rows(initial, moves, lists["final"], lists.get("events"), lists.get("states"))
