@@ -1,6 +1,7 @@
 """What tests of several files share."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -14,6 +15,9 @@ os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # =0: tests use the graphics
 
 from hocket.cli import main as cli
 from set_up import find_browser
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: all programs here would ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("hocket", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines are busy
 settings.load_profile("hocket")
