@@ -31,15 +31,15 @@ def review(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPIS
     episodes = max(1, min(most_episodes, MOST_REVIEWED // (agents * most_steps)))
     counts = agents * cells <= MOST_VISITS and agents * most_steps <= MOST_RECORDED
     record = recording(most_steps if counts else 0, agents)
-    visits = np.zeros((agents, cells if counts else 0), np.int64)
+    visits, first = np.zeros((agents, cells if counts else 0), np.int64), np.arange(agents) * cells
     successes, own = 0, np.zeros(agents, np.int64)
     for number in range(episodes):
         steps = player.play(policy.arrays, _seed(policy), number, False, record)
         successes += steps >= 0
         own += player.finish >= 0
-        for agent in range(agents if counts else 0):
-            path = record.cell[: steps if steps >= 0 else most_steps, agent]
-            visits[agent] += np.bincount(path, minlength=cells)
+        if counts:  # everyone at once, each with cells of its own
+            paths = record.cell[: steps if steps >= 0 else most_steps] + first
+            visits += np.bincount(paths.ravel(), minlength=visits.size).reshape(visits.shape)
     replays = {
         kind: replay
         for kind, greedy in (("softmax", False), ("greedy", True))
