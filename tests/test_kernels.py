@@ -690,20 +690,20 @@ def test_where_no_second_process_can_be_started_this_one_compiles_all(name, valu
         assert later == []
 
 
+def printed_with_no_cache(code: str, cache: Path) -> list[str]:
+    """Run code in a new process that has nothing compiled yet; return the words that it prints."""
+    surroundings = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=surroundings, capture_output=True, text=True, check=True).stdout.split()
+
+
 def test_the_second_process_compiles_what_trains_and_tests_but_not_what_others_have(tmp_path):
     code = "from hocket.learn.warmup import LEARNERS, compile_apart, is_compiled\n"
     code += "from hocket.learn.kernels.teams import play_teams\n"
     code += "compile_apart(['iql', 'cqrm'])\n"
     code += "kernels = [kernel for own in LEARNERS.values() for kernel in (own.apart, own.tests_apart) if kernel]\n"
     code += "print(*[own.py_func.__name__ for own in [*kernels, play_teams] if is_compiled(own)])"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert sorted(done.stdout.split()) == ["play_jointly", "train_independently", "train_jointly"]
+    assert sorted(printed_with_no_cache(code, tmp_path)) == ["play_jointly", "train_independently", "train_jointly"]
 
 
 def test_the_second_process_has_ended_however_the_work_ends(monkeypatch):
@@ -725,11 +725,4 @@ def test_one_can_tell_whether_a_kernel_lies_on_disk(tmp_path):
     assert is_compiled(object())  # nobody can tell
     code = "from hocket.learn.warmup import LEARNERS, is_compiled\n"
     code += "print(*(is_compiled(own.apart) for own in LEARNERS.values() if own.apart is not None))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == ["False", "False", "False"]
+    assert printed_with_no_cache(code, tmp_path) == ["False", "False", "False"]

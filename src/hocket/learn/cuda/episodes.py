@@ -79,7 +79,7 @@ def team_at(teams: Teams, thread: Index) -> TeamState:
 @inlined
 def play_episode(q: Floats, by_memory: bool, tables: TeamTables, team: TeamState, play: Play, number: int) -> int:
     """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
-    if begin_episode(number, play, team, tables):
+    if begin_episode(play.seed, number, team, tables):
         return 0
     for time in range(play.most_steps):
         ready = np.int64(0)

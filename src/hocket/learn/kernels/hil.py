@@ -217,7 +217,7 @@ def play_hierarchically(
     """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
     for agent in range(len(team.key)):
         options.current[agent] = -1
-    if begin_episode(number, play, team, tables):
+    if begin_episode(play.seed, number, team, tables):
         return 0
     for time in range(play.most_steps):
         begin_options(meta, options, team, play.beta, play.greedy, time)

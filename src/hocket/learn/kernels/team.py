@@ -200,10 +200,10 @@ def choose(q: Floats, agent: int, cell: int, own: int, beta: np.float32, greedy:
 
 
 @inlined
-def begin_episode(number: int, play: Play, team: TeamState, tables: TeamTables) -> bool:
+def begin_episode(seed: Index, number: Index, team: TeamState, tables: TeamTables) -> bool:
     """Give everyone the random numbers of a test episode, and a start; say whether the task is done already."""
     for agent in range(len(team.key)):
-        team.key[agent] = stream_key(TEAM, play.seed, agent, number)
+        team.key[agent] = stream_key(TEAM, seed, agent, number)
     return reset_team(team, tables)
 
 

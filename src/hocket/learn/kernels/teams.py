@@ -25,7 +25,6 @@ from hocket.learn.kernels.primitives import (
     second_number,
     slip_outcomes,
     softmax_actions,
-    stream_key,
     u64,
 )
 from hocket.learn.kernels.team import (
@@ -39,13 +38,12 @@ from hocket.learn.kernels.team import (
     TeamState,
     TeamTables,
     arrive,
+    begin_episode,
     move_agent,
     record_step,
-    reset_team,
     settle,
 )
 from hocket.learn.kernels.vectors import load, store
-from hocket.random import TEAM
 
 ZERO, ONE, ACTIONS = u64(0), u64(1), u64(5)
 
@@ -96,9 +94,7 @@ def team_of(copy: Index, teams: Teams, room: TeamState) -> TeamState:
 @inlined
 def begin(copy: Index, teams: Teams, room: TeamState, tables: TeamTables) -> bool:
     """Begin the episode that a copy's seed and number say; say whether the task is done already."""
-    for agent in range(teams.key.shape[1]):
-        teams.key[copy, agent] = stream_key(TEAM, teams.seed[copy], agent, teams.number[copy])
-    return reset_team(team_of(copy, teams, room), tables)
+    return begin_episode(teams.seed[copy], teams.number[copy], team_of(copy, teams, room), tables)
 
 
 # Test episodes.
