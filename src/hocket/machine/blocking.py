@@ -71,7 +71,7 @@ def find_blocked(team: Composition, effort: int) -> Free | Blocked | None:
 
     Effort is counted in looks at a part. What can happen in only one way is not branched from, nor kept.
     """
-    owners = _owners(team)
+    owners = list(team.owners.values())
     parts = [_collapse(machine, team, owners) for machine in team.parts.values()]
     if any(_goes_round(part) for part in parts):
         return None
@@ -187,16 +187,6 @@ class _Search:
         after = _Node(list(node.joint), dict(node.asked), [], node)
         self.take(after, step)
         return after
-
-
-def _owners(team: Composition) -> list[list[int]]:
-    """List the parts that take part in each event."""
-    position = {event: number for number, event in enumerate(team.events)}
-    owners: list[list[int]] = [[] for _ in position]
-    for index, machine in enumerate(team.parts.values()):
-        for event in machine.events:
-            owners[position[event]].append(index)
-    return owners
 
 
 def _collapse(machine: RewardMachine, team: Composition, owners: Sequence[Sequence[int]]) -> _Part:

@@ -163,10 +163,8 @@ def _blocking(team: Composition, end: DeadEnd) -> str:
     """Say in which way the parts of a composition block each other."""
     after = f"After {name_trace(end.trace)}"
     now = dict(zip(team.parts, end.state, strict=True))
-    owners: dict[str, list[str]] = {}
-    for agent, part in team.parts.items():
-        for event in part.events:
-            owners.setdefault(event, []).append(agent)
+    names = tuple(team.parts)
+    owners = {event: [names[place] for place in own] for event, own in team.owners.items()}
     shared = {event for event, own in owners.items() if len(own) > 1}
     proposed = {agent: _proposed(part, now[agent], shared) for agent, part in team.parts.items()}
     waiting = [agent for agent, part in team.parts.items() if now[agent] not in part.final]
@@ -256,7 +254,7 @@ def completes_without(machine: RewardMachine, event: str) -> bool:
     banned = machine.events.index(event) if event in machine.events else -1
     first, label, target = (part.tolist() for part in (machine.graph.first, machine.graph.label, machine.graph.target))
     final = machine.is_final.tolist()
-    waiting = [machine.states.index(machine.initial)]
+    waiting = [machine.start]
     seen = {*waiting}
     for state in waiting:
         if final[state]:

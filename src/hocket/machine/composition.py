@@ -44,7 +44,8 @@ class Composition:
         return Composition, (dict(self.parts),)
 
     @cached_property
-    def _owners(self) -> Mapping[str, list[int]]:
+    def owners(self) -> Mapping[str, list[int]]:
+        """The places of the parts that have each event, in the order of `events`."""
         owners: dict[str, list[int]] = {}
         for index, part in enumerate(self._machines):
             for event in part.events:
@@ -54,12 +55,12 @@ class Composition:
     def step(self, state: tuple[str, ...], event: str) -> tuple[str, ...] | None:
         """Return the state that `event` leads to from `state`, or None where it is undefined."""
         moved = list(state)
-        for index in self._owners.get(event, ()):
+        for index in self.owners.get(event, ()):
             target = self._machines[index].step(state[index], event)
             if target is None:
                 return None
             moved[index] = target
-        return tuple(moved) if event in self._owners else None
+        return tuple(moved) if event in self.owners else None
 
     def is_final(self, state: tuple[str, ...]) -> bool:
         """Say whether all parts are in final states."""
@@ -80,7 +81,7 @@ class Composition:
     @cached_property
     def is_independent(self) -> bool:
         """Whether no event is in two parts and each part, which rewards nothing else, can be completed by itself."""
-        shared = any(len(owners) > 1 for owners in self._owners.values())
+        shared = any(len(owners) > 1 for owners in self.owners.values())
         return not shared and all(part.is_task_completion and _completes(part) for part in self._machines)
 
     def machine(self) -> RewardMachine:
