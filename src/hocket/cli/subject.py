@@ -13,11 +13,10 @@ from tyro.conf import Positional, UseAppendAction
 from hocket.cli.terminal import Words, count, option
 from hocket.errors import AssignmentError, FormatError, MachineError
 from hocket.machine.composition import Composition
-from hocket.machine.decomposition import check_knows, enumerate_states
+from hocket.machine.decomposition import check_knows
 from hocket.machine.formats.schema import Design, Document, design_from
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.formulas.build import Reading
-from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
 from hocket.task.task import Task
@@ -48,9 +47,7 @@ class Subject(NamedTuple):
 
     def enumerated(self) -> RewardMachine:
         """The team machine with all its states."""
-        if self.reading is not None:
-            return self.reading.machine(Limits())
-        return enumerate_states(self.machine) if isinstance(self.machine, Composition) else self.machine
+        return Design(self.machine, reading=self.reading).enumerated()
 
 
 @dataclass(frozen=True)

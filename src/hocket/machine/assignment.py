@@ -73,7 +73,7 @@ def repair(
         solve = partial(repair, effort=effort // len(parts))
         found = _by_parts(parts, known, check_control(machine, known, control), cost, forbidden, solve)
         return Assignment({agent: own for agent, own in found.items() if own}, found.cost, found.exact, found.bound)
-    machine = enumerate_states(machine) if isinstance(machine, Composition) else machine
+    machine = enumerate_states(machine)
     search = _Search(machine, known, check_control(machine, known, control), cost, forbidden)
     return search.run(set(search.pairs_of(known)), {}, effort)
 
@@ -98,7 +98,7 @@ def cheapest(
     if (parts := independent_parts(machine)) is not None:
         solve = partial(_cheapest_of_part, effort=effort // len(parts))
         return _by_parts(parts, nobody, check_control(machine, nobody, control), cost, forbidden, solve)
-    machine = enumerate_states(machine) if isinstance(machine, Composition) else machine
+    machine = enumerate_states(machine)
     search = _Search(machine, nobody, check_control(machine, nobody, control), cost, forbidden)
     return search.run(set(), {agent: [] for agent in everyone}, effort)
 

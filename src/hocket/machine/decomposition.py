@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -41,10 +41,20 @@ class Decomposition:
     control: Mapping[str, Names]
     machines: Mapping[str, RewardMachine]  # of each agent: the projection of the reachable part onto its event set
     counterexample: Counterexample | None
-    unaware: tuple[tuple[str, str], ...]  # (agent, event): agents that control an event outside their local event set
-    unknown: Names  # events that can happen and are in no local event set
-    early: Mapping[str, tuple[str, ...]]  # agents that finish before the team -> a shortest trace after which one does
-    idle: Names  # agents whose local reward machines never change state
+    unknown: Names = field(default_factory=Names)  # events that can happen and are in no local event set
+    early: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # agent -> a trace after which it alone is done
+
+    @cached_property
+    def unaware(self) -> tuple[tuple[str, str], ...]:
+        """Agents that control an event outside their local event set: pairs (agent, event)."""
+        pairs = ((agent, event) for event, agents in self.control.items() for agent in agents)
+        return tuple((agent, event) for agent, event in pairs if event not in self.knows[agent])
+
+    @cached_property
+    def idle(self) -> Names:
+        """Agents whose local reward machines never change state."""
+        graphs = {agent: machine.graph for agent, machine in self.machines.items()}
+        return Names(agent for agent, graph in graphs.items() if np.array_equal(graph.source, graph.target))
 
     @property
     def ok(self) -> bool:
@@ -115,58 +125,33 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     Counterexample (phantom event): after the empty trace, A2 proposes b, but b is undefined in state u0.
     The projection of A2 merges u0 and u1, where b is defined; to separate them, its local event set needs a.
     """
-    known = check_knows(machine, knows)
-    controllers = check_control(machine, known, control)
-    unaware = tuple(
-        (agent, event) for event, agents in controllers.items() for agent in agents if event not in known[agent]
-    )
+    known = MappingProxyType(check_knows(machine, knows))
+    controllers = MappingProxyType(check_control(machine, known, control))
     if isinstance(machine, Composition) and known == {agent: part.events for agent, part in machine.parts.items()}:
-        return _into_parts(machine, known, controllers, unaware)
+        return Decomposition(machine, known, controllers, machine.parts, None)
     parts = independent_parts(machine)
     if parts is not None and not (isinstance(machine, Composition) and is_small_team(machine, known)):
-        return _by_parts(machine, parts, known, controllers, unaware)
-    if isinstance(machine, Composition):
-        machine = enumerate_states(machine)
+        return _by_parts(machine, parts, known, controllers)
+    machine = enumerate_states(machine)
     team = reachable_part(machine)
     projections = _projections_of(team, known)
     failure = find_failure(team, list(projections.values()))
     return Decomposition(
-        machine=machine,
-        knows=MappingProxyType(known),
-        control=MappingProxyType(controllers),
-        machines=MappingProxyType(_machines_of(projections)),
-        counterexample=None if failure is None else _counterexample(team, projections, *failure),
-        unaware=unaware,
-        unknown=Names(tuple(team.events)[event] for event in unknown_events(team, list(projections.values()))),
-        early=MappingProxyType(_early_finishers(team, projections)),
-        idle=Names(
-            agent for agent, projection in projections.items() if np.array_equal(projection.source, projection.target)
-        ),
-    )
-
-
-def _into_parts(
-    team: Composition, known: dict[str, Names], control: dict[str, Names], unaware: tuple[tuple[str, str], ...]
-) -> Decomposition:
-    return Decomposition(
-        machine=team,
-        knows=MappingProxyType(known),
-        control=MappingProxyType(control),
-        machines=team.parts,
-        counterexample=None,
-        unaware=unaware,
-        unknown=Names(),
-        early=MappingProxyType({}),
-        idle=Names(agent for agent, part in team.parts.items() if np.array_equal(part.graph.source, part.graph.target)),
+        machine,
+        known,
+        controllers,
+        MappingProxyType(_machines_of(projections)),
+        None if failure is None else _counterexample(team, projections, *failure),
+        Names(tuple(team.events)[event] for event in unknown_events(team, list(projections.values()))),
+        MappingProxyType(_early_finishers(team, projections)),
     )
 
 
 def _by_parts(
     team: RewardMachine | Composition,
     parts: Mapping[str, RewardMachine],
-    known: dict[str, Names],
-    control: dict[str, Names],
-    unaware: tuple[tuple[str, str], ...],
+    known: Mapping[str, Names],
+    control: Mapping[str, Names],
 ) -> Decomposition:
     """Split independent parts one by one."""
     machines: dict[str, list[RewardMachine]] = {agent: [] for agent in known}
@@ -183,17 +168,8 @@ def _by_parts(
         if views and (failure := find_failure(part, views)) is not None:
             examples.append(_complete_others(_counterexample(part, projections, *failure), name, parts))
     joined = {agent: join_shares(agent, own) for agent, own in machines.items()}
-    return Decomposition(
-        machine=team,
-        knows=MappingProxyType(known),
-        control=MappingProxyType(control),
-        machines=MappingProxyType(joined),
-        counterexample=min(examples, key=lambda example: len(example.trace), default=None),
-        unaware=unaware,
-        unknown=Names(unknown),
-        early=MappingProxyType({}),
-        idle=Names(agent for agent, own in joined.items() if np.array_equal(own.graph.source, own.graph.target)),
-    )
+    shortest = min(examples, key=lambda example: len(example.trace), default=None)
+    return Decomposition(team, known, control, MappingProxyType(joined), shortest, Names(unknown))
 
 
 def _complete_others(example: Counterexample, part: str, parts: Mapping[str, RewardMachine]) -> Counterexample:
@@ -208,8 +184,10 @@ def _complete_others(example: Counterexample, part: str, parts: Mapping[str, Rew
     return replace(example, trace=tuple(trace))
 
 
-def enumerate_states(team: Composition) -> RewardMachine:
-    """Build the machine of a composition, if it is not too large."""
+def enumerate_states(team: RewardMachine | Composition) -> RewardMachine:
+    """Build the machine of a composition, if it is not too large; a machine that has all its states is as it is."""
+    if isinstance(team, RewardMachine):
+        return team
     if team.most_states > LARGEST_ENUMERATION:
         rule = "each local event set must be the events of the agent's own part"
         raise AssignmentError(f"a composition of up to {team.most_states_shown} states is not enumerated: {rule}")

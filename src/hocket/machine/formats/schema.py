@@ -52,7 +52,7 @@ class Design(NamedTuple):
         """The team machine with all its states."""
         if self.reading is not None:
             return self.reading.machine(Limits())
-        return enumerate_states(self.machine) if isinstance(self.machine, Composition) else self.machine
+        return enumerate_states(self.machine)
 
     def check_bare(self, what: str) -> None:
         """Refuse to lose local event sets and control in a format that has no place for them."""
