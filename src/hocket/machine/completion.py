@@ -81,12 +81,11 @@ def find_completion(machine: RewardMachine | Composition) -> Completion:
         return Completion(machine, None, None)
     if isinstance(machine, Composition):
         return _of_independent_parts(machine) if machine.is_independent else _of_composition(machine)
-    names = tuple(machine.states)
     completes, node = _search(machine.graph, machine.reach, machine.is_final)
     if node is None:
         return Completion(machine, completes, None)
-    trace = _names_of(machine, labels_to(machine.graph, machine.reach, node))
-    return Completion(machine, completes, DeadEnd(trace, (names[node],), _is_sink(machine.graph, node)))
+    end = DeadEnd(machine.trace_to(node), (machine.states.at(node),), _is_sink(machine.graph, node))
+    return Completion(machine, completes, end)
 
 
 def _search(graph: Graph, reach: Reach, is_final: Flags) -> tuple[bool, int | None]:
@@ -102,9 +101,8 @@ def _is_sink(graph: Graph, node: int) -> bool:
     return bool(graph.first[node] == graph.first[node + 1])
 
 
-def _names_of(machine: RewardMachine | Composition, labels: Iterable[int]) -> tuple[str, ...]:
-    events = tuple(machine.events)
-    return tuple(events[label] for label in labels)
+def _names_of(team: Composition, labels: Iterable[int]) -> tuple[str, ...]:
+    return tuple(team.events.at(label) for label in labels)
 
 
 # Compositions.
@@ -178,13 +176,10 @@ def _blocking(team: Composition, end: DeadEnd) -> str:
 
 def _proposed(part: RewardMachine, state: str, shared: Collection[str]) -> set[str]:
     """Collect the shared events that a part proposes in a state, or in one that it can go to alone."""
-    moves: dict[str, dict[str, str]] = {}
-    for (start, event), target in part.transitions.items():
-        moves.setdefault(start, {})[event] = target
     places, found = {state}, set()
     queue = [state]
     for place in queue:  # grows while it is read
-        for event, target in moves.get(place, {}).items():
+        for event, target in part.moves.get(place, {}).items():
             if event in shared:
                 found.add(event)
             elif target not in places:
@@ -230,7 +225,7 @@ def find_leaving(machine: RewardMachine) -> tuple[tuple[str, ...], str] | None:
     node = int(near[0])
     row = np.arange(graph.first[node], graph.first[node + 1])
     event = int(graph.label[row[leaving[row]][0]])
-    return _names_of(machine, labels_to(graph, reach, node)), _names_of(machine, [event])[0]
+    return machine.trace_to(node), machine.events.at(event)
 
 
 def leaving_warnings(machines: Mapping[str, RewardMachine]) -> tuple[str, ...]:

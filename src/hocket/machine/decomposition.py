@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from hocket.errors import AssignmentError, MachineError, known_names
-from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, labels_to, prove_congruence
+from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, prove_congruence
 from hocket.machine.algebra import Projection, flag_events, reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.counterexample import (
@@ -180,7 +180,7 @@ def _complete_others(example: Counterexample, part: str, parts: Mapping[str, Rew
     for name, other in parts.items():
         if name != part:
             done = next(state for state in other.reach.order.tolist() if other.is_final[state])
-            trace += _trace_to(other, done)
+            trace += other.trace_to(done)
     return replace(example, trace=tuple(trace))
 
 
@@ -267,7 +267,7 @@ def find_failure(machine: RewardMachine, projections: Sequence[Projection]) -> t
     if len(premature) == 0:
         return phantom
     state = int(order[premature[0]])
-    if phantom is not None and _distance(machine, phantom[0]) < _distance(machine, state):
+    if phantom is not None and len(machine.trace_to(phantom[0])) < len(machine.trace_to(state)):
         return phantom
     return state, -1
 
@@ -312,15 +312,6 @@ def _is_among(values: Ints, sorted_set: Ints) -> Flags:
     return np.equal(sorted_set[position], values)
 
 
-def _distance(machine: RewardMachine, state: int) -> int:
-    return len(labels_to(machine.graph, machine.reach, state))
-
-
-def _trace_to(machine: RewardMachine, state: int) -> tuple[str, ...]:
-    names = tuple(machine.events)
-    return tuple(names[event] for event in labels_to(machine.graph, machine.reach, state))
-
-
 def _counterexample(
     machine: RewardMachine, projections: Mapping[str, Projection], state: int, event: int
 ) -> Counterexample:
@@ -332,7 +323,7 @@ def _counterexample(
             other, hidden = confuse(machine, projection.visible, projection.classes, state, event)
             missing = tuple(events[label] for label in hidden)
             confusions.append(Confusion(agent, names.at(state), names.at(other), missing))
-    trace = _trace_to(machine, state)
+    trace = machine.trace_to(state)
     return Counterexample(
         trace=trace,
         kind="phantom event" if event >= 0 else "premature completion",
@@ -349,7 +340,7 @@ def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projectio
     for agent, projection in projections.items():
         done = np.flatnonzero(projection.is_final[projection.classes[order]] & ~machine.is_final[order])
         if len(done):
-            early[agent] = _trace_to(machine, int(order[done[0]]))
+            early[agent] = machine.trace_to(int(order[done[0]]))
     return early
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, make_graph
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to, make_graph
 from hocket.machine.names import Names, check_name, in_order, require_member
 from hocket.machine.transitions import Moves, Transitions, as_table
 from hocket.notebook_hook import shown
@@ -246,6 +246,18 @@ class RewardMachine:
     def reach(self) -> Reach:
         """A shortest way from the initial state to each reachable one."""
         return breadth_first(self.graph, self.start)
+
+    def trace_to(self, state: int) -> tuple[str, ...]:
+        """Name a shortest trace to a reachable state, given by its position."""
+        return tuple(self._event_names[label] for label in labels_to(self.graph, self.reach, state))
+
+    @cached_property
+    def moves(self) -> Mapping[str, Mapping[str, str]]:
+        """The transition function by states: state -> event -> state, for those that can be left."""
+        moves: dict[str, dict[str, str]] = {}
+        for (state, event), target in self.transitions.items():
+            moves.setdefault(state, {})[event] = target
+        return MappingProxyType(moves)
 
     @cached_property
     def backward(self) -> Graph:

@@ -66,12 +66,9 @@ def _ways(machine: RewardMachine, gate: Gate) -> dict[Seen, tuple[Seen, str] | N
     start = (machine.initial, bool(gate.starts_open))
     ways: dict[Seen, tuple[Seen, str] | None] = {start: None}
     queue = deque([start])
-    moves: dict[str, list[tuple[str, str]]] = {}
-    for (source, name), target in machine.transitions.items():
-        moves.setdefault(source, []).append((name, target))
     while queue:
         state, opened = here = queue.popleft()
-        for name, target in moves.get(state, ()):
+        for name, target in machine.moves.get(state, {}).items():
             there = (target, after.get(name, opened))
             if there not in ways:
                 ways[there] = here, name

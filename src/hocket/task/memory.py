@@ -62,18 +62,15 @@ def latched_events(machine: RewardMachine, order: Iterable[str]) -> dict[str, Bo
 def _reached(machine: RewardMachine, event: str) -> tuple[Bools, Bools]:
     """Flag the states that traces with an event lead to, and those that traces without it do."""
     number = {state: place for place, state in enumerate(machine.states)}
-    moves: dict[str, list[tuple[bool, str]]] = {}
-    for (source, name), target in machine.transitions.items():
-        moves.setdefault(source, []).append((name == event, target))
     seen = np.zeros((2, len(number)), np.bool_)  # without it, with it
     seen[0, number[machine.initial]] = True
     queue = [(machine.initial, False)]
     for state, happened in queue:  # which grows
-        for is_it, target in moves.get(state, ()):
-            there = (happened or is_it, target)
-            if not seen[int(there[0]), number[target]]:
-                seen[int(there[0]), number[target]] = True
-                queue.append((target, there[0]))
+        for name, target in machine.moves.get(state, {}).items():
+            after = happened or name == event
+            if not seen[int(after), number[target]]:
+                seen[int(after), number[target]] = True
+                queue.append((target, after))
     return seen[1], seen[0]
 
 

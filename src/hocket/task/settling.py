@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError
-from hocket.graphs import components, labels_to
+from hocket.graphs import components
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
@@ -226,9 +226,7 @@ def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds], situat
     if not turning.any():
         return None
     row, situation = np.argwhere(turning)[0].tolist()
-    names = tuple(team.events)
-    reached = int(settled[reachable[row], situation])
-    trace = [names[label] for label in labels_to(team.graph, team.reach, reached)]
+    trace = team.trace_to(int(settled[reachable[row], situation]))
     cells = {
         agent: int(np.flatnonzero((own.kind == joint[agent][situation]) & task.grid.floor)[0])
         for agent, own in kinds.items()
@@ -297,10 +295,7 @@ def _order_notes(task: Task) -> Iterator[str]:
     rank = {event: place for place, event in enumerate(task.events)}
     told: set[tuple[str, str]] = set()
     for agent, machine in task.machines.items():
-        moves: dict[str, dict[str, str]] = {}
-        for (state, event), target in machine.transitions.items():
-            moves.setdefault(state, {})[event] = target
-        for state, own in moves.items():
+        for state, own in machine.moves.items():
             for one, other in combinations(sorted(own, key=rank.__getitem__), 2):
                 if (one, other) in told or _commute(machine, own, one, other):
                     continue
