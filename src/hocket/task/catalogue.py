@@ -23,11 +23,10 @@ from hocket.task.grid import Grid
 from hocket.task.task import Task
 from hocket.task.template import MOST_AGENTS
 
-# The paper's rendezvous: (row, column) of each agent's start and goal.
 WORLD_KEYS = ("map", "agents", "legend", "places", "machine")
 WORLD = re.compile(rf"""^\s*\[?\s*["']?(?:{"|".join(WORLD_KEYS)})\b""", re.MULTILINE)
 
-RENDEZVOUS_ENDS = (
+RENDEZVOUS_ENDS = (  # in the paper: (row, column) of each agent's start and goal
     ((0, 0), (9, 7)),
     ((0, 3), (7, 9)),
     ((2, 0), (2, 9)),

@@ -170,7 +170,7 @@ def _tabulate(rule: _Rule) -> Outcomes:
             for number, one in enumerate(own):
                 at = (state, kind, number)
                 if number < len(own) - 1:
-                    limit[at] = round(one.chance * float(threshold(1.0)))
+                    limit[at] = threshold(one.chance)
                 weight[at], next_state[at], reward[at] = one.chance - before, one.state, one.reward
                 happened[at][: len(one.entries)] = one.entries
                 before = one.chance

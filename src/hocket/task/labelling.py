@@ -13,16 +13,12 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hocket.errors import TaskError
 from hocket.machine.algebra import reachable_part
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.task import Task
 
-Labels = NDArray[np.int16]
 LARGEST_JOINT = 50_000_000  # joint states times machine states that are enumerated
 
 

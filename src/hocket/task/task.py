@@ -32,9 +32,7 @@ class Task:
     name: str
     grid: Grid
     agents: Mapping[str, Agent]
-    events: Mapping[
-        str, Mapping[str, Condition]
-    ]  # event -> who controls it from where; of several the first happens first
+    events: Mapping[str, Mapping[str, Condition]]  # event -> who controls it, from where; in the order of a round
     machine: RewardMachine | Composition
     slip: float = 0.02  # chance that a move goes a quarter turn astray, half of it to either side
     description: str = ""
