@@ -99,6 +99,15 @@ def shown(value: object, longest: int = 60) -> str:
         return f"a {type(value).__name__} that cannot be shown"
 
 
+def shown_count(number: int) -> str:
+    """Show how many there are; what nobody reads any more as a power of two.
+
+    >>> shown_count(12_500), shown_count(3 * 2**60)
+    ('12,500', '2^62')
+    """
+    return f"{number:,}" if number < 10**15 else f"2^{math.log2(number):.0f}"
+
+
 def known_names(name: str, known: Iterable[str]) -> str:
     """Say what a misspelt name could have been: the nearest known one, or a few of those there are."""
     import difflib  # only on the way to an error message

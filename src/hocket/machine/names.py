@@ -110,3 +110,17 @@ def require_member(name: str, names: Names, what: str) -> None:
     if name not in names:
         hint = known_names(str(name), names)
         raise MachineError(f"{what} {name!r} does not exist in this machine ({hint})")
+
+
+def quote(name: str) -> str:
+    """Put a name into quotes, as DOT, HOA and formulas have them."""
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def unquote(quoted: str) -> str:
+    r"""Undo what `quote` did inside the quotes.
+
+    >>> print(unquote(r"a \"b\" \\ c"))
+    a "b" \ c
+    """
+    return "\\".join(part.replace("\\", "") for part in quoted.split("\\\\"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from hocket.errors import AssignmentError
+from hocket.errors import AssignmentError, shown_count
 from hocket.machine.composition import Composition, compose
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
@@ -53,9 +53,9 @@ def join_shares(agent: str, machines: Sequence[RewardMachine]) -> RewardMachine:
         return machines[0]
     count = math.prod(len(machine.states) for machine in machines)
     if count > LARGEST_SHARE:
-        size = f"{count:,}" if count < 10**15 else f"2^{math.log2(count):.0f}"
         rule = f"together at most {LARGEST_SHARE:,} states, so that its machine can be made"
-        raise AssignmentError(f"the parts that {agent} knows of must have {rule}, got {len(machines):,} with {size}")
+        found = f"{len(machines):,} with {shown_count(count)}"
+        raise AssignmentError(f"the parts that {agent} knows of must have {rule}, got {found}")
     return compose(*machines)
 
 

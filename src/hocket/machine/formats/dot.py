@@ -10,7 +10,8 @@ import io
 import re
 
 from hocket.errors import FormatError
-from hocket.machine.formats.schema import Design, quote, unquote
+from hocket.machine.formats.schema import Design
+from hocket.machine.names import quote, unquote
 from hocket.machine.reward_machine import RewardMachine
 
 _QUOTED = r'"((?:[^"\\]|\\.)*+)"'

@@ -280,17 +280,3 @@ def as_number(value: object, where: str) -> float:
         return float(value)
     except OverflowError:
         raise FormatError("must be a number with absolute value below 1.8e308", where=where) from None
-
-
-def quote(name: str) -> str:
-    """Put a name into quotes, as DOT and HOA have them."""
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def unquote(quoted: str) -> str:
-    r"""Undo what `quote` did inside the quotes.
-
-    >>> print(unquote(r"a \"b\" \\ c"))
-    a "b" \ c
-    """
-    return "\\".join(part.replace("\\", "") for part in quoted.split("\\\\"))

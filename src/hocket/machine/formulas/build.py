@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hocket.errors import FormulaError
+from hocket.errors import FormulaError, shown_count
 from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to, make_graph
 from hocket.machine.composition import Composition
 from hocket.machine.formulas.automaton import Automaton, conjunction
@@ -125,7 +125,7 @@ def _check_room(factors: Sequence[Automaton], conjuncts: Sequence[Conjunct], lim
     if hopeful > limits.states:
         broken = next(conjunct for conjunct in conjuncts if not conjunct.automaton.lasts)
         raise FormulaError(
-            f"{_quoted(conjuncts)} is too large: it needs about {_count(hopeful)} states, more than the limit "
+            f"{_quoted(conjuncts)} is too large: it needs about {shown_count(hopeful)} states, more than the limit "
             f"of {limits.states:,} (most_states), as {_quoted([broken])} can be broken again while others are open"
         )
 
@@ -154,10 +154,6 @@ def _quoted(conjuncts: Sequence[Conjunct]) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + "…"
-
-
-def _count(number: int) -> str:
-    return f"{number:,}" if number < 10**15 else f"2^{math.log2(number):.0f}"
 
 
 def _machine(automaton: Automaton, own: list[int], meaning: FormulaMeaning, limits: Limits) -> RewardMachine:
@@ -228,7 +224,7 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
     conjuncts = tuple(conjunct for group in reading.groups for conjunct in group.conjuncts)
     if count > limits.states:
         raise FormulaError(
-            f"{_quoted(conjuncts)} is too large: it has {_count(count)} states, more than the limit of "
+            f"{_quoted(conjuncts)} is too large: it has {shown_count(count)} states, more than the limit of "
             f"{limits.states:,} (most_states); its {len(reading.groups):,} parts are independent: try parts=True"
         )
     limits.check(_quoted(conjuncts), count, len(reading.events))

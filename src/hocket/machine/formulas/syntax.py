@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 
+from hocket.machine.names import quote
+
 
 class Op(IntEnum):
     """What a formula is at its root."""
@@ -246,4 +248,4 @@ def quoted(name: str) -> str:
     """Write an event's name as formulas have it: in quotes unless it is a plain word that means nothing else."""
     if PLAIN_NAME.fullmatch(name) and name not in WORDS:
         return name
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return quote(name)

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from hocket.errors import FormulaError, printable
+from hocket.machine.names import unquote
 
 LONGEST = 1_000_000  # characters of a formula
 
@@ -49,4 +50,4 @@ def error_at(text: str, place: int, message: str, got: str | None = "") -> Formu
 
 def unquoted(text: str) -> str:
     """Read a name that may be in quotes."""
-    return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL) if text.startswith('"') else text
+    return unquote(text[1:-1]) if text.startswith('"') else text

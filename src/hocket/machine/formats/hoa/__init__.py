@@ -11,7 +11,8 @@ from hocket.errors import FormatError
 from hocket.machine.formats.hoa.letters import END_MARK
 from hocket.machine.formats.hoa.meaning import interpret
 from hocket.machine.formats.hoa.syntax import MOST_PROPOSITIONS, parse
-from hocket.machine.formats.schema import Design, quote
+from hocket.machine.formats.schema import Design
+from hocket.machine.names import quote
 from hocket.machine.reward_machine import RewardMachine
 
 

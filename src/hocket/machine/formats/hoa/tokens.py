@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hocket.errors import FormatError, printable
-from hocket.machine.formats.schema import unquote
+from hocket.machine.names import unquote
 
 TOKEN = re.compile(
     r"[ \t\r\n]*+(?:(?P<comment>/\*)"
