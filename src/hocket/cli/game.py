@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
@@ -16,9 +16,7 @@ from hocket.draw.task_scene import scene_of
 from hocket.draw.text import CELL, TextMap, clip
 from hocket.graphs import Flags
 from hocket.machine.completion import leavable
-from hocket.machine.composition import SEPARATOR, Composition
-from hocket.machine.reward_machine import RewardMachine
-from hocket.task.episode import TeamEpisode, TeamStep
+from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.labelling import check_labelling
 from hocket.task.task import Task
 
@@ -29,7 +27,6 @@ UNLIMITED = 1_000_000  # lines
 LONGEST_STATE, LONGEST_TEAM_STATE = 24, 60  # characters
 NOT_SOUND = "Not sound (see hocket check): local and team machines may disagree."
 
-Teammates = Callable[[TeamEpisode], dict[str, str]]
 Outcome = Literal["completed", "disagreed", "stopped", "ran out"]
 
 
@@ -52,7 +49,6 @@ class Game:
     teammates: Teammates = TeamEpisode.random_actions  # how everyone else acts
     happenings: list[LoggedEvent] = field(default_factory=list)
     chosen: dict[str, str] = field(default_factory=dict)  # actions of those who had their turn in this step
-    last: TeamStep | None = None
 
     def __post_init__(self) -> None:
         self.is_sound = check_labelling(self.task).ok  # only then do the agents' machines keep to the team's
@@ -76,15 +72,14 @@ class Game:
     @property
     def team_state(self) -> str:
         """The name of the team machine's state."""
-        state = self.episode.team_state
-        name = SEPARATOR.join(state) if isinstance(state, tuple) else str(state)
+        name = self.episode.team_state_name
         return name if len(name) <= LONGEST_TEAM_STATE else f"{name[:LONGEST_TEAM_STATE]}…"
 
     @property
     def outcome(self) -> Outcome | None:
         """How the episode has ended, if it has."""
         if self.episode.done:
-            return "completed" if _is_final(self.task.machine, self.episode.team_state) else "disagreed"
+            return "completed" if self.episode.completed else "disagreed"
         return "ran out" if self.episode.time >= self.steps else None
 
     def can_leave(self, agent: str) -> bool:
@@ -105,22 +100,16 @@ class Game:
     def advance(self) -> list[LoggedEvent]:
         """Let everyone act."""
         actions, self.chosen = self.teammates(self.episode) | self.chosen, {}
-        self.last = self.episode.step(actions)
-        new = [LoggedEvent(self.episode.time, event, self.team_state) for event in self.last.events]
+        step = self.episode.step(actions)
+        new = [LoggedEvent(self.episode.time, event, self.team_state) for event in step.events]
         self.happenings += new
         return new
 
     def start_again(self) -> None:
         """Start again with the next seed."""
         self.seed += 1
-        self.happenings, self.chosen, self.last = [], {}, None
+        self.happenings, self.chosen = [], {}
         self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
-
-
-def _is_final(machine: RewardMachine | Composition, state: object) -> bool:
-    if isinstance(machine, Composition):
-        return isinstance(state, tuple) and machine.is_final(state)
-    return state in machine.final
 
 
 def tell(game: Game, entry: LoggedEvent) -> Text:
@@ -203,10 +192,9 @@ def _agent_row(game: Game, name: str) -> list[Text]:
     state.truncate(LONGEST_STATE, overflow="ellipsis")
     here = [place for place, cells in grid.places.items() if cell in cells]
     status = Text(f"at {listed(here)}" if here else "at ({}, {})".format(*grid.row_column(cell)))
-    wishes = () if game.last is None else game.episode.proposals[name]  # the step has settled, so these wait
     if game.episode.finished[name]:
         status = Text("final for now", "yellow") if game.can_leave(name) else Text("done", "green")
-    elif wishes:
-        missing = [own for own in game.task.knowers[wishes[0]] if wishes[0] not in game.episode.proposals[own]]
-        status = Text.assemble((wishes[0], "bold"), f" waits for {listed(missing)}, ", status)
+    elif (waits := game.episode.waiting.get(name)) is not None:
+        event, missing = waits
+        status = Text.assemble((event, "bold"), f" waits for {listed(missing)}, ", status)
     return [Text.assemble(game.board.agent(name, game.driven)), Text(name, "bold"), state, status]

@@ -18,13 +18,13 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.game import NOT_SOUND, Game, Outcome, Teammates, draw_frame, give_verdict, tell
+from hocket.cli.game import NOT_SOUND, Game, Outcome, draw_frame, give_verdict, tell
 from hocket.cli.terminal import PIPE_WIDTH, Number, make_console, option, print_line
 from hocket.draw.text import CELL
 from hocket.errors import HocketError, TaskError, known_names
 from hocket.files import exists
 from hocket.task.catalogue import load_task
-from hocket.task.episode import TeamEpisode
+from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.task import Task
 
 ACTION_KEYS = {

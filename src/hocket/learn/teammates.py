@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,12 +9,10 @@ from hocket.errors import SettingsError
 from hocket.learn.catalogue import find_learner, names_that_look_at, references
 from hocket.learn.learner import LooksAt
 from hocket.learn.policies import Policy
-from hocket.task.episode import TeamEpisode
+from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
-
-Teammates = Callable[[TeamEpisode], dict[str, str]]  # from an episode to an action for every agent
 
 
 def reference_teammates(task: Task, learner: str) -> Teammates:

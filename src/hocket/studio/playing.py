@@ -16,12 +16,11 @@ from hocket.errors import SettingsError, known_names
 from hocket.learn.catalogue import LEARNERS, references
 from hocket.learn.learner import LooksAt
 from hocket.learn.settings import DEFAULT_LEARNER, declared
-from hocket.learn.teammates import Teammates, reference_teammates, trained_teammates
-from hocket.machine.composition import SEPARATOR, Composition
+from hocket.learn.teammates import reference_teammates, trained_teammates
 from hocket.machine.formats.schema import Design
 from hocket.studio.pictures import Data
 from hocket.study.policies import load_policies
-from hocket.task.episode import TeamEpisode
+from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.grid import ACTIONS
 from hocket.task.labelling import check_labelling
 from hocket.task.task import Task
@@ -58,40 +57,26 @@ class Game:
     @property
     def outcome(self) -> str | None:
         """How it has ended, if it has."""
-        team, state = self.task.machine, self.episode.team_state
         if self.episode.done:
-            is_final = team.is_final(state) if isinstance(team, Composition) else state in team.final  # type: ignore[arg-type]
-            return "completed" if is_final else "disagreed"
+            return "completed" if self.episode.completed else "disagreed"
         return "ran out" if self.episode.time >= MOST_STEPS else None
 
     def tell(self) -> Data:
         """Tell the page where everybody is, in which states, who waits for whom, and what has happened."""
-        episode, state = self.episode, self.episode.team_state
+        episode = self.episode
         closed = self.scene.closed(Moment(episode.cells, episode.states))
         return {
             "time": episode.time,
             "cells": [episode.cells[name] for name in self.task.agents],
             "states": dict(episode.states),
             "finished": episode.finished,
-            "team": SEPARATOR.join(state) if isinstance(state, tuple) else str(state),
-            "waiting": self._waiting(),
+            "team": episode.team_state_name,
+            "waiting": {name: [event, *others] for name, (event, others) in episode.waiting.items()},
             "closed": [name for area in closed for name in area.names],
             "events": [list(own) for own in self.events],
             "outcome": self.outcome,
             "sound": self.is_sound,
         }
-
-    def _waiting(self) -> dict[str, list[str]]:
-        """List whom each agent waits for, that proposes an event: the event first, then those who do not propose it."""
-        proposals = self.episode.proposals if self.moves else {}
-        found = {}
-        for name, wishes in proposals.items():
-            if wishes and not self.episode.finished[name]:
-                event = wishes[0]
-                others = [own for own in self.task.knowers[event] if event not in proposals[own]]
-                if others:
-                    found[name] = [event, *others]
-        return found
 
 
 _last: list[Game] = []  # the game that was played last; more are not kept

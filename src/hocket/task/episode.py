@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from hocket.errors import SettingsError, TaskError, known_names, shown
-from hocket.machine.composition import Composition
+from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
 from hocket.task.gates import closed_cells
@@ -75,6 +75,29 @@ class TeamEpisode:
         return all(self.finished.values())
 
     @property
+    def completed(self) -> bool:
+        """Whether the team machine is in a final state; of a decomposable task it is just when all agents are done."""
+        team, state = self.task.machine, self.team_state
+        if isinstance(team, Composition):
+            return isinstance(state, tuple) and team.is_final(state)
+        return state in team.final
+
+    @property
+    def team_state_name(self) -> str:
+        """The team machine's state as one name."""
+        return SEPARATOR.join(self.team_state) if isinstance(self.team_state, tuple) else str(self.team_state)
+
+    @property
+    def waiting(self) -> dict[str, tuple[str, list[str]]]:
+        """Who waits after a step: agent -> the first event that it proposes, and whoever knows it and does not."""
+        proposals, finished = self.proposals if self.time else {}, self.finished
+        first = {name: own[0] for name, own in proposals.items() if own and not finished[name]}
+        return {
+            name: (event, [other for other in self.task.knowers[event] if event not in proposals[other]])
+            for name, event in first.items()
+        }
+
+    @property
     def proposals(self) -> dict[str, tuple[str, ...]]:
         """What each agent proposes as things stand; after a step that is what waits for others."""
         return {name: propose(self.task, name, self.cells[name], self.states[name]) for name in self.cells}
@@ -127,9 +150,7 @@ class TeamEpisode:
     def _check_members(self) -> None:
         if not self.strict:
             return
-        team = self.task.machine
-        final = team.is_final(self.team_state) if isinstance(team, Composition) else self.team_state in team.final  # type: ignore[arg-type]
-        if self.done != final:
+        if self.done != self.completed:
             raise InvariantError(f"step {self.time}: the agents and the team disagree on whether the task is done")
         for index, (name, state) in enumerate(self.states.items()):
             machine, team, team_state = self.task.machines[name], self.task.machine, self.team_state
@@ -144,6 +165,9 @@ class TeamEpisode:
                 agrees = known_as in machine.members[state]
             if not agrees:
                 raise InvariantError(f"step {self.time}: the team is in {self.team_state}, which {name} rules out")
+
+
+Teammates = Callable[[TeamEpisode], dict[str, str]]  # from an episode to an action for every agent
 
 
 class IndividualStep(NamedTuple):
