@@ -53,8 +53,7 @@ def evaluate(
     given: Sequence[Run | Policy] = [runs] if isinstance(runs, Run | Policy) else list(runs)
     policies = [item.policy if isinstance(item, Run) else item for item in given]
     for policy in policies:
-        if policy.digest != task.digest:
-            raise SettingsError(f"this policy belongs to another task ({policy.task}, or another version of it)")
+        policy.require_task(task.digest)
     return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
 
 

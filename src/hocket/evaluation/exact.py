@@ -47,8 +47,7 @@ def solve_team(task: Task, policy: Policy, *, greedy: bool = False, progress: Pr
     The bounds hold for the exact softmax of the policy's values. A joint move with a chance below 1e-300 counts as
     impossible. Refuses what is too large, with its size.
     """
-    if policy.digest != task.digest:
-        raise SettingsError(f"this policy belongs to another task ({policy.task}, or another version of it)")
+    policy.require_task(task.digest)
     if not has_exact_value(policy.learner):
         fitting = " and ".join(names_that_look_at(LooksAt.MACHINE))
         raise SettingsError(f"the chain is solved for policies of {fitting}, got {policy.learner}")

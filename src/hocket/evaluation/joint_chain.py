@@ -12,6 +12,7 @@ from hocket.errors import SettingsError
 from hocket.evaluation.chains import Chain
 from hocket.learn.episodes import team_state, team_tables
 from hocket.learn.kernels.compiler import inlined, kernel
+from hocket.learn.kernels.primitives import GOLDEN
 from hocket.learn.kernels.team import DONE, TeamState, TeamTables, propose, reset_team, settle
 from hocket.task.grid import STEPS, outcome_chances
 from hocket.task.tables import Tables
@@ -148,7 +149,7 @@ def slot_of(room: Room, cell: Words, state: Shorts, row: int) -> int:
     """Find the slot of a joint state, given as a row: where it is, or a free one where it belongs."""
     mark = np.uint64(0)
     for agent in range(cell.shape[1]):
-        mark = (mark ^ np.uint64(cell[row, agent] * 65_536 + state[row, agent])) * np.uint64(0x9E3779B97F4A7C15)
+        mark = (mark ^ np.uint64(cell[row, agent] * 65_536 + state[row, agent])) * GOLDEN
         mark ^= mark >> np.uint64(29)
     last = len(room.slot) - 1
     slot = np.int64(mark & np.uint64(last))

@@ -52,6 +52,12 @@ class Policy:
             raise FormatError("a policy's file ends in .npz", path=path)
         write_whole(Path(path), self.packed())
 
+    def require_task(self, digest: str) -> None:
+        """Refuse to be of another task than the one with this digest."""
+        if self.digest != digest:
+            name = printable(self.task, LONGEST_NAME)
+            raise FormatError(f"this policy belongs to another task ({name}, or another version of it)")
+
     def packed(self) -> bytes:
         """Return what such a file contains."""
         about = {key: value for key, value in self.__dict__.items() if key != "arrays"}

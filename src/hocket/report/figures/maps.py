@@ -121,8 +121,7 @@ def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[Polic
         raise HocketError(f"pictures of policies exist for {', '.join(fitting)} only, got one of {policy.learner}")
     if agent not in task.agents:
         raise SettingsError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})")
-    if policy.digest != task.digest:
-        raise FormatError(f"the policy belongs to another task ({policy.task}, or another version of it)")
+    policy.require_task(task.digest)
     is_by_machine = find_learner(policy.learner).looks_at is LooksAt.MACHINE
     sizes = [len(own.states) for own in task.machines.values()]
     memories = [1 << len(own) for own in memory_of(task).values()]
