@@ -60,9 +60,8 @@ def wrap(
 
     Then an event happens when all agents that control it propose it: those that `control` names or, where it names
     none, all that know the event. Where some propose it and others do not, the labels contradict each other, unless
-    the event is one of `waits`; and an agent must have at most one event in a step. `problems` says
-    whether such labels raise a `LabelError`, are warned of or pass. An event that an agent's machine does not allow in
-    its state does not happen, and is no problem.
+    the event is one of `waits`. `problems` says whether such labels raise a `LabelError`, are warned of or pass. An
+    event that an agent's machine does not allow in its state does not happen, and is no problem.
 
     Refuses a machine that is not decomposable with respect to `knows`.
     """
@@ -90,8 +89,8 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     """A PettingZoo environment whose agents see the states of local reward machines and are paid by the team machine.
 
     Every agent of the team earns what the team machine pays, which is 1 when the task is completed and 0 before. The
-    episode ends then, or when the world ends it. An info says what the agent proposed (`label`), which `event`
-    happened to it, and its `machine_state`; `raw_reward` is what the world would have paid.
+    episode ends then, or when the world ends it. An info says what the agent `proposed`, which `events` happened to
+    it, and its `machine_state`; `raw_reward` is what the world would have paid.
     """
 
     def __init__(
