@@ -401,7 +401,7 @@ def test_an_action_is_one_of_five_numbers(action):
     ("settings", "said"),
     [
         ({"observation": "cell"}, "observation 'cell' does not exist"),
-        ({"episode_steps": 0}, "episode_steps must be at least 1, got 0"),
+        ({"episode_steps": 0}, "episode_steps must be an integer of at least 1, got 0"),
         ({"sync_probability": 0.0}, "sync_probability must lie above 0 and be at most 1, got 0.0"),
         ({"shaping": 1.0}, "shaping takes the learner's discount, between 0 and 1, got 1.0"),
         ({"render_mode": "rgb"}, "render_mode 'rgb' does not exist .did you mean 'rgb_array'"),

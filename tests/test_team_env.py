@@ -257,7 +257,7 @@ def test_every_agent_needs_an_action_that_there_is(actions, said):
 
 
 def test_a_setting_that_makes_no_sense_is_refused():
-    with pytest.raises(SettingsError, match="episode_steps must be at least 1, got 0"):
+    with pytest.raises(SettingsError, match="episode_steps must be an integer of at least 1, got 0"):
         hk.gym.team_env("buttons", episode_steps=0)
     with pytest.raises(SettingsError, match=r"render_mode 'human' does not exist .known: ansi, rgb_array"):
         hk.gym.team_env("buttons", render_mode="human")

@@ -168,9 +168,9 @@ def test_every_agent_of_every_copy_needs_an_action_that_there_is(actions, said):
 
 
 def test_a_setting_that_makes_no_sense_is_refused():
-    with pytest.raises(SettingsError, match="num_envs must be at least 1, got 0"):
+    with pytest.raises(SettingsError, match="num_envs must be an integer of at least 1, got 0"):
         hk.gym.team_envs("buttons", 0)
-    with pytest.raises(SettingsError, match="episode_steps must be at least 1, got 0"):
+    with pytest.raises(SettingsError, match="episode_steps must be an integer of at least 1, got 0"):
         hk.gym.team_envs("buttons", 1, episode_steps=0)
     with pytest.raises(SettingsError, match="observation 'onehott' does not exist"):
         hk.gym.team_envs("buttons", 1, observation="onehott")

@@ -184,5 +184,5 @@ def test_there_are_as_many_seeds_as_copies():
 
 @pytest.mark.parametrize("copies", [0, 1.5, True])
 def test_there_is_at_least_one_copy(copies):
-    with pytest.raises(SettingsError, match="num_envs must be at least 1, got"):
+    with pytest.raises(SettingsError, match="num_envs must be an integer of at least 1, got"):
         hk.gym.individual_envs("buttons", "A2", copies)

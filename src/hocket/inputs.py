@@ -1,11 +1,11 @@
-"""What may come into statistics: finite numbers in arrays of some axes, and integers; all else is refused."""
+"""Numbers that are checked when they come in: finite ones in arrays of some axes, and integers."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hocket.errors import SettingsError
+from hocket.errors import SettingsError, shown
 
 Numbers = NDArray[np.float64]
 Axes = int | tuple[int, ...]
@@ -39,5 +39,5 @@ def last_axes(array: Numbers, axis: Axes) -> Numbers:  # [..] -> [.., N]
 def whole(number: int, what: str, least: int) -> int:
     """Require an integer."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
-        raise SettingsError(f"{what} must be an integer of at least {least}, got {number!r:.60}")
+        raise SettingsError(f"{what} must be an integer of at least {least}, got {shown(number)}")
     return int(number)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, known_names
+from hocket.inputs import whole
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, slip_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
@@ -86,7 +87,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.machine = self.task.machines[agent]
         self.sight = Sight(spaces.Discrete(self.task.grid.cells), len(self.machine.states), observation)
         self.observation_space, self.action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
-        self.episode_steps, self.counterfactuals = check_steps(episode_steps), counterfactuals
+        self.episode_steps, self.counterfactuals = whole(episode_steps, "episode_steps", 1), counterfactuals
         self.render_mode, self._frames = render_mode, Frames(self.task, render_mode)
         self.episode_seed: int | None = None  # of the episodes since it was given
         self.number = -1  # of the episode among those
@@ -327,13 +328,6 @@ def potentials(machine: RewardMachine, discount: float) -> NDArray[np.float64]:
 
 
 # Checks.
-
-
-def check_steps(episode_steps: int) -> int:
-    """Require a number of steps."""
-    if isinstance(episode_steps, bool) or not isinstance(episode_steps, int) or episode_steps < 1:
-        raise SettingsError(f"episode_steps must be at least 1, got {episode_steps!r}")
-    return episode_steps
 
 
 def check_action(action: object) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hocket.adapters.observations import Observation
 from hocket.adapters.team import TeamEnv, team_env
 from hocket.errors import SettingsError, known_names
+from hocket.inputs import whole
 from hocket.machine.reward_machine import RewardMachine
 from hocket.study.records import KINDS, Replay, Review
 from hocket.task.task import Task
@@ -146,8 +147,7 @@ def review_team(
     seed: int = 0,
 ) -> Review:
     """Play episodes 0, 1, ... of a seed, for a record: successes, visits of cells, and the first one to be watched."""
-    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
-        raise SettingsError(f"episodes must be at least 1, got {episodes!r}")
+    whole(episodes, "episodes", 1)
     env = team_env(world) if isinstance(world, Task) else world
     everyone = [play_episode(env, policies, None if number else seed, greedy=greedy) for number in range(episodes)]
     kind = KINDS[greedy]

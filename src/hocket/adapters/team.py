@@ -13,10 +13,11 @@ from gymnasium.utils import seeding
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, SEEDS, Info, check_action, check_steps
+from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, SEEDS, Info, check_action
 from hocket.adapters.observations import Observation, Sight, tell_events
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
+from hocket.inputs import whole
 from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
@@ -61,7 +62,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         self.task, self.machines, self.tables = task, dict(task.machines), compile_task(task)
         self.possible_agents = list(task.agents)
         self.agents: list[str] = []
-        self.episode_steps = check_steps(episode_steps)
+        self.episode_steps = whole(episode_steps, "episode_steps", 1)
         self.render_mode, self._frames = render_mode, Frames(task, render_mode)
         cells, sizes = task.grid.cells, self.tables.states.tolist()
         self.sights = {

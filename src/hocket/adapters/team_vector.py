@@ -13,10 +13,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from hocket.adapters.individual import EPISODE_STEPS, Info, check_steps
+from hocket.adapters.individual import EPISODE_STEPS, Info
 from hocket.adapters.observations import KINDS, Observation
-from hocket.adapters.vector import Bools, check_actions, check_copies, give_seeds
+from hocket.adapters.vector import Bools, check_actions, give_seeds
 from hocket.errors import SettingsError, known_names
+from hocket.inputs import whole
 from hocket.learn.episodes import require_settled, team_state, team_tables
 from hocket.learn.kernels.teams import Clock, Earned, begin_teams, make_teams, step_teams
 from hocket.task.catalogue import as_task
@@ -36,7 +37,8 @@ def team_envs(
     equals `team_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose episode has
     ended begins the next one in the following step, whatever its actions.
     """
-    return TeamEnvs(as_task(task), check_copies(num_envs), observation, check_steps(episode_steps))
+    copies, steps = whole(num_envs, "num_envs", 1), whole(episode_steps, "episode_steps", 1)
+    return TeamEnvs(as_task(task), copies, observation, steps)
 
 
 class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):

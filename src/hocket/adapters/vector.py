@@ -19,12 +19,12 @@ from hocket.adapters.individual import (
     IndividualModel,
     Info,
     advance,
-    check_steps,
     individual_model,
     other_states,
 )
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
 from hocket.errors import SettingsError, TaskError
+from hocket.inputs import whole
 from hocket.random import INDIVIDUAL, MASK, slip_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
@@ -53,7 +53,7 @@ def individual_envs(
     Copy i equals `individual_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose
     episode has ended begins the next one in the following step, whatever its action.
     """
-    copies, task = check_copies(num_envs), as_task(task)
+    copies, task = whole(num_envs, "num_envs", 1), as_task(task)
     world = individual_model(task, agent, sync_probability, sync_literal, shaping)
     return IndividualEnvs(task, agent, world, copies, observation, episode_steps, counterfactuals)
 
@@ -79,7 +79,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self.single_observation_space, self.single_action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self.episode_steps, self.counterfactuals = check_steps(episode_steps), counterfactuals
+        self.episode_steps, self.counterfactuals = whole(episode_steps, "episode_steps", 1), counterfactuals
         self._states = np.array([*states], object)
         self._is_seeded = False
         self._seeds = np.zeros(num_envs, np.uint64)  # [copies], as is all that follows
@@ -166,13 +166,6 @@ def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:
 
 
 # What environments with copies share.
-
-
-def check_copies(num_envs: int) -> int:
-    """Require a number of copies."""
-    if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
-        raise SettingsError(f"num_envs must be at least 1, got {num_envs!r}")
-    return num_envs
 
 
 def check_actions(actions: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
