@@ -89,7 +89,7 @@ class RewardMachine:
     ) -> None:
         table = as_table(transitions)
         reward = None if rewards is None else _rewards_of(table, rewards)
-        self._check_in(initial, Moves.of_table(table), final, events, states, reward)
+        self.__dict__.update(vars(_checked(initial, Moves.of_table(table), final, events, states, reward)))
 
     @classmethod
     def _from_rows(
@@ -104,69 +104,10 @@ class RewardMachine:
 
         Where a state has an empty row, the states are all that the table names, those with rows first.
         """
-        machine, moves = cls.__new__(cls), Moves.of_rows(rows)
+        moves = Moves.of_rows(rows)
         if states is None and not all(rows.values()):
             states = dict.fromkeys(chain(rows, moves.states))
-        machine._check_in(initial, moves, final, events, states, None)
-        return machine
-
-    def _check_in(
-        self,
-        initial: str,
-        moves: Moves,
-        final: Iterable[str],
-        events: Iterable[str] | None,
-        states: Iterable[str] | None,
-        reward: NDArray[np.float64] | None,
-    ) -> None:
-        """Check names, and number them."""
-        check_name(initial, "the initial state")
-        known_states = _check_names(moves.states_from(initial), states, "a state")
-        known_events = _check_names(moves.events, events, "an event")
-        require_member(initial, known_states, "initial state")
-        finals = in_order(final, "a final state")
-        for state in finals:
-            require_member(state, known_states, "final state")
-        state_at, event_at = known_states._index, known_events._index
-        state_of = np.fromiter(map(state_at.__getitem__, moves.states), np.int32, len(moves.states))
-        event_of = np.fromiter(map(event_at.__getitem__, moves.events), np.int32, len(moves.events))
-        source, label, target = state_of[moves.source], event_of[moves.label], state_of[moves.target]
-        is_final = np.zeros(len(known_states), np.bool_)
-        is_final[[state_at[state] for state in finals]] = True
-        self._set(known_states, known_events, state_at[initial], source, label, target, is_final, reward)
-        if reward is None and len(leaving := np.flatnonzero(is_final[self.graph.source])):
-            state, event = self._edge_names(int(leaving[0]))
-            raise MachineError(f"final state {state!r} must have no outgoing transition, got one on {event!r}")
-
-    def _set(
-        self,
-        states: Names,
-        events: Names,
-        start: int,
-        source: Ints,
-        label: Ints,
-        target: Ints,
-        is_final: Flags,
-        reward: NDArray[np.float64] | None,
-        origin: Origin | None = None,
-        meaning: Meaning | None = None,
-    ) -> None:
-        graph, order = make_graph(len(states), source, label, target)
-        entering = is_final[graph.target] & ~is_final[graph.source]
-        reward = entering.astype(np.float64) if reward is None else reward[order]
-        for array in (*graph, is_final, reward):
-            array.flags.writeable = False
-        self.__dict__.update(
-            _states=states,
-            _events=events,
-            _origin=origin,
-            meaning=meaning,
-            start=start,
-            graph=graph,
-            is_final=is_final,
-            reward=reward,
-            has_completion_rewards=bool(np.array_equal(reward, entering)),
-        )
+        return _checked(initial, moves, final, events, states, None)
 
     @classmethod
     def _from_arrays(
@@ -183,8 +124,23 @@ class RewardMachine:
         meaning: Meaning | None = None,
     ) -> RewardMachine:
         """Build a machine from parts that are known to be sound; without `reward`, entering a final state earns 1."""
+        graph, order = make_graph(len(states), source, label, target)
+        entering = is_final[graph.target] & ~is_final[graph.source]
+        reward = entering.astype(np.float64) if reward is None else reward[order]
+        for array in (*graph, is_final, reward):
+            array.flags.writeable = False
         machine = cls.__new__(cls)
-        machine._set(states, events, start, source, label, target, is_final, reward, origin, meaning)
+        machine.__dict__.update(
+            _states=states,
+            _events=events,
+            _origin=origin,
+            meaning=meaning,
+            start=start,
+            graph=graph,
+            is_final=is_final,
+            reward=reward,
+            has_completion_rewards=bool(np.array_equal(reward, entering)),
+        )
         return machine
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -354,6 +310,35 @@ class RewardMachine:
         if self.states != used:
             parts.append(f"states={self.states!r}")
         return f"RewardMachine({', '.join(parts)})"
+
+
+def _checked(
+    initial: str,
+    moves: Moves,
+    final: Iterable[str],
+    events: Iterable[str] | None,
+    states: Iterable[str] | None,
+    reward: NDArray[np.float64] | None,
+) -> RewardMachine:
+    """Build a machine from names that nobody has checked."""
+    check_name(initial, "the initial state")
+    known_states = _check_names(moves.states_from(initial), states, "a state")
+    known_events = _check_names(moves.events, events, "an event")
+    require_member(initial, known_states, "initial state")
+    finals = in_order(final, "a final state")
+    for state in finals:
+        require_member(state, known_states, "final state")
+    state_at, event_at = known_states._index, known_events._index
+    state_of = np.fromiter(map(state_at.__getitem__, moves.states), np.int32, len(moves.states))
+    event_of = np.fromiter(map(event_at.__getitem__, moves.events), np.int32, len(moves.events))
+    edges = state_of[moves.source], event_of[moves.label], state_of[moves.target]
+    is_final = np.zeros(len(known_states), np.bool_)
+    is_final[[state_at[state] for state in finals]] = True
+    machine = RewardMachine._from_arrays(known_states, known_events, state_at[initial], *edges, is_final, reward)
+    if reward is None and len(leaving := np.flatnonzero(is_final[machine.graph.source])):
+        state, event = machine._edge_names(int(leaving[0]))
+        raise MachineError(f"final state {state!r} must have no outgoing transition, got one on {event!r}")
+    return machine
 
 
 def _check_names(used: Iterable[str], declared: Iterable[str] | None, what: str) -> Names:
