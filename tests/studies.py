@@ -93,7 +93,7 @@ def drift_scene(name: str = "drift") -> Scene:
         (Shape(0, 2.8, 2, 0.2),),
         description="Two boats drift around an island.",
         verdict="Decomposable: the team machine is bisimilar to the composition of the local reward machines.",
-        splits=True,
+        decomposable=True,
     )
 
 

@@ -142,7 +142,7 @@ def stray_teams(draw: st.DrawFn) -> Team:
 
 @thorough
 @given(teams() | stray_teams(), st.sets(st.sampled_from(EVENTS), max_size=2))
-def test_a_task_splits_exactly_if_all_failures_are_prevented(team, forgotten):
+def test_a_task_is_decomposable_exactly_if_all_failures_are_prevented(team, forgotten):
     machine, knows = team.machine, {agent: known - forgotten for agent, known in team.knows.items()}
     failures = Failures(reachable_part(machine), len(knows), Effort(PLENTY))
     assert failures.are_prevented(number_pairs(failures, machine, knows)) == hk.decompose(machine, knows).ok
@@ -213,7 +213,7 @@ def test_knowing_more_never_hurts_whatever_is_out_of_reach(team, learned):
         assert hk.decompose(team.machine, oracle.grow(team.knows, learned)).ok
 
 
-def test_a_machine_without_events_splits_among_agents_who_know_nothing():
+def test_a_machine_without_events_is_decomposable_among_agents_who_know_nothing():
     machine = hk.RewardMachine(initial="u", transitions={})
     assert hk.repair(machine, {"A": ()}) == {}
     assert hk.cheapest(machine, ["A", "B"], {}) == {"A": frozenset(), "B": frozenset()}

@@ -230,7 +230,7 @@ def test_runs_whose_task_is_not_there_still_have_their_curves(tmp_path):
 
 
 def test_a_verdict_of_no_has_a_cross(tmp_path):
-    scene = replace(drift_scene(), verdict="Not decomposable.", notes=("After buoy all is lost.",), splits=False)
+    scene = replace(drift_scene(), verdict="Not decomposable.", notes=("After buoy all is lost.",), decomposable=False)
     words = Reader(page_of(write_study(tmp_path / "no", [record("d", scene.digest, "x", 0, [3])], (), [scene]))).words
     assert "✗ Not decomposable. After buoy all is lost." in words
 

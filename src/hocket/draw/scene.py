@@ -23,7 +23,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Gate
 from hocket.task.gates import is_open
 
-FORMAT = "hocket scene 2"
+FORMAT = "hocket scene 3"
 MOST_LISTED = 6  # names in a line
 LONGEST_NAME = 24  # characters of a name in a line about a gate
 LONGEST_NUMBER = 3  # digits of an agent's number
@@ -112,7 +112,7 @@ class Scene:
     description: str = ""
     verdict: str = ""  # on the decomposition, in words
     notes: tuple[str, ...] = ()
-    splits: bool | None = None  # whether the task does; None: nobody has asked
+    decomposable: bool | None = None  # None: nobody has asked
 
     # Agents and events.
 
@@ -220,7 +220,7 @@ class Scene:
             "walls": [_shape_to(wall) for wall in self.walls],
             "has_cells": self.has_cells,
             "verdict": [self.verdict, *self.notes],
-            "splits": self.splits,
+            "decomposable": self.decomposable,
         }
         return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 

@@ -28,7 +28,7 @@ LIMIT = 16 * MEGABYTE
 LARGEST_LENGTH = 1e6
 KEYS = (
     "format", "task", "description", "size", "machines", "knows", "starts", "corners", "team", "areas", "walls",
-    "has_cells", "verdict", "splits",
+    "has_cells", "verdict", "decomposable",
 )  # fmt: skip
 
 
@@ -60,9 +60,9 @@ def _scene_from(document: Document) -> Scene:
     agents = {*starts, *corners, *(agent for area in areas for agent, _ in area.gates)}
     if not agents <= machines.keys():
         raise FormatError(f"agents must have a machine, got {min(agents - machines.keys())!r:.40}")
-    team, splits = document.get("team"), document.get("splits")
-    if not (splits is None or isinstance(splits, bool)):
-        raise FormatError("must be true, false or null", where="splits")
+    team, decomposable = document.get("team"), document.get("decomposable")
+    if not (decomposable is None or isinstance(decomposable, bool)):
+        raise FormatError("must be true, false or null", where="decomposable")
     width, height = _point(document.get("size"), "size")
     return Scene(
         as_text(document.get("task"), "task"),
@@ -80,7 +80,7 @@ def _scene_from(document: Document) -> Scene:
         as_text(document.get("description"), "description"),
         verdict[0],
         verdict[1:],
-        splits,
+        decomposable,
     )
 
 

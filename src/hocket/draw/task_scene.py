@@ -37,7 +37,7 @@ def scene_of(task: Task) -> Scene:
         description=task.description,
         verdict=verdict,
         notes=tuple(notes),
-        splits=None if task.is_single_agent else task.decomposition.ok,
+        decomposable=None if task.is_single_agent else task.decomposition.ok,
     )
 
 

@@ -1,9 +1,9 @@
 """What can go wrong when a team machine is split among agents, and what an agent prevents by what it knows.
 
 A failure is an event in a state where the team machine forbids it, a state that is taken for final and is not, or an
-event that happens and that nobody knows. An agent prevents a failure if its own machine forbids it, and a task splits
-if every failure is prevented by some agent. Sets of failures and of pairs (agent, event) are the bits of integers, so
-that a whole assignment is tested with one operation for each agent.
+event that happens and that nobody knows. An agent prevents a failure if its own machine forbids it, and a task is
+decomposable if every failure is prevented by some agent. Sets of failures and of pairs (agent, event) are the bits of
+integers, so that a whole assignment is tested with one operation for each agent.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Failures:
         return [int.from_bytes(row, "little") << agent * self.width for agent, row in enumerate(self._rows(pairs))]
 
     def are_prevented(self, known: int) -> bool:
-        """Say whether a set of pairs (agent, event) prevents all failures, that is, whether the task splits so."""
+        """Say whether a set of pairs (agent, event) prevents all failures, that is, whether it is decomposable so."""
         self.effort.spend(CHECK + self.agents * (2 + self._size // 256))
         return self._left_by(self._rows(known)) == 0
 

@@ -27,7 +27,7 @@ def overview(scene: Scene, starts: Sequence[Point]) -> Html:
 
 
 def _verdict(scene: Scene) -> Html:
-    kind, sign = {True: ("yes", "✓"), False: ("no", "✗"), None: ("neutral", "•")}[scene.splits]
+    kind, sign = {True: ("yes", "✓"), False: ("no", "✗"), None: ("neutral", "•")}[scene.decomposable]
     notes = [tag("p", note, class_="note") for note in scene.notes]
     symbol = tag("span", sign, class_="symbol", aria_hidden="true")
     return tag("div", symbol, tag("div", tag("p", scene.verdict), *notes), class_=f"verdict {kind}")
