@@ -202,12 +202,10 @@ def wilson(successes: int, episodes: int) -> Share:
     >>> round(share.low, 3), round(share.high, 3)
     (0.49, 0.943)
     """
-    episodes = whole(episodes, "episodes", 1)
-    successes = whole(successes, "successes", 0)
+    episodes, successes = whole(episodes, "episodes", 1), whole(successes, "successes", 0)
     if successes > episodes:
         raise SettingsError(f"successes must be at most the {episodes} episodes, got {successes}")
-    z2 = NORMAL_95**2
-    value = successes / episodes
+    z2, value = NORMAL_95**2, successes / episodes
     center = (value + z2 / (2 * episodes)) / (1 + z2 / episodes)
     half = NORMAL_95 / (1 + z2 / episodes) * math.sqrt(value * (1 - value) / episodes + z2 / (4 * episodes**2))
     # Rounding must not push a share of 0 or 1 out of its own limits.
@@ -285,15 +283,12 @@ def bootstrap_means(
     Interval(value=0.875, low=0.625, high=1.0)
     """
     table = numbers(scores, "scores", axes=2)
-    count = whole(resamples, "resamples", 1)
-    if not 0 < confidence < 1:
-        raise SettingsError(f"confidence must be between 0 and 1, got {confidence!r}")
-    generator, runs = np.random.default_rng(whole(seed, "seed", 0)), len(table)
+    (count, limits, generator), runs = _resampling(resamples, confidence, seed), len(table)
     rows, often = np.unique(table, axis=0, return_counts=True) if runs > MANY_RUNS else (table, np.ones(runs))
     most = max(1, MOST_DRAWN // len(rows))
     blocks = (generator.multinomial(runs, often / runs, min(most, count - done)) for done in range(0, count, most))
     means = np.concatenate([drawn @ rows / runs for drawn in blocks])
-    low, high = np.percentile(means, (50 * (1 - confidence), 50 * (1 + confidence)), axis=0)
+    low, high = np.percentile(means, limits, axis=0)
     return [Interval(*own) for own in zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)]
 
 
@@ -389,11 +384,16 @@ def _interval(
     seed: int,
 ) -> Interval:
     """Take the percentiles of what resamples give, drawing a block of them at a time."""
-    left = whole(resamples, "resamples", 1)
+    count, limits, generator = _resampling(resamples, confidence, seed)
+    most = max(1, BLOCK // numbers)
+    found = np.concatenate([resample(generator, min(most, count - done)) for done in range(0, count, most)])
+    low, high = np.percentile(found, limits).tolist()
+    return Interval(value, low, high)
+
+
+def _resampling(resamples: int, confidence: float, seed: int) -> tuple[int, tuple[float, float], np.random.Generator]:
+    """Check how to resample: how often, up to which percentiles, and by which draws."""
     if not 0 < confidence < 1:
         raise SettingsError(f"confidence must be between 0 and 1, got {confidence!r}")
-    generator = np.random.default_rng(whole(seed, "seed", 0))
-    most = max(1, BLOCK // numbers)
-    found = np.concatenate([resample(generator, min(most, left - done)) for done in range(0, left, most)])
-    low, high = np.percentile(found, (50 * (1 - confidence), 50 * (1 + confidence))).tolist()
-    return Interval(value, low, high)
+    limits = 50 * (1 - confidence), 50 * (1 + confidence)
+    return whole(resamples, "resamples", 1), limits, np.random.default_rng(whole(seed, "seed", 0))
