@@ -30,9 +30,8 @@ LARGEST_ABOUT = MEGABYTE  # of what they belong to
 LONGEST_NAME = 60  # characters of a task's in a message
 KINDS = {"task": str, "digest": str, "learner": str, "seed": int, "settings": dict}  # of what a policy belongs to
 
-ShapesOf = Callable[
-    [str], Mapping[str, tuple[int, ...]] | None
-]  # of the arrays that a learner learns; None where nobody knows
+# Of the arrays that a learner learns, by its name; None where nobody knows.
+ShapesOf = Callable[[str], Mapping[str, tuple[int, ...]] | None]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,9 @@
-"""DQPRM: a thread for each lane. What a lane knows of the cell where it is stays in registers from step to step."""
+"""DQPRM: a thread for each lane. What a lane knows of the cell where it is stays in registers from step to step.
+
+How many numbers a vector has must be known when it is compiled. So functions on vectors over machine states are made
+twice, by `_reading`, `_aiming`, `_train_at_once` and `_train_lane`, for machines of FEW and of MANY states; lanes of
+larger machines, and teams whose agents wait for each other, train by the plain loop of `train_team`.
+"""
 
 from __future__ import annotations
 

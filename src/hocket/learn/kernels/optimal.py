@@ -36,9 +36,7 @@ class World(NamedTuple):
     is_final: Bools  # [U]
     first_before: Words  # [S + 1] where the cells begin from which an action may lead to a cell ...
     before: Words  # ... in this list
-    first_source: (
-        Words  # [U x H + 1] where the states begin from which a step to a kind of cell may lead to a state ...
-    )
+    first_source: Words  # [U x H + 1] where the states begin from which a step to a kind of cell leads to a state ...
     source: Words  # ... in this list
     straight: float  # chance that a move does not slip
     aside: float  # chance that it slips to a given side

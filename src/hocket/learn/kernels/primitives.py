@@ -34,9 +34,8 @@ ACTION_SHIFT = np.uint64(64 - random.ACTION_BITS)
 ACTION_UNIT = np.float32(2.0**-random.ACTION_BITS)
 TWO = np.uint64(2)
 ONE = np.uint64(1)
-SOFTLY: Any = np.bool_(
-    False
-)  # not greedily; of the type of what is not known beforehand, so that nothing is compiled twice
+# Not greedily; of the type of what is not known beforehand, so that nothing is compiled twice.
+SOFTLY: Any = np.bool_(False)
 
 # exp(x) for x <= 0 is 2^n * 2^f with f within half of 0: n becomes the exponent of a float, and 2^f is a polynomial (a
 # Taylor series). No number, not even NaN, leads out of a table.
