@@ -26,7 +26,8 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-first-run",
 )  # fmt: skip  # of Chromium
-PATIENCE = 60_000  # milliseconds, with a page on a busy machine; a learner may have to be compiled first
+PATIENCE = 120_000  # milliseconds, with a page on a busy machine
+COMPILING = 3 * PATIENCE  # with a learner that has to be compiled first
 TRACED_EXAMPLES = 10  # of each law, in which coverage is measured
 
 

@@ -9,8 +9,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 import hocket as hk
+from conftest import PATIENCE
 from hocket.draw.task_scene import scene_of
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
@@ -44,6 +46,7 @@ def open_page(browser, address) -> Iterator:
 
     def opened(width=1200, height=900, url=address, has_clock=False, **more):
         contexts.append(browser.new_context(viewport={"width": width, "height": height}, **more))
+        contexts[-1].set_default_timeout(PATIENCE)
         page = contexts[-1].new_page()
         if has_clock:
             page.clock.install(time=0)
@@ -52,6 +55,7 @@ def open_page(browser, address) -> Iterator:
         page.on("request", lambda request: asked.append(request.url))
         page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
         page.goto(url)
+        expect(page.locator(".chart > svg:not([viewBox])")).to_have_count(0)  # curves wait for a first frame
         if has_clock:
             page.clock.pause_at(1_000_000)  # from here on, time passes only when a test says so
         opened_urls.append(url)
@@ -118,7 +122,7 @@ def test_all_lines_may_be_hidden(page):
         button.click()
     assert figure.locator(".series").count() == 0
     figure.locator(".chart > svg").hover()
-    assert figure.locator(".tooltip").is_hidden()
+    expect(figure.locator(".tooltip")).to_be_hidden()
 
 
 def tooltip_rows(figure) -> dict[str, list[str]]:
@@ -155,12 +159,14 @@ def test_the_pointer_finds_the_nearest_test(page):
     )
     width = plot.bounding_box()["width"]
     plot.hover(position={"x": width * 0.4, "y": 150})
-    assert title.inner_text() in ("2,000 training steps", "3,000 training steps")
-    assert dots.count() == 4 and figure.locator(".tooltip").is_visible()
+    expect(title).to_have_text(re.compile("^[23],000 training steps$"))
+    expect(dots).to_have_count(4)
+    expect(figure.locator(".tooltip")).to_be_visible()
     plot.hover(position={"x": width - 5, "y": 150})
-    assert title.inner_text() == "6,000 training steps"
+    expect(title).to_have_text("6,000 training steps")
     page.mouse.move(2, 2)
-    assert figure.locator(".tooltip").is_hidden() and dots.count() == 0
+    expect(figure.locator(".tooltip")).to_be_hidden()
+    expect(dots).to_have_count(0)
 
 
 @pytest.mark.parametrize("axis", ["x axis", "y axis"])

@@ -269,6 +269,16 @@ def test_repair_writes_a_file_that_then_checks(hocket, design, tmp_path, target,
     assert set(json.loads(printed)["agents"]["A1"]["events"]) == {"Y", "Goal", "R"}
 
 
+def test_repair_leaves_all_else_in_a_file_byte_for_byte(hocket, design, tmp_path):
+    lines = design.read_bytes().replace(b'"Goal", "R", "Y"', b'"Goal", "Y"').splitlines()
+    source, out = tmp_path / "source.toml", tmp_path / "fixed.toml"
+    source.write_bytes(b"\xef\xbb\xbf" + b"".join(line + b"\r\n"[place % 2 :] for place, line in enumerate(lines)))
+    assert hocket("repair", source, "-o", out)[0] == 0
+    before, after = (path.read_bytes().splitlines(keepends=True) for path in (source, out))
+    changed = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+    assert len(changed) == 1 and changed[0][1].startswith(b"A1 = ") and b'"R"' in changed[0][1]
+
+
 @pytest.mark.parametrize("suffix", ["txt", "dot"])
 def test_repair_does_not_write_to_a_format_without_room_for_who_knows_what(hocket, design, tmp_path, suffix):
     out = tmp_path / f"fixed.{suffix}"

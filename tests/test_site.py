@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import hocket as hk
+from conftest import PATIENCE
 from hocket.cli.main import Command
 
 pytest.importorskip("myst_nb", reason="the extra `docs` is not installed")
@@ -55,6 +56,7 @@ def test_every_public_name_and_every_command_has_its_place(site):
 @pytest.mark.browser
 def test_the_search_works_from_disk(site, browser):
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
     page.goto(f"{site.as_uri()}/search.html?q=counterexample")
     page.get_by_text("Search finished").wait_for()  # results come one by one
     found = page.locator("ul.search li a").all_inner_texts()

@@ -217,13 +217,24 @@ def test_other_formats_are_read_and_never_written(folder):
     assert (folder.root / "task.json").read_text() == "{}"
 
 
-def test_line_ends_of_windows_stay_as_they_are(folder):
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"a = 1\r\nb = 2\r\n", b"a = 1\r\nb = 2\r\nc = 3\r\n"),
+        (b"\xef\xbb\xbfa = 1\nb = 2\n", b"\xef\xbb\xbfa = 1\nb = 2\nc = 3\n"),
+        (b"a = 1\nb = 2\r\n\n", b"a = 1\nb = 2\r\n\nc = 3\n"),
+    ],
+    ids=["of Windows", "with a byte order mark", "mixed"],
+)
+def test_what_nobody_touches_in_a_file_stays_byte_for_byte(folder, before, after):
     path = folder.root / "task.toml"
-    path.write_bytes(b"a = 1\r\nb = 2\r\n")
+    path.write_bytes(before)
     text, mark = folder.read("task.toml")
-    assert text == "a = 1\nb = 2\n"
-    folder.save("task.toml", text + "c = 3\n", mark)
-    assert path.read_bytes() == b"a = 1\r\nb = 2\r\nc = 3\r\n"
+    assert text.replace("\n\n", "\n") == "a = 1\nb = 2\n"
+    mark = folder.save("task.toml", text, mark)
+    assert path.read_bytes() == before
+    assert folder.save("task.toml", text + "c = 3\n", mark) == folder.mark("task.toml")
+    assert path.read_bytes() == after
 
 
 # The server.
@@ -333,6 +344,16 @@ def test_a_check_that_hangs_is_cut_off_and_the_next_one_is_done(client, studio):
     assert told["cut_off"] and "cut off after 0 seconds" in told["refused"]
     checks.limit = 60.0
     assert client.post("/api/understand", json={"text": BUTTONS}).json()["verdict"]["ok"]
+
+
+def test_the_time_that_a_process_takes_to_start_is_no_part_of_a_check():
+    async def ask() -> None:
+        worker = Worker(0.0)
+        with pytest.raises(CutOffError, match="cut off after 0 seconds"):
+            await worker.ask({"do": "warm"})
+        assert worker.is_ready and worker.starting is None  # it had started, and was ended
+
+    asyncio.run(ask())
 
 
 def test_a_check_that_crashes_is_told_and_the_next_one_is_done(client, studio):

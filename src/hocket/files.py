@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hocket.errors import FormatError
+from hocket.texts import MARK
 
 try:
     import fcntl
@@ -52,7 +53,12 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_text(path: Path, limit: int) -> str:
-    """Read a text file of at most `limit` bytes in UTF-8."""
+    """Read a text file of at most `limit` bytes in UTF-8; a byte order mark is no part of its text."""
+    return read_exactly(path, limit).removeprefix(MARK)
+
+
+def read_exactly(path: Path, limit: int) -> str:
+    """Read a text file of at most `limit` bytes in UTF-8, with its byte order mark if it has one."""
     try:
         with open_regular(path) as file:
             data = file.read(limit + 1)
@@ -61,7 +67,7 @@ def read_text(path: Path, limit: int) -> str:
     if len(data) > limit:
         raise FormatError(f"must be at most {limit // MEGABYTE:,} MB in this format", path=path)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise FormatError(

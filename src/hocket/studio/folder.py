@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hocket.errors import FormatError
-from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.files import MEGABYTE, read_exactly, write_whole
 from hocket.machine.formats import FORMATS
+from hocket.texts import in_form_of, plain
 
 LIMIT = MEGABYTE  # of a file that is edited in the page
 SUFFIX = ".toml"  # of what is written; all that machines and tasks are read from can be a start
-WINDOWS_END = "\r\n"  # of a line
 
 
 class ConflictError(Exception):
@@ -50,9 +50,9 @@ class Folder:
             raise FormatError(f"cannot be read: {error.strerror}", path=name) from None
 
     def read(self, name: str) -> tuple[str, str]:
-        """Read a file, with plain line ends, as a page has them; its mark tells later whether it is still the same."""
+        """Read a file as plain as a page has it; its mark tells later whether it is still the same."""
         text = self._read(name)
-        return text.replace(WINDOWS_END, "\n"), mark_of(text)
+        return plain(text), mark_of(text)
 
     def mark(self, name: str) -> str | None:
         """Tell what a file has now; None where there is none."""
@@ -62,20 +62,20 @@ class Folder:
     def _read(self, name: str) -> str:
         path = self.path(name, FORMATS)
         try:
-            return read_text(path, LIMIT)
+            return read_exactly(path, LIMIT)
         except FormatError as error:
             raise FormatError(str(error).removeprefix(f"{path}: "), path=name) from None
 
     def save(self, name: str, text: str, expected: str | None) -> str:
-        """Write a file whole, if it is as the page has last seen it."""
+        """Write a file whole, if it is as the page has last seen it; lines that nobody touched stay byte for byte."""
         path = self.path(name)
         with self._writing:
             if self.mark(name) != expected:
                 raise ConflictError
             if not path.parent.is_dir():
                 raise FormatError("must lie in a folder that there is", path=name)
-            if expected is not None and WINDOWS_END in self._read(name):
-                text = text.replace("\n", WINDOWS_END)  # as it was
+            if expected is not None:
+                text = in_form_of(text, self._read(name))
             write_whole(path, text)
         return mark_of(text)
 

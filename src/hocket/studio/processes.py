@@ -45,13 +45,14 @@ class Worker:
     def __init__(self, limit: float) -> None:
         self.limit = limit  # seconds that a job may take
         self.starting: asyncio.Task[Process] | None = None
+        self.is_ready = False
         self.turn = asyncio.Lock()
 
     async def ask(self, job: Mapping[str, object]) -> Data:
         """Have a job done; one that takes too long ends the process, and the next job has a new one."""
         async with self.turn:
             try:
-                line = await asyncio.wait_for(self._ask(job), self.limit)
+                line = await asyncio.wait_for(_answer(await self._ready(), job), self.limit)
             except TimeoutError:
                 await self.close()
                 raise CutOffError(f"was cut off after {self.limit:g} seconds; is the machine very large?") from None
@@ -66,16 +67,28 @@ class Worker:
         found: Data = json.loads(line)
         return found
 
-    async def _ask(self, job: Mapping[str, object]) -> bytes:
+    async def _ready(self) -> Process:
+        """Have a process that has loaded all it needs, which on a busy machine takes long and is no job's fault."""
         if self.starting is None:
-            self.starting = asyncio.create_task(start("worker"))
+            self.starting, self.is_ready = asyncio.create_task(start("worker")), False
         process = await asyncio.shield(self.starting)  # or one that is just starting would be lost
-        await send(process, job)
-        assert process.stdout is not None
-        return await process.stdout.readline()
+        if not self.is_ready:
+            await _line_of(process)
+            self.is_ready = True
+        return process
 
     async def close(self) -> None:
         """End the process."""
         starting, self.starting = self.starting, None
         if starting is not None:
             await end(await starting)
+
+
+async def _answer(process: Process, job: Mapping[str, object]) -> bytes:
+    await send(process, job)
+    return await _line_of(process)
+
+
+async def _line_of(process: Process) -> bytes:
+    assert process.stdout is not None
+    return await process.stdout.readline()

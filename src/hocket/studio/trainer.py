@@ -27,7 +27,7 @@ from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
 from hocket.studio.understanding import subject_of
-from hocket.studio.worker import private_output
+from hocket.studio.worker import private_output, tell
 from hocket.study.study import save_runs
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
@@ -44,12 +44,7 @@ def main() -> None:
         try:
             _Training(json.loads(sys.stdin.buffer.readline()), output).run()
         except (HocketError, RecursionError) as error:
-            _tell(output, {"refused": printable(str(error), 1_000)})
-
-
-def _tell(output: BinaryIO, value: object) -> None:
-    output.write(json.dumps(value, allow_nan=False).encode() + b"\n")
-    output.flush()
+            tell(output, {"refused": printable(str(error), 1_000)})
 
 
 def number(job: Job, key: str, most: int) -> int:
@@ -82,13 +77,13 @@ class _Training:
     def run(self) -> None:
         """Train until all steps are done; between pieces, see whether somebody wants it to stop."""
         threading.Thread(target=self._listen, daemon=True).start()
-        _tell(self.output, {"now": "compiling", "most": self.settings.episode_steps, "steps": self.steps})
+        tell(self.output, {"now": "compiling", "most": self.settings.episode_steps, "steps": self.steps})
         compile_kernels(self.learner.name, len(self.seeds), self.task, self.settings)
         self.block = self.learner.block(self.tables, self.settings, self.seeds, 1)
         self.player = self.learner.player(self.tables, self.settings.temperature, self.settings.episode_steps)
         kept = (len(self.player.finish), len(self.player.event_time))
         self.tests = Tests(self.settings, self.steps, len(self.seeds), *kept)
-        _tell(self.output, {"now": "training"})
+        tell(self.output, {"now": "training"})
         pace = Pace()
         while True:
             self._train(pace)
@@ -110,7 +105,7 @@ class _Training:
         while (wish := self.wishes.get()) != "continue":
             if wish == "end":
                 return False
-        _tell(self.output, {"now": "training"})
+        tell(self.output, {"now": "training"})
         return True
 
     def _train(self, pace: Pace) -> None:
@@ -132,16 +127,16 @@ class _Training:
                 for kind, own in zip(KINDS, taken[seed].tolist(), strict=True)
                 for steps in own
             ]
-            _tell(self.output, {"step": self.done, "tests": latest})
+            tell(self.output, {"step": self.done, "tests": latest})
 
     def _write(self, now: str) -> None:
         """Write down what was learnt so far, and the report on it."""
-        _tell(self.output, {"now": "reviewing", "step": self.done})
+        tell(self.output, {"now": "reviewing", "step": self.done})
         self.written += 1
         folder = self.out / str(self.written)
         results = save_runs(self.task, self._runs(), folder)
         write_whole(folder / REPORT, report_html(summarize(results, self.task.name)))
-        _tell(self.output, {"now": now, "step": self.done, "report": self.written})
+        tell(self.output, {"now": now, "step": self.done, "report": self.written})
 
     def _runs(self) -> list[Run]:
         def policy(index: int, seed: int) -> Policy:

@@ -1,5 +1,7 @@
 """A process that works for the server: a job a line on standard input, its answer a line on standard output.
 
+A first line of its own says that it is ready.
+
 What a text means is found out here, so that a check that hangs, or that takes all memory, can be cut off.
 """
 
@@ -28,9 +30,15 @@ def main() -> None:
     """Work until there are no more jobs."""
     _limit_memory()
     with private_output() as output:
+        tell(output, {"ready": True})
         for line in sys.stdin.buffer:
-            output.write(json.dumps(answer(json.loads(line)), allow_nan=False).encode() + b"\n")
-            output.flush()
+            tell(output, answer(json.loads(line)))
+
+
+def tell(output: BinaryIO, value: Data) -> None:
+    """Write a value on a line of its own."""
+    output.write(json.dumps(value, allow_nan=False).encode() + b"\n")
+    output.flush()
 
 
 def answer(job: Job) -> Data:

@@ -1,4 +1,4 @@
-"""Changing local event sets in a user's file, and nothing else: comments, order, map and legend stay as they are."""
+"""Changing local event sets in a user's file, and nothing else: comments, order, map and line ends stay as they are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.files import MEGABYTE, read_exactly, write_whole
 from hocket.machine.formats import json as json_notation
+from hocket.texts import in_form_of, plain
 
 LIMIT = MEGABYTE  # of a file that is edited; larger ones are written anew
 Knows = Mapping[str, Iterable[str]]
@@ -35,7 +36,8 @@ def edit_design(source: Path, target: Path, knows: Knows) -> bool:
 
 
 def _edit(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> bool:
-    content = read_text(source, LIMIT)
+    before = read_exactly(source, LIMIT)
+    content = plain(before)
     is_toml = source.suffix.lower() == ".toml"
     try:
         document = tomlkit.parse(content) if is_toml else json_notation.parse(content)
@@ -57,9 +59,8 @@ def _edit(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> bool:
         table = document.setdefault("knows", tomlkit.table() if is_toml else {})
         for agent, events in knows.items():
             _put(table, agent, [*events])
-    write_whole(
-        target, tomlkit.dumps(document) if is_toml else json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    )
+    after = tomlkit.dumps(document) if is_toml else json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    write_whole(target, in_form_of(after, before))
     return True
 
 

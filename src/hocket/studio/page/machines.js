@@ -9,7 +9,10 @@ const pins = new Map(); // by part: where each state is
 let selected = null; // { part, state } or { part, edge: [from, to] }
 const drawn = new Map(); // by title: the last picture of each, for stories and games
 
+let light = () => {}; // what a story lights in pictures that are new
+
 export const pictureOf = (title) => drawn.get(title);
+export const whenDrawn = (act) => { light = act; };
 const stylesOf = (world) => new Map(world.events.map((event) => [event.name, event]));
 
 export function forgetPins() {
@@ -22,11 +25,16 @@ watch((what) => {
 });
 
 export function showMachines(world) {
+  drawMachines(world);
+  const isLate = [world.machines.team, ...Object.values(world.machines.agents)].some((own) => own.later);
+  if (isLate) fetchLate(world);
+}
+
+function drawMachines(world) {
   drawn.clear();
   showTeam(world, world.machines.team);
   showAgents(world, world.machines.agents);
-  const isLate = [world.machines.team, ...Object.values(world.machines.agents)].some((own) => own.later);
-  if (isLate) fetchLate(world);
+  light(world);
 }
 
 // Large machines come later, so that the verdict need not wait for them.
@@ -35,11 +43,7 @@ async function fetchLate(world) {
   const answer = await ask("pictures", { text, name: file.name }).catch(() => null);
   if (!answer?.machines || store.world !== world || store.text !== text) return;
   world.machines = answer.machines;
-  whenFree(() => {
-    drawn.clear();
-    showTeam(world, answer.machines.team);
-    showAgents(world, answer.machines.agents);
-  });
+  whenFree(() => drawMachines(world));
 }
 
 // What can be changed by hand, and the part of the text that it belongs to.

@@ -32,6 +32,7 @@ function showWorld() {
 
 // Show again what a gesture that was refused has left changed on the page.
 function showAgain() {
+  showMachines(store.world);
   showMap(store.world, true);
   showEvents(store.world);
 }
@@ -94,7 +95,7 @@ async function showTab(name) {
     find(own).hidden = own !== name;
   }
   const module = await panels[name]?.();
-  module?.show();
+  if (!find(name).hidden) module?.show();
 }
 
 for (const name of TABS) {

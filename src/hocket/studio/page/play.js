@@ -42,7 +42,7 @@ export function show() {
 }
 
 const drivers = () => game.world.agents.filter((agent) => game.mates[agent.name] === "me").map((agent) => agent.name);
-const request = () => ({ text: store.text, name: store.file.name, mates: game.mates, moves: game.moves, seed: game.seed, training: Object.values(game.mates).includes("trained") ? trainingId() : null });
+const request = () => ({ text: game.world.text, name: store.file.name, mates: game.mates, moves: game.moves, seed: game.seed, training: Object.values(game.mates).includes("trained") ? trainingId() : null });
 
 function restart() {
   Object.assign(game, { moves: [], turn: {}, moment: null, run: null });

@@ -5,6 +5,7 @@ import { toast } from "/dom.js";
 
 const MOST_STEPS = 300; // of the history
 const TOGETHER = 900; // milliseconds between keys that make one step of the history
+const PARTING = 2000; // milliseconds that a page which is loaded again may take to let go of its name
 const HURRY = 1000; // milliseconds that a check may go on for while a newer text waits
 
 // A file: its name, what it had when it was read or written, the text that it has, and what somebody else has written.
@@ -127,7 +128,7 @@ function understood(world) {
   asked = store.revision;
   if (world.refused) store.error = { message: world.refused, line: null, isCutOff: true };
   else store.error = world.error;
-  if (!store.error) store.world = world;
+  if (!store.error) store.world = Object.assign(world, { text: store.text }); // a game is played by what is shown
   tell("understood");
   document.documentElement.dataset.revision = store.revision;
 }
@@ -172,15 +173,16 @@ const PREFIX = "hocket draft ";
 let tab = sessionStorage.getItem("hocket tab");
 let folder = "";
 
-// Each tab has a name of its own, and holds a lock of that name as long as it lives.
+// Each tab has a name of its own, and holds a lock of that name as long as it lives. One that is loaded again may have to
+// wait for the lock, as the browser takes it from what was there before in its own time; a copy of a tab waits in vain.
 export async function nameTab(where) {
   folder = where;
   tab ??= crypto.randomUUID();
   const hold = (name) => new Promise((done) => {
-    navigator.locks.request(`hocket tab ${name}`, { ifAvailable: true }, (lock) => {
-      done(Boolean(lock));
-      return lock ? new Promise(() => {}) : null;
-    });
+    navigator.locks.request(`hocket tab ${name}`, { signal: AbortSignal.timeout(PARTING) }, () => {
+      done(true);
+      return new Promise(() => {});
+    }).catch(() => done(false));
   });
   if (!(await hold(tab))) {
     tab = crypto.randomUUID(); // a copy of a tab

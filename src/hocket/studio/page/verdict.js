@@ -2,7 +2,7 @@
 
 import { ask } from "/api.js";
 import { find, make, redraw } from "/dom.js";
-import { pictureOf } from "/machines.js";
+import { pictureOf, whenDrawn } from "/machines.js";
 import { gesture, store } from "/store.js";
 
 let at = 0; // the step of the story
@@ -86,6 +86,8 @@ export function showStory(world) {
   light(world, story);
 }
 
+whenDrawn((world) => light(world, world.counterexample));
+
 function telling(story, step) {
   if (step > story.trace.length) return story.said.replace(/^Counterexample \([^)]*\): a/, "A");
   const where = Object.entries(story.agents).map(([agent, states]) => `${agent} in ${states[step]}`).join(", ");
@@ -94,7 +96,7 @@ function telling(story, step) {
 }
 
 // Light the states in which the machines are and, in the end, those that are confused.
-export function light(world, story) {
+function light(world, story) {
   const last = story ? story.trace.length + 1 : 0;
   const step = Math.min(at, story?.trace.length ?? 0);
   const isEnd = at === last;
