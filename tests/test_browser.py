@@ -55,7 +55,7 @@ def open_page(browser, address) -> Iterator:
         page.on("request", lambda request: asked.append(request.url))
         page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
         page.goto(url)
-        expect(page.locator(".chart > svg:not([viewBox])")).to_have_count(0)  # curves wait for a first frame
+        expect(page.locator(".chart > svg:not([viewBox])")).to_have_count(0)
         if has_clock:
             page.clock.pause_at(1_000_000)  # from here on, time passes only when a test says so
         opened_urls.append(url)

@@ -499,14 +499,14 @@ def test_without_a_place_for_a_secret_each_start_has_its_own(tmp_path, monkeypat
 
 def test_the_command_prints_its_address_on_the_first_line_and_listens_on_this_machine_only(tmp_path):
     command = [sys.executable, "-m", "hocket", "studio", str(tmp_path / "new.toml"), "--no-browser", "--port", "0"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "XDG_STATE_HOME": str(tmp_path)}
-    ) as started:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, env={**os.environ, "XDG_STATE_HOME": str(tmp_path)}) as started:
         try:
             address = started.stdout.readline()
             assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}\n", address)
             with urllib.request.urlopen(address.strip(), timeout=60) as page:  # at once
                 assert b"hocket studio" in page.read()
+            assert started.stderr.readline() == "Ctrl-C ends the studio, and a training that goes on in it.\n"
         finally:
             started.terminate()
 

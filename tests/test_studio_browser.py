@@ -81,6 +81,8 @@ def server(tmp_path_factory) -> Iterator[Server]:
 
 @pytest.fixture
 def file(server) -> Path:
+    for left in server.file.parent.glob("*.*"):  # by other tests
+        left.unlink()
     server.file.write_text(BUTTONS, encoding="utf-8")
     return server.file
 
@@ -590,6 +592,7 @@ def test_a_team_plays_by_itself_to_the_end(page):
 
 def test_training_is_watched_stopped_continued_and_its_episodes_replayed(page):
     page.locator("#tab-train").click()
+    expect(page.locator("#train")).to_contain_text("A training ends with the studio")
     page.locator("#learner").select_option("dqprm")
     page.get_by_label("steps", exact=True).fill("10000000")  # more than it is ever let do here
     page.get_by_label("seeds", exact=True).fill("16")
@@ -722,6 +725,24 @@ def test_a_task_of_the_gallery_is_a_start_and_gets_a_name_when_saved(page, file)
     expect(page.locator("#file-name")).to_have_text("drawbridge.toml")
     assert (file.parent / "drawbridge.toml").read_text() == start_text("drawbridge")
     assert file.read_text() == BUTTONS
+
+
+def test_an_empty_text_can_begin_with_another(open_page, file):
+    file.write_text("")
+    page = open_page()
+    page.get_by_role("button", name="Begin with a task").click()
+    page.locator(".start-card", has_text="drawbridge").click()
+    is_shown(page, "yes")
+    expect(page.get_by_role("button", name="Begin with a task")).to_have_count(0)
+    put_text(page, " ")
+    expect(page.get_by_role("button", name="Begin with a task")).to_be_visible()
+
+
+def test_a_window_that_was_narrow_and_scrolled_is_whole_when_it_is_wide(open_page):
+    page = open_page(width=800)
+    page.locator("#map").scroll_into_view_if_needed()
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.wait_for_function("scrollY === 0 && document.documentElement.scrollHeight <= innerHeight")
 
 
 # What happens at the same time: an answer is held back until the page has gone on.

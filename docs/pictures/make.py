@@ -147,13 +147,22 @@ def open_studio(height: int) -> Iterator[Any]:
 
 def photograph_studio(path: Path) -> None:
     """Take R from A1, and show the counterexample."""
-    with open_studio(830) as page:
-        text = page.locator("#editor textarea")
-        text.fill(text.input_value().replace('"Y", "R", "Goal"', '"Y", "Goal"'))
-        page.wait_for_selector('#verdict[data-kind="no"]')
-        text.evaluate("own => { own.scrollTop = 33 * parseFloat(getComputedStyle(own).lineHeight); own.blur(); }")
-        page.wait_for_timeout(500)  # milliseconds, in which what moves comes to rest
+    with open_studio(890) as page:
+        page.get_by_label("A1 knows R").click()
+        page.wait_for_selector(".repair")
+        page.wait_for_selector(".line.fresh", state="detached")  # what has changed ceases to be lit
+        page.evaluate("() => { document.activeElement.blur(); document.getElementById('world').scrollTop = 0; }")
+        page.wait_for_timeout(1_000)  # milliseconds, in which what moves comes to rest
         page.screenshot(path=path)
+
+
+def photograph_map(path: Path) -> None:
+    """Show who knows what, and the map with a brush for gates."""
+    with open_studio(1600) as page:
+        page.locator("#map").get_by_role("button", name="Gate", exact=True).click()
+        page.evaluate("() => document.activeElement.blur()")
+        page.mouse.move(0, 0)
+        page.locator(".pair").screenshot(path=path)
 
 
 def photograph_game(path: Path) -> None:
@@ -163,10 +172,11 @@ def photograph_game(path: Path) -> None:
         for row in (1, 2):
             page.locator("#play select").nth(row).select_option("optimal")
         page.get_by_text("step 0: ").wait_for()
-        page.locator("#play .map").first.focus()
-        for key in ("ArrowRight", "ArrowRight", *("ArrowDown",) * 5):
+        page.locator("#play .board").focus()
+        for time, key in enumerate(("ArrowRight", "ArrowRight", *("ArrowDown",) * 5), start=1):
             page.keyboard.press(key)
-            page.wait_for_timeout(200)
+            page.wait_for_selector(f'#play[data-time="{time}"]')
+        page.wait_for_timeout(500)
         page.screenshot(path=path)
 
 
@@ -178,6 +188,7 @@ def makers() -> dict[str, Make]:
         **{f"{name}.svg": draw_formula(name) for name in shown_in("formulas.md")},
         "report.png": photograph_report,
         "studio.png": photograph_studio,
+        "studio-map.png": photograph_map,
         "studio-play.png": photograph_game,
     }
 

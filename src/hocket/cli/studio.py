@@ -11,7 +11,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, MaybeNumber, option
+from hocket.cli.terminal import Flag, MaybeNumber, make_console, option
 from hocket.errors import SettingsError
 
 USUAL_PORT = 8377  # of a page that is open when the studio is started again
@@ -40,6 +40,7 @@ class OpenStudio:
         with _listen(self.port) as listening:
             studio = Studio.of(self.target, listening.getsockname()[1])
             print(studio.address, flush=True)
+            make_console(stderr=True).print("Ctrl-C ends the studio, and a training that goes on in it.", style="dim")
             if not self.no_browser:
                 Thread(target=webbrowser.open, args=[studio.address], daemon=True).start()
             config = uvicorn.Config(studio.app(), log_level="error", server_header=False, timeout_graceful_shutdown=1)

@@ -90,8 +90,10 @@ function showCurves(figure, data) {
   );
 
   let plot = null; // what is drawn now: the scales, the lines and the steps that the crosshair goes through
+  let room = 0; // in which it is drawn
   const render = () => {
-    plot = drawPlot(svg, data, view, chart.clientWidth);
+    room = chart.clientWidth;
+    plot = drawPlot(svg, data, view, room);
     point(view.at);
   };
   const point = (step) => {
@@ -113,7 +115,8 @@ function showCurves(figure, data) {
     event.preventDefault();
     point(plot.steps[clamp(target, 0, last)]);
   });
-  new ResizeObserver(() => render()).observe(chart);
+  render(); // at once, so that nothing below moves when the page is there
+  new ResizeObserver(() => chart.clientWidth !== room && render()).observe(chart);
 }
 
 // The legend: a press hides a line or shows it again.

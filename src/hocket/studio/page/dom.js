@@ -67,14 +67,17 @@ export function field(attributes, commit) {
 let isRedrawing = false;
 const isTyped = (own) => own.value !== own.defaultValue && own.dataset.sent !== own.value;
 
-// Draw a part of the page anew; the focus, and what somebody is just typing, stay in what has the same key.
+// Draw a part of the page anew; the focus, and what somebody is just typing, stay in what has the same key, and pictures
+// of the same title stay where they were scrolled to.
 export function redraw(root, ...content) {
   const active = root.contains(document.activeElement) ? document.activeElement : null;
   const range = active?.matches("input[type=text]") ? [active.selectionStart, active.selectionEnd] : null;
   const typed = new Map([...root.querySelectorAll("input:is([type=text], [type=number])[data-key]")].filter(isTyped).map((own) => [own.dataset.key, own.value]));
+  const scrolled = new Map([...root.querySelectorAll("[data-title]")].filter((own) => own.scrollLeft).map((own) => [own.dataset.title, own.scrollLeft]));
   isRedrawing = true; // what is taken away has not been left
   root.replaceChildren(...content.flat().filter(Boolean));
   isRedrawing = false;
+  if (scrolled.size) for (const own of root.querySelectorAll("[data-title]")) own.scrollLeft = scrolled.get(own.dataset.title) ?? 0;
   for (const own of root.querySelectorAll("[data-key]")) {
     if (typed.has(own.dataset.key)) own.value = typed.get(own.dataset.key);
     if (!active || own.dataset.key !== active.dataset.key) continue;

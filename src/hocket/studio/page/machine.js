@@ -5,6 +5,8 @@ import { draw, make } from "/dom.js";
 const WIDEST_LINE = 20; // characters of a state's name in a line
 const MOST_ROWS = 6; // lines of an edge's label
 const PAD = 14;
+const SCALE = 1.15; // pixels of a point
+const LEAST = 0.65; // of that scale: what is wider then is scrolled
 const NODE = [46, 36]; // width and height of a state that nobody has measured
 const NEAR = 1.5; // points that do not count as a move
 
@@ -61,8 +63,10 @@ export function drawMachine(picture, { styles, label, pins = null }) {
   const [left, top, right, bottom] = around;
   const [width, height] = [right - left, bottom - top];
   svg.setAttribute("viewBox", `${left.toFixed(1)} ${top.toFixed(1)} ${width.toFixed(1)} ${height.toFixed(1)}`);
-  svg.setAttribute("width", Math.ceil(width * 1.15));
-  svg.setAttribute("height", Math.ceil(height * 1.15));
+  for (const [name, length] of [["width", width * SCALE], ["height", height * SCALE]]) {
+    svg.setAttribute(name, Math.ceil(length));
+    svg.style.setProperty(`--least-${name}`, `${Math.ceil(length * LEAST)}px`);
+  }
   return { svg, nodes, edges, spots, sizes };
 }
 

@@ -3,9 +3,9 @@
 import { ask } from "/api.js";
 import { clamp, disc, draw, field, find, hold, letGo, make, redraw, whenFree } from "/dom.js";
 import { drawMachine, drawSummary, settlePins } from "/machine.js";
-import { gesture, store, watch } from "/store.js";
+import { gesture, store } from "/store.js";
 
-const pins = new Map(); // by part: where each state is
+const placed = new WeakMap(); // by file, by part: where each state is
 let selected = null; // { part, state } or { part, edge: [from, to] }
 const drawn = new Map(); // by title: the last picture of each, for stories and games
 
@@ -15,14 +15,13 @@ export const pictureOf = (title) => drawn.get(title);
 export const whenDrawn = (act) => { light = act; };
 const stylesOf = (world) => new Map(world.events.map((event) => [event.name, event]));
 
-export function forgetPins() {
-  pins.clear();
-  selected = null;
-}
+let shownFile = null;
 
-watch((what) => {
-  if (what === "opened") forgetPins();
-});
+// Where the states of a part of the file are.
+function pinsOf(part) {
+  const parts = placed.get(store.file) ?? placed.set(store.file, new Map()).get(store.file);
+  return parts.get(part) ?? parts.set(part, new Map()).get(part);
+}
 
 export function showMachines(world) {
   drawMachines(world);
@@ -32,6 +31,8 @@ export function showMachines(world) {
 
 function drawMachines(world) {
   drawn.clear();
+  if (store.file !== shownFile) selected = null; // it is of another file
+  shownFile = store.file;
   showTeam(world, world.machines.team);
   showAgents(world, world.machines.agents);
   light(world);
@@ -64,7 +65,7 @@ function showTeam(world, picture) {
 }
 
 function tidy(world, part) {
-  pins.delete(part);
+  placed.get(store.file)?.delete(part);
   showMachines(world);
 }
 
@@ -81,7 +82,7 @@ function sentence(world) {
 function panel(world, picture, title, label, part) {
   if (picture.summary) return drawSummary(picture.summary);
   if (!picture.layout) return make("p", { class: "soft" }, picture.states ? `Laying out ${picture.states.length} states …` : "Counting states …");
-  const own = part === null ? null : pins.get(part) ?? pins.set(part, new Map()).get(part);
+  const own = part === null ? null : pinsOf(part);
   if (own) settlePins(picture, own);
   const shown = drawMachine(picture, { styles: stylesOf(world), label, pins: own });
   if (part !== null) makeEditable(world, picture, shown, part);
@@ -91,7 +92,7 @@ function panel(world, picture, title, label, part) {
 // The name of an agent, which can be changed here unless the text describes it together with others.
 function agentName(world, name) {
   if (world.written.team) return make("b", {}, name);
-  return field({ class: "own-name", value: name, size: clamp(name.length, 2, 18), "aria-label": `Name of the agent ${name}`, "data-key": `agent ${name}` },
+  return field({ class: "own-name", value: name, title: name, size: clamp(name.length, 2, 18), "aria-label": `Name of the agent ${name}`, "data-key": `agent ${name}` },
     (said) => gesture({ kind: "rename agent", agent: name, name: said.trim() }));
 }
 
@@ -186,7 +187,7 @@ function follow(move, finish) {
 
 function dragState(world, svg, part, name, event) {
   const begin = pointIn(svg, event);
-  const from = pins.get(part).get(name);
+  const from = pinsOf(part).get(name);
   let isMoved = false;
   follow((now) => {
     const [x, y] = pointIn(svg, now);
@@ -200,7 +201,7 @@ function dragState(world, svg, part, name, event) {
       return;
     }
     const [x, y] = last ? pointIn(svg, last) : begin;
-    pins.get(part)?.set(name, [from[0] + x - begin[0], from[1] + y - begin[1]]);
+    pinsOf(part).set(name, [from[0] + x - begin[0], from[1] + y - begin[1]]);
     showMachines(world);
   });
 }
@@ -218,7 +219,7 @@ function dragTransition(world, picture, svg, part, index, event, spots, sizes) {
     const name = target < 0 ? freshName(picture.states) : picture.states[target];
     if (target < 0) {
       if (Math.hypot(at[0] - x, at[1] - y) < 12) return;
-      pins.get(part).set(name, at);
+      pinsOf(part).set(name, at);
     }
     askEvent(world, part, picture.states[index], name, last);
   });
@@ -233,7 +234,7 @@ function freshName(states) {
 // Ask on which event a new transition is, where the pointer is.
 function askEvent(world, part, state, target, at) {
   const list = make("datalist", { id: "event-names" }, world.events.map((event) => make("option", { value: event.name })));
-  const input = make("input", { type: "text", list: "event-names", required: true, "aria-label": `Event of the transition from ${state} to ${target}`, placeholder: "event" });
+  const input = make("input", { type: "text", list: "event-names", required: true, "aria-label": `Event of the transition from ${state} to ${target}`, placeholder: "event", size: 12 });
   const dialog = make("dialog", { class: "small-dialog", onclose: () => dialog.remove() },
     make("form", {
       method: "dialog",
@@ -241,8 +242,8 @@ function askEvent(world, part, state, target, at) {
     }, make("span", {}, `${state} → ${target} on `), input, list, make("button", { class: "main" }, "Add")));
   document.body.append(dialog);
   dialog.showModal();
-  dialog.style.setProperty("left", `${Math.min(at.clientX, innerWidth - 340)}px`);
-  dialog.style.setProperty("top", `${Math.min(at.clientY, innerHeight - 80)}px`);
+  dialog.style.setProperty("left", `${Math.min(at.clientX, innerWidth - dialog.offsetWidth - 8)}px`);
+  dialog.style.setProperty("top", `${Math.min(at.clientY, innerHeight - dialog.offsetHeight - 8)}px`);
   input.focus();
 }
 
@@ -261,8 +262,8 @@ function stateInspector(world, picture, part, state) {
   const index = picture.states.indexOf(state);
   const name = field({ value: state, "aria-label": "Name of the state", "data-focus": "name", "data-key": "state name", size: 12 }, async (said) => {
     const next = said.trim();
-    const spot = pins.get(part)?.get(state);
-    if (spot) pins.get(part).set(next, spot);
+    const spot = pinsOf(part).get(state);
+    if (spot) pinsOf(part).set(next, spot);
     const before = selected;
     if (before?.part === part && before.state === state) selected = { part, state: next };
     const isDone = await gesture({ kind: "rename state", part, state, name: next });

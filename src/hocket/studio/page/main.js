@@ -19,6 +19,7 @@ function showWorld() {
   root.classList.toggle("stale", Boolean(error));
   if (!world) {
     find("verdict").replaceChildren(make("p", { class: "soft" }, error ? "Once the text has a meaning, it is shown here." : ""));
+    offerStart();
     return;
   }
   if (!error) {
@@ -28,6 +29,12 @@ function showWorld() {
     showStory(world);
   }
   showVerdict(world, error);
+  offerStart();
+}
+
+// An empty text is best begun with another.
+function offerStart() {
+  if (!store.text.trim()) find("verdict").append(make("button", { type: "button", class: "main", onclick: showStart }, "Begin with a task"));
 }
 
 // Show again what a gesture that was refused has left changed on the page.

@@ -145,7 +145,7 @@ function paint(cells, map) {
 
 // The name of a place, which can be changed here.
 function placeName(name) {
-  return field({ class: "own-name", value: name, size: clamp(name.length, 4, 18), "aria-label": `Name of the place ${name}`, "data-key": `place ${name}` }, async (said) => {
+  return field({ class: "own-name", value: name, title: name, size: clamp(name.length, 4, 18), "aria-label": `Name of the place ${name}`, "data-key": `place ${name}` }, async (said) => {
     const next = said.trim();
     const isDone = await gesture({ kind: "rename place", place: name, name: next });
     if (isDone && brush.place === name) brush.place = next;

@@ -54,6 +54,7 @@ function lay(root) {
         }, { id: "learner" }),
         field("steps", "steps", 10_000_000), field("seeds", "seeds", 16), start, steer),
       make("p", { class: "soft" }, `${learner.summary[0].toUpperCase()}${learner.summary.slice(1)}.`),
+      make("p", { class: "soft" }, "A training ends with the studio, and what it has learnt is dropped then. To keep runs, save the task and use ", make("code", {}, "hocket train"), "."),
       make("details", { open: isOpen }, make("summary", {}, "Settings"), make("div", { class: "settings" }, learner.settings.map(setting)))),
     make("div", { class: "card" }, make("div", { class: "head" }, make("h2", {}, "Tests"), kinds()), status, chart), report);
   drawChart();
@@ -73,8 +74,10 @@ function setting(own) {
   const input = isFlag
     ? make("input", { type: "checkbox", checked: value, onchange: () => { asked.settings[own.name] = input.checked; } })
     : make("input", { type: "text", value, size: 8, "data-key": `setting ${own.name}`, oninput: () => { asked.settings[own.name] = Number(input.value); } });
-  return make("label", { title: own.rule }, make("span", {}, own.name.replaceAll("_", " ")), input, make("small", {}, `${own.meaning}${own.unit ? `, in ${own.unit}` : ""}`));
+  return make("label", { title: own.rule }, make("span", {}, own.name.replaceAll("_", " ")), input, make("small", {}, `${own.meaning}${unitOf(own)}`));
 }
+
+const unitOf = ({ unit }) => (unit ? `, ${unit.startsWith("per ") ? unit : `in ${unit}`}` : "");
 
 // Training.
 
@@ -177,7 +180,8 @@ function drawChart() {
   const rows = thinned(smoothed(tests.map(({ step, tests: own }) => [step, own.filter(([kind]) => kind === asked.kind).map(([, taken]) => taken)])));
   const all = rows.flatMap(([, own]) => own);
   const [bottom, top] = [Math.max(1, all.reduce((one, other) => Math.min(one, other)) * 0.7), Math.max(10, all.reduce((one, other) => Math.max(one, other)))];
-  const x = (step) => EDGE.left + ((WIDTH - EDGE.left - EDGE.right) * step) / (steps || 1);
+  const span = spanOf(rows.at(-1)[0], steps);
+  const x = (step) => EDGE.left + ((WIDTH - EDGE.left - EDGE.right) * step) / span;
   const y = (taken) => EDGE.top + (HEIGHT - EDGE.top - EDGE.bottom) * (1 - Math.log(Math.max(taken, bottom) / bottom) / Math.log(top / bottom));
   const path = (values) => values.map(([step, taken], index) => `${index ? "L" : "M"}${x(step).toFixed(1)} ${y(taken).toFixed(1)}`).join("");
   const median = (values) => [...values].sort((one, other) => one - other)[Math.floor((values.length - 1) / 2)];
@@ -185,14 +189,24 @@ function drawChart() {
   const last = medians.at(-1);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Steps in tests; the last median is ${last[1]} after ${last[0]} training steps` });
   for (const mark of ticks(bottom, top)) svg.append(draw("path", { class: "gridline", d: `M${EDGE.left} ${y(mark)}H${WIDTH - EDGE.right}` }), draw("text", { x: EDGE.left - 8, y: y(mark), class: "end" }, grouped(mark)));
-  for (const share of [0, 0.25, 0.5, 0.75, 1]) svg.append(draw("text", { x: x(steps * share), y: HEIGHT - 14, class: share === 1 ? "end" : "middle" }, grouped(steps * share)));
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) svg.append(draw("text", { x: x(span * share), y: HEIGHT - 14, class: share === 1 ? "end" : "middle" }, grouped(span * share)));
   const seeds = rows[0][1].length;
   for (let seed = 0; seed < seeds && seeds > 1; seed += 1) svg.append(draw("path", { class: "seed", d: path(rows.filter(([, own]) => own.length > seed).map(([step, own]) => [step, own[seed]])) }));
   svg.append(draw("path", { class: "median", d: path(medians) }), draw("circle", { class: "now", cx: x(last[0]), cy: y(last[1]), r: 4 }));
   parts.chart.replaceChildren(svg, make("p", { class: "soft" }, `Steps that the team takes in a test, of at most ${grouped(most)}: the median over seeds, and each seed, as the mean of the last ten tests. Last: ${grouped(last[1])}.`));
 }
 
-const ticks = (bottom, top) => [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000].filter((mark) => mark <= top && mark >= bottom);
+// Round numbers, of few or of more leading digits.
+const roundNumbers = (digits) => [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000].flatMap((power) => digits.map((digit) => digit * power));
+
+function ticks(bottom, top) {
+  const within = (digits) => roundNumbers(digits).filter((mark) => mark <= top && mark >= bottom);
+  const few = within([1, 2, 5]);
+  return few.length > 2 ? few : within([1, 1.5, 2, 2.5, 3, 4, 5, 7]);
+}
+
+// The steps that the chart has room for: what was done and some more, so that what is new can be seen from the beginning.
+const spanOf = (done, steps) => Math.min(roundNumbers([1, 2, 4, 6, 8]).find((own) => own >= done * 1.1) ?? steps, steps || 1);
 
 // The mean of the last tests of each seed, as in reports.
 function smoothed(rows) {

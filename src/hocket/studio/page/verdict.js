@@ -64,12 +64,14 @@ export function showStory(world) {
     return;
   }
   const key = JSON.stringify([story.trace, story.event, story.state]);
-  if (key !== told) [told, at] = [key, story.trace.length + 1]; // the end comes first: what goes wrong
+  const isNew = key !== told;
+  if (isNew) [told, at] = [key, story.trace.length + 1]; // the end comes first: what goes wrong
   at = Math.min(at, story.trace.length + 1);
   const last = story.trace.length + 1;
   const go = (step) => {
     at = Math.min(Math.max(step, 0), last);
     showStory(world);
+    reveal();
   };
   const chip = (label, step, kind) => make("button", { type: "button", class: `chip ${kind}`, "data-key": `step ${step}`, "aria-current": at === step ? "step" : null, onclick: () => go(step) }, label);
   const color = (event) => `event-${world.events.find((own) => own.name === event)?.color ?? 0}`;
@@ -84,6 +86,17 @@ export function showStory(world) {
     at === last ? make("ul", { class: "confusions" }, story.confusions.map((own) => make("li", {}, own.said)), story.remark ? make("li", {}, story.remark) : null) : null);
   root.dataset.step = at;
   light(world, story);
+  if (isNew) reveal();
+}
+
+// Scroll wide pictures to where their machines are.
+function reveal() {
+  for (const box of document.querySelectorAll("#design .drawing")) {
+    const node = box.querySelector(".node.lit");
+    if (!node || box.scrollWidth <= box.clientWidth) continue;
+    const [own, frame] = [node.getBoundingClientRect(), box.getBoundingClientRect()];
+    if (own.left < frame.left || own.right > frame.right) box.scrollLeft += own.left - frame.left - frame.width / 2;
+  }
 }
 
 whenDrawn((world) => light(world, world.counterexample));
