@@ -146,14 +146,16 @@ def check_memory(batches: Sequence[Batch], workers: int) -> None:
 
 def check_seeds(seeds: object) -> list[int]:
     """List the seeds: as many as a number says, or those that are given."""
-    found = range(min(seeds, MOST_SEEDS + 1)) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
-    is_list = isinstance(found, Iterable) and not isinstance(found, str)
-    numbers = list(islice(found, MOST_SEEDS + 1)) if is_list else []  # type: ignore[call-overload]
+    numbers: Sequence[int] = ()
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        numbers = range(min(seeds, MOST_SEEDS + 1))
+    elif isinstance(seeds, Iterable) and not isinstance(seeds, str):
+        numbers = list(islice(seeds, MOST_SEEDS + 1))
     if len(numbers) > MOST_SEEDS:
         raise SettingsError(f"seeds must be at most {MOST_SEEDS:,}, got {shown(seeds)}")
     if not numbers or any(type(seed) is not int or not 0 <= seed < 2**63 for seed in numbers):
         raise SettingsError(f"seeds must be at least one integer of at least 0, got {shown(seeds)}")
-    return numbers
+    return list(numbers)
 
 
 def make_settings(learner: str, settings: Settings | None, changes: Mapping[str, float | int | bool]) -> Settings:
