@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # =0: tests use the graphics processor that is there
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other, and for other tests
 
 from hocket.cli import main as cli
 from set_up import find_browser

@@ -43,14 +43,6 @@ def dqn(env, seed=0, **options):
     )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 # Known optima.
 
 
