@@ -311,6 +311,30 @@ def test_a_large_team_machine_is_summed_up(page):
     expect(page.locator("#team")).to_contain_text("2,048 states")
 
 
+def wide_text() -> str:
+    """Write a chain of 30 states whose counterexample ends far from its beginning."""
+    events = [f"e{number}" for number in range(29)]
+    chain = {f"s{number}": {event: f"s{number + 1}"} for number, event in enumerate(events)}
+    knows = {"A1": events[:-1], "A2": ["e20", "e28"]}
+    return toml.unparse({"initial": "s0", "final": ["s29"], "transitions": chain, "knows": knows})
+
+
+def test_a_wide_machine_is_scrolled_to_where_the_story_is_and_stays_there(page):
+    put_text(page, wide_text())
+    is_shown(page, "no")
+    expect(page.locator("#team .node.lit")).to_have_attribute("data-name", "s21")
+    expect(page.locator("#team .node.lit")).to_be_in_viewport()
+    drawing = page.locator("#team .drawing")
+    before = drawing.evaluate("own => own.scrollLeft")
+    assert before > 0
+    page.locator("#team .node.lit").click()
+    expect(page.get_by_label("Name of the state")).to_have_value("s21")
+    assert drawing.evaluate("own => own.scrollLeft") == before
+    page.locator("#story .chip", has_text="start").click()
+    expect(page.locator("#team .node.lit")).to_have_attribute("data-name", "s0")
+    expect(page.locator("#team .node.lit")).to_be_in_viewport()
+
+
 # The machine by hand.
 
 
@@ -365,6 +389,18 @@ def test_a_state_is_moved_and_tidied(page):
     assert float(state.get_attribute("cy")) > float(before) + 20 and text_of(page) == BUTTONS
     page.get_by_role("button", name="Tidy").click()
     expect(state).to_have_attribute("cy", before)
+
+
+def test_each_file_has_its_own_layout(page):
+    x, y = middle(page, '#team [data-name="u1"] ellipse')
+    drag(page, (x, y), (x, y + 50))
+    page.locator("#file").click()
+    page.locator(".start-card", has_text="a machine alone").click()
+    expect(page.locator("#team .node")).to_have_count(4)
+    heights = page.locator("#team .node ellipse:first-of-type").evaluate_all(
+        "all => all.map((own) => own.cy.baseVal.value)"
+    )
+    assert len({*heights}) == 1  # all in a row, wherever states of these names were before
 
 
 def test_a_state_is_renamed_in_place(page):
