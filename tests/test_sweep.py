@@ -15,10 +15,10 @@ from hocket import random
 from hocket.learn.kernels.queue import Queue, dequeue, enqueue, make_queues
 from hocket.learn.moves import number_moves
 from hocket.learn.optimal import solve
-from hocket.learn.sweep import SweepBlock, SweepSettings, bound
+from hocket.learn.sweep import SweepBlock, SweepSettings, fear_of, hope_for, open_moves
 from hocket.learn.training import train
 from hocket.task.catalogue import built_in_tasks
-from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.grid import ACTIONS, Grid, slip_outcome
 from hocket.task.individual import individual_table
 from hocket.task.tables import compile_task
 from task_strategies import random_task
@@ -69,14 +69,13 @@ class Planner:
         literal = settings.sync_literal
         self.world = Individual(task, name, settings.sync_probability, literal=literal)
         self.settings, self.slip_limit = settings, random.threshold(task.slip)
-        self.table = individual_table(
-            compile_task(task), self.world.index, settings.sync_probability, sync_literal=literal
-        )
+        tables = compile_task(task)
+        self.table = individual_table(tables, self.world.index, settings.sync_probability, sync_literal=literal)
         self.key = random.stream_key(random.TRAINING, seed, self.world.index)
-        self.hope = bound(self.table, settings.discount, best=True).tolist()
+        hopes = hope_for(self.table, settings.discount, open_moves(tables.cells, tables.columns))
+        self.hope, self.arrival = (own.tolist() for own in hopes)
         self.states, self.cells = list(self.world.machine.states), range(task.grid.cells)
         self.tries: dict[object, list[int]] = {}
-        self.arrival = [list(self.hope) for _ in self.cells]
         self.urgent: dict[int, float] = {}
         self.before = [
             {
@@ -100,7 +99,7 @@ class Planner:
         total = weight
         for count in tries:
             total += count
-        value = weight / total * self.hope[own]
+        value = weight / total * self.hope[cell][own]
         for count, end in zip(tries, ends, strict=True):
             value += count / total * self.arrival[end][own]
         return value
@@ -113,7 +112,8 @@ class Planner:
             rows = (part[own, kind].tolist() for part in (self.table.chance, self.table.reward, self.table.next_state))
             for chance, reward, target in zip(*rows, strict=True):
                 value += chance * (reward + self.settings.discount * best[target])
-            change = max(change, abs(value - self.arrival[cell][own]))
+            size = max(abs(value), abs(self.arrival[cell][own]))
+            change = max(change, abs(value - self.arrival[cell][own]) / size if size > 1e-50 else 0.0)
             self.arrival[cell][own] = value
         if change > self.settings.least_change:
             for earlier in self.before[cell]:
@@ -226,22 +226,41 @@ def test_a_move_that_no_gate_changes_is_the_same_whichever_gates_are_open():
 
 
 def tables_of_random_tasks():
-    for seed in RANDOM:
-        task = random_task(Random(seed))
+    """Give the tables of agents, with the columns of their maps."""
+    for task in (*(random_task(Random(seed)) for seed in RANDOM), turnpike(0.1), turnpike(0.9)):
         tables = compile_task(task)
         for agent in range(len(task.agents)):
-            yield individual_table(tables, agent, 0.3)
-    yield individual_table(compile_task(turnpike(0.1)), 0, 0.3)
-    yield individual_table(compile_task(turnpike(0.9)), 0, 0.3)
+            yield individual_table(tables, agent, 0.3), tables.columns
+
+
+def without_walls(table, columns):
+    """Take walls, gates and slips away."""
+    ends = Grid(len(table.kind) // columns, columns).outcomes()[None]
+    return table._replace(next_cell=ends, dynamics=np.zeros_like(table.dynamics), slip=0.0)
+
+
+def test_what_is_hoped_for_is_what_cells_would_be_worth_without_walls_gates_and_slips():
+    for table, columns in tables_of_random_tasks():
+        hope, arrival = hope_for(table, 0.9, open_moves(len(table.kind), columns))
+        exact = solve(without_walls(table, columns), 0.9, 1e-12)
+        np.testing.assert_allclose(hope, exact.max(axis=1), atol=1e-7)
+        np.testing.assert_allclose(arrival, exact[:, ACTIONS.index("stay")], atol=1e-7)
+
+
+def test_hope_reaches_as_far_as_single_precision_does():
+    task = corridor(800)
+    table = individual_table(compile_task(task), 0, 0.3)
+    hope, _ = hope_for(table, 0.9, open_moves(800, 800))
+    np.testing.assert_allclose(hope[:-1, 0], 0.9 ** np.arange(798, -1, -1.0), rtol=1e-6)
 
 
 def test_what_is_hoped_for_and_what_is_feared_enclose_the_optimal_values():
     tight = 0
-    for table in tables_of_random_tasks():
+    for table, columns in tables_of_random_tasks():
         value = solve(table, 0.9, 1e-10).max(axis=1)  # [cells, states]
-        best, worst = (bound(table, 0.9, best=best) for best in (True, False))
-        assert (value <= best + 1e-6).all() and (value >= worst - 1e-6).all()
-        tight += int(np.isclose(best, value.max(axis=0)).any())
+        hope, _ = hope_for(table, 0.9, open_moves(len(table.kind), columns))
+        assert (value <= hope + 1e-6).all() and (value >= fear_of(table, 0.9) - 1e-6).all()
+        tight += int(np.isclose(hope, value).mean() > 0.3)
     assert tight > len(RANDOM) // 2
 
 
@@ -312,21 +331,39 @@ def test_it_is_within_a_step_of_optimal_policies_after_few_steps_whatever_the_se
 
 def test_it_finds_its_way_through_many_rooms():
     task = hk.load_task("rooms")
-    success, median = greedy_median(task, "sweep", 25_000, 2)
+    success, median = greedy_median(task, "sweep", 4_000, 5)
     assert success == 1
     assert median <= greedy_median(task, "optimal", 1, 1)[1] + 1
 
 
-@pytest.mark.parametrize(("slip", "optimism"), [(0.0, 0.15), (0.1, 0.15), (0.3, 0.5)])
-def test_it_comes_close_to_the_optimum_however_often_moves_slip(slip, optimism):
+@pytest.mark.parametrize("slip", [0.0, 0.1, 0.3])
+def test_it_comes_close_to_the_optimum_however_often_moves_slip(slip):
     task = replace(hk.load_task("buttons"), slip=slip)
+    success, median = greedy_median(task, "sweep", 20_000, 3)
+    assert success == 1
+    assert median <= greedy_median(task, "optimal", 1, 1)[1] + 1
+
+
+def round_a_wall(columns: int) -> hk.Task:
+    """Part a corridor from the goal behind it by a wall that is open at the far end only."""
+    wall = frozenset(range(columns, 2 * columns - 1))
+    return hk.Task(
+        "round a wall",
+        hk.Grid(3, columns, wall, {"goal": {2 * columns}}),
+        {"A1": hk.Agent(0, ("arrive",))},
+        {"arrive": {"A1": hk.Condition("goal")}},
+        hk.RewardMachine(initial="out", transitions={("out", "arrive"): "there"}, final={"there"}),
+        slip=0.0,
+    )
+
+
+@pytest.mark.parametrize("task", [round_a_wall(20), corridor(150, slip=0.1)], ids=["round a wall", "far away"])
+def test_a_long_way_is_found_though_values_are_small_at_its_beginning(task):
     tables = compile_task(task)
-    block = SweepBlock(tables, SweepSettings(optimism=optimism), [0, 1])
-    block.train(0, 20_000)
-    for index, agent in product(range(2), range(3)):
-        start = (tables.start[agent], slice(None), tables.initial[agent])
-        exact = solve(individual_table(tables, agent, 0.3), 0.9, 1e-10)[start].max()
-        assert block.arrays(index)["q"][agent][start].max() == pytest.approx(exact, rel=0.1)
+    block = SweepBlock(tables, SweepSettings(), [0])
+    block.train(0, 25_000)
+    exact = solve(individual_table(tables, 0, 0.3), 0.9, 1e-10)[0, :, 0].max()
+    assert block.arrays(0)["q"][0, 0, :, 0].max() == pytest.approx(exact, rel=0.25)
 
 
 # The default.

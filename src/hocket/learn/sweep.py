@@ -1,8 +1,8 @@
 """Prioritised sweeping: each agent learns how its moves turn out, hopes for the best where it does not know, and plans.
 
-It trains with simulated teammates, as DQPRM does, and knows what DQPRM knows: its local reward machine, where on the
-map its events happen, where gates are, and how likely simulated teammates are to be ready. How moves turn out (walls,
-slips, what a gate closes) it learns from tries.
+It trains with simulated teammates, as DQPRM does, and knows its local reward machine, where on the map its events
+happen, where gates are, how likely simulated teammates are to be ready, and that a step leads no farther than to the
+next cell. How moves turn out (walls, slips, what a gate closes) it learns from tries.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,11 +24,11 @@ from hocket.learn.learner import Arrays, Learner, LooksAt
 from hocket.learn.moves import Moves, list_moves
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.random import TRAINING, stream_key
-from hocket.task.grid import OUTCOMES
+from hocket.task.grid import ACTIONS, OUTCOMES, Grid
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
-PRECISION = 1e-9  # of the values by which policies are tested
+PRECISION = 1e-9  # of the values by which policies are tested, as a part of each
 MOST_SWEEPS = 10_000
 
 
@@ -38,14 +39,14 @@ class SweepSettings(SimulatedSettings):
     unused = frozenset({"learning_rate"})
 
     optimism: float = setting(
-        0.15, "in training, each move also has so many imagined tries that turned out best", "tries", above=0, most=1e6
+        1.0, "in training, each move also has so many imagined tries that turned out best", "tries", above=0, most=1e6
     )
     caution: float = setting(
         0.03, "in tests, each move also has so many imagined tries that turned out worst", "tries", above=0, most=1e6
     )
     backups: int = setting(100, "how many cells are planned anew, at most", "cells per step", least=1, most=10**6)
     least_change: float = setting(
-        1e-4, "the change of a value from which on it is passed on to other cells", "reward", least=0, most=1e6
+        1e-3, "the change of a value, as a part of it, from which on it is passed on to other cells", least=0, most=1
     )
 
 
@@ -54,8 +55,8 @@ class _Group(NamedTuple):
 
     agents: NDArray[np.int64]  # [agents] their numbers
     world: kernels.World
-    best: NDArray[np.float64]  # [U] that may come of each machine state
-    worst: NDArray[np.float64]  # [U]
+    hope: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
+    fear: NDArray[np.float64]  # [U] the worst that may come of each machine state
     lanes: kernels.Lanes
 
     def of_seed(self, index: int) -> slice:
@@ -87,8 +88,8 @@ class SweepBlock:
             list(pool.map(lambda share: self._train(share[0], share[1], begin, steps), shares))
 
     def _train(self, group: _Group, part: range, begin: int, steps: int) -> None:
-        room = np.zeros_like(group.best)
-        kernels.train_lanes(group.lanes, group.world, self.rule, group.best, room, part.start, part.stop, begin, steps)
+        room = np.zeros(group.hope.shape[1])
+        kernels.train_lanes(group.lanes, group.world, self.rule, group.hope, room, part.start, part.stop, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         """Plan by what the seed has tried, with caution; depends on nothing but that."""
@@ -98,11 +99,12 @@ class SweepBlock:
 
     def _plan(self, index: int) -> Arrays:
         q = np.zeros(self.shape, np.float32)
-        how = (self.caution, self.rule.discount, PRECISION, MOST_SWEEPS)
         for group in self.groups:
-            room, is_waiting = _model(group.world, group.worst), np.zeros(len(group.world.kind), np.bool_)
-            tries = group.lanes.tries[group.of_seed(index)]
-            kernels.plan_lanes(tries, group.world, room, *how, is_waiting, group.agents, q)
+            tries, room = (
+                group.lanes.tries[group.of_seed(index)],
+                _model(group.world, np.tile(group.fear, (self.shape[1], 1))),
+            )
+            _plan(tries, group.world, room, self.caution, self.rule.discount, group.agents, q)
         return {"q": q}
 
 
@@ -117,10 +119,11 @@ def _shares(lanes: int, threads: int) -> list[range]:
 
 
 class _MovesOfWorlds:
-    """Lists the moves of each world once, for all that live in it."""
+    """Lists the moves of each world once, for all that live in it, and those of a map without walls and gates."""
 
     def __init__(self, tables: Tables) -> None:
         self.world, self.made = tables.world, dict[tuple[int, int], Moves]()
+        self.without_walls = open_moves(tables.cells, tables.columns)
 
     def of(self, table: IndividualTable) -> Moves:
         """Find the moves of an agent's world."""
@@ -131,16 +134,21 @@ class _MovesOfWorlds:
         return self.made[key]
 
 
+def open_moves(cells: int, columns: int) -> Moves:
+    """List the moves of a map that has no walls."""
+    return list_moves(Grid(cells // columns, columns).outcomes()[None])
+
+
 def _group(
     simulation: Simulation, agents: NDArray[np.int64], moves: _MovesOfWorlds, discount: float, seeds: Sequence[int]
 ) -> _Group:
     """Work out what agents that are alike have in common, and begin without a try."""
     table, tables = simulation.table(int(agents[0])), simulation.tables
-    world, best = _world(table, moves.of(table)), bound(table, discount, best=True)
+    world = _world(table, moves.of(table))
+    hope, arrival = hope_for(table, discount, moves.without_walls)
     keys = np.array([stream_key(TRAINING, seed, own) for seed in seeds for own in agents.tolist()], np.uint64)
     start, initial = (np.tile(own[agents], len(seeds)).astype(np.int64) for own in (tables.start, tables.initial))
-    lanes = _lanes(world, best, keys, start, initial)
-    return _Group(agents, world, best, bound(table, discount, best=False), lanes)
+    return _Group(agents, world, hope, fear_of(table, discount), _lanes(world, arrival, keys, start, initial))
 
 
 def _world(table: IndividualTable, moves: Moves) -> kernels.World:
@@ -161,21 +169,50 @@ def _world(table: IndividualTable, moves: Moves) -> kernels.World:
     )
 
 
-def bound(table: IndividualTable, discount: float, *, best: bool) -> NDArray[np.float64]:
-    """Bound what each machine state may be worth: as if the agent could go anywhere in a step, or were put there.
+def hope_for(table: IndividualTable, discount: float, moves: Moves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Bound from above what cells and machine states are worth: as if there were no walls, gates and slips.
 
-    No knowledge of moves is needed. The worst counts what happens wherever the agent is, and no more.
+    That takes no knowledge but of how far a step leads. Returns what they are worth, and what it is worth to arrive in
+    them, both [S, U]. They are planned from tries of which each has succeeded.
+    """
+    world = _world(table, moves)._replace(dynamics=np.zeros(len(table.dynamics), np.int32))
+    tries = np.zeros((1, *moves.end.shape), np.int64)
+    tries[:, :, 0] = 1
+    shape = (len(table.kind), len(table.dynamics))
+    model, q = _model(world, np.zeros(shape)), np.zeros((1, shape[0], len(ACTIONS), shape[1]), np.float32)
+    _plan(tries, world, model, 0.0, discount, np.zeros(1, np.int64), q)
+    ends = moves.end[moves.move[0], 0]  # [S, A]
+    return reduce(np.maximum, (model.arrival[own] for own in ends.T)), model.arrival
+
+
+def fear_of(table: IndividualTable, discount: float) -> NDArray[np.float64]:
+    """Bound from below what machine states are worth, wherever the agent is: as if it were put to the worst of cells.
+
+    No knowledge of moves is needed.
     """
     kinds = np.unique(table.kind)
     chance, reward, target = (part[:, kinds] for part in (table.chance, table.reward, table.next_state))
     value = np.zeros(len(chance))
     for _ in range(MOST_SWEEPS):
-        arrival = (chance * (reward + discount * value[target])).sum(axis=2)
-        found = arrival.max(axis=1) if best else arrival.min(axis=1)
+        found = (chance * (reward + discount * value[target])).sum(axis=2).min(axis=1)
         if np.abs(found - value).max() <= PRECISION:
             break
         value = found
     return np.where(table.is_final, 0.0, value)
+
+
+def _plan(
+    tries: NDArray[np.int64],
+    world: kernels.World,
+    room: kernels.Model,
+    caution: float,
+    discount: float,
+    agents: NDArray[np.int64],
+    q: NDArray[np.float32],
+) -> None:
+    """Compute the action values of agents by their tries."""
+    is_waiting = np.zeros(len(world.kind), np.bool_)
+    kernels.plan_lanes(tries, world, room, caution, discount, PRECISION, MOST_SWEEPS, is_waiting, agents, q)
 
 
 def _model(world: kernels.World, imagined: NDArray[np.float64]) -> kernels.Model:
@@ -186,25 +223,25 @@ def _model(world: kernels.World, imagined: NDArray[np.float64]) -> kernels.Model
         chance=np.zeros((moves, outcomes)),
         doubt=np.ones(moves),
         imagined=imagined,
-        arrival=np.zeros((len(world.kind), len(imagined))),
-        best=np.zeros_like(imagined),
+        arrival=np.zeros_like(imagined),
+        best=np.zeros(imagined.shape[1]),
     )
 
 
 def _lanes(
     world: kernels.World,
-    hope: NDArray[np.float64],
+    arrival: NDArray[np.float64],
     keys: NDArray[np.uint64],
     start: NDArray[np.int64],
     initial: NDArray[np.int64],
 ) -> kernels.Lanes:
-    """Begin without a try: everything is worth what is hoped for."""
+    """Begin without a try: it is worth what is hoped for to arrive in a cell."""
     lanes, cells, (moves, outcomes) = len(keys), len(world.kind), world.end.shape
     return kernels.Lanes(
         tries=np.zeros((lanes, moves, outcomes), np.int64),
         chance=np.zeros((lanes, moves, outcomes)),
         doubt=np.ones((lanes, moves)),
-        arrival=np.broadcast_to(hope, (lanes, cells, len(hope))).copy(),
+        arrival=np.tile(arrival, (lanes, 1, 1)),
         queue=make_queues(lanes, cells),
         cell=start.copy(),
         state=initial.copy(),
@@ -216,10 +253,11 @@ def _lanes(
 
 
 def _beside(tables: Tables) -> int:
-    """Count the bytes of models and queues, and of room for planning."""
+    """Count the bytes of models, hopes and queues, and of room for planning, also without walls."""
     agents, cells, actions, states = machine_shapes(tables)["q"]
-    model = cells * (actions * (2 * OUTCOMES + 1) + states + 3) * 8
-    return (agents + 1) * model
+    model = cells * (actions * (2 * OUTCOMES + 1) + 2 * states + 3) * 8
+    without_walls = cells * actions * (states + OUTCOMES + 2) * 4
+    return (agents + 1) * model + without_walls
 
 
 LEARNER = Learner(

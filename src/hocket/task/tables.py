@@ -69,6 +69,7 @@ class Tables(NamedTuple):
     option_target: Bools  # [N, O, S] where an option is completed
     option_bit: Shorts  # [N, O] the bit that makes it available; -1: always; -2: there is no such option
     slip: float  # chance that a move goes astray
+    columns: int  # of the map, whose cells are numbered row by row
     team_next: Words  # [V, E] the team machine's next state, or -1; V is 0 where it is too large
     team_final: Bools  # [V]
     team_initial: int
@@ -142,6 +143,7 @@ def _compile(task: Task) -> Tables:
         option_target=option_target,
         option_bit=option_bit,
         slip=float(task.slip),
+        columns=task.grid.columns,
         team_next=team_next,
         team_final=team_final,
         team_initial=team_initial,

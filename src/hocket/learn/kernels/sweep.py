@@ -1,9 +1,10 @@
 """Prioritised sweeping: one agent with simulated teammates counts how its moves turn out, and plans by that.
 
 A *move* is an action in a cell. Under another set of open gates it may be another move, and is the same where that
-makes no difference. What it leads to is known from tries; a few more tries are imagined, and lead to the best that may
-come (where the agent learns) or to the worst (where it is tested). What *arriving* in a cell is worth, before the step
-settles, is kept for all states of the agent's machine at once.
+makes no difference. What it leads to is known from tries; some more are imagined, and lead to the best that may come of
+the cell (where the agent learns) or to the worst (where it is tested). What *arriving* in a cell is worth, before the
+step settles, is kept for all states of the agent's machine at once. Changes are parts of values, as these are small far
+away from a reward, and no less important there.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from hocket.learn.kernels.queue import Queue, dequeue, enqueue
 
 ACTIONS, OUTCOMES = u64(5), u64(3)
 LEAST, MOST = -1e300, 1e300
+TINY = 1e-50  # that nobody could keep in single precision
 
 Doubles = NDArray[np.float64]
 Words = NDArray[np.int32]
@@ -58,7 +60,7 @@ class Model(NamedTuple):
     tries: Ints  # [M, K] how often a move turned out so
     chance: Doubles  # [M, K] that it does
     doubt: Doubles  # [M] the weight of what is imagined
-    imagined: Doubles  # [U] worth
+    imagined: Doubles  # [S, U] what comes of a cell in a try that is imagined
     arrival: Doubles  # [S, U] what it is worth to arrive
     best: Doubles  # [U] room for the values of a cell
 
@@ -85,7 +87,7 @@ class Rule(NamedTuple):
     discount: float
     optimism: float  # tries that are imagined
     backups: int  # cells that are planned anew after a step, at most
-    least_change: float  # that is passed on
+    least_change: float  # that is passed on, as a part of a value
     episode_steps: int  # at most
 
 
@@ -104,15 +106,25 @@ def believe(move: Index, weight: float, model: Model) -> None:
 def worth(cell: Index, action: Index, state: Index, world: World, model: Model) -> float:
     """Compute the value of an action."""
     move = u64(world.move[u64(world.dynamics[state]), cell, action])
-    value = model.doubt[move] * model.imagined[state]
+    value = model.doubt[move] * model.imagined[cell, state]
     for outcome in range(OUTCOMES):
         value += model.chance[move, outcome] * model.arrival[u64(world.end[move, outcome]), state]
     return float(value)
 
 
 @inlined
+def difference(one: float, other: float) -> float:
+    """Compare two values: how far they are apart, as a part of the larger one."""
+    size = max(abs(one), abs(other))
+    return abs(one - other) / size if size > TINY else 0.0
+
+
+@inlined
 def back_up(cell: Index, discount: float, world: World, model: Model) -> float:
-    """Plan a cell anew for all states of the machine; return the largest change of what it is worth to arrive."""
+    """Plan a cell anew for all states of the machine; return the largest change of what it is worth to arrive.
+
+    A change is a part of the value.
+    """
     states, kind, change = u64(len(model.best)), u64(world.kind[cell]), 0.0
     for state in range(states):
         best = LEAST
@@ -124,7 +136,7 @@ def back_up(cell: Index, discount: float, world: World, model: Model) -> float:
         for case in range(u64(world.chance.shape[2])):
             following = model.best[u64(world.next_state[state, kind, case])]
             value += world.chance[state, kind, case] * (world.reward[state, kind, case] + discount * following)
-        change = max(change, abs(value - model.arrival[cell, state]))
+        change = max(change, difference(value, model.arrival[cell, state]))
         model.arrival[cell, state] = value
     return change
 
@@ -187,7 +199,7 @@ def train_lanes(
     lanes: Lanes,
     world: World,
     rule: Rule,
-    hope: Doubles,  # [U] what is imagined
+    hope: Doubles,  # [S, U] what is imagined
     room: Doubles,  # [U]
     first: int,
     stop: int,
@@ -202,7 +214,7 @@ def train_lanes(
 
 @inlined
 def plan_cells(world: World, model: Model, discount: float, precision: float, most: int, is_waiting: Bools) -> None:
-    """Plan cells anew until nothing changes by more than the precision.
+    """Plan cells anew until nothing changes by more than the precision, as a part of what it is.
 
     A cell waits for it when something that it depends on has changed; the others would get the value that they have.
     """
@@ -246,7 +258,7 @@ def plan_lanes(
             believe(move, weight, own)
         for cell in range(u64(len(world.kind))):
             for state in range(states):
-                own.arrival[cell, state] = own.imagined[state]
+                own.arrival[cell, state] = own.imagined[cell, state]
         plan_cells(world, own, discount, precision, most, is_waiting)
         agent = u64(agents[lane])
         for cell in range(u64(len(world.kind))):
