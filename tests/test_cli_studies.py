@@ -13,10 +13,11 @@ from rich.status import Status
 
 import hocket as hk
 from hocket.cli import evaluate, progress
+from hocket.cli.runs import Done
 from hocket.study.study import Update, run_study
 from hocket.task.grid import ACTIONS, STAY
 from hocket.task.tables import compile_task
-from studies import OneByOne
+from studies import OneByOne, record, write_study
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -96,6 +97,15 @@ def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(hocket
     assert out.startswith("Stopped early; runs that were finished are kept.")
     code, out, _ = hocket(*command)
     assert code == 0 and len(list((tmp_path / "runs").glob("runs/*.json"))) == 3
+
+
+@pytest.mark.parametrize(("by_signal", "most", "runs"), [(130, 11, 0), (130, 12, 3), (0, 11, 3)])
+def test_on_leaving_no_more_tests_are_summed_up_than_take_a_moment(tmp_path, monkeypatch, by_signal, most, runs):
+    monkeypatch.setattr("hocket.cli.runs.MOST_ON_LEAVING", most)
+    folder = write_study(tmp_path / "runs", [record("x", "1" * 64, "dqprm", seed, [20, 20]) for seed in range(3)])
+    done = Done(hk.load_results(folder), by_signal, None)
+    assert sum(len(group.seeds) for section in done.summary().sections for group in section.groups) == runs
+    assert done.is_brief == (runs == 0)
 
 
 def test_a_study_is_run_from_a_file(hocket, task, tmp_path):

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import hocket as hk
+from hocket.learn.batches import Batch
 from hocket.learn.catalogue import LEARNERS, default_learner
+from hocket.study import engines
 from hocket.study.engines import DeviceEngine, make_engine
 from hocket.study.study import run_study
 from hocket.task.tables import compile_task
@@ -178,6 +180,42 @@ def test_a_study_that_was_stopped_goes_on_with_what_is_missing(tmp_path, monkeyp
     assert [record.seed for record in results.records] == [0, 1, 2, 3, 4, 5]
     assert again[-1].jobs == 6 and again[-1].steps == again[-1].all_steps == 4 * 2 * 120
     assert set(again[-1].medians) == {study.groups()[0].label}
+
+
+def test_a_wish_to_stop_is_heard_while_a_chunk_is_written_down(tmp_path, monkeypatch):
+    monkeypatch.setattr(engines, "TOGETHER", 2)  # runs that are written down before anybody looks
+    study = hk.Study([meeting()], ["dqprm"], seeds=7, steps=120, settings=BRIEF)  # all in one chunk
+    stop, told = Event(), []
+
+    def watch(update):
+        told.append(update)
+        if update.jobs == 4:
+            stop.set()
+
+    results = run_study(study, tmp_path / "broken", engine=DeviceEngine(policies=1), watch=watch, stop=stop)
+    assert told[-1].steps == told[-1].all_steps  # all have trained ...
+    assert [record.seed for record in results.records] == [0, 1, 2, 3]  # ... and those that were written are kept
+    broken, whole = (tmp_path / name / "curves.csv" for name in ("broken", "whole"))
+    with broken.open(newline="") as file:
+        assert list(dict.fromkeys(row["seed"] for row in csv.DictReader(file))) == ["0", "1", "2", "3"]
+    for name in ("broken", "whole"):
+        run_study(study, tmp_path / name, engine=DeviceEngine(policies=1))
+    assert broken.read_bytes() == whole.read_bytes()
+
+
+def test_a_wish_to_stop_is_heard_between_the_reviews_of_runs(monkeypatch):
+    batch = Batch(meeting(), "dqprm", LEARNERS["dqprm"].settings(**BRIEF), range(5), 60)
+    stop, reviewed = Event(), []
+
+    def finish(_, __, run):
+        reviewed.append(run.seed)
+        if run.seed == 2:
+            stop.set()
+        return run
+
+    monkeypatch.setattr(engines, "finish", finish)
+    [piece] = DeviceEngine().run([batch], lambda _: lambda *_: None, stop)
+    assert [run.seed for run in piece] == reviewed == [0, 1, 2]
 
 
 def test_training_that_is_told_to_stop_says_how_far_it_got():

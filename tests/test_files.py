@@ -10,7 +10,7 @@ import pytest
 
 import hocket as hk
 from hocket import files
-from hocket.files import UNFINISHED, write_many, write_whole
+from hocket.files import UNFINISHED, Growing, write_many, write_whole
 from hocket.study.store import claimed, load_results, save_records
 from studies import record
 from worlds import meeting
@@ -131,6 +131,34 @@ def test_a_name_that_the_system_takes_can_be_written(tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_a_file_that_grows_takes_the_place_of_another_when_it_is_kept(tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_size), sync(handle))[1])
+    monkeypatch.setattr(files, "UNSAFE", 4)
+    path = tmp_path / "one"
+    path.write_text("before")
+    path.chmod(0o600)
+    with Growing(path) as file:
+        file.add(b"ab")
+        assert synced == []
+        file.add(b"cde")
+        assert synced == [5] and path.read_text() == "before"  # so to keep it takes no longer, the larger it is
+        file.add(b"f")
+        file.keep()
+        assert synced[1] == 6 and path.read_bytes() == b"abcdef"
+    assert [own.name for own in tmp_path.iterdir()] == ["one"]
+    if os.name == "posix":
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_grew_and_was_not_kept_leaves_what_was_there(tmp_path):
+    path = tmp_path / "one"
+    path.write_text("before")
+    with Growing(path) as file:
+        file.add(b"after")
+    assert [own.name for own in tmp_path.iterdir()] == ["one"] and path.read_text() == "before"
+
+
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -145,13 +173,15 @@ def test_what_a_killed_writer_leaves_is_no_run_and_is_cleared_away(tmp_path):
     own = record("meeting", meeting().digest, "iql", 0, [9, 8])
     save_records(tmp_path, [own], [meeting()])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "runs" / "other.json")]
-    assert subprocess.run(command, env=environment, check=False).returncode == -9
+    for name in ("runs/other.json", "curves.csv"):
+        command = [sys.executable, "-c", KILLED, str(tmp_path / name)]
+        assert subprocess.run(command, env=environment, check=False).returncode == -9
     (left,) = (tmp_path / "runs").glob(f"*{UNFINISHED}")
-    assert left.name.startswith(".other.json.")
+    (table,) = tmp_path.glob(f"*{UNFINISHED}")
+    assert left.name.startswith(".other.json.") and table.name.startswith(".curves.csv.")
     found = load_results(tmp_path)
     assert ([own.seed for own in found.records], found.problems) == ([0], ())
     with claimed(tmp_path):
-        assert not left.exists()
+        assert not left.exists() and not table.exists()
         with pytest.raises(hk.HocketError, match="another study is at work"), claimed(tmp_path):
             pass

@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from hocket.report import performance
 from hocket.report.performance import curve_of, final_of, gather_tests
 from hocket.statistics import learnt_step, quartiles, trailing_mean, trailing_median
 from hocket.study.records import Trials
@@ -26,11 +28,14 @@ def alone(own):
     return when, np.array([taken[place] for place in order]), np.array([success[place] for place in order])
 
 
-def test_runs_with_tests_at_the_same_and_at_other_steps_are_summed_up_together_as_each_alone():
+@pytest.mark.parametrize("most", [performance.MOST_TOGETHER, 100])
+def test_runs_with_tests_at_the_same_and_at_other_steps_are_summed_up_together_as_each_alone(monkeypatch, most):
+    monkeypatch.setattr(performance, "MOST_TOGETHER", most)
     common = list(range(10, 400, 10))
     runs = [made_up(seed, common + [401] * (seed % 3 == 1), 1 + (seed % 3 == 2)) for seed in range(9)]
     tests = gather_tests(runs, "softmax")
     assert sorted(place for part in tests for place in part.place) == list(range(9)) and len(tests) > 2
+    assert most > 100 or all(part.taken.size <= most for part in tests)
     curve, final = curve_of(tests), final_of(tests, is_same=False)
     parts = [alone(own) for own in runs]
     medians = np.array([trailing_median(taken, 10)[: len(common)] for _, taken, _ in parts])

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from hocket import sources
-from hocket.sources import gather, unless_stopped
+from hocket.sources import gather, in_pieces, unless_stopped
 
 PATIENCE = 60  # seconds
 
@@ -96,3 +96,14 @@ def test_work_is_done_unless_somebody_wishes_to_stop():
 def test_work_that_fails_fails_for_whoever_waits_for_it():
     with pytest.raises(ZeroDivisionError):
         unless_stopped(lambda: 1 / 0, threading.Event())
+
+
+def test_a_wish_to_stop_is_heard_after_every_piece():
+    stop, taken = threading.Event(), count()
+    found = []
+    for piece in in_pieces(taken, 3, stop):  # which never ends by itself
+        found.append(piece)
+        if len(found) == 2:
+            stop.set()
+    assert found == [[0, 1, 2], [3, 4, 5]] and next(taken) == 6
+    assert list(in_pieces("ab", 3, stop)) == [["a", "b"]]  # what is one piece anyway is not cut short

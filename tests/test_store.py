@@ -17,11 +17,11 @@ from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.learn.catalogue import shapes_on
 from hocket.report.summary import MOST_COMPARED, summarize
+from hocket.study.curves import curves_csv
+from hocket.study.labels import differences
 from hocket.study.records import Record, Replay, Review, Trials, parse_record, slug, write_record
 from hocket.study.store import (
     Results,
-    curves_csv,
-    differences,
     keep_records,
     keep_task,
     load_results,

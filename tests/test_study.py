@@ -19,6 +19,7 @@ import hocket as hk
 from hocket.files import locked
 from hocket.learn.policies import load_policy
 from hocket.learn.warmup import compile_kernels
+from hocket.study import curves, policies, store
 from hocket.study.engines import ThreadEngine
 from hocket.study.store import load_results, open_store
 from hocket.study.study import Study, load_study, run_study, save_runs
@@ -284,6 +285,77 @@ def test_a_study_that_is_stopped_keeps_what_is_finished_and_goes_on_later(finish
     assert (len(results.records), results.about["missing"]) == (counts[-1], 6 - counts[-1])
     run_study(tiny(), tmp_path)
     assert same_apart_from_time(finished, tmp_path)
+
+
+class Backwards(OneByOne):
+    """Gives back the last run of a study first, each by itself."""
+
+    def cut(self, batch):
+        return [batch._replace(seeds=[seed]) for seed in batch.seeds]
+
+    def run(self, batches, reporter, stop):
+        for batch in sorted(batches, key=lambda own: (own.learner, *own.seeds), reverse=True):
+            if not stop.is_set():
+                yield from super().run([batch], reporter, threading.Event())
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_a_study_that_is_stopped_has_all_runs_that_it_has_kept_in_its_table(finished, tmp_path, monkeypatch, most):
+    monkeypatch.setattr(curves, "PIECE", most)  # runs in a piece, between which a wish to stop is heard
+    stop = threading.Event()
+
+    def watch(update):
+        if update.jobs == 4:
+            stop.set()
+
+    results = run_study(tiny(), tmp_path, engine=Backwards(1), watch=watch, stop=stop)
+    assert len(results.records) == 4 == len(list(tmp_path.glob("runs/*.json")))
+    told = list(dict.fromkeys((row["learner"], int(row["seed"])) for row in rows(tmp_path)))
+    ordered = [(record.learner, record.seed) for record in results.records]
+    assert sorted(told) == sorted(ordered) and (told == ordered) == (most == 100)  # as they came, if time is short
+    run_study(tiny(), tmp_path)
+    assert same_apart_from_time(finished, tmp_path)
+    assert [path.name for path in tmp_path.glob("*.csv")] == ["curves.csv"] and not list(tmp_path.glob(".*unfinished"))
+
+
+def test_a_study_that_is_stopped_while_it_lays_out_what_was_there_leaves_it_alone(copied, monkeypatch):
+    monkeypatch.setattr(curves, "PIECE", 2)
+    before, stop = (copied / "curves.csv").read_bytes(), threading.Event()
+    stop.set()
+    results = run_study(tiny(seeds=4), copied, stop=stop)
+    assert (len(results.records), results.about["missing"]) == (6, 2)
+    assert (copied / "curves.csv").read_bytes() == before
+
+
+def test_a_study_that_is_stopped_while_it_reads_writes_nothing(copied, monkeypatch):
+    monkeypatch.setattr(store, "PIECE", 4)
+    before = {path: path.stat().st_mtime_ns for path in copied.rglob("*") if path.is_file()}
+    stop = threading.Event()
+    stop.set()
+    results = run_study(tiny(), copied, stop=stop)
+    assert len(results.records) == 4 and not results.is_whole and load_results(copied).is_whole
+    assert {path: path.stat().st_mtime_ns for path in copied.rglob("*") if path.is_file()} == before
+
+
+def test_a_wish_to_stop_is_heard_while_policies_are_looked_at(copied, monkeypatch):
+    monkeypatch.setattr(policies, "PIECE", 2)
+    for path in copied.glob("policies/*.npz"):
+        path.write_bytes(b"")
+    records, tasks, stop = load_results(copied).records, {meeting().digest: meeting()}, threading.Event()
+    assert len(policies.spoilt_policies(copied, records, tasks, stop)) == 6
+    stop.set()
+    assert len(policies.spoilt_policies(copied, records, tasks, stop)) == 2
+
+
+def test_the_columns_of_a_table_do_not_depend_on_which_runs_came_first(tmp_path):
+    study = tiny(learners=["iql"], seeds=1) + tiny(learners=["dqprm"], seeds=1, settings={"discount": (0.8, 0.9)})
+    study += tiny(learners=["iql"], seeds=1, settings={"temperature": (0.1, 0.2)})
+    run_study(study, tmp_path / "whole")
+    stop = threading.Event()
+    run_study(study, tmp_path / "broken", engine=Backwards(1), watch=lambda own: own.jobs and stop.set(), stop=stop)
+    assert list(rows(tmp_path / "broken")[0]) == [*CONTRACT, "temperature", "discount"]
+    run_study(study, tmp_path / "broken")
+    assert same_apart_from_time(tmp_path / "whole", tmp_path / "broken")
 
 
 @pytest.fixture

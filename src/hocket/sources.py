@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TypeVar
@@ -46,6 +47,19 @@ def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]
         raise
     finally:
         gone.set()
+
+
+def in_pieces(items: Iterable[Result], size: int, stop: Event) -> Iterator[list[Result]]:
+    """Cut items into pieces, and give no more of them once `stop` is set; the first one comes in any case.
+
+    >>> list(in_pieces("abcde", 2, Event()))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    waiting = iter(items)
+    while piece := list(islice(waiting, size)):
+        yield piece
+        if stop.is_set():
+            return
 
 
 def unless_stopped(work: Callable[[], Result], stop: Event) -> Result | None:

@@ -69,8 +69,8 @@ class Tried(NamedTuple):
 
 def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[str]]:
     """Read a task's policies, with a label each; say which files are left out, and how many of all are used."""
+    from hocket.study.labels import group_label
     from hocket.study.policies import find_policies, load_policies
-    from hocket.study.store import group_label
 
     found = find_policies(folder, task)
     console = make_console(stderr=True)

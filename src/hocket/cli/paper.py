@@ -27,14 +27,13 @@ class Paper(OnRuns):
 
     def run(self) -> int:
         from hocket.cli.results import print_results, results_as_json
-        from hocket.report.summary import summarize
         from hocket.study.study import load_study  # loads the compiler
 
         begin = time.perf_counter()
         folder = self.out or Path("runs/paper-quick" if self.quick else "runs/paper")
         study = load_study("paper-quick" if self.quick else "paper", self.seeds)
         done = self.work(study, folder, self.choose_engine(study))
-        summary = summarize(done.results, "The paper's experiments" + (", in short" if self.quick else ""))
+        summary = done.summary("The paper's experiments" + (", in short" if self.quick else ""))
         written = write_pages(summary, folder) if not done.by_signal else []  # who wants an end wants no pictures
         seconds = time.perf_counter() - begin
         if self.json:

@@ -43,6 +43,10 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
     console = make_console()
     if stopped:
         console.print(f"Stopped early; {'runs that were finished are kept' if kept else 'some runs are missing'}.")
+    if not summary.sections:
+        console.print("No runs are summed up.")
+        print_problems(summary)
+        return
     many = len(summary.sections) > 1
     titles = ("learner", "runs", "steps", "policy", "test steps: median (quartiles)", "success", "learnt after")
     table = [[Text(title, "dim") for title in (("task", *titles) if many else titles)]]

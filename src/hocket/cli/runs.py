@@ -7,7 +7,7 @@ import shlex
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -16,9 +16,12 @@ from hocket.cli.terminal import Flag, MaybeNumber, make_console, option, print_j
 from hocket.errors import HocketError, SettingsError, printable
 
 if TYPE_CHECKING:
+    from hocket.report.summary import Summary
     from hocket.study.jobs import Engine
     from hocket.study.store import Results
     from hocket.study.study import Study
+
+MOST_ON_LEAVING = 1_000_000  # tests that are still summed up when a signal has come
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,6 @@ class OnRuns:
     def report(self, study: Study, note: str = "") -> int:
         """Run a study, keep its runs if asked, and sum them up; a note is said before it begins."""
         from hocket.cli.results import print_results, results_as_json
-        from hocket.report.summary import summarize
         from hocket.study.prospects import foresee
 
         if self.tensorboard and self.out is None:
@@ -58,11 +60,15 @@ class OnRuns:
         with ExitStack() as stack:
             folder = self.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
             done = self.work(study, folder, engine)
-            summary = summarize(done.results)
+            summary = done.summary()
         if self.json:
             print_json(results_as_json(summary, done.is_stopped))
         else:
             print_results(summary, stopped=done.is_stopped, kept=self.out is not None)
+            if done.is_brief:
+                make_console().print(
+                    f"{len(done.results.records):,} runs have too many tests for a summary on leaving."
+                )
             make_console().print(_what_next(self.out), style="dim")
         return done.exit_code()
 
@@ -116,6 +122,18 @@ class Done(NamedTuple):
     def is_stopped(self) -> bool:
         """Say whether runs may be missing."""
         return bool(self.by_signal or self.failure)
+
+    def summary(self, title: str | None = None) -> Summary:
+        """Sum all runs up, or none, where that would keep waiting who wants an end."""
+        from hocket.report.summary import summarize
+
+        return summarize(replace(self.results, records=()) if self.is_brief else self.results, title)
+
+    @property
+    def is_brief(self) -> bool:
+        """Say whether somebody wants an end, and there are so many tests that it would be long in coming."""
+        tests = (len(own.step) for record in self.results.records for own in record.tests.values())
+        return bool(self.by_signal) and sum(tests) > MOST_ON_LEAVING
 
     def exit_code(self) -> int:
         """Say on stderr what has failed, and return the command's exit code."""

@@ -24,6 +24,9 @@ from hocket.study.records import Record, Trials
 
 LAST_TESTS = 10  # of each run: its final performance, and at any time how it does
 NEAR = 0.1  # of the final level, within which a curve has reached it
+MOST_TOGETHER = 1 << 19  # tests that are put side by side
+DRAWS, FEWEST_DRAWS = 2_000, 400  # of runs, for limits of a mean: fewer where runs are many and the limits close
+MOST_DRAWN = 10_000_000  # runs in all of them, above which there are fewer
 ENOUGH = 0.9  # share of tests from which on a run has learnt
 
 Numbers = NDArray[np.float64]
@@ -70,11 +73,16 @@ class Tested(NamedTuple):
 
 
 def gather_tests(records: Sequence[Record], kind: str) -> list[Tested]:
-    """Put runs together that were tested after the same steps, so that thousands are summed up at once."""
+    """Put runs together that were tested after the same steps, so that as many as have room are summed up at once."""
     parts: dict[bytes, list[int]] = {}
     for number, record in enumerate(records):
         parts.setdefault(record.tests[kind].step.tobytes(), []).append(number)
-    return [_side_by_side([records[number].tests[kind] for number in own], own) for own in parts.values()]
+    return [
+        _side_by_side([records[number].tests[kind] for number in own[begin : begin + most]], own[begin : begin + most])
+        for steps, own in parts.items()
+        for most in [max(1, MOST_TOGETHER // (len(steps) // 8))]
+        for begin in range(0, len(own), most)
+    ]
 
 
 def _side_by_side(runs: Sequence[Trials], place: list[int]) -> Tested:
@@ -116,6 +124,15 @@ def _learnt_steps(tests: Tested) -> list[int | None]:
     return learnt_steps(tests.step, tests.taken, tests.success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
 
 
+def _draws(runs: int) -> int:
+    """Say how often runs are drawn for limits of their mean.
+
+    >>> [_draws(runs) for runs in (10, 5_000, 10_000, 100_000)]
+    [2000, 2000, 1000, 400]
+    """
+    return max(FEWEST_DRAWS, min(DRAWS, MOST_DRAWN // runs))
+
+
 def final_of(tests: Sequence[Tested], *, is_same: bool) -> Final:
     """Sum up the last tests of each run; all of them, where they are all of the same policy."""
     count = 0 if is_same else LAST_TESTS
@@ -126,7 +143,7 @@ def final_of(tests: Sequence[Tested], *, is_same: bool) -> Final:
     after = median_or_never(learnt)
     return Final(
         (float(low), float(middle), float(high)),
-        bootstrap_interval(np.array(scores)[:, None]),
+        bootstrap_interval(np.array(scores)[:, None], resamples=_draws(len(scores))),
         bootstrap_means(np.array(shares)[:, None])[0],
         None if after is None else round(after),
         sum(step is not None for step in learnt),

@@ -24,9 +24,10 @@ from hocket.learn.policies import Run
 from hocket.notebook_hook import shown
 from hocket.report.performance import LAST_TESTS, NEAR, Curve, Final, curve_of, final_of, gather_tests
 from hocket.statistics import Comparison, compare, trailing_mean
+from hocket.study.labels import differences, group_label, task_titles
 from hocket.study.published import Level, Published, published_from
 from hocket.study.records import KINDS, Record, Replay, record_of
-from hocket.study.store import Results, differences, group_label, task_titles
+from hocket.study.store import Results
 
 LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
 MOST_COMPARED = 12  # groups up to which every two are compared

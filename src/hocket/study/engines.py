@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, takewhile
 from threading import Event
 
 from hocket.errors import SettingsError, known_names
+from hocket.files import TOGETHER
 from hocket.learn.batches import Batch
 from hocket.learn.devices import check_device
 from hocket.learn.training import check_memory, count_workers, share_out
 from hocket.learn.warmup import compiling_ahead
-from hocket.sources import gather, unless_stopped
+from hocket.sources import gather, in_pieces, unless_stopped
 from hocket.study.cluster import DaskEngine
 from hocket.study.jobs import Engine, Finished, Reporter, finish, run_batch
 from hocket.task.tables import compile_task
@@ -73,8 +75,9 @@ class DeviceEngine:
             own = [batch for batch in ours if batch.task.digest == task.digest]
             reports = [reporter(batch) for batch in own]
             for chunk in self.train(own, tables, reports, stop, self.policies, details=False):
-                runs = [run for part in chunk for run in part.runs if run.steps == part.batch.steps]
-                yield [finish(task, tables, run) for run in runs]
+                runs = chain.from_iterable(part.runs for part in chunk if part.steps == part.batch.steps)
+                unless = takewhile(lambda _: not stop.is_set(), runs)
+                yield from in_pieces((finish(task, tables, run) for run in unless), TOGETHER, stop)
         yield from self.threads.run([batch for batch in batches if batch.learner not in self.learners], reporter, stop)
 
 

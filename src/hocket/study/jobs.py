@@ -32,7 +32,10 @@ class Engine(Protocol):
         """Cut a batch into those that are run one by one."""
 
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
-        """Run batches until all are done or `stop` is set; what was not finished then is left out."""
+        """Run batches until all are done or `stop` is set; what was not finished then is left out.
+
+        What is given back comes in pieces that can be written down in a moment.
+        """
 
 
 def run_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Stop | None = None) -> list[Finished]:

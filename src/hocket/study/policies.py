@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 from hocket.errors import FormatError, HocketError, SettingsError, printable
 from hocket.files import exists
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
+from hocket.sources import in_pieces
+from hocket.study.labels import set_apart
 from hocket.study.records import Record, read_record
-from hocket.study.store import policy_path, set_apart
+from hocket.study.store import policy_path
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
+
+PIECE = 100  # policies that are read before anybody looks at whether to stop
 
 
 class Policies(NamedTuple):
@@ -81,14 +87,16 @@ def load_policies(folder: str | Path, task: Task) -> list[Policy]:
     return list(found.of_task)
 
 
-def spoilt_policies(folder: Path, records: Iterable[Record], tasks: Mapping[str, Task]) -> dict[str, str]:
+def spoilt_policies(
+    folder: Path, records: Iterable[Record], tasks: Mapping[str, Task], stop: Event | None = None
+) -> dict[str, str]:
     """Find the runs, by their keys, whose policies are missing, damaged or of something else; say what is wrong.
 
-    A run without a review has kept none.
+    A run without a review has kept none. When `stop` is set, the others are not looked at.
     """
     readers = {mark: _reader(task) for mark, task in tasks.items()}
     problems = {}
-    for record in records:
+    for record in chain.from_iterable(in_pieces(records, PIECE, stop or Event())):
         path = policy_path(folder, record)
         if record.review is None and not path.exists():
             continue  # nobody asked to keep it

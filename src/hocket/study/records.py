@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,17 +83,21 @@ class Record:
     @cached_property
     def key(self) -> str:
         """Fingerprint what the run is of; two runs with one key have the same results."""
-        return run_key(self.digest, self.learner, self.seed, self.steps, self.settings)
+        return self._keys[self.seed]
+
+    @cached_property
+    def kind(self) -> str:
+        """Fingerprint what it has in common with runs that differ from it in nothing but the seed."""
+        return self._keys[0]
+
+    @cached_property
+    def _keys(self) -> dict[int, str]:
+        return run_keys(self.digest, self.learner, (self.seed, 0), self.steps, self.settings)
 
     @cached_property
     def name(self) -> str:
         """What its files are called."""
         return f"{slug(self.task)}-{slug(self.learner)}-{self.seed}-{self.key[:8]}"
-
-
-def run_key(digest: str, learner: str, seed: int, steps: int, settings: Settings) -> str:
-    """Fingerprint all that the results of a run depend on."""
-    return run_keys(digest, learner, (seed,), steps, settings)[seed]
 
 
 def run_keys(digest: str, learner: str, seeds: Iterable[int], steps: int, settings: Settings) -> dict[int, str]:
@@ -231,6 +235,7 @@ def _typed(value: Any, kind: type) -> Any:  # noqa: ANN401
     return value
 
 
+@lru_cache(1_000)  # thousands of runs name the same settings and libraries
 def _line(value: object) -> str:
     """Require a name, which is printed and drawn as it is."""
     return check_name(value, "something")
@@ -256,11 +261,12 @@ def _tests_from(own: Mapping[str, list[int]]) -> Trials:
 
 
 def _numbers(values: list[Any], kind: type) -> NDArray[Any]:
-    if type(values) is not list or any(type(value) is not kind for value in values):
+    """Require a list of numbers; there are millions of them in a folder, so no line of Python is run for each."""
+    if type(values) is not list or not {kind}.issuperset(map(type, values)):
         raise TypeError
-    if any(not 0 <= value <= MOST for value in values):
+    if values and min(values) < 0:
         raise ValueError
-    return np.array(values, np.bool_ if kind is bool else np.int64)
+    return np.array(values, np.bool_ if kind is bool else np.int64)  # which refuses larger ones than MOST
 
 
 def _review_from(own: Mapping[str, Any]) -> Review:

@@ -9,8 +9,6 @@ tasks/          the tasks (.toml), and scenes of worlds that are not hocket's (.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections import Counter
@@ -18,25 +16,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import Protocol, TypeVar
-
-import numpy as np
 
 from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE, exists, locked, read_text, remove_unfinished, write_many, write_whole
 from hocket.learn.policies import Policy, ShapesOf, load_policy
 from hocket.machine.formats import toml
-from hocket.study.digits import digits, in_rows
-from hocket.study.records import KINDS, Record, read_record, run_key, slug, surroundings, write_record
+from hocket.sources import in_pieces
+from hocket.study.curves import curves_csv
+from hocket.study.labels import task_titles
+from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record
 from hocket.task.files import read_task
 from hocket.task.task import Task
 
 FORMAT = "hocket study 1"
 LIMIT = 64 * MEGABYTE  # of study.json
 FOLDERS = ("runs", "policies", "tasks")
-COLUMNS = ("task", "learner", "seed", "step", "policy", "test_steps", "success")
+PIECE = 250  # files that are read before anybody looks at whether to stop
 
-Value = float | int | bool
 Found = TypeVar("Found")
 
 
@@ -50,6 +48,7 @@ class Results:
     tasks: Mapping[str, Task]  # by their digests
     scenes: tuple[Path, ...]  # files that show worlds that are not hocket's
     problems: tuple[str, ...]  # files that were left out, and why
+    is_whole: bool = True  # but not where somebody wished to stop before all runs were read
 
     def __repr__(self) -> str:
         return f"<Results of {len(self.records):,} runs>"
@@ -107,7 +106,7 @@ def claimed(folder: str | Path) -> Iterator[Path]:
     with locked(store / ".lock", wait=False) as is_ours:
         if not is_ours:
             raise FormatError("another study is at work in this folder", path=store)
-        for name in FOLDERS:
+        for name in (".", *FOLDERS):
             remove_unfinished(store / name)
         yield store
 
@@ -152,8 +151,18 @@ def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable
 
 def sum_up(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
     """Write `curves.csv` and `study.json` anew, from all records; return what the latter says."""
+    write_whole(curves_path(folder), curves_csv(records))
+    return keep_about(folder, records, **about)
+
+
+def curves_path(folder: Path) -> Path:
+    """Say where the table of all test episodes is kept."""
+    return folder / "curves.csv"
+
+
+def keep_about(folder: Path, records: Sequence[Record], **about: object) -> dict[str, object]:
+    """Write `study.json` anew, from all records; return what it says."""
     says = _about(records) | about
-    write_whole(folder / "curves.csv", curves_csv(records))
     write_whole(folder / "study.json", _in_lines(says))
     return says
 
@@ -167,64 +176,6 @@ def _in_lines(says: Mapping[str, object]) -> str:
         return "[\n" + ",\n".join(f"  {json.dumps(own, ensure_ascii=False)}" for own in value) + "\n ]"
 
     return "{\n" + ",\n".join(f" {json.dumps(name)}: {text(value)}" for name, value in says.items()) + "\n}\n"
-
-
-def curves_csv(records: Sequence[Record]) -> Iterator[bytes]:
-    """Lay test episodes out as a table, run by run; settings that set runs of a learner apart have a column each."""
-    titles, apart = task_titles(records), differences(records)
-    swept = list(dict.fromkeys(name for own in apart.values() for name in own))
-    yield _csv_line(*COLUMNS, *swept)
-    for record in records:
-        run = _csv_line(titles[record.digest], record.learner, record.seed)[:-1] + b","
-        values = [apart[record.key].get(name, "") for name in swept]
-        ends = np.array([_csv_line("", success, *values) for success in (0, 1)])
-        for kind, tests in ((kind, record.tests[kind]) for kind in KINDS if kind in record.tests):
-            what, success = f",{kind},".encode(), tests.success.astype(np.intp)
-            yield in_rows(run, digits(tests.step), what, digits(tests.test_steps), ends[success])
-
-
-def _csv_line(*values: object) -> bytes:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(values)
-    return buffer.getvalue().encode()
-
-
-def task_titles(records: Iterable[Record]) -> dict[str, str]:
-    """Name tasks by digest; of two with the same name, both show a part of their digests."""
-    names = {record.digest: record.task for record in records}
-    shared = [*names.values()]
-    return {mark: name if shared.count(name) == 1 else f"{name} {mark[:6]}" for mark, name in names.items()}
-
-
-def differences(records: Sequence[Record]) -> dict[str, dict[str, Value]]:
-    """Find for each record, by its key, the settings in which it differs from others of its task and learner."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record.digest, record.learner), []).append(record)
-    found: dict[str, dict[str, Value]] = {}
-    for group in groups.values():
-        tables = set_apart([{"steps": record.steps, **record.settings} for record in group])
-        found |= {record.key: table for record, table in zip(group, tables, strict=True)}
-    return found
-
-
-def set_apart(tables: Sequence[Mapping[str, Value]]) -> list[dict[str, Value]]:
-    """Keep of each table what is not the same in all of them.
-
-    >>> set_apart([{"steps": 30, "discount": 0.9}, {"steps": 60, "discount": 0.9}])
-    [{'steps': 30}, {'steps': 60}]
-    """
-    names = [name for name in tables[0] if len({repr(table.get(name)) for table in tables}) > 1]
-    return [{name: table[name] for name in names if name in table} for table in tables]
-
-
-def group_label(learner: str, apart: Mapping[str, Value]) -> str:
-    """Name runs of a learner by the settings that set them apart.
-
-    >>> group_label("dqprm", {"discount": 0.8})
-    'dqprm, discount=0.8'
-    """
-    return ", ".join([learner, *(f"{name}={value:g}" for name, value in apart.items())])
 
 
 def _about(records: Sequence[Record]) -> dict[str, object]:
@@ -249,31 +200,39 @@ def _about(records: Sequence[Record]) -> dict[str, object]:
 # Reading.
 
 
-def load_results(folder: str | Path) -> Results:
-    """Read a folder of runs; files that are damaged or not ours are named among the problems."""
+def load_results(folder: str | Path, stop: Event | None = None) -> Results:
+    """Read a folder of runs; files that are damaged or not ours are named among the problems.
+
+    When `stop` is set, the runs that were read until then are returned.
+    """
     folder = Path(folder)
     if not exists(folder) or not folder.is_dir():
         raise FormatError("is not a folder of runs", path=folder)
     problems: list[str] = []
-    records = _read_all(folder, "runs/*.json", read_record, problems)
-    tasks = {task.digest: task for task in _read_all(folder, "tasks/*.toml", read_task, problems)}
+    files = sorted(folder.glob("runs/*.json"))
+    records = []
+    read = 0
+    for piece in in_pieces(files, PIECE, stop or Event()):
+        records += _read_all(piece, read_record, problems)
+        read += len(piece)
+    tasks = {task.digest: task for task in _read_all(folder.glob("tasks/*.toml"), read_task, problems)}
     scenes = tuple(sorted(folder.glob("tasks/*.json")))
-    about = _read_all(folder, "study.json", _read_about, problems)
+    about = _read_all(folder.glob("study.json"), _read_about, problems)
     unique = {record.key: record for record in records}
     for record in odd_ones(unique.values()):
         del unique[record.key]
         where = printable(str(folder / _file(record)))
         problems.append(f"{where}: its tests are at other steps than those of runs like it")
     ordered = sorted(unique.values(), key=_order(about[0] if about else {}))
-    return Results(folder, about[0] if about else {}, tuple(ordered), tasks, scenes, tuple(problems))
+    is_whole = read == len(files)
+    return Results(folder, about[0] if about else {}, tuple(ordered), tasks, scenes, tuple(problems), is_whole)
 
 
 def odd_ones(records: Iterable[Record]) -> list[Record]:
     """Find runs whose tests have no training step in common with those of runs that differ in nothing but the seed."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        mark = run_key(record.digest, record.learner, 0, record.steps, record.settings)
-        groups.setdefault(mark, []).append(record)
+        groups.setdefault(record.kind, []).append(record)
     odd = (record for group in groups.values() for kind in KINDS for record in _odd_ones(group, kind))
     return list({record.key: record for record in odd}.values())
 
@@ -309,9 +268,9 @@ def _file(record: Record) -> str:
     return f"runs/{record.name}.json"
 
 
-def _read_all(folder: Path, pattern: str, read: Callable[[Path], Found], problems: list[str]) -> list[Found]:
+def _read_all(paths: Iterable[Path], read: Callable[[Path], Found], problems: list[str]) -> list[Found]:
     found = []
-    for path in sorted(folder.glob(pattern)):
+    for path in sorted(paths):
         try:
             found.append(read(path))
         except HocketError as error:

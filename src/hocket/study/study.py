@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -27,13 +28,23 @@ from hocket.learn.training import check_seeds, check_tests, check_work, count_st
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
 from hocket.sources import unless_stopped
+from hocket.study.curves import CurveTable, Layout, growing_table, layout_of
 from hocket.study.engines import ThreadEngine
-from hocket.study.jobs import Engine
+from hocket.study.jobs import Engine, Finished
 from hocket.study.policies import spoilt_policies
 from hocket.study.published import Published, published_from
 from hocket.study.records import Record, record_of, run_keys
 from hocket.study.review import review
-from hocket.study.store import Results, claimed, keep_records, keep_task, load_results, sum_up
+from hocket.study.store import (
+    Results,
+    claimed,
+    curves_path,
+    keep_about,
+    keep_records,
+    keep_task,
+    load_results,
+    sum_up,
+)
 from hocket.task.catalogue import load_task
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
@@ -57,6 +68,11 @@ class JobGroup(NamedTuple):
     def keys(self) -> dict[int, str]:
         """Give each seed the key of its run."""
         return run_keys(self.task.digest, self.learner, self.seeds, self.steps, asdict(self.settings))
+
+    def sample(self) -> Record:
+        """Make a record that stands for those of its jobs, without tests."""
+        task, learner, settings, steps, seeds = self
+        return Record(task.name, task.digest, learner, seeds[0], steps, asdict(settings), {})
 
     @property
     def label(self) -> str:
@@ -160,24 +176,31 @@ def run_study(
     """
     chosen, halt, begin = engine or ThreadEngine(), stop or threading.Event(), time.perf_counter()
     with claimed(folder) as store:
-        before, groups = load_results(store), study.groups()
+        before, groups = load_results(store, halt), study.groups()
+        if not before.is_whole:
+            return before  # there is nothing new to write down
         tasks = {group.task.digest: group.task for group in groups}
         plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
         found = {record.key: record for record in before.records}
-        spoilt = spoilt_policies(store, [found[key] for key in plan if key in found], tasks)
+        spoilt = spoilt_policies(store, [found[key] for key in plan if key in found], tasks, halt)
         whole = {key: record for key, record in found.items() if key not in spoilt}
         missing = _missing(groups, whole, chosen)
         unless_stopped(lambda: _check_learners([batch for batch, _ in missing]), halt)
         for task in tasks.values():
             keep_task(store, task)
         tally = _Tally(len(plan), sum(key in whole for key in plan), missing, watch)
-        failure = _carry_out(chosen, missing, store, whole, tally, halt)
-        ordered = _in_order(plan, {**found, **whole})
+        layout, failure = _layout(groups, plan, found), None
+        with growing_table(curves_path(store), layout, _in_order(plan, whole), halt) as table:
+            if table is not None:
+                failure = _carry_out(chosen, missing, partial(_keep, store, table, whole), tally, halt)
+            ordered = _in_order(plan, {**found, **whole})
+            if table is not None:
+                table.keep(ordered, halt)
         left = sum(key not in whole for key in plan)
         about: dict[str, object] = {"missing": left, "wall_seconds": round(time.perf_counter() - begin, 3)}
         if study.published is not None:
             about["published"] = study.published.document()
-        results = before.with_runs(ordered, tasks, sum_up(store, ordered, **about), spoilt.values())
+        results = before.with_runs(ordered, tasks, keep_about(store, ordered, **about), spoilt.values())
     if isinstance(failure, ClusterError):
         raise UnfinishedError(failure, results, left) from None
     if failure is not None:
@@ -197,21 +220,35 @@ class UnfinishedError(HocketError):
 def _carry_out(
     engine: Engine,
     missing: Sequence[tuple[Batch, str]],
-    store: Path,
-    whole: dict[str, Record],
+    keep: Callable[[Sequence[Finished]], None],
     tally: _Tally,
     stop: threading.Event,
 ) -> Exception | None:
-    """Run what is missing, keeping each run as it finishes; return what has ended it early, if anything has."""
+    """Run what is missing, keeping runs as they finish; return what has ended it early, if anything has."""
     batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
     try:
         for finished in engine.run(batches, tally.reporter, stop):
-            keep_records(store, finished)
-            whole |= {record.key: record for record, _ in finished}
+            keep(finished)
             tally.finish(len(finished))
     except Exception as error:  # raised again when what is finished is summed up
         return error
     return None
+
+
+def _keep(store: Path, table: CurveTable, whole: dict[str, Record], finished: Sequence[Finished]) -> None:
+    """Write down runs that have finished, and count them among those that are whole."""
+    keep_records(store, finished)
+    records = [record for record, _ in finished]
+    table.add(records)
+    whole |= {record.key: record for record in records}
+
+
+def _layout(groups: Sequence[JobGroup], plan: Sequence[str], known: Mapping[str, Record]) -> Layout:
+    """Lay out the table that a folder will have in the end: of what was there before, and of all of the study."""
+    ours = set(plan)
+    return layout_of(
+        [*(record for key, record in known.items() if key not in ours), *(group.sample() for group in groups)]
+    )
 
 
 def _check_learners(batches: Sequence[Batch]) -> None:

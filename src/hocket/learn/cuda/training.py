@@ -32,10 +32,11 @@ class Chunk(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What became of a chunk's runs of one batch."""
+    """What became of a chunk's runs of one batch; each is fetched when it is asked for, and only once."""
 
     batch: Batch
-    runs: list[Run]
+    steps: int  # that they have trained
+    runs: Iterator[Run]
 
 
 def train_batches(
@@ -131,15 +132,19 @@ class _Training:
             first += len(places)
 
     def _trained(self, done: int, seconds: float, policies: int | None) -> list[Trained]:
-        found, index = [], 0
+        found, first = [], 0
         for batch, places in self.chunk.parts:
-            about, runs = asdict(batch.settings), []
-            for place in places:
-                seed = batch.seeds[place]
-                arrays = self.block.arrays(index) if policies is None or seed < policies else {}
-                policy = Policy(batch.task.name, batch.task.digest, batch.learner, seed, about, arrays)
-                trials = self.tests.of(index, batch.settings.episode_steps)
-                runs.append(Run(trials, policy, batch.settings, done, seconds))
-                index += 1
-            found.append(Trained(batch, runs))
+            found.append(Trained(batch, done, self._runs(batch, places, first, done, seconds, policies)))
+            first += len(places)
         return found
+
+    def _runs(
+        self, batch: Batch, places: range, first: int, done: int, seconds: float, policies: int | None
+    ) -> Iterator[Run]:
+        """Fetch runs of a batch one by one; `first` is where they begin in the chunk."""
+        about = asdict(batch.settings)
+        for index, place in enumerate(places, first):
+            seed = batch.seeds[place]
+            arrays = self.block.arrays(index) if policies is None or seed < policies else {}
+            policy = Policy(batch.task.name, batch.task.digest, batch.learner, seed, about, arrays)
+            yield Run(self.tests.of(index, batch.settings.episode_steps), policy, batch.settings, done, seconds)
