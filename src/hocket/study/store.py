@@ -33,7 +33,7 @@ from hocket.task.task import Task
 FORMAT = "hocket study 1"
 LIMIT = 64 * MEGABYTE  # of study.json
 FOLDERS = ("runs", "policies", "tasks")
-PIECE = 250  # files that are read before anybody looks at whether to stop
+PIECE = 100  # files that are read before anybody looks at whether to stop
 
 Found = TypeVar("Found")
 
