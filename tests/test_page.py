@@ -412,6 +412,22 @@ def test_the_page_has_all_settings_of_every_run_and_leads_to_its_data(folder, tm
             assert f">{name}</th>" in page
 
 
+def test_a_page_on_more_runs_is_hardly_larger(tmp_path):
+    def page(runs: int) -> str:
+        folder = write_study(
+            tmp_path / f"{runs}", [record("x", "1" * 64, "dqprm", seed, [20, 20]) for seed in range(runs)]
+        )
+        for place in range(runs):
+            (folder / "runs" / f"odd-{place}.json").write_text("{}")
+        return write_report(folder, folder / "report.html").read_text(encoding="utf-8")
+
+    few, many = page(100), page(130)
+    assert 'title="The record of seed 99"' in many and 'title="The record of seed 100"' not in many
+    assert '<a href="runs/" title="The records of all runs">and 30 more</a>' in many and "more</a>" not in few
+    assert many.count("is not a record of a run") == 100 and "<li>and 30 more</li>" in many
+    assert "130 files could not be read" in many and len(many) - len(few) < 1_000
+
+
 def test_settings_that_are_not_the_default_are_set_apart(tmp_path):
     records = [record("x", "1" * 64, "dqprm", 0, [20, 20], temperature=0.5, sync_literal=False)]
     page = report_html(summarize(load_results(write_study(tmp_path / "x", records))))

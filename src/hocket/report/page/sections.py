@@ -50,9 +50,11 @@ def warnings(summary: Summary) -> Html:
         verb = "is" if summary.missing == 1 else "are"
         found.append(tag("p", f"{counted(summary.missing, 'run')} of this study {verb} still to come."))
     if summary.problems:
-        files = [tag("li", problem) for problem in summary.problems]
+        files = [tag("li", problem) for problem in summary.problems[:MOST_NAMED]]
+        if (left := len(summary.problems) - MOST_NAMED) > 0:
+            files.append(tag("li", f"and {left:,} more"))
         found += [
-            tag("p", f"{counted(len(files), 'file')} could not be read; what follows leaves out:"),
+            tag("p", f"{counted(len(summary.problems), 'file')} could not be read; what follows leaves out:"),
             tag("ul", *files),
         ]
     return tag("div", *found, class_="warning", role="note") if found else Html("")
@@ -114,6 +116,8 @@ def _curves(section: Section, number: int) -> Html:
         tag("div", NO_SCRIPT, class_="curves", data_section=number - 1),
     )
 
+
+MOST_NAMED = 100  # files that were left out
 
 NO_SCRIPT = tag("noscript", tag("p", "The curves and episodes need JavaScript.", class_="note"))
 

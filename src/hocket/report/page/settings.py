@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from urllib.parse import quote
 
 from hocket.learn.catalogue import LEARNERS
@@ -10,6 +11,8 @@ from hocket.learn.settings import declared
 from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.standings import learner_key, scrolling
 from hocket.report.summary import RunGroup, Section
+
+MOST_LINKED = 100  # runs of a group
 
 Value = float | int | bool
 
@@ -76,11 +79,13 @@ def _value(group: RunGroup, name: str) -> str:
 
 
 def _links(group: RunGroup, folder: str) -> Html:
-    """Link to the record and the policy of each run."""
+    """Link to the record and the policy of each run; of thousands, to those of the first ones and to all others."""
     links = []
-    for seed, name in zip(group.seeds, group.files, strict=True):
+    for seed, name in islice(zip(group.seeds, group.files, strict=True), MOST_LINKED):
         links.append(tag("a", str(seed), href=f"{folder}runs/{quote(name)}.json", title=f"The record of seed {seed}"))
         if name in group.policies:
             href = f"{folder}policies/{quote(name)}.npz"
             links.append(tag("a", "π", href=href, title=f"What seed {seed} has learnt"))
+    if (left := len(group.seeds) - MOST_LINKED) > 0:
+        links.append(tag("a", f"and {left:,} more", href=f"{folder}runs/", title="The records of all runs"))
     return join(links, " ")
