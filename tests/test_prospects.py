@@ -9,7 +9,9 @@ from hypothesis import given
 
 import hocket as hk
 from hocket.cli.game import Game, draw_frame
+from hocket.machine import completion
 from hocket.machine.completion import find_idle
+from hocket.machine.names import Names
 from hocket.study.prospects import foresee
 from hocket.study.study import Study, run_study
 from hocket.task.catalogue import built_in_tasks
@@ -191,6 +193,17 @@ def test_who_is_named_can_finish_without_its_event_and_the_team_cannot(task):
             assert is_completed_without(task.machines[agent], event)
             team = task.machine.machine() if isinstance(task.machine, hk.Composition) else task.machine
             assert not is_completed_without(team, event)
+
+
+def test_events_of_many_agents_are_each_looked_for_once(monkeypatch):
+    task, looked, searched = hk.load_task("rendezvous-60"), [], []
+    inside, search = Names.__contains__, completion.completes_without
+    monkeypatch.setattr(Names, "__contains__", lambda self, name: (looked.append(name), inside(self, name))[1])
+    monkeypatch.setattr(completion, "completes_without", lambda *own: (searched.append(own), search(*own))[1])
+    spare = dict.fromkeys(task.agents, ("r",))  # as if everyone controlled what all share
+    assert find_idle(task.machine, task.machines, task.controls) == {}
+    assert find_idle(task.machine, task.machines, spare) == {}
+    assert 60 <= len(searched) <= len(looked) < 60 * 60  # and not once for every two agents
 
 
 def is_completed_without(machine: hk.RewardMachine, event: str) -> bool:

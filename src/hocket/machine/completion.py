@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -274,8 +274,14 @@ def find_idle(
     if sum(len(own.graph.target) for own in wholes) > LARGEST_SEARCH:
         return {}
 
+    parts: dict[str, list[RewardMachine]] = {}  # that have an event
+    for own in wholes:
+        for event in own.events:
+            parts.setdefault(event, []).append(own)
+
+    @cache  # many may share an event, and so many parts have it
     def is_needed(event: str) -> bool:
-        return any(event in own.events and not completes_without(own, event) for own in wholes)
+        return any(not completes_without(own, event) for own in parts.get(event, ()))
 
     spare = {
         agent: [event for event in controls[agent] if completes_without(machine, event)]
