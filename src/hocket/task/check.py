@@ -190,4 +190,5 @@ def _fresh(found: Ints, seen: Bools, last: Ints) -> Ints:
     fresh = found[~seen[found]]
     place = np.arange(len(fresh))
     seen[fresh], last[fresh] = True, place
-    return fresh[last[fresh] == place]
+    once: Ints = fresh[last[fresh] == place]
+    return once
