@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from hocket.errors import FormatError
 from hocket.texts import MARK
@@ -38,6 +38,14 @@ def exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):
         return False
+
+
+def listed(folder: Path, pattern: str) -> list[Path]:
+    """List the files in a folder whose names fit a pattern, in order; there are none where there is no folder."""
+    try:
+        return sorted(folder.glob(pattern))
+    except (OSError, ValueError) as error:  # a name that nothing can have, or a folder that nobody may look into
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=folder) from None
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -241,15 +249,19 @@ def remove_unfinished(folder: Path) -> None:
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """Hold a lock that other processes respect; without waiting, say whether it was free.
 
-    Where the system has no such locks, everybody gets it.
+    Where the system, or the disk, has no such locks, everybody gets it.
     """
-    with path.open("a") as file:
-        if fcntl is None:
-            yield True
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
+    with _telling(path):
+        file = path.open("a")
+    with file:
+        yield fcntl is None or _lock(file, wait)
+
+
+def _lock(file: IO[str], wait: bool) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some disks of other machines have none
+        return True
+    return True

@@ -1,14 +1,19 @@
-"""The command line: parse, run a command, report. Exit code 0: all is well; 1: the answer is no; 2: bad input."""
+"""The command line: parse, run a command, report.
+
+Exit code 0: all is well; 1: the answer is no; 2: bad input; 70: a mistake of hocket's own.
+"""
 
 from __future__ import annotations
 
 import gc
 import io
 import os
+import shlex
 import sys
+import traceback
 from contextlib import nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass
-from typing import Annotated, TextIO, get_args
+from typing import Annotated, get_args
 
 import tyro
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
@@ -29,10 +34,11 @@ from hocket.cli.show import Show
 from hocket.cli.studio import OpenStudio
 from hocket.cli.study import RunStudy
 from hocket.cli.tasks import Tasks
-from hocket.cli.terminal import Flag, make_console, option
+from hocket.cli.terminal import Flag, drop, make_console, option
 from hocket.cli.train import Train
-from hocket.errors import HocketError, known_names
+from hocket.errors import HocketError, known_names, printable
 
+BAD_INPUT, OWN_MISTAKE = 2, 70  # the second is EX_SOFTWARE of sysexits.h, which no answer is ever mistaken for
 COLLECTING = (100_000, 20, 20)  # how seldom Python looks for cycles: results are many objects and have none
 
 Command = (  # in the order in which a newcomer needs them
@@ -80,6 +86,7 @@ def main(args: list[str] | None = None) -> None:
 def run(args: list[str]) -> int:
     """Run a command; return its exit code."""
     _prepare_streams()
+    code = 0
     try:
         code = _obey(args)
         sys.stdout.flush()
@@ -87,12 +94,17 @@ def run(args: list[str]) -> int:
         return _complain(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader has had enough
-        _drop(sys.stdout)
-        return 0
-    except OSError as error:  # a full disk
-        _drop(sys.stdout)
-        return _complain(f"cannot write: {error.strerror}")
+    except BrokenPipeError:  # the reader has had enough, and the answer stays what it is
+        drop(sys.stdout)
+    except OSError as error:
+        if error.filename is not None:
+            return _complain(f"{printable(str(error.filename))}: {error.strerror}")
+        drop(sys.stdout)  # a full disk
+        return _complain(f"cannot write: {error.strerror or error}")
+    except MemoryError:
+        return _complain("there is not enough memory for this")
+    except Exception:
+        return _confess(args)
     return code
 
 
@@ -135,16 +147,20 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _complain(sentence: str) -> int:
+def _complain(sentence: str, code: int = BAD_INPUT) -> int:
     """Say what is wrong, where anybody can be told; return the exit code, which has to be right in any case."""
     try:
         make_console(stderr=True).print(f"hocket: {sentence}", style="red")
         sys.stderr.flush()
     except OSError:
-        _drop(sys.stderr)
-    return 2
+        drop(sys.stderr)
+    return code
 
 
-def _drop(stream: TextIO) -> None:
-    """Keep the interpreter from failing on what is still unwritten when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def _confess(args: list[str]) -> int:
+    """Show where hocket itself has gone wrong, and say what to do with it."""
+    with suppress(OSError):
+        make_console(stderr=True).print(traceback.format_exc(), end="")
+    said = printable(shlex.join(["hocket", *args]))
+    rule = "this is a mistake of hocket's own, and not of what it was given; please report the lines above"
+    return _complain(f"{rule}, with version {__version__} and the command: {said}", OWN_MISTAKE)

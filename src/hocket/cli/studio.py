@@ -35,7 +35,7 @@ class OpenStudio:
             import uvicorn
 
             from hocket.studio.server import Studio
-        except ImportError:
+        except ModuleNotFoundError:
             raise SettingsError("the studio needs more packages: pip install 'hocket[studio]'") from None
         with _listen(self.port) as listening:
             studio = Studio.of(self.target, listening.getsockname()[1])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
-from typing import Annotated
+from typing import Annotated, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -63,14 +65,19 @@ Words = tuple[tuple[str, ...], ...]  # of an option that may be given several ti
 
 
 class _Console(Console):
-    """A console that shows what comes from outside and never obeys it, and leaves broken pipes to the command line."""
+    """A console that shows what comes from outside and never obeys it, and goes on when nobody reads any more."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=harmless(segment.text))
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+        drop(sys.stderr if self.stderr else sys.stdout)
+
+
+def drop(stream: TextIO) -> None:
+    """Send what is still to be written to nowhere, so that neither a command nor the interpreter's end fails on it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def harmless(text: str) -> str:
@@ -80,7 +87,15 @@ def harmless(text: str) -> str:
 
 def print_plain(text: str) -> None:
     """Print text as it is, never wrapped or coloured."""
-    print(harmless(text))
+    _print(harmless(text))
+
+
+def _print(text: str) -> None:
+    """Print a text; a reader who has had enough does not end the command, whose answer is also its exit code."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        drop(sys.stdout)
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -100,7 +115,7 @@ def print_line(console: Console, line: Text) -> None:
 
 def print_json(value: object) -> None:
     """Print a value for programs; what JSON has no number for is null."""
-    print(json.dumps(_without_infinities(value), indent=2, allow_nan=False))
+    _print(json.dumps(_without_infinities(value), indent=2, allow_nan=False))
 
 
 def _without_infinities(value: object) -> object:

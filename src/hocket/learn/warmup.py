@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hocket.errors import FormatError
 from hocket.files import HAS_LOCKS, locked
 from hocket.learn.batches import Batch
 from hocket.learn.catalogue import LEARNERS, find_learner
@@ -46,7 +47,7 @@ def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, sett
         short = replace(settings or own.settings(), test_every=1, episode_steps=1)
         with ExitStack() as held:
             for what in sorted({learner if kernel else SHARED for kernel in (own.apart, own.tests_apart)}):
-                held.enter_context(locked(_lock(what)))
+                held.enter_context(_alone_with(what))
             stand_in, tables = _stand_in(chosen)
             train_batch(Batch(stand_in, learner, short, range(count), 1), tables)
         _compiled.add(mark)
@@ -59,7 +60,7 @@ def compile_apart(learners: Sequence[str]) -> None:
             compile_kernels(own.name)
         else:
             block = own.block(compile_task(_small()), own.settings(), [0], 1)
-            with locked(_lock(own.name)):
+            with _alone_with(own.name):
                 block.train(0, 1)
 
 
@@ -79,10 +80,14 @@ def _stand_in(task: Task) -> tuple[Task, Tables]:
     )
 
 
-def _lock(what: str) -> Path:
-    """Say which file whoever compiles something holds."""
+@contextmanager
+def _alone_with(what: str) -> Iterator[None]:
+    """Hold what whoever compiles something holds; where there is no place for it, go on without."""
     user = os.getuid() if hasattr(os, "getuid") else 0
-    return Path(tempfile.gettempdir()) / f"hocket-{user}-compiling-{what}.lock"
+    with ExitStack() as held:
+        with suppress(OSError, FormatError):
+            held.enter_context(locked(Path(tempfile.gettempdir()) / f"hocket-{user}-compiling-{what}.lock"))
+        yield
 
 
 @contextmanager

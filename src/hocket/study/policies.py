@@ -9,7 +9,7 @@ from threading import Event
 from typing import NamedTuple
 
 from hocket.errors import FormatError, HocketError, SettingsError, printable
-from hocket.files import exists
+from hocket.files import exists, listed
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.sources import in_pieces
@@ -42,7 +42,7 @@ def find_policies(folder: str | Path, task: Task) -> Policies:
     own: dict[Path, Policy] = {}
     others: list[str] = []
     problems: list[str] = []
-    for path in sorted((Path(folder) / "policies").glob("*.npz")):
+    for path in listed(Path(folder), "policies/*.npz"):
         try:
             about = peek_policy(path)
             if about.digest == task.digest:

@@ -20,7 +20,7 @@ from threading import Event
 from typing import Protocol, TypeVar
 
 from hocket.errors import FormatError, HocketError, printable
-from hocket.files import MEGABYTE, exists, locked, read_text, remove_unfinished, write_many, write_whole
+from hocket.files import MEGABYTE, exists, listed, locked, read_text, remove_unfinished, write_many, write_whole
 from hocket.learn.policies import Policy, ShapesOf, load_policy
 from hocket.machine.formats import toml
 from hocket.sources import in_pieces
@@ -209,15 +209,15 @@ def load_results(folder: str | Path, stop: Event | None = None) -> Results:
     if not exists(folder) or not folder.is_dir():
         raise FormatError("is not a folder of runs", path=folder)
     problems: list[str] = []
-    files = sorted(folder.glob("runs/*.json"))
+    files = listed(folder, "runs/*.json")
     records = []
     read = 0
     for piece in in_pieces(files, PIECE, stop or Event()):
         records += _read_all(piece, read_record, problems)
         read += len(piece)
-    tasks = {task.digest: task for task in _read_all(folder.glob("tasks/*.toml"), read_task, problems)}
-    scenes = tuple(sorted(folder.glob("tasks/*.json")))
-    about = _read_all(folder.glob("study.json"), _read_about, problems)
+    tasks = {task.digest: task for task in _read_all(listed(folder, "tasks/*.toml"), read_task, problems)}
+    scenes = tuple(listed(folder, "tasks/*.json"))
+    about = _read_all(listed(folder, "study.json"), _read_about, problems)
     unique = {record.key: record for record in records}
     for record in odd_ones(unique.values()):
         del unique[record.key]
@@ -270,7 +270,7 @@ def _file(record: Record) -> str:
 
 def _read_all(paths: Iterable[Path], read: Callable[[Path], Found], problems: list[str]) -> list[Found]:
     found = []
-    for path in sorted(paths):
+    for path in paths:
         try:
             found.append(read(path))
         except HocketError as error:
@@ -279,8 +279,9 @@ def _read_all(paths: Iterable[Path], read: Callable[[Path], Found], problems: li
 
 
 def _read_about(path: Path) -> dict[str, object]:
+    text = read_text(path, LIMIT)
     try:
-        about = json.loads(read_text(path, LIMIT))
+        about = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"is not JSON: {error}", path=path) from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:

@@ -53,7 +53,10 @@ def device_kernel(function: Function) -> Kernel:
     """Compile a function that threads run when it is launched, or load it from disk."""
     if SIMULATED:
         return cuda.jit(function)
-    compiled = cuda.jit(function, cache=True, lto=False)  # or a linker would fuse, too
+    try:
+        compiled = cuda.jit(function, cache=True, lto=False)  # or a linker would fuse, too
+    except RuntimeError:  # there is no folder to keep it in
+        compiled = cuda.jit(function, lto=False)
     stored = cache_file(compiled)
     if stored is not None:
         stored._source_stamp = (stored._source_stamp, STAMP, OWN_STAMP)

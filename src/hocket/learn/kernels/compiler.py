@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core import caching
 from numba.core.registry import CPUDispatcher
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Two things have no public name in numba: to leave out reference counts, and to tell when a file of its cache is out of
-# date or there (`cache_file`, `is_compiled`). So pyproject.toml has an upper bound for numba, and a test says whether a
-# newer one has them.
+# Three things have no public name in numba: to leave out reference counts, to tell when a file of its cache is out of
+# date or there (`cache_file`, `is_compiled`), and to do without a cache that cannot be read or written. So
+# pyproject.toml has an upper bound for numba, and a test says whether a newer one has them.
 LEAN: dict[str, Any] = {  # no reference counts, no exceptions, no entry for C
     "_nrt": False,
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
 }
+FUNCTION_CACHE: Any = caching.FunctionCache  # numba says nothing of its types
 INNER = {**LEAN, "forceinline": True, "no_cpython_wrapper": True}
 
 # numba compiles anew when the file of a kernel has changed; what kernels are made of stands in other files, too: the
@@ -42,11 +45,30 @@ STAMP = stamp_of(_SOURCES)
 
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls. It makes no arrays, so that nothing has to count who uses them."""
-    compiled = njit(cache=True, nogil=True, **LEAN)(function)
+    compiled: Any = njit(nogil=True, **LEAN)(function)
+    if hasattr(compiled, "enable_caching"):  # and is no plain function, as with NUMBA_DISABLE_JIT
+        with suppress(RuntimeError):  # the package is read-only and there is no home: no folder to keep it in
+            compiled._cache = _Cache(function)
     stored = cache_file(compiled)
     if stored is not None:
         stored._source_stamp = (stored._source_stamp, STAMP)
     return cast(Function, compiled)
+
+
+class _Cache(FUNCTION_CACHE):  # type: ignore[misc]
+    """What lies on disk of a kernel. Where that is damaged, or the disk is full, it is compiled, and work goes on."""
+
+    def load_overload(self, sig: object, target_context: object) -> object:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever unpickling raises where a file was cut off
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: object, data: object) -> None:
+        with suppress(OSError):
+            super().save_overload(sig, data)
 
 
 class _Inner(CPUDispatcher):
@@ -83,3 +105,5 @@ def is_compiled(compiled: object) -> bool:
         return not hasattr(stored, "_load_index") or bool(stored._load_index())
     except OSError:  # a cache that one may not read
         return True
+    except Exception:  # one that is damaged, of which unpickling may say anything
+        return False
