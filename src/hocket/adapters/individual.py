@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
 from hocket.draw.pixels import MODES, Frames
-from hocket.errors import SettingsError, TaskError, known_names
+from hocket.errors import SettingsError, TaskError, known_names, shown
 from hocket.inputs import whole
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, slip_draw, stream_key, sync_draw
@@ -328,6 +328,14 @@ def potentials(machine: RewardMachine, discount: float) -> NDArray[np.float64]:
 
 
 # Checks.
+
+
+def check_seed(seed: object) -> int:
+    """Require a seed: a whole number, of Python's or of numpy's."""
+    try:
+        return index(seed)  # type: ignore[arg-type]
+    except TypeError:
+        raise SettingsError(f"a seed must be a whole number, got {shown(seed)}") from None
 
 
 def check_action(action: object) -> int:

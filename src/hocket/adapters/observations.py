@@ -70,7 +70,7 @@ class Sight:
         if self.kind == "index" and not isinstance(self.world, spaces.Discrete):
             world = type(self.world).__name__
             raise SettingsError(f"an index needs a Discrete world, got {world}; use 'onehot' or 'dict'")
-        if self.kind == "onehot" and not self.world.is_np_flattenable:
+        if self.kind == "onehot" and not _is_flattenable(self.world):
             world = type(self.world).__name__
             raise SettingsError(f"a {world} cannot be flattened to a vector; use 'dict'")
 
@@ -146,6 +146,14 @@ class Sight:
     def _width(self) -> int:
         """How many entries of a flat vector are the world's."""
         return int(np.prod(self.space.shape or (0,))) - self.states
+
+
+def _is_flattenable(space: Space[Any]) -> bool:
+    """Say whether a vector holds all of a space; one that somebody else defined may claim it and not keep to it."""
+    try:
+        return space.is_np_flattenable and isinstance(flatten_space(space), spaces.Box)
+    except NotImplementedError:
+        return False
 
 
 def stack(rows: Sequence[Observation], space: Space[Any]) -> Observation:

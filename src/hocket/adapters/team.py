@@ -13,7 +13,7 @@ from gymnasium.utils import seeding
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, SEEDS, Info, check_action
+from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, SEEDS, Info, check_action, check_seed
 from hocket.adapters.observations import Observation, Sight, tell_events
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
@@ -101,7 +101,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
     ) -> tuple[dict[str, Observation], dict[str, Info]]:
         """Begin the next episode, or with a seed its first one."""
         if seed is not None or self.episode_seed is None:
-            self.episode_seed = int(seeding.np_random()[0].integers(SEEDS)) if seed is None else seed
+            self.episode_seed = int(seeding.np_random()[0].integers(SEEDS)) if seed is None else check_seed(seed)
             self.number = -1
         self.number += 1
         seeds, numbers = (np.full(len(self._keys), part & MASK, np.uint64) for part in (self.episode_seed, self.number))

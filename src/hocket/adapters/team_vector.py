@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hocket.adapters.individual import EPISODE_STEPS, Info
 from hocket.adapters.observations import KINDS, Observation
-from hocket.adapters.vector import Bools, check_actions, give_seeds
+from hocket.adapters.vector import Bools, check_actions, check_options, give_seeds
 from hocket.errors import SettingsError, known_names
 from hocket.inputs import whole
 from hocket.learn.episodes import require_settled, team_state, team_tables
@@ -66,6 +66,7 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
     ) -> tuple[Observation, Info]:
         """Begin the next episode of every copy, or with a seed its first one."""
+        check_options(options)
         super().reset(seed=seed if isinstance(seed, int) else None)
         give_seeds(seed, self._teams.seed, self._teams.number, None if self._is_seeded else self.np_random)
         self._is_seeded = True

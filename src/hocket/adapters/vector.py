@@ -19,6 +19,7 @@ from hocket.adapters.individual import (
     IndividualModel,
     Info,
     advance,
+    check_seed,
     individual_model,
     other_states,
 )
@@ -94,6 +95,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
     ) -> tuple[Observation, Info]:
         """Begin the next episode of every copy, or with a seed its first one."""
+        check_options(options)
         super().reset(seed=seed if isinstance(seed, int) else None)
         give_seeds(seed, self._seeds, self._numbers, None if self._is_seeded else self.np_random)
         self._is_seeded = True
@@ -168,6 +170,14 @@ def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:
 # What environments with copies share.
 
 
+def check_options(options: Info | None) -> None:
+    """Refuse to begin with some copies only, which those who reset copies by themselves would ask for."""
+    if options is not None and "reset_mask" in options:
+        raise SettingsError(
+            "reset_mask: all copies are reset at once, and each begins again by itself when it has ended"
+        )
+
+
 def check_actions(actions: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Require an action for each copy, or for each agent of each copy."""
     chosen = np.asarray(actions)
@@ -188,7 +198,8 @@ def give_seeds(
     rng: np.random.Generator | None,  # for copies that have no seeds yet
 ) -> None:
     """Give seeds to the copies that are told theirs, and to those that have none yet; number their next episodes."""
-    given = [seed + copy for copy in range(len(seeds))] if isinstance(seed, int) else seed
+    is_one = seed is not None and (isinstance(seed, str) or not isinstance(seed, Sequence | np.ndarray))
+    given: Any = range(check_seed(seed), check_seed(seed) + len(seeds)) if is_one else seed
     told = [None] * len(seeds) if given is None else list(given)
     if len(told) != len(seeds):
         raise SettingsError(f"there must be a seed for each of {len(seeds):,} copies, got {len(told):,}")
@@ -198,4 +209,4 @@ def give_seeds(
         numbers[:] = 0
     for copy, number in enumerate(told) if given is not None else ():
         if number is not None:
-            seeds[copy], numbers[copy] = number & MASK, 0
+            seeds[copy], numbers[copy] = check_seed(number) & MASK, 0
