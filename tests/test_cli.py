@@ -349,7 +349,7 @@ def test_show_refuses_what_it_cannot_draw_to(hocket, design, tmp_path, name):
         (("check", "buttons", "--knows", "A1=Y,Goul"), ["'Goul'", "A1", "did you mean 'Goal'?"]),
         (("check", "buttons", "--knows", "A9=Y"), ["'A9'", "did you mean 'A"]),
         (("check", "nowhere.toml"), ["nowhere.toml", "No such file or directory"]),
-        (("check", "FOLDER"), ["FOLDER"]),
+        (("check", "FOLDER"), ["FOLDER", "this is a folder and no built-in task of this name"]),
         (("check", "bottons"), ["bottons", "did you mean 'buttons'?"]),
         (("check", "init"), ["init", "no built-in task of this name"]),
         (("check", "__init__"), ["__init__", "no built-in task of this name"]),

@@ -73,11 +73,12 @@ def load(name: str | Path) -> Task | Design:
     if sized := re.fullmatch(r"(.+\.(?:toml|json)):(\d{1,9})", text, re.IGNORECASE):
         return read_task(Path(sized[1]), int(sized[2]))
     path = Path(name)
-    if path.suffix.lower() in FORMATS or exists(path):
+    if path.suffix.lower() in FORMATS or (exists(path) and not path.is_dir()):
         return _read(path)
     files = [f"{text}{suffix}" for suffix in FORMATS if exists(Path(f"{text}{suffix}"))]
     hint = known_names(text, files or [*built_in, *(f"{family}-3" for family in FAMILIES)])
-    raise FormatError(f"there is no file and no built-in task of this name ({hint})", path=text)
+    found = "this is a folder" if exists(path) else "there is no file"
+    raise FormatError(f"{found} and no built-in task of this name ({hint})", path=text)
 
 
 def _built_in(name: str, size: int | None = None) -> Task:
