@@ -262,6 +262,6 @@ def _lock(file: IO[str], wait: bool) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # some disks of other machines have none
-        return True
+    except OSError:
+        pass  # some disks of other machines have none
     return True

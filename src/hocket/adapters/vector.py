@@ -199,7 +199,7 @@ def give_seeds(
 ) -> None:
     """Give seeds to the copies that are told theirs, and to those that have none yet; number their next episodes."""
     is_one = seed is not None and (isinstance(seed, str) or not isinstance(seed, Sequence | np.ndarray))
-    given: Any = range(check_seed(seed), check_seed(seed) + len(seeds)) if is_one else seed
+    given: Any = range(first := check_seed(seed), first + len(seeds)) if is_one else seed
     told = [None] * len(seeds) if given is None else list(given)
     if len(told) != len(seeds):
         raise SettingsError(f"there must be a seed for each of {len(seeds):,} copies, got {len(told):,}")

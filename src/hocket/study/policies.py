@@ -15,11 +15,9 @@ from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.sources import in_pieces
 from hocket.study.labels import set_apart
 from hocket.study.records import Record, read_record
-from hocket.study.store import policy_path
+from hocket.study.store import PIECE, policy_path
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
-
-PIECE = 100  # policies that are read before anybody looks at whether to stop
 
 
 class Policies(NamedTuple):

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import Protocol, TypeVar
@@ -210,11 +211,8 @@ def load_results(folder: str | Path, stop: Event | None = None) -> Results:
         raise FormatError("is not a folder of runs", path=folder)
     problems: list[str] = []
     files = listed(folder, "runs/*.json")
-    records = []
-    read = 0
-    for piece in in_pieces(files, PIECE, stop or Event()):
-        records += _read_all(piece, read_record, problems)
-        read += len(piece)
+    records = _read_all(chain.from_iterable(in_pieces(files, PIECE, stop or Event())), read_record, problems)
+    is_whole = len(records) + len(problems) == len(files)
     tasks = {task.digest: task for task in _read_all(listed(folder, "tasks/*.toml"), read_task, problems)}
     scenes = tuple(listed(folder, "tasks/*.json"))
     about = _read_all(listed(folder, "study.json"), _read_about, problems)
@@ -224,7 +222,6 @@ def load_results(folder: str | Path, stop: Event | None = None) -> Results:
         where = printable(str(folder / _file(record)))
         problems.append(f"{where}: its tests are at other steps than those of runs like it")
     ordered = sorted(unique.values(), key=_order(about[0] if about else {}))
-    is_whole = read == len(files)
     return Results(folder, about[0] if about else {}, tuple(ordered), tasks, scenes, tuple(problems), is_whole)
 
 

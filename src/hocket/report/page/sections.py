@@ -89,6 +89,7 @@ def task_section(
     return tag("section", *parts, class_="task", id=f"task-{number}", data_section=number - 1)
 
 
+MOST_NAMED = 100  # files that were left out
 NO_SCENE = "The folder has no file of this task that could be read, so there is neither a map nor machines to show."
 
 
@@ -116,8 +117,6 @@ def _curves(section: Section, number: int) -> Html:
         tag("div", NO_SCRIPT, class_="curves", data_section=number - 1),
     )
 
-
-MOST_NAMED = 100  # files that were left out
 
 NO_SCRIPT = tag("noscript", tag("p", "The curves and episodes need JavaScript.", class_="note"))
 
