@@ -1,6 +1,6 @@
 """Sessions on pages: what is typed after a prompt, and what it prints. Run them, or write down what they print now.
 
-python tests/sessions.py README.md docs/tutorials/mend.md
+python tests/sessions.py README.md docs/tutorials/repair.md
 
 A block ```toml NAME.toml is a file that the sessions after it find. Where nothing stands below a command, what it
 prints is not shown; `...` stands for lines that are left out.

@@ -44,5 +44,4 @@ def test_every_file_that_is_named_is_there(name):
     linked = re.findall(r"\]\((?!https?:)([^)#\s]+)", text)
     folders = [(ROOT, path) for path in named if "NAME" not in path]
     folders += [((ROOT / name).parent, path) for path in linked]
-    missing = [path for folder, path in folders if not (folder / path).exists()]
-    assert [path for path in missing if "reference/" not in path] == []  # the site's own test follows these
+    assert [path for folder, path in folders if not (folder / path).exists()] == []
