@@ -160,7 +160,7 @@ def measure(question: str, instance: Instance) -> tuple[float, float, float, boo
     machine, knows, control = instance
     begin = time.process_time()
     if question == "cheapest":
-        found = hk.cheapest(machine, knows, control)
+        found = hk.cheapest_assignment(machine, knows, control)
     else:
         found = hk.repair(machine, knows, control if question == "with control" else None)
     return time.process_time() - begin, found.cost, found.bound, found.exact

@@ -79,8 +79,8 @@ def measure() -> dict[str, float]:
         found[f"individual_env, {kind}, with counterfactuals"] = alone(kind, counterfactuals=True)
         found[f"individual_env, {kind}"] = alone(kind, counterfactuals=False)
         for count in COPIES:
-            found[f"individual_envs, {kind}, {count:,}"] = copies(
-                hk.gym.individual_envs(TASK, AGENT, count, observation=kind), count
+            found[f"individual_vector_env, {kind}, {count:,}"] = copies(
+                hk.gym.individual_vector_env(TASK, AGENT, count, observation=kind), count
             )
     single = [lambda: hk.gym.individual_env(TASK, AGENT, observation="index", counterfactuals=False)] * 100
     found["SyncVectorEnv, index, 100"] = copies(SyncVectorEnv(single), 100)
@@ -88,7 +88,9 @@ def measure() -> dict[str, float]:
         for name in (TASK, "rendezvous-10", "rendezvous-1000"):
             found[f"team_env, {kind}, {name}"] = team(name, kind)
         for count in COPIES:
-            found[f"team_envs, {kind}, {count:,}"] = copies(hk.gym.team_envs(TASK, count, observation=kind), count)
+            found[f"team_vector_env, {kind}, {count:,}"] = copies(
+                hk.gym.team_vector_env(TASK, count, observation=kind), count
+            )
     return processor_times(found)
 
 

@@ -172,7 +172,7 @@ def measure_parts(count: int) -> dict[str, float]:
     parts = hk.from_declare(pairs, parts=True)
     built = time.perf_counter()
     control = {f"{e}{i}": {f"{e.upper()}{i}"} for i in range(count // 2) for e in "ab"}
-    found = hk.cheapest(parts, [agent for own in control.values() for agent in own], control)
+    found = hk.cheapest_assignment(parts, [agent for own in control.values() for agent in own], control)
     assigned = time.perf_counter()
     assert hk.decompose(parts, found, control).ok
     checked = time.perf_counter()

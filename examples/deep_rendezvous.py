@@ -87,7 +87,9 @@ class Options:
         """Load a task, and lay it out in the plane."""
         task, rules = hk.load_task(name), {"speed": self.speed, "noise": self.noise, "directions": self.directions}
         rules["most_steps"] = self.episode_steps
-        plane = hk.deep.buttons_plane(**rules) if name == "buttons" else hk.deep.plane_of(task, self.radius, **rules)
+        plane = (
+            hk.deep.buttons_plane(**rules) if name == "buttons" else hk.deep.plane_from_task(task, self.radius, **rules)
+        )
         return task, plane
 
     def school(self, name: str) -> str:
@@ -127,7 +129,7 @@ class Snapshots(BaseCallback):
 
     def _on_step(self) -> bool:
         if self.n_calls % self.every == 0:
-            self.taken.append(hk.deep.weights_of(self.model))
+            self.taken.append(hk.deep.get_weights(self.model))
         return True
 
 
@@ -172,7 +174,7 @@ def train_all(jobs: Sequence[Job], processes: int) -> Iterator[Trained]:
         yield from pool.map(train, jobs)
 
 
-def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.gym.Record:
+def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.Record:
     """Put a team together as it was after each so many steps, and let it play."""
     task, plane = options.world(name)
     team, scene = hk.deep.team_in_plane(task, plane), hk.deep.scene_in_plane(task, plane)
@@ -186,7 +188,7 @@ def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.g
         rows.append(((number + 1) * options.test_every, needed, played.success))
     steps, taken, success = (np.array(column) for column in zip(*rows, strict=True))
     _, _, _, counterfactuals, seed = next(iter(trained))
-    record = hk.gym.Record(
+    record = hk.Record(
         scene.task,
         scene.digest,
         LEARNERS[counterfactuals],
@@ -195,22 +197,22 @@ def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.g
         options.settings() | {"counterfactuals": counterfactuals},
         {"greedy": hk.gym.Trials(steps, taken, success)},
         sum(own.seconds for own in trained.values()),
-        hk.gym.review_team(team, models, options.episodes, seed=2 * TEST_SEED),
+        hk.gym.play_tests(team, models, options.episodes, seed=2 * TEST_SEED),
     )
     if options.out is not None:
         keep(options.out, record, scene, trained)
     return record
 
 
-def keep(folder: Path, record: hk.gym.Record, scene: hk.gym.Scene, trained: Mapping[Job, Trained]) -> None:
+def keep(folder: Path, record: hk.Record, scene: hk.Scene, trained: Mapping[Job, Trained]) -> None:
     """Write a team's tests, what its agents have learnt, and what there is to see into a folder."""
     arrays = hk.deep.join_weights({job.agent: own.weights[-1] for job, own in trained.items()})
     policy = hk.Policy(record.task, record.digest, record.learner, record.seed, record.settings, arrays)
     policy.save(policy_path(open_store(folder), record))
-    hk.gym.save_records(folder, [record], [scene])
+    hk.save_records(folder, [record], [scene])
 
 
-def line(record: hk.gym.Record) -> str:
+def line(record: hk.Record) -> str:
     """Say in a line how good a team is."""
     review, tests = record.review, record.tests["greedy"]
     assert review is not None
@@ -222,7 +224,7 @@ def line(record: hk.gym.Record) -> str:
     return f"{record.task:20}  {name:20}  {seed:4}  {share:7.2f}  {taken:5.0f}  {since:>12}  {minutes:7.1f}"
 
 
-def run(options: Options) -> list[hk.gym.Record]:
+def run(options: Options) -> list[hk.Record]:
     """Train all agents, with and without counterfactual experience, and test all teams."""
     teams = {
         (name, seed, counterfactuals): [

@@ -10,7 +10,7 @@ from hocket.draw.geometry import Shape
 from hocket.draw.scene import Area, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.study.engines import ThreadEngine
-from hocket.study.records import Record, Replay, Review, Trials
+from hocket.study.records import Record, Replay, TestSummary, Trials
 from hocket.study.store import keep_records, keep_task, keep_world, open_store, sum_up
 
 MOVES = {"u": (0, -1), "d": (0, 1), "l": (-1, 0), "r": (1, 0), ".": (0, 0)}
@@ -55,7 +55,9 @@ def tests(steps: Sequence[int], values: Sequence[int]) -> Trials:
     return Trials(np.array(steps, np.int64), taken, taken < 1000)
 
 
-def record(task: str, mark: str, learner: str, seed: int, values: Sequence[int], review: Review | None = None, **more):
+def record(
+    task: str, mark: str, learner: str, seed: int, values: Sequence[int], review: TestSummary | None = None, **more
+):
     """Make a record of a run with a test after every 1,000 steps; greedy tests take 2 steps less."""
     steps = [1000 * (place + 1) for place in range(len(values))]
     kinds = {
@@ -66,13 +68,13 @@ def record(task: str, mark: str, learner: str, seed: int, values: Sequence[int],
     return Record(task, mark, learner, seed, steps[-1], settings, kinds, 0.5 + seed, review, MADE)
 
 
-def meeting_review(scene: Scene, *, wait: int = 0, success: bool = True) -> Review:
-    """Review a team of rendezvous-2; a team that waits at the start has all events later."""
+def meeting_review(scene: Scene, *, wait: int = 0, success: bool = True) -> TestSummary:
+    """TestSummary a team of rendezvous-2; a team that waits at the start has all events later."""
     ways = {name: "." * wait + own for name, own in MEETING.items()}
     events = tuple((step + wait, event) for step, event in MEETING_EVENTS)
     softmax = replay(scene, MEETING_STARTS, ways, events, success)
     greedy = replay(scene, MEETING_STARTS, MEETING, MEETING_EVENTS, success)
-    return Review(10, 9, (9, 10), np.ones((2, 100), np.int64), {"softmax": softmax, "greedy": greedy})
+    return TestSummary(10, 9, (9, 10), np.ones((2, 100), np.int64), {"softmax": softmax, "greedy": greedy})
 
 
 def drift_scene(name: str = "drift") -> Scene:
@@ -97,7 +99,7 @@ def drift_scene(name: str = "drift") -> Scene:
     )
 
 
-def drift_review(scene: Scene) -> Review:
+def drift_review(scene: Scene) -> TestSummary:
     """Let two boats drift; their places are no multiples of anything."""
     time = np.linspace(0, 1, 25)
     ann = np.stack([0.333 + 5 * time, 0.5 + 1.8 * time**2], axis=1)
@@ -105,7 +107,7 @@ def drift_review(scene: Scene) -> Review:
     places = np.stack([ann, bo], axis=1)
     events = ((24, "buoy"),)
     own = Replay(True, places, states_after(scene, len(places), events), events)
-    return Review(4, 4, (4, 4), np.zeros((2, 0), np.int64), {"softmax": own})
+    return TestSummary(4, 4, (4, 4), np.zeros((2, 0), np.int64), {"softmax": own})
 
 
 def write_study(folder: Path, records: Sequence[Record], tasks: Sequence[hk.Task] = (), scenes: Sequence[Scene] = ()):
@@ -155,7 +157,7 @@ def hostile_study(folder: Path, name: str) -> Path:
     happened = ((1, events[0]),)
     places = np.full((3, 2, 2), 0.5)
     watched = Replay(True, places, states_after(scene, 3, happened), happened)
-    review = Review(1, 1, (1, 1), np.zeros((2, 0), np.int64), {"softmax": watched})
+    review = TestSummary(1, 1, (1, 1), np.zeros((2, 0), np.int64), {"softmax": watched})
     records = [record(name, scene.digest, f"{name}l", seed, [9, 8], review, depth=seed % 2) for seed in range(4)]
     return write_study(folder, records, (), [scene])
 

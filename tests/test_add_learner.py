@@ -159,11 +159,11 @@ def test_its_policies_are_files_that_are_evaluated_solved_and_checked(tmp_path):
     run.policy.save(tmp_path / "policy.npz")
     policy = load_policy(tmp_path / "policy.npz", task.digest)
     (estimate,) = hk.evaluate(task, policy, 2_000)
-    exact = hk.solve_team(task, policy)
+    exact = hk.evaluate_exact(task, policy)
     assert exact.success == pytest.approx(1)
     assert estimate.mean_steps == pytest.approx(exact.mean_steps, rel=0.05)
     wrong = replace(policy, arrays={"q": policy.arrays["q"][:1]})
-    for use in (hk.evaluate, hk.solve_team):
+    for use in (hk.evaluate, hk.evaluate_exact):
         with pytest.raises(hk.HocketError, match="not what blind learns on this task"):
             use(task, wrong)
 

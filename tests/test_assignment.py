@@ -198,9 +198,9 @@ def test_a_cheapest_assignment_is_cheapest_whatever_is_out_of_reach(machine, for
     best = oracle.minimum_repair(oracle.plain(machine), nothing, control, None, forbidden)
     if best is None:
         with pytest.raises(InfeasibleError):
-            hk.cheapest(machine, nothing, control, None, forbidden)
+            hk.cheapest_assignment(machine, nothing, control, None, forbidden)
         return
-    found = hk.cheapest(machine, nothing, control, None, forbidden)
+    found = hk.cheapest_assignment(machine, nothing, control, None, forbidden)
     assert (found.exact, found.cost) == (True, best)
     assert hk.decompose(machine, found, control).ok
 
@@ -216,7 +216,7 @@ def test_knowing_more_never_hurts_whatever_is_out_of_reach(team, learned):
 def test_a_machine_without_events_is_decomposable_among_agents_who_know_nothing():
     machine = hk.RewardMachine(initial="u", transitions={})
     assert hk.repair(machine, {"A": ()}) == {}
-    assert hk.cheapest(machine, ["A", "B"], {}) == {"A": frozenset(), "B": frozenset()}
+    assert hk.cheapest_assignment(machine, ["A", "B"], {}) == {"A": frozenset(), "B": frozenset()}
 
 
 # Machines for which a search without a bound on its work would not come back.
@@ -250,7 +250,7 @@ def test_large_random_tasks_are_repaired_with_proof(states, density):
     found = hk.repair(machine, knows)
     assert found.exact and found.cost == found.bound
     assert hk.decompose(machine, {agent: {*own, *found.get(agent, ())} for agent, own in knows.items()}).ok
-    best = hk.cheapest(machine, SIX, control)
+    best = hk.cheapest_assignment(machine, SIX, control)
     assert best.exact and hk.decompose(machine, best, control).ok
 
 

@@ -17,7 +17,7 @@ from hocket.draw.task_scene import scene_of
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize
-from hocket.study.records import Review
+from hocket.study.records import TestSummary
 from hocket.study.store import load_results
 from hocket.task.gates import closed_regions
 from studies import HOSTILE, QUOTED, hostile_study, record, small_study, write_study
@@ -444,7 +444,7 @@ def bridge(tmp_path_factory) -> Path:
     scene = scene_of(task)
     events = ((1, "down"), (2, "up"), (3, "down"), (4, "over"), (5, "lift"), (6, "over"), (7, "cross"), (8, "end"))
     own = make_replay(scene, [scene.starts["A1"], scene.starts["A2"]], {"A1": "r" * 8, "A2": "d" + "." * 7}, events)
-    review = Review(1, 1, (1, 1), np.zeros((2, 0), np.int64), {"softmax": own})
+    review = TestSummary(1, 1, (1, 1), np.zeros((2, 0), np.int64), {"softmax": own})
     runs = [record("drawbridge", task.digest, "dqprm", 0, [20, 20], review)]
     return write_study(tmp_path_factory.mktemp("bridge") / "runs", runs, [task])
 

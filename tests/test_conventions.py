@@ -19,11 +19,11 @@ def many(make):
 
 
 def individuals(copies, **settings):
-    return hk.gym.individual_envs("buttons", "A1", copies, **settings)
+    return hk.gym.individual_vector_env("buttons", "A1", copies, **settings)
 
 
 def teams(copies, **settings):
-    return hk.gym.team_envs("buttons", copies, **settings)
+    return hk.gym.team_vector_env("buttons", copies, **settings)
 
 
 # Seeds.

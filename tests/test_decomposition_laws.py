@@ -286,9 +286,9 @@ def test_a_cheapest_assignment_is_the_cheapest_there_is(data, machine, cost, for
     best = oracle.minimum_repair(oracle.plain(machine), nothing, control, cost, forbidden)
     if best is None:
         with pytest.raises(hk.HocketError):
-            hk.cheapest(machine, agents, control, cost, forbidden)
+            hk.cheapest_assignment(machine, agents, control, cost, forbidden)
         return
-    found = hk.cheapest(machine, agents, control, cost, forbidden)
+    found = hk.cheapest_assignment(machine, agents, control, cost, forbidden)
     pairs = added_pairs(found)
     assert oracle.price(pairs, cost) == best
     assert not forbidden & set(pairs)
@@ -323,8 +323,8 @@ def test_a_repair_first_tells_controllers_what_they_control():
 def test_costs_change_the_cheapest_assignment():
     machine, _ = order_matters()
     control = {"a": {"A1"}, "b": {"A2"}}
-    b_is_dear = hk.cheapest(machine, ("A1", "A2"), control, cost={("A1", "b"): 3})
-    a_is_dear = hk.cheapest(machine, ("A1", "A2"), control, cost={("A2", "a"): 3})
+    b_is_dear = hk.cheapest_assignment(machine, ("A1", "A2"), control, cost={("A1", "b"): 3})
+    a_is_dear = hk.cheapest_assignment(machine, ("A1", "A2"), control, cost={("A2", "a"): 3})
     assert b_is_dear == {"A1": {"a"}, "A2": {"a", "b"}}
     assert a_is_dear == {"A1": {"a", "b"}, "A2": {"b"}}
 
@@ -346,7 +346,7 @@ def test_what_no_trace_reaches_confuses_nobody():
 def test_a_repair_ignores_what_no_trace_reaches():
     found = hk.repair(out_of_reach(), {"A": (), "B": ()}, forbidden=[("A", "b")])
     assert (found, found.cost, found.exact, found.bound) == ({}, 0, True, 0)
-    assert hk.cheapest(out_of_reach(), ["A", "B"], {}) == {"A": frozenset(), "B": frozenset()}
+    assert hk.cheapest_assignment(out_of_reach(), ["A", "B"], {}) == {"A": frozenset(), "B": frozenset()}
 
 
 def test_no_repair_is_called_impossible_because_of_states_out_of_reach():
@@ -363,14 +363,14 @@ def test_a_controller_must_know_its_event_even_where_it_cannot_happen():
     result = hk.decompose(out_of_reach(), {"A": (), "B": ()}, {"b": "A"})
     assert not result.ok and result.unaware == (("A", "b"),)
     assert hk.repair(out_of_reach(), {"A": (), "B": ()}, {"b": "A"}) == {"A": {"b"}}
-    assert hk.cheapest(out_of_reach(), ["A", "B"], {"b": "A"}) == {"A": {"b"}, "B": frozenset()}
+    assert hk.cheapest_assignment(out_of_reach(), ["A", "B"], {"b": "A"}) == {"A": {"b"}, "B": frozenset()}
 
 
 def test_an_event_that_cannot_happen_need_not_be_known():
     machine = hk.RewardMachine(initial="u", transitions={("u", "a"): "v"}, final={"v"}, events=("a", "spare"))
     assert hk.decompose(machine, {"A": "a"}).ok
     assert not hk.decompose(machine, {"A": "a"}).unknown
-    assert hk.cheapest(machine, ["A", "B"], {"a": "A"}) == {"A": {"a"}, "B": frozenset()}
+    assert hk.cheapest_assignment(machine, ["A", "B"], {"a": "A"}) == {"A": {"a"}, "B": frozenset()}
 
 
 def test_machines_of_a_decomposition_leave_out_what_no_trace_reaches_and_keep_names():

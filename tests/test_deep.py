@@ -71,7 +71,7 @@ def test_what_dqn_takes_a_state_for_worth_is_what_it_is_worth(gatekeepers):
 
 def in_plane(learner=DQN, **options):
     task = hk.rendezvous(2)
-    plane = hk.deep.plane_of(task, directions=8 if learner is DQN else None)
+    plane = hk.deep.plane_from_task(task, directions=8 if learner is DQN else None)
     env = hk.deep.individual_in_plane(task, plane, "A1")
     return learner("MlpPolicy", env, buffer_size=10, device="cpu", **options)
 
@@ -85,7 +85,7 @@ def test_a_network_that_is_kept_and_put_back_acts_the_same(tmp_path, learner):
         return [np.asarray(model.predict(own, deterministic=True)[0]).tolist() for own in seen]
 
     assert acts(first) != acts(second)
-    arrays = hk.deep.join_weights({"A1": hk.deep.weights_of(first), "A11": hk.deep.weights_of(second)})
+    arrays = hk.deep.join_weights({"A1": hk.deep.get_weights(first), "A11": hk.deep.get_weights(second)})
     hk.Policy("plane", "digest", "dqn", 0, {}, arrays).save(tmp_path / "policy.npz")
     loaded = load_policy(tmp_path / "policy.npz", "digest")
     hk.deep.set_weights(second, hk.deep.split_weights(loaded.arrays, "A1"))
@@ -94,16 +94,16 @@ def test_a_network_that_is_kept_and_put_back_acts_the_same(tmp_path, learner):
 
 def test_kept_weights_do_not_change_while_the_model_goes_on_learning():
     model = in_plane(policy_kwargs={"net_arch": [8]}, learning_starts=5, train_freq=1)
-    kept = hk.deep.weights_of(model)
+    kept = hk.deep.get_weights(model)
     before = {name: value.copy() for name, value in kept.items()}
     model.learn(20)
     assert all(np.array_equal(kept[name], before[name]) for name in before)
-    assert not all(np.array_equal(kept[name], value) for name, value in hk.deep.weights_of(model).items())
+    assert not all(np.array_equal(kept[name], value) for name, value in hk.deep.get_weights(model).items())
 
 
 def test_weights_that_do_not_fit_a_model_are_refused_and_leave_it_as_it_was():
     model = in_plane(policy_kwargs={"net_arch": [8]})
-    own = hk.deep.weights_of(model)
+    own = hk.deep.get_weights(model)
     name = next(iter(own))
     wrong = [
         ({**own, "q_nut": own[name]}, "parameter 'q_nut' does not exist in this model"),
@@ -115,7 +115,7 @@ def test_weights_that_do_not_fit_a_model_are_refused_and_leave_it_as_it_was():
             hk.deep.set_weights(model, {key: value + 1 for key, value in weights.items()})
     with pytest.raises(hk.errors.FormatError, match="has no parameters of 'A3'"):
         hk.deep.split_weights(hk.deep.join_weights({"A1": own}), "A3")
-    assert all(np.array_equal(own[key], value) for key, value in hk.deep.weights_of(model).items())
+    assert all(np.array_equal(own[key], value) for key, value in hk.deep.get_weights(model).items())
 
 
 # The script.
@@ -129,7 +129,7 @@ def test_an_agents_environment_is_the_same_in_teams_of_two_and_of_three():
     runs = []
     for agents in (2, 3):
         task = hk.rendezvous(agents)
-        env = hk.deep.individual_in_plane(task, hk.deep.plane_of(task), "A2")
+        env = hk.deep.individual_in_plane(task, hk.deep.plane_from_task(task), "A2")
         random = np.random.default_rng(0)
         seen, _ = env.reset(seed=5)
         runs.append([seen.tolist()])

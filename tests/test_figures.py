@@ -43,9 +43,7 @@ def curve(reaches: int, level: int = 30) -> np.ndarray:
     return np.where(reaches <= STEPS_OF_TESTS, level, 1000)
 
 
-def record(
-    learner: str, seed: int, values: np.ndarray, task: hk.Task | None = None, **settings: float
-) -> hk.gym.Record:
+def record(learner: str, seed: int, values: np.ndarray, task: hk.Task | None = None, **settings: float) -> hk.Record:
     """Make a record by hand, of a task or of something else."""
     tests = records.Trials(STEPS_OF_TESTS, values + seed * (values < 1000), values < 1000)
     review = None
@@ -53,13 +51,13 @@ def record(
         visits = np.zeros((len(task.agents), task.grid.cells), np.int64)
         for agent in range(len(task.agents)):
             visits[agent, : agent + 2] = [100 ** min(cell, 3) for cell in range(agent + 2)]
-        review = hk.gym.Review(10, 5, (5,) * len(task.agents), visits, {})
+        review = hk.TestSummary(10, 5, (5,) * len(task.agents), visits, {})
     name, mark = ("elsewhere", "f" * 64) if task is None else (task.name, task.digest)
     kinds = {"softmax": tests, "greedy": tests._replace(test_steps=np.full(len(values), 500))}
-    return hk.gym.Record(name, mark, learner, seed, 40_000, {**SETTINGS, **settings}, kinds, review=review)
+    return hk.Record(name, mark, learner, seed, 40_000, {**SETTINGS, **settings}, kinds, review=review)
 
 
-def section_of(*own: hk.gym.Record, task: hk.Task | None = None) -> Section:
+def section_of(*own: hk.Record, task: hk.Task | None = None) -> Section:
     tasks = {} if task is None else {task.digest: task}
     (section,) = summarize(Results(Path("study"), {}, own, tasks, (), ())).sections
     return section

@@ -59,8 +59,8 @@ def test_the_cheapest_event_sets_of_parts_cost_what_those_of_the_product_do(text
     parts = hk.from_ltlf(text, parts=True)
     agents = ["A1", "A2", "A3"]
     control = {event: {data.draw(st.sampled_from(agents))} for event in parts.events}
-    found = hk.cheapest(parts, agents, control)
-    assert found.cost == hk.cheapest(parts.machine(), agents, control).cost
+    found = hk.cheapest_assignment(parts, agents, control)
+    assert found.cost == hk.cheapest_assignment(parts.machine(), agents, control).cost
     assert hk.decompose(parts.machine(), found, control).ok
     knows = {agent: {event for event, own in control.items() if agent in own} for agent in agents}
     assert hk.repair(parts, knows, control).cost == hk.repair(parts.machine(), knows, control).cost
@@ -103,7 +103,7 @@ def test_a_thousand_constraints_are_parts_that_are_checked_and_assigned():
     assert len(parts.parts) == count
     control = {f"a{i}": {f"A{i}"} for i in range(count)} | {f"b{i}": {f"B{i}"} for i in range(count)}
     agents = [agent for own in control.values() for agent in own]
-    found = hk.cheapest(parts, agents, control)
+    found = hk.cheapest_assignment(parts, agents, control)
     assert found.cost == 3 * count and found.exact
     assert hk.decompose(parts, found, control).ok
 

@@ -151,9 +151,9 @@ def test_an_error_loads_nothing_else():
 
 # The public names.
 
-STUBS = {name: read_stub(f"{MODULES[name]}i") for name in PUBLIC}
-CONTRACT = """RewardMachine project compose minimize distinguish decompose repair cheapest load_machine save_machine
-load_task rendezvous train evaluate HocketError"""  # what people and scripts rely on
+STUBS, DEPRECATED = ({name: read_stub(f"{MODULES[name]}i")[part] for name in PUBLIC} for part in (0, 1))
+CONTRACT = """RewardMachine project compose minimize distinguish decompose repair cheapest_assignment load_machine
+save_machine load_task rendezvous train evaluate HocketError"""  # what people and scripts rely on
 SHADOWS = """
 import pkgutil
 from importlib import import_module
@@ -163,7 +163,7 @@ for found in pkgutil.walk_packages(hocket.__path__, "hocket."):
     if found.name != "hocket.__main__":
         import_module(found.name)
 for module in (hocket, hocket.deep, hocket.gym):
-    for name, home in read_stub(f"{module.__file__}i").items():
+    for name, home in read_stub(f"{module.__file__}i")[0].items():
         meant = import_module(f"hocket.{name}") if home == "hocket" else getattr(import_module(home), name)
         if getattr(module, name) is not meant:
             print(name)
@@ -185,8 +185,21 @@ def test_a_stub_says_nothing_but_where_public_names_live(name):
     tree = ast.parse(MODULES[name].with_suffix(".pyi").read_text(encoding="utf-8"))
     said = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
     assert {alias.name for alias in said} == {alias.asname for alias in said} == {*STUBS[name]}
-    rest = [ast.unparse(node) for node in tree.body if not isinstance(node, ast.ImportFrom)]
+    rest = [ast.unparse(node) for node in tree.body if not isinstance(node, ast.ImportFrom | ast.Import | ast.Assign)]
     assert rest == ([] if name else ["__version__: str"])
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_deprecated_name_works_and_its_warning_names_the_new_one(name):
+    module = import_module(f"hocket.{name}" if name else "hocket")
+    for old, new in DEPRECATED[name].items():
+        path = new if "." in new else f"{module.__name__}.{new}"
+        with pytest.warns(DeprecationWarning, match=f"{module.__name__}.{old} is deprecated: use {path}$") as said:
+            value = getattr(module, old)
+        home, _, public = path.rpartition(".")
+        assert value is getattr(import_module(home), public)
+        assert said[0].filename == __file__
+        assert old not in module.__all__ and old not in dir(module)
 
 
 def test_no_public_name_has_two_homes():

@@ -54,7 +54,7 @@ def test_hostile_names_stay_names():
 
 
 def test_curves_show_themselves(tmp_path):
-    summary = hk.summarize(hk.gym.save_records(tmp_path, [record(seed) for seed in range(3)]))
+    summary = hk.summarize(hk.save_records(tmp_path, [record(seed) for seed in range(3)]))
     [section] = summary.sections
     ET.fromstring(section._repr_svg_())
     shown = summary._repr_html_()

@@ -225,4 +225,4 @@ def test_a_world_in_which_agents_cannot_act_at_once_is_refused():
     game = simple_spread_v3.env()
     game.unwrapped.metadata = {**game.metadata, "is_parallelizable": False}
     with pytest.raises(hk.HocketError, match="must let its agents act at once"):
-        hk.gym.parallel(game)
+        hk.gym.to_parallel(game)

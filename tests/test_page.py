@@ -35,7 +35,7 @@ from hocket.report.page.maps import map_svg, number_of
 from hocket.report.page.markup import data_block, tag
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize
-from hocket.study.records import Replay, Review
+from hocket.study.records import Replay, TestSummary
 from hocket.study.store import load_results
 from hocket.study.study import run_study
 from studies import (
@@ -190,7 +190,7 @@ def test_bounds_are_told_in_numbers(reader):
 
 
 def test_the_successes_of_many_agents_are_told_as_a_range(tmp_path):
-    review = Review(10, 1, (*range(1, 11), 5, 6, 7), np.zeros((13, 0), np.int64), {})
+    review = TestSummary(10, 1, (*range(1, 11), 5, 6, 7), np.zeros((13, 0), np.int64), {})
     words = Reader(page_of(write_study(tmp_path / "many", [record("x", "2" * 64, "dqprm", 0, [9], review)]))).words
     assert "13 agents, 0.100 to 1.000" in words
 
@@ -369,7 +369,7 @@ def test_where_room_is_scarce_every_learner_has_its_first_episodes(folder):
 def test_an_episode_with_other_agents_than_the_scene_is_left_out(tmp_path):
     scene = drift_scene()
     alone = Replay(True, np.ones((2, 1, 2)), (("out",), ("home",)), ())
-    review = Review(1, 1, (1,), np.zeros((1, 0), np.int64), {"softmax": alone})
+    review = TestSummary(1, 1, (1,), np.zeros((1, 0), np.int64), {"softmax": alone})
     folder = write_study(tmp_path / "odd", [record("d", scene.digest, "x", 0, [3], review)], (), [scene])
     assert Reader(page_of(folder)).blocks["episodes-0"]["groups"] == []
 
@@ -470,7 +470,7 @@ def test_a_study_of_long_episodes_stays_below_five_megabytes(tmp_path):
             places = moves.cumsum(axis=0) + 0.5
             events = tuple((step, f"{'rl'[step % 2]}{1 + step % 10}") for step in range(1, 1001))
             own = Replay(False, places, states_after(scene, 1001, events), events)
-            review = Review(1, 0, (0,) * 10, np.zeros((10, 0), np.int64), {"softmax": own, "greedy": own})
+            review = TestSummary(1, 0, (0,) * 10, np.zeros((10, 0), np.int64), {"softmax": own, "greedy": own})
             records.append(record(task.name, task.digest, learner, seed, [1000] * 700, review))
     page = page_of(write_study(tmp_path / "large", records, [task]))
     assert len(page.encode()) < 5_000_000

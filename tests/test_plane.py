@@ -187,7 +187,7 @@ def test_a_plane_travels_between_processes():
 
 def test_unknown_settings_are_refused_and_the_nearest_is_named():
     with pytest.raises(SettingsError, match=r"setting 'sped' does not exist \(did you mean 'speed'\?\)"):
-        hk.deep.plane_of(hk.rendezvous(2), sped=1)
+        hk.deep.plane_from_task(hk.rendezvous(2), sped=1)
 
 
 def test_unknown_agents_places_and_render_modes_are_refused():
@@ -217,7 +217,7 @@ def walk(plane, agent, seen):
 @pytest.mark.parametrize("agents", [1, 2, 3, 10])
 def test_a_rendezvous_in_the_plane_can_be_done_by_walking_straight(agents):
     task = hk.rendezvous(agents)
-    plane = hk.deep.plane_of(task)
+    plane = hk.deep.plane_from_task(task)
     team = hk.deep.team_in_plane(task, plane)
     observations, _ = team.reset(seed=0)
     met = None
@@ -235,7 +235,7 @@ def test_a_rendezvous_in_the_plane_can_be_done_by_walking_straight(agents):
 
 def test_in_the_plane_nobody_meets_alone():
     task = hk.rendezvous(2)
-    plane = hk.deep.plane_of(task)
+    plane = hk.deep.plane_from_task(task)
     team = hk.deep.team_in_plane(task, plane)
     observations, _ = team.reset(seed=0)
     while team.agents:
@@ -246,7 +246,7 @@ def test_in_the_plane_nobody_meets_alone():
 
 def test_alone_an_agent_meets_by_chance_and_sees_what_other_states_would_have():
     task = hk.rendezvous(3)
-    plane = hk.deep.plane_of(task, noise=0.0)
+    plane = hk.deep.plane_from_task(task, noise=0.0)
     env = hk.deep.individual_in_plane(task, plane, "A2", sync_probability=0.3)
     waits = []
     for seed in range(60):
@@ -269,7 +269,7 @@ def test_alone_an_agent_meets_by_chance_and_sees_what_other_states_would_have():
 
 def test_an_episode_to_watch_has_everyones_path_and_what_happened():
     task = hk.rendezvous(2)
-    plane = hk.deep.plane_of(task)
+    plane = hk.deep.plane_from_task(task)
     policies = {agent: partial(walk, plane, agent) for agent in task.agents}
     watched = hk.gym.play_episode(hk.deep.team_in_plane(task, plane), policies, seed=3).replay
     assert watched.success and len(watched.states) == len(watched.points)
@@ -284,7 +284,7 @@ def test_an_episode_to_watch_has_everyones_path_and_what_happened():
 
 def test_functions_can_be_evaluated_as_a_team_in_the_plane():
     task = hk.rendezvous(3)
-    plane = hk.deep.plane_of(task)
+    plane = hk.deep.plane_from_task(task)
     policies = {agent: partial(walk, plane, agent) for agent in task.agents}
     (found,) = hk.evaluate(hk.deep.team_in_plane(task, plane), policies, episodes=5)
     assert found.success.value == 1.0 and found.holds and 20 <= found.mean_steps <= 60
@@ -295,7 +295,7 @@ def test_functions_can_be_evaluated_as_a_team_in_the_plane():
 
 def test_the_scene_of_a_plane_has_its_discs_and_the_machines_of_the_task():
     task = hk.rendezvous(2)
-    plane = hk.deep.plane_of(task, radius=0.5)
+    plane = hk.deep.plane_from_task(task, radius=0.5)
     scene = hk.deep.scene_in_plane(task, plane)
     assert (scene.task, scene.width, scene.height, scene.has_cells) == ("rendezvous-2-plane", 10, 10, False)
     assert scene.agents == ("A1", "A2") and scene.machines == dict(task.machines)
@@ -303,7 +303,7 @@ def test_the_scene_of_a_plane_has_its_discs_and_the_machines_of_the_task():
     assert area.shapes == ((4, 3, 1, 1, True),) and area.tag == "M" and scene.starts == plane.starts
     (middle,) = {tuple(color) for color in plane.picture({})[112:113, 144]}  # at 4.5 and 3.5 of 10
     assert "#{:02x}{:02x}{:02x}".format(*middle) == area.color
-    assert scene.digest != hk.deep.scene_in_plane(task, hk.deep.plane_of(task, radius=0.6)).digest
+    assert scene.digest != hk.deep.scene_in_plane(task, hk.deep.plane_from_task(task, radius=0.6)).digest
 
 
 BUTTONS = hk.load_task("buttons")
@@ -378,4 +378,4 @@ def test_a_counterfactual_is_told_just_where_gates_would_have_done_the_same(seed
 )
 def test_maps_that_a_plane_cannot_show_are_refused(name, message):
     with pytest.raises(hk.errors.TaskError, match=message):
-        hk.deep.plane_of(hk.load_task(name))
+        hk.deep.plane_from_task(hk.load_task(name))

@@ -206,16 +206,16 @@ def test_what_was_learnt_here_is_evaluated_on_a_task():
 def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
     task = meeting()
     env = hk.gym.team_env(task, episode_steps=20)
-    review = hk.gym.review_team(env, TOGETHER, episodes=3)
+    review = hk.gym.play_tests(env, TOGETHER, episodes=3)
     assert (review.episodes, review.successes, review.own_successes, review.policy) == (3, 3, (3, 3), "greedy")
     assert review.visits.tolist() == [[0, 3, 3, 3, 0, 0], [0, 0, 0, 6, 3, 0]]
     [replay] = review.replays.values()
     assert replay.points[:, :, 0].tolist() == [[0.5, 5.5], [1.5, 4.5], [2.5, 3.5], [3.5, 3.5]]
     assert (replay.points[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
-    assert hk.gym.review_team(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
+    assert hk.gym.play_tests(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
     tests = hk.gym.Trials(np.array([10]), np.array([3]), np.array([True]))
-    record = hk.gym.Record(task.name, task.digest, "by hand", 0, 10, {}, {"greedy": tests}, review=review)
-    [section] = hk.summarize(hk.gym.save_records(tmp_path, [record], [task])).sections
+    record = hk.Record(task.name, task.digest, "by hand", 0, 10, {}, {"greedy": tests}, review=review)
+    [section] = hk.summarize(hk.save_records(tmp_path, [record], [task])).sections
     assert section.scene == scene_of(task) and section.groups[0].replays.keys() == {(0, "greedy")}
     assert "by hand" in hk.write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -227,7 +227,7 @@ def test_a_world_that_does_not_say_where_agents_are_cannot_be_watched():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(env), "where", None)
         assert hk.gym.play_episode(env, blind).replay is None
-        assert hk.gym.review_team(env, blind, episodes=1).replays == {}
+        assert hk.gym.play_tests(env, blind, episodes=1).replays == {}
 
 
 def test_without_the_extra_there_is_an_error_that_says_how_to_get_it(monkeypatch):

@@ -19,7 +19,7 @@ from hocket.learn.catalogue import shapes_on
 from hocket.report.summary import MOST_COMPARED, summarize
 from hocket.study.curves import curves_csv
 from hocket.study.labels import differences
-from hocket.study.records import Record, Replay, Review, Trials, parse_record, slug, write_record
+from hocket.study.records import Record, Replay, TestSummary, Trials, parse_record, slug, write_record
 from hocket.study.store import (
     Results,
     keep_records,
@@ -57,7 +57,7 @@ def record(seed: int = 0, learner: str = "dqprm", **changes) -> Record:
         "settings": {"discount": 0.9, "episode_steps": 100, "counterfactual": True},
         "tests": {"softmax": trials(100, 7, 5), "greedy": trials(100, 5, 4)},
         "seconds": 1.5,
-        "review": Review(10, 9, (10, 9), np.arange(12).reshape(2, 6), {"softmax": replay()}),
+        "review": TestSummary(10, 9, (10, 9), np.arange(12).reshape(2, 6), {"softmax": replay()}),
     }
     return Record(**{**about, **changes})
 
@@ -317,7 +317,7 @@ def test_a_world_that_is_not_hockets_is_kept_by_its_scene(tmp_path):
     disc = Area.disc((1.0, 1.0), 0.5, "#0072b2", "home", "H", gates=[("A1", "go")])
     scene = Scene("plane", 4.0, 3.0, ("A1",), {"A1": machine}, {"A1": ("go",)}, machine, (disc,), verdict="Fine.")
     own = record(task="plane", digest=scene.digest, learner="sac", review=None)
-    results = hk.gym.save_records(tmp_path, [own], [scene])
+    results = hk.save_records(tmp_path, [own], [scene])
     assert results.records[0].key == load_results(tmp_path).records[0].key == own.key
     assert (tmp_path / "curves.csv").read_text(encoding="utf-8").splitlines()[1] == "plane,sac,0,10,softmax,100,0"
     (path,) = results.scenes
@@ -397,7 +397,7 @@ def test_runs_that_end_early_are_compared_as_far_as_all_go(folder):
 
 def test_several_tests_at_one_step_are_one_test_of_several_episodes(folder):
     twice = Trials(np.array([10, 10, 20, 20]), np.array([100, 8, 6, 4]), np.array([False, True, True, True]))
-    results = hk.gym.save_records(folder, [record(learner="x", tests={"softmax": twice})])
+    results = hk.save_records(folder, [record(learner="x", tests={"softmax": twice})])
     group = summarize(results).sections[0].groups[-1]
     assert group.curves["softmax"].step.tolist() == [10, 20]
     assert group.curves["softmax"].each.tolist() == [54, 5]
@@ -420,7 +420,7 @@ def test_one_failure_in_ten_tests_moves_the_median_of_a_run_by_a_step_or_so(tmp_
         record(seed=seed, tests={"softmax": trials(*[20] * 10, *[21] * seed, 100, *[21] * (9 - seed))})
         for seed in range(3)
     ]
-    group = summarize(hk.gym.save_records(tmp_path, spoilt)).sections[0].groups[0]
+    group = summarize(hk.save_records(tmp_path, spoilt)).sections[0].groups[0]
     assert {*group.curves["softmax"].quartiles.median.tolist()} <= {20, 20.5, 21}
     assert group.finals["softmax"].success == (0.9, 0.9, 0.9)
 
@@ -429,7 +429,7 @@ def test_runs_that_never_learn_are_later_than_all_others(tmp_path):
     learns, fails = trials(*[100] * 5, *[20] * 20), trials(*[100] * 25)
     for number, expected in ((1, (60, "60 (2 of 3 runs)")), (2, (None, "never (1 of 3 runs)")), (3, (None, "never"))):
         runs = [record(seed=seed, tests={"softmax": fails if seed < number else learns}) for seed in range(3)]
-        final = summarize(hk.gym.save_records(tmp_path / str(number), runs)).sections[0].groups[0].finals["softmax"]
+        final = summarize(hk.save_records(tmp_path / str(number), runs)).sections[0].groups[0].finals["softmax"]
         assert (final.learnt_after, final.learnt_in_words) == expected
         assert final.learnt == 3 - number
 
@@ -437,6 +437,6 @@ def test_runs_that_never_learn_are_later_than_all_others(tmp_path):
 def test_limits_of_success_are_over_runs_and_not_over_tests(tmp_path):
     # Ten runs, of which five always succeed and five never do: pooled tests would give 0.5 with limits of +- 0.1.
     runs = [record(seed=seed, tests={"softmax": trials(*[100 if seed % 2 else 20] * 10)}) for seed in range(10)]
-    group = summarize(hk.gym.save_records(tmp_path, runs)).sections[0].groups[0]
+    group = summarize(hk.save_records(tmp_path, runs)).sections[0].groups[0]
     value, low, high = group.finals["softmax"].success
     assert (value, low, high) == (0.5, pytest.approx(0.2), pytest.approx(0.8))

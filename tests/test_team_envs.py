@@ -39,7 +39,7 @@ def row_of(kind: str, observations: object, copy: int) -> object:
 
 def compare(task: hk.Task, kind: str, copies: int = 3, steps: int = 100, episode_steps: int = 30) -> int:
     """Compare copies with as many single teams; count the events."""
-    envs = hk.gym.team_envs(task, copies, observation=kind, episode_steps=episode_steps)
+    envs = hk.gym.team_vector_env(task, copies, observation=kind, episode_steps=episode_steps)
     teams = [hk.gym.team_env(task, observation=kind, episode_steps=episode_steps) for _ in range(copies)]
     observations, infos = envs.reset(seed=11)
     begun = [team.reset(seed=11 + copy)[0] for copy, team in enumerate(teams)]
@@ -97,14 +97,14 @@ def test_a_lone_agent_is_rewarded_as_its_machine_says():
         rewards={("0", "arrive"): 5.0, ("1", "arrive"): -2.0},
     )
     base = corridor(3)
-    envs = hk.gym.team_envs(hk.Task("paid", base.grid, base.agents, base.events, machine, 0.0), 2)
+    envs = hk.gym.team_vector_env(hk.Task("paid", base.grid, base.agents, base.events, machine, 0.0), 2)
     envs.reset(seed=0)
     steps = [envs.step(np.array([[RIGHT], [STAY]])) for _ in range(2)]
     assert [rewards.tolist() for _, rewards, *_ in steps] == [[0.0, 0.0], [3.0, 0.0]]
 
 
 def test_an_end_is_followed_by_a_beginning_in_the_next_step():
-    envs = hk.gym.team_envs(meeting(), 2, observation="index", episode_steps=3)
+    envs = hk.gym.team_vector_env(meeting(), 2, observation="index", episode_steps=3)
     begun, _ = envs.reset(seed=0)
     actions = np.array([[RIGHT, LEFT], [STAY, STAY]])
     for step in range(3):
@@ -118,7 +118,7 @@ def test_an_end_is_followed_by_a_beginning_in_the_next_step():
 
 
 def test_seeds_may_be_given_one_by_one_or_drawn():
-    envs, other = (hk.gym.team_envs("buttons", 3, observation="index") for _ in range(2))
+    envs, other = (hk.gym.team_vector_env("buttons", 3, observation="index") for _ in range(2))
     rng = np.random.default_rng(0)
     moves = [rng.integers(0, 5, (3, 3)) for _ in range(40)]
     envs.reset(seed=4), other.reset(seed=[4, 5, 6])
@@ -126,14 +126,14 @@ def test_seeds_may_be_given_one_by_one_or_drawn():
     envs.reset(), other.reset(seed=[None, None, 6])  # the third begins again at number 0
     apart = [envs.step(action)[0] != other.step(action)[0] for action in moves]
     assert np.any(apart, axis=(0, 2)).tolist() == [False, False, True]
-    drawn = hk.gym.team_envs("buttons", 2)
+    drawn = hk.gym.team_vector_env("buttons", 2)
     drawn.reset()
     assert len({*drawn._teams.seed.tolist()}) == 2
 
 
 def test_what_a_caller_does_to_arrays_is_its_own_affair():
     for kind in KINDS:
-        envs, other = (hk.gym.team_envs("buttons", 2, observation=kind) for _ in range(2))
+        envs, other = (hk.gym.team_vector_env("buttons", 2, observation=kind) for _ in range(2))
         envs.reset(seed=0), other.reset(seed=0)
         for action in range(20):
             results, expected = (one.step(np.full((2, 3), action % 5)) for one in (envs, other))
@@ -144,7 +144,7 @@ def test_what_a_caller_does_to_arrays_is_its_own_affair():
 
 
 def test_copies_are_a_vector_environment_of_gymnasium():
-    envs = hk.gym.team_envs("buttons", 4)
+    envs = hk.gym.team_vector_env("buttons", 4)
     assert isinstance(envs, VectorEnv) and envs.num_envs == 4
     assert envs.agents == ("A1", "A2", "A3") and envs.single_action_space.nvec.tolist() == [5, 5, 5]
     assert envs.action_space.sample().shape == (4, 3) and envs.observation_space.shape == (4, 3, 105)
@@ -159,7 +159,7 @@ def test_copies_are_a_vector_environment_of_gymnasium():
     ],
 )
 def test_every_agent_of_every_copy_needs_an_action_that_there_is(actions, said):
-    envs = hk.gym.team_envs(meeting(), 2)
+    envs = hk.gym.team_vector_env(meeting(), 2)
     with pytest.raises(ResetNeeded):
         envs.step(np.zeros((2, 2), int))
     envs.reset(seed=0)
@@ -169,11 +169,11 @@ def test_every_agent_of_every_copy_needs_an_action_that_there_is(actions, said):
 
 def test_a_setting_that_makes_no_sense_is_refused():
     with pytest.raises(SettingsError, match="num_envs must be an integer of at least 1, got 0"):
-        hk.gym.team_envs("buttons", 0)
+        hk.gym.team_vector_env("buttons", 0)
     with pytest.raises(SettingsError, match="episode_steps must be an integer of at least 1, got 0"):
-        hk.gym.team_envs("buttons", 1, episode_steps=0)
+        hk.gym.team_vector_env("buttons", 1, episode_steps=0)
     with pytest.raises(SettingsError, match="observation 'onehott' does not exist"):
-        hk.gym.team_envs("buttons", 1, observation="onehott")
+        hk.gym.team_vector_env("buttons", 1, observation="onehott")
 
 
 def test_the_example_learns_to_press_buttons(monkeypatch):

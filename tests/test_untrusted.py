@@ -129,7 +129,7 @@ def test_a_policy_whose_values_are_no_numbers_is_refused(policy, value, tmp_path
     wrong.save(tmp_path / "policy.npz")
     with pytest.raises(hk.HocketError, match=r"policy.npz: a policy's values must be finite numbers"):
         load_policy(tmp_path / "policy.npz")
-    for use in (hk.evaluate, hk.solve_team):
+    for use in (hk.evaluate, hk.evaluate_exact):
         with pytest.raises(hk.HocketError, match="a policy's values must be finite numbers"):
             use(meeting(), wrong)
 
@@ -152,7 +152,7 @@ def test_a_policy_whose_settings_are_out_of_range_is_refused(policy, changes, me
     folder = in_folder(wrong, tmp_path / "runs")
     with pytest.raises(hk.HocketError, match=f"one.npz: .*{message}"):
         load_policies(folder, meeting())
-    for use in (hk.evaluate, hk.solve_team):
+    for use in (hk.evaluate, hk.evaluate_exact):
         with pytest.raises(hk.HocketError, match=message):
             use(meeting(), wrong)
     with pytest.raises(hk.HocketError, match=message):

@@ -157,7 +157,7 @@ class Places(gymnasium.Env):
     ],
 )
 def test_places_of_which_each_has_ended_in_its_own_way_have_all_ended(terminated, truncated, ends):
-    env = hk.gym.parallel(Places(terminated, truncated))
+    env = hk.gym.to_parallel(Places(terminated, truncated))
     env.reset(seed=0)
     _, _, over, cut, _ = env.step({"agent_0": 0, "agent_1": 0})
     assert (list(over.values()), list(cut.values())) == ends

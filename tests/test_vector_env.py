@@ -25,7 +25,7 @@ COPIES = 5
 def side_by_side(task: hk.Task, agent: str, **settings: object) -> tuple[IndividualEnvs, VectorEnv]:
     """Make copies, by arrays and one by one."""
     one_by_one = SyncVectorEnv([lambda: hk.gym.individual_env(task, agent, counterfactuals=False, **settings)] * COPIES)
-    return hk.gym.individual_envs(task, agent, COPIES, **settings), one_by_one
+    return hk.gym.individual_vector_env(task, agent, COPIES, **settings), one_by_one
 
 
 def compare(task: hk.Task, agent: str, steps: int, seed: object, **settings: object) -> int:
@@ -76,7 +76,7 @@ def test_a_copy_that_is_given_no_seed_goes_on_to_its_next_episode():
 
 
 def test_copies_without_seeds_draw_different_ones():
-    envs = hk.gym.individual_envs("buttons", "A2", 200, observation="index")
+    envs = hk.gym.individual_vector_env("buttons", "A2", 200, observation="index")
     envs.reset()
     rng = np.random.default_rng(1)
     for _ in range(100):
@@ -89,7 +89,7 @@ def test_copies_without_seeds_draw_different_ones():
 def test_counterfactuals_of_copies_are_those_of_each(task):
     """In the step in which a copy begins again it has none, and its rows mean nothing."""
     name = next(iter(task.agents))
-    envs = hk.gym.individual_envs(task, name, COPIES, observation="dict", episode_steps=17, counterfactuals=True)
+    envs = hk.gym.individual_vector_env(task, name, COPIES, observation="dict", episode_steps=17, counterfactuals=True)
     singles = [hk.gym.individual_env(task, name, observation="dict", episode_steps=17) for _ in range(COPIES)]
     envs.reset(seed=3)
     for copy, single in enumerate(singles):
@@ -134,7 +134,7 @@ def test_gymnasium_makes_copies_by_name():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_copies_see_lies_in_their_space(kind):
-    envs = hk.gym.individual_envs("buttons", "A2", 4, observation=kind)
+    envs = hk.gym.individual_vector_env("buttons", "A2", 4, observation=kind)
     assert envs.reset(seed=0)[0] in envs.observation_space
     assert envs.action_space.seed(0) == 0
     for _ in range(20):
@@ -142,7 +142,7 @@ def test_what_copies_see_lies_in_their_space(kind):
 
 
 def test_a_copy_whose_episode_has_ended_begins_again_whatever_its_action():
-    envs = hk.gym.individual_envs(corridor(3), "A1", 2, observation="index")
+    envs = hk.gym.individual_vector_env(corridor(3), "A1", 2, observation="index")
     envs.reset(seed=0)
     kept = [envs.step(np.array([1, 4]))[:4] for _ in range(4)]
     assert [seen.tolist() for seen, *_ in kept] == [[2, 0], [5, 0], [0, 0], [2, 0]]
@@ -151,7 +151,7 @@ def test_a_copy_whose_episode_has_ended_begins_again_whatever_its_action():
 
 
 def test_results_are_not_changed_by_later_steps():
-    envs = hk.gym.individual_envs("buttons", "A2", 50, observation="dict", counterfactuals=True, episode_steps=5)
+    envs = hk.gym.individual_vector_env("buttons", "A2", 50, observation="dict", counterfactuals=True, episode_steps=5)
     rng, kept, copied = np.random.default_rng(0), [], []
     envs.reset(seed=0)
     for _ in range(12):
@@ -166,12 +166,12 @@ def test_results_are_not_changed_by_later_steps():
 
 def test_steps_come_after_a_reset():
     with pytest.raises(ResetNeeded):
-        hk.gym.individual_envs("buttons", "A2", 2).step(np.array([0, 0]))
+        hk.gym.individual_vector_env("buttons", "A2", 2).step(np.array([0, 0]))
 
 
 @pytest.mark.parametrize("actions", [[0], [0, 5], [-1, 0], [0.0, 1.0], [[0, 0]]])
 def test_each_copy_needs_an_action(actions):
-    envs = hk.gym.individual_envs("buttons", "A2", 2)
+    envs = hk.gym.individual_vector_env("buttons", "A2", 2)
     envs.reset(seed=0)
     with pytest.raises(TaskError, match=r"actions: (must be from 0 to 4, got|there must be a number for each of 2)"):
         envs.step(np.array(actions))
@@ -179,10 +179,10 @@ def test_each_copy_needs_an_action(actions):
 
 def test_there_are_as_many_seeds_as_copies():
     with pytest.raises(SettingsError, match="there must be a seed for each of 2 copies, got 3"):
-        hk.gym.individual_envs("buttons", "A2", 2).reset(seed=[1, 2, 3])
+        hk.gym.individual_vector_env("buttons", "A2", 2).reset(seed=[1, 2, 3])
 
 
 @pytest.mark.parametrize("copies", [0, 1.5, True])
 def test_there_is_at_least_one_copy(copies):
     with pytest.raises(SettingsError, match="num_envs must be an integer of at least 1, got"):
-        hk.gym.individual_envs("buttons", "A2", copies)
+        hk.gym.individual_vector_env("buttons", "A2", copies)

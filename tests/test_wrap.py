@@ -873,7 +873,7 @@ class Pairs(gymnasium.Env):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_tuples_become_agents_with_names(shared):
-    env = hk.gym.parallel(Pairs(shared=shared), agents=("left", "right"))
+    env = hk.gym.to_parallel(Pairs(shared=shared), agents=("left", "right"))
     parallel_api_test(env)
     env.reset(seed=0)
     observations, rewards, terminated, _, infos = env.step({"right": 3, "left": 1})
@@ -902,17 +902,17 @@ def test_a_world_of_tuples_is_wrapped_as_it_is():
 
 def test_a_parallel_world_stays_as_it_is():
     words = Words()
-    assert hk.gym.parallel(words) is words
+    assert hk.gym.to_parallel(words) is words
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: hk.gym.parallel(Pairs(), ["one"]), "must be 2 different names"),
-        (lambda: hk.gym.parallel(Pairs(), ["one", "one"]), "must be 2 different names"),
-        (lambda: hk.gym.parallel(Words(), ["one", "two"]), "have names already"),
-        (lambda: hk.gym.parallel(Number()), "Tuple spaces"),
-        (lambda: hk.gym.parallel(3), "must have possible_agents"),
+        (lambda: hk.gym.to_parallel(Pairs(), ["one"]), "must be 2 different names"),
+        (lambda: hk.gym.to_parallel(Pairs(), ["one", "one"]), "must be 2 different names"),
+        (lambda: hk.gym.to_parallel(Words(), ["one", "two"]), "have names already"),
+        (lambda: hk.gym.to_parallel(Number()), "Tuple spaces"),
+        (lambda: hk.gym.to_parallel(3), "must have possible_agents"),
         (lambda: individual_world(Pairs()), "needs a world for one, got agents agent_0, agent_1"),
     ],
     ids=["too few names", "the same name", "names twice", "one agent", "a number", "two agents"],
@@ -923,7 +923,7 @@ def test_what_cannot_be_converted_is_refused(make, said):
 
 
 def test_an_action_must_be_given_for_every_place():
-    env = hk.gym.parallel(Pairs())
+    env = hk.gym.to_parallel(Pairs())
     env.reset()
     with pytest.raises(hk.HocketError, match="no action of 'agent_1'"):
         env.step({"agent_0": 1})

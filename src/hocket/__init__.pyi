@@ -3,20 +3,26 @@ from hocket import errors as errors
 from hocket import gym as gym
 from hocket import statistics as statistics
 from hocket.draw.graphviz import draw_machines as draw_machines
+from hocket.draw.scene import Area as Area
+from hocket.draw.scene import Scene as Scene
 from hocket.draw.task_picture import draw_task as draw_task
 from hocket.errors import HocketError as HocketError
 from hocket.evaluation.evaluate import evaluate as evaluate
-from hocket.evaluation.exact import solve_team as solve_team
+from hocket.evaluation.exact import evaluate_exact as evaluate_exact
 from hocket.learn.catalogue import LEARNERS as LEARNERS
 from hocket.learn.policies import Policy as Policy
+from hocket.learn.policies import Run as Run
 from hocket.learn.training import train as train
 from hocket.machine.algebra import distinguish as distinguish
 from hocket.machine.algebra import minimize as minimize
 from hocket.machine.algebra import project as project
-from hocket.machine.assignment import cheapest as cheapest
+from hocket.machine.assignment import Assignment as Assignment
+from hocket.machine.assignment import cheapest_assignment as cheapest_assignment
 from hocket.machine.assignment import repair as repair
 from hocket.machine.composition import Composition as Composition
 from hocket.machine.composition import compose as compose
+from hocket.machine.counterexample import Counterexample as Counterexample
+from hocket.machine.decomposition import Decomposition as Decomposition
 from hocket.machine.decomposition import decompose as decompose
 from hocket.machine.formats import load_machine as load_machine
 from hocket.machine.formats import save_machine as save_machine
@@ -33,7 +39,11 @@ from hocket.report.figures.maps import draw_policy as draw_policy
 from hocket.report.page import write_report as write_report
 from hocket.report.summary import summarize as summarize
 from hocket.study.policies import load_policies as load_policies
+from hocket.study.records import Record as Record
+from hocket.study.records import TestSummary as TestSummary
+from hocket.study.store import Results as Results
 from hocket.study.store import load_results as load_results
+from hocket.study.store import save_records as save_records
 from hocket.study.study import Study as Study
 from hocket.study.study import load_study as load_study
 from hocket.study.study import run_study as run_study
@@ -53,3 +63,6 @@ from hocket.task.mending import repair_task as repair_task
 from hocket.task.task import Task as Task
 
 __version__: str
+
+cheapest = cheapest_assignment
+solve_team = evaluate_exact

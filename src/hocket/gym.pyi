@@ -1,18 +1,24 @@
-from hocket.adapters.convert import parallel as parallel
+import hocket
+from hocket.adapters.convert import to_parallel as to_parallel
 from hocket.adapters.events import IndividualStep as IndividualStep
 from hocket.adapters.events import RawStep as RawStep
 from hocket.adapters.individual import individual_env as individual_env
 from hocket.adapters.policies import play_episode as play_episode
-from hocket.adapters.policies import review_team as review_team
+from hocket.adapters.policies import play_tests as play_tests
 from hocket.adapters.team import team_env as team_env
-from hocket.adapters.team_vector import team_envs as team_envs
-from hocket.adapters.vector import individual_envs as individual_envs
+from hocket.adapters.team_vector import team_vector_env as team_vector_env
+from hocket.adapters.vector import individual_vector_env as individual_vector_env
 from hocket.adapters.wrap_individual import IndividualView as IndividualView
 from hocket.adapters.wrap_team import WrappedTeam as WrappedTeam
 from hocket.adapters.wrap_team import wrap as wrap
-from hocket.draw.scene import Area as Area
-from hocket.draw.scene import Scene as Scene
-from hocket.study.records import Record as Record
-from hocket.study.records import Review as Review
 from hocket.study.records import Trials as Trials
-from hocket.study.store import save_records as save_records
+
+individual_envs = individual_vector_env
+team_envs = team_vector_env
+parallel = to_parallel
+review_team = play_tests
+Area = hocket.Area
+Scene = hocket.Scene
+Record = hocket.Record
+Review = hocket.TestSummary
+save_records = hocket.save_records

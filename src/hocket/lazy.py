@@ -1,13 +1,15 @@
 """Public names that are loaded when they are first used, so that an import costs next to nothing.
 
 A public module has a stub beside it, which is all that type checkers read of it. Python reads the same stub: a line
-`from hocket.task.task import Task as Task` says that `Task` is public, and where it lives.
+`from hocket.task.task import Task as Task` says that `Task` is public, and where it lives. A line `old = new`, or
+`old = hocket.new`, keeps a name that is deprecated.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 
@@ -18,9 +20,13 @@ EXTRAS = {  # what is not always installed, and what installs it
 
 def public_names(module: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Make a module's `__getattr__`, `__dir__` and `__all__` of the stub beside its file."""
-    homes = read_stub(f"{file}i")
+    homes, deprecated = read_stub(f"{file}i")
 
     def load(name: str) -> object:
+        if name in deprecated:
+            home, new = (deprecated[name].rpartition(".")[0] or module), deprecated[name].rpartition(".")[2]
+            warnings.warn(f"{module}.{name} is deprecated: use {home}.{new}", DeprecationWarning, stacklevel=2)
+            return getattr(import_module(home), new)
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         value = _load(homes[name], name, f"{module}.{name}")
@@ -35,12 +41,14 @@ def public_names(module: str, file: str) -> tuple[Callable[[str], object], Calla
     return load, list_names, sorted(homes)
 
 
-def read_stub(path: str) -> dict[str, str]:
-    """Find out where each name lives that a stub exports."""
+def read_stub(path: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Read where each name lives that a stub exports, and which name to use in place of each that is deprecated."""
     with open(path, encoding="utf-8") as stub:  # noqa: PTH123 - pathlib takes longer to load than all of this
         lines = ast.parse(stub.read()).body
     imports = [line for line in lines if isinstance(line, ast.ImportFrom) and line.module]
-    return {alias.name: str(line.module) for line in imports for alias in line.names if alias.asname == alias.name}
+    homes = {alias.name: str(line.module) for line in imports for alias in line.names if alias.asname == alias.name}
+    aliases = [line for line in lines if isinstance(line, ast.Assign)]
+    return homes, {ast.unparse(line.targets[0]): ast.unparse(line.value) for line in aliases}
 
 
 def meet_gymnasium() -> None:

@@ -122,7 +122,7 @@ class IndividualWorld(Around, gymnasium.Env[Any, Any]):
         return observation, float(reward), over, cut, info
 
 
-def parallel(env: World, agents: Iterable[str] | None = None) -> ParallelEnv[str, Any, Any]:
+def to_parallel(env: World, agents: Iterable[str] | None = None) -> ParallelEnv[str, Any, Any]:
     """Give a multi-agent environment the form of a PettingZoo parallel environment.
 
     Takes a Gymnasium environment whose observation and action spaces are tuples with a place for each agent, like those
@@ -147,7 +147,7 @@ def individual_world(env: World) -> gymnasium.Env[Any, Any]:
     """Give an environment with one agent the form of a Gymnasium environment."""
     if isinstance(env, gymnasium.Env) and not isinstance(env.action_space, spaces.Tuple):
         return env
-    team = parallel(env)
+    team = to_parallel(env)
     if len(team.possible_agents) != 1:
         raise SettingsError(f"an individual agent needs a world for one, got agents {', '.join(team.possible_agents)}")
     return IndividualWorld(team)

@@ -22,7 +22,7 @@ from hocket.task.task import Task
 RADIUS = 0.8  # of a place, in cells
 
 
-def plane_of(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:  # noqa: ANN401 - speed, noise, directions, most_steps
+def plane_from_task(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:  # noqa: ANN401 - speed, noise, directions, most_steps
     """Lay a task's map out in the plane, with a disc of some radius in place of each cell that is a place.
 
     A cell is a square of length 1. The map must be square and without walls and gates, and a place a single cell.
@@ -85,7 +85,7 @@ def team_in_plane(
 
     >>> from hocket.task.catalogue import rendezvous
     >>> task = rendezvous(2)
-    >>> team = team_in_plane(task, plane_of(task))
+    >>> team = team_in_plane(task, plane_from_task(task))
     >>> observations, infos = team.reset(seed=0)
     >>> observations["A1"].tolist()  # where it is, and the state of its machine
     [-0.8999999761581421, -0.8999999761581421, 1.0, 0.0, 0.0, 0.0]

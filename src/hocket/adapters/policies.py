@@ -13,7 +13,7 @@ from hocket.adapters.team import TeamEnv, team_env
 from hocket.errors import SettingsError, known_names
 from hocket.inputs import whole
 from hocket.machine.reward_machine import RewardMachine
-from hocket.study.records import KINDS, Replay, Review
+from hocket.study.records import KINDS, Replay, TestSummary
 from hocket.task.task import Task
 
 NOWHERE = -1  # the cell in a world without cells
@@ -138,20 +138,20 @@ def _where(env: TeamWorld) -> Mapping[str, tuple[float, float]]:
     return getattr(env, "where", None) or {}
 
 
-def review_team(
+def play_tests(
     world: Task | TeamWorld,
     policies: Mapping[str, Actor | Model],
     episodes: int = EPISODES,
     *,
     greedy: bool = True,
     seed: int = 0,
-) -> Review:
+) -> TestSummary:
     """Play episodes 0, 1, ... of a seed, for a record: successes, visits of cells, and the first one to be watched."""
     whole(episodes, "episodes", 1)
     env = team_env(world) if isinstance(world, Task) else world
     everyone = [play_episode(env, policies, None if number else seed, greedy=greedy) for number in range(episodes)]
     kind = KINDS[greedy]
-    return Review(
+    return TestSummary(
         episodes,
         sum(played.success for played in everyone),
         tuple((np.array([played.finish for played in everyone]) >= 0).sum(axis=0).tolist()),

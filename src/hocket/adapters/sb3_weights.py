@@ -20,7 +20,7 @@ Weights = Mapping[str, NDArray[np.float32]]  # by the name of the parameter
 BETWEEN = "/"  # an agent's name and a parameter's
 
 
-def weights_of(model: BaseAlgorithm) -> dict[str, NDArray[np.float32]]:
+def get_weights(model: BaseAlgorithm) -> dict[str, NDArray[np.float32]]:
     """Copy the parameters of a model's networks."""
     return {name: value.detach().cpu().numpy().copy() for name, value in model.policy.state_dict().items()}
 

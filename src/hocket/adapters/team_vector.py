@@ -28,7 +28,7 @@ from hocket.task.task import Task
 Ints = NDArray[np.int64]
 
 
-def team_envs(
+def team_vector_env(
     task: Task | str | Path, num_envs: int = 1, *, observation: str = "onehot", episode_steps: int = EPISODE_STEPS
 ) -> TeamEnvs:
     """Make a Gymnasium vector environment of so many copies of a task's whole team (see `team_env`).

@@ -37,7 +37,7 @@ NOTHING = np.empty((), np.object_)  # no events
 NOTHING[()] = ()
 
 
-def individual_envs(
+def individual_vector_env(
     task: Task | str | Path,
     agent: str,
     num_envs: int = 1,

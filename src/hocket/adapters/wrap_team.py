@@ -10,7 +10,7 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.convert import Around, Experience, World, parallel
+from hocket.adapters.convert import Around, Experience, World, to_parallel
 from hocket.adapters.events import (
     PARTS,
     Answer,
@@ -53,7 +53,7 @@ def wrap(
 ) -> WrappedTeam:
     """Make a reward-machine task of a multi-agent environment, a team machine and a labelling function.
 
-    `env` is a PettingZoo environment, or whatever `parallel` makes one of. `knows` gives each agent of the team
+    `env` is a PettingZoo environment, or whatever `to_parallel` makes one of. `knows` gives each agent of the team
     its local event set; agents that it leaves out (opponents, say) are passed through untouched. `label` is called
     after every step with a `RawStep` and returns either the events that happened (None, a name or several: all that
     know them propose them) or a mapping from agents to what each of them proposes by itself.
@@ -65,7 +65,7 @@ def wrap(
 
     Refuses a machine that is not decomposable with respect to `knows`.
     """
-    world = parallel(env)
+    world = to_parallel(env)
     for agent in knows:
         if agent not in world.possible_agents:
             hint = known_names(str(agent), map(str, world.possible_agents))

@@ -120,7 +120,7 @@ def _over_runs(tried: Sequence[Tried]) -> dict[str, tuple[int, Share]]:
 
 def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence[Exact | None]:
     """Solve the chain of each policy that makes one, and name the others; a terminal shows what is being done."""
-    from hocket.evaluation.exact import has_exact_value, solve_team  # loads scipy
+    from hocket.evaluation.exact import evaluate_exact, has_exact_value  # loads scipy
 
     console = make_console(stderr=True)
     left_out = dict.fromkeys(policy.learner for policy in policies if not has_exact_value(policy.learner))
@@ -134,7 +134,7 @@ def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence
             if policy.learner in left_out:
                 return None
             which = f"policy {number} of {len(policies)}"
-            return solve_team(task, policy, greedy=greedy, progress=lambda doing: line.update(f"{which}: {doing}"))
+            return evaluate_exact(task, policy, greedy=greedy, progress=lambda doing: line.update(f"{which}: {doing}"))
 
         return [solve(number, policy) for number, policy in enumerate(policies, 1)]
 

@@ -41,7 +41,7 @@ def has_exact_value(learner: str) -> bool:
     return learner in names_that_look_at(LooksAt.MACHINE)
 
 
-def solve_team(task: Task, policy: Policy, *, greedy: bool = False, progress: Progress = lambda _: None) -> Exact:
+def evaluate_exact(task: Task, policy: Policy, *, greedy: bool = False, progress: Progress = lambda _: None) -> Exact:
     """Compute V and the expected completion time under a policy that goes by cells and machine states.
 
     The bounds hold for the exact softmax of the policy's values. A joint move with a chance below 1e-300 counts as

@@ -78,7 +78,7 @@ def repair(
     return search.run(set(search.pairs_of(known)), {}, effort)
 
 
-def cheapest(
+def cheapest_assignment(
     machine: RewardMachine | Composition,
     agents: Iterable[str],
     control: Control,
@@ -133,7 +133,7 @@ def _cheapest_of_part(
     forbidden: Iterable[tuple[str, str]] = (),
     effort: int = EFFORT,
 ) -> Assignment:
-    return cheapest(part, knows, control or {}, cost, forbidden, effort)
+    return cheapest_assignment(part, knows, control or {}, cost, forbidden, effort)
 
 
 def _by_parts(

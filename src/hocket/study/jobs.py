@@ -48,7 +48,7 @@ def run_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: 
 
 
 def finish(task: Task, tables: Tables, run: Run) -> Finished:
-    """Review a run, if it has kept what it learnt."""
+    """Play a run's test episodes, if it has kept its policy."""
     if not run.policy.arrays:
         return Finished(record_of(run), None)
     return Finished(record_of(run, review(task, tables, run.policy)), run.policy.packed())

@@ -48,8 +48,10 @@ class Replay(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Review:
-    """What some episodes with a finished policy show."""
+class TestSummary:
+    """What some test episodes with a finished policy show."""
+
+    __test__ = False  # for pytest, which takes classes of such names for tests
 
     episodes: int
     successes: int  # of the team
@@ -71,7 +73,7 @@ class Record:
     settings: Settings  # all of them
     tests: Mapping[str, Trials] = field(repr=False)  # by kind of policy
     seconds: float = 0.0  # of computing
-    review: Review | None = field(default=None, repr=False)
+    review: TestSummary | None = field(default=None, repr=False)
     made: Mapping[str, str] = field(default_factory=lambda: surroundings(), repr=False)  # with what, and on what
 
     def __post_init__(self) -> None:
@@ -132,7 +134,7 @@ def _libraries() -> dict[str, str]:
     return found
 
 
-def record_of(run: Run, review: Review | None = None) -> Record:
+def record_of(run: Run, review: TestSummary | None = None) -> Record:
     """Make a record of a run."""
     tests, policy = {kind: run.tests(kind) for kind in KINDS}, run.policy
     return Record(
@@ -173,7 +175,7 @@ def _tests_to(tests: Trials) -> str:
     return f'{{"step":{step},"test_steps":{taken},"success":{success}}}'
 
 
-def _review_to(review: Review) -> dict[str, object]:
+def _review_to(review: TestSummary) -> dict[str, object]:
     return {
         "episodes": review.episodes,
         "policy": review.policy,
@@ -269,7 +271,7 @@ def _numbers(values: list[Any], kind: type) -> NDArray[Any]:
     return np.array(values, np.bool_ if kind is bool else np.int64)  # which refuses larger ones than MOST
 
 
-def _review_from(own: Mapping[str, Any]) -> Review:
+def _review_from(own: Mapping[str, Any]) -> TestSummary:
     agents = len(own["own_successes"])
     visits = np.array(own["visits"], np.int64).reshape(agents, -1)
     episodes, successes = (_count(own[name]) for name in ("episodes", "successes"))
@@ -277,7 +279,7 @@ def _review_from(own: Mapping[str, Any]) -> Review:
     counts = tuple(_count(count) for count in own["own_successes"])
     if own["policy"] not in KINDS or (visits < 0).any() or max(successes, *counts) > episodes:
         raise ValueError
-    return Review(episodes, successes, counts, visits, replays, own["policy"])
+    return TestSummary(episodes, successes, counts, visits, replays, own["policy"])
 
 
 def _replay_from(own: Mapping[str, Any], agents: int) -> Replay:

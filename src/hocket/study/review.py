@@ -9,7 +9,7 @@ from hocket.learn.catalogue import find_learner
 from hocket.learn.kernels.team import recording
 from hocket.learn.learner import Player
 from hocket.learn.policies import Policy
-from hocket.study.records import Replay, Review
+from hocket.study.records import Replay, TestSummary
 from hocket.task.tables import Tables, settle
 from hocket.task.task import Task
 
@@ -21,7 +21,7 @@ MOST_WATCHED = 20_000  # agent-steps of an episode up to which it is kept to be 
 REVIEW_SEED = 2**62  # episodes of a review are none of those that tests have played
 
 
-def review(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPISODES) -> Review:
+def review(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPISODES) -> TestSummary:
     """Play some episodes with a policy (softmax), and one of each kind to be watched."""
     learner = find_learner(policy.learner)
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
@@ -45,7 +45,7 @@ def review(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPIS
         for kind, greedy in (("softmax", False), ("greedy", True))
         if (replay := watch(task, tables, player, policy, greedy, most_steps)) is not None
     }
-    return Review(episodes, successes, tuple(own.tolist()), visits, replays)
+    return TestSummary(episodes, successes, tuple(own.tolist()), visits, replays)
 
 
 def _seed(policy: Policy) -> int:
