@@ -20,8 +20,9 @@ import numpy as np
 
 import hocket as hk
 from hocket.learn.benchmark import processor_times
-from hocket.learn.dqprm import DqprmBlock, DqprmSettings
-from hocket.learn.kernels.dqprm import LANES
+from hocket.learn.dqprm import DqprmSettings
+from hocket.learn.dqprm.block import DqprmBlock
+from hocket.learn.dqprm.kernel import LANES
 from hocket.task.tables import compile_task
 
 TASKS = ("rendezvous-2", "buttons")

@@ -14,8 +14,8 @@ import pytest
 
 import hocket as hk
 from hocket.learn.catalogue import LEARNERS
-from hocket.learn.episodes import ValuePlayer, machine_shapes
-from hocket.learn.learner import Arrays, Learner, LooksAt
+from hocket.learn.episodes import ValuePlayer
+from hocket.learn.learner import Arrays, Learner, PolicyInput, machine_shapes
 from hocket.learn.policies import Run, load_policy
 from hocket.learn.settings import SimulatedSettings, setting
 from hocket.random import TRAINING, action_draw, slip_draw, stream_key, sync_draw
@@ -88,7 +88,7 @@ LEARNER = Learner(
     block=BlindBlock,
     player=ValuePlayer,
     shapes=machine_shapes,
-    looks_at=LooksAt.MACHINE,
+    policy_input=PolicyInput.MACHINE,
 )
 
 STEPS = 2_000

@@ -23,9 +23,10 @@ from hocket.task.tables import compile_task
 from worlds import gatehouse, line, meeting
 
 pytest.importorskip("numba_cuda")
-from hocket.learn.cuda import benchmark, device, dqprm, training
+from hocket.learn.cuda import benchmark, device, training
 from hocket.learn.cuda.block import Job
 from hocket.learn.cuda.catalogue import BLOCKS
+from hocket.learn.dqprm import cuda as dqprm
 
 BRIEF = {"episode_steps": 12, "test_every": 60, "test_episodes": 2, "temperature": 0.3}
 SEEDS = (3, 0, 2**62 + 1)  # not in order, and one of many bits

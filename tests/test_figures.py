@@ -179,7 +179,7 @@ def keep_study(folder: Path, *tasks: hk.Task, learners: Sequence[str], kinds: Se
             own = replace(own, tests={kind: own.tests[kind] for kind in kinds})
             policy = (
                 replace(wavy(task, learner), seed=seed).packed()
-                if hk.LEARNERS[learner].looks_at in maps.PICTURED
+                if hk.LEARNERS[learner].policy_input in maps.PICTURED
                 else None
             )
             keep_records(store, [(own, policy)])

@@ -13,12 +13,13 @@ from hypothesis import given
 
 import hocket as hk
 from hocket import capacity
-from hocket.learn import optimal
 from hocket.learn.batches import FIRST_PIECE, Pace
 from hocket.learn.catalogue import find_learner
 from hocket.learn.moves import cells_before, number_moves
-from hocket.learn.optimal import SMALL, solve, solve_at_once, solve_in_order
-from hocket.learn.sweep import SweepBlock, SweepSettings
+from hocket.learn.optimal import block as optimal
+from hocket.learn.optimal.block import SMALL, solve, solve_at_once, solve_in_order
+from hocket.learn.sweep import SweepSettings
+from hocket.learn.sweep.block import SweepBlock
 from hocket.learn.warmup import _stand_in, compile_kernels
 from hocket.machine.algebra import first_of_each
 from hocket.machine.formats.schema import machine_from, machine_to
@@ -256,7 +257,7 @@ def test_moves_lead_where_the_map_says_and_come_from_where_they_lead_from(task):
 
 def test_agents_that_are_alike_are_solved_and_explored_once(monkeypatch):
     solved, explored = [], []
-    monkeypatch.setattr("hocket.learn.optimal.solve", lambda *own: solved.append(own) or solve(*own))
+    monkeypatch.setattr("hocket.learn.optimal.block.solve", lambda *own: solved.append(own) or solve(*own))
     monkeypatch.setattr("hocket.task.check._explore", lambda *own: explored.append(own) or _explore(*own))
     task = hk.rendezvous(60, rows=2, columns=2)  # with three goals, and three starts
     hk.train(task, "optimal", seeds=1, steps=1)
@@ -299,7 +300,7 @@ def test_a_small_task_with_numbers_of_the_same_types_stands_in_for_a_large_one(m
     for own, like in zip(tables, compile_task(task), strict=True):
         assert np.asarray(own).dtype == np.asarray(like).dtype
     monkeypatch.setattr("hocket.learn.warmup._compiled", set())
-    monkeypatch.setattr("hocket.learn.sweep.SweepBlock.train", lambda block, *_: trained.append(block.shape))
+    monkeypatch.setattr("hocket.learn.sweep.block.SweepBlock.train", lambda block, *_: trained.append(block.shape))
     trained = []
     compile_kernels("sweep", task=task)
     assert trained == [(2, 4, 5, 4)]

@@ -23,16 +23,21 @@ import hocket as hk
 from algorithm import learn_alone, softmax
 from hocket import random
 from hocket.learn.catalogue import LEARNERS
-from hocket.learn.cqrm import CqrmBlock, CqrmSettings
-from hocket.learn.dqprm import DqprmBlock, DqprmSettings
+from hocket.learn.cqrm import CqrmSettings
+from hocket.learn.cqrm.block import CqrmBlock
+from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings
+from hocket.learn.dqprm.block import DqprmBlock
+from hocket.learn.dqprm.kernel import LANES
 from hocket.learn.episodes import ValuePlayer, team_state, team_tables
-from hocket.learn.iql import IqlBlock, IqlSettings
+from hocket.learn.iql import IqlSettings
+from hocket.learn.iql.block import IqlBlock
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
-from hocket.learn.kernels.dqprm import LANES, WORTHWHILE
-from hocket.learn.kernels.team import Play, Recording, TeamState, recording
+from hocket.learn.kernels.team import Play, TeamState
 from hocket.learn.kernels.teams import Learnt, Lot, make_hand, make_teams, play_teams, team_of
-from hocket.learn.optimal import OptimalBlock, OptimalSettings
+from hocket.learn.optimal import OptimalSettings
+from hocket.learn.optimal.block import OptimalBlock
+from hocket.learn.testing import Recording, recording
 from hocket.learn.training import train
 from hocket.learn.warmup import compiling_ahead
 from hocket.machine.composition import SEPARATOR
@@ -390,7 +395,7 @@ def assert_learns_alike(task: hk.Task, name: str, settings: DqprmSettings, steps
     world = Individual(task, name, settings.sync_probability, literal=settings.sync_literal)
     q, cell, state = learn_alone(world, settings, seed, steps)
     tables = compile_task(task)
-    for others in range(WORTHWHILE + 1):
+    for others in range(VECTOR_LANES + 1):
         block = DqprmBlock(tables, settings, [*range(seed + 1, seed + 1 + others), seed])
         block.train(0, steps // 3)
         block.train(steps // 3, steps - steps // 3)
@@ -436,7 +441,7 @@ def test_compiled_learning_follows_algorithm_1_on_random_tasks():
     assert learnt > len(RANDOM)
 
 
-@pytest.mark.parametrize("count", [WORTHWHILE, LANES - 1, LANES, LANES + 1, 2 * LANES + 3])
+@pytest.mark.parametrize("count", [VECTOR_LANES, LANES - 1, LANES, LANES + 1, 2 * LANES + 3])
 def test_lanes_in_lock_step_learn_what_each_learns_by_itself(count):
     tables, settings = compile_task(hk.load_task("buttons")), DqprmSettings()
     together = DqprmBlock(tables, settings, range(count))
@@ -632,15 +637,15 @@ def test_the_version_of_numba_is_bounded_above_by_the_next_one():
 
 
 def test_learners_that_are_compiled_apart_share_no_kernel_with_another():
-    apart = [name for name, learner in LEARNERS.items() if learner.apart is not None]
+    apart = [learner for learner in LEARNERS.values() if learner.train_kernel is not None]
     assert len(apart) > 2
-    for name in apart:
-        own = importlib.import_module(f"hocket.learn.kernels.{name}")
-        kernels = [value for value in vars(own).values() if cache_file(value) is not None]
-        assert kernels and all(found.py_func.__module__ == own.__name__ for found in kernels)
-        is_shared = issubclass(LEARNERS[name].player, ValuePlayer)  # which has the kernels of the team world
-        assert is_shared == (LEARNERS[name].tests_apart is None)
-        assert [found for found in (LEARNERS[name].apart, LEARNERS[name].tests_apart) if found] == kernels
+    for learner in apart:
+        module = importlib.import_module(f"hocket.learn.{learner.name}.kernel")
+        kernels = [value for value in vars(module).values() if cache_file(value) is not None]
+        assert kernels and all(compiled.py_func.__module__ == module.__name__ for compiled in kernels)
+        is_shared = issubclass(learner.player.load(), ValuePlayer)  # which has the kernels of the team world
+        assert is_shared == (learner.test_kernel is None)
+        assert [lazy.load() for lazy in (learner.train_kernel, learner.test_kernel) if lazy] == kernels
 
 
 def test_another_process_compiles_what_comes_later_and_is_not_on_disk(monkeypatch):
@@ -701,7 +706,8 @@ def test_the_second_process_compiles_what_trains_and_tests_but_not_what_others_h
     code = "from hocket.learn.warmup import LEARNERS, compile_apart, is_compiled\n"
     code += "from hocket.learn.kernels.teams import play_teams\n"
     code += "compile_apart(['iql', 'cqrm'])\n"
-    code += "kernels = [kernel for own in LEARNERS.values() for kernel in (own.apart, own.tests_apart) if kernel]\n"
+    code += "lazy = [kernel for own in LEARNERS.values() for kernel in (own.train_kernel, own.test_kernel) if kernel]\n"
+    code += "kernels = [kernel.load() for kernel in lazy]\n"
     code += "print(*[own.py_func.__name__ for own in [*kernels, play_teams] if is_compiled(own)])"
     assert sorted(printed_with_no_cache(code, tmp_path)) == ["play_jointly", "train_independently", "train_jointly"]
 
@@ -721,8 +727,8 @@ def test_a_cache_that_nobody_may_read_counts_as_compiled():
 
 
 def test_one_can_tell_whether_a_kernel_lies_on_disk(tmp_path):
-    assert is_compiled(LEARNERS["hil"].apart)  # by the fixture that compiles all
+    assert is_compiled(LEARNERS["hil"].train_kernel.load())  # by the fixture that compiles all
     assert is_compiled(object())  # nobody can tell
     code = "from hocket.learn.warmup import LEARNERS, is_compiled\n"
-    code += "print(*(is_compiled(own.apart) for own in LEARNERS.values() if own.apart is not None))"
+    code += "print(*(is_compiled(own.train_kernel.load()) for own in LEARNERS.values() if own.train_kernel))"
     assert printed_with_no_cache(code, tmp_path) == ["False", "False", "False"]

@@ -11,15 +11,19 @@ import hocket as hk
 from algorithm import learn_alone, learn_waiting
 from hocket.learn import benchmark
 from hocket.learn.catalogue import LEARNERS
-from hocket.learn.cqrm import CqrmBlock, CqrmSettings
-from hocket.learn.dqprm import DqprmBlock, DqprmSettings
-from hocket.learn.hil import HilBlock, HilSettings
-from hocket.learn.iql import IqlBlock, IqlSettings
+from hocket.learn.cqrm import CqrmSettings
+from hocket.learn.cqrm.block import CqrmBlock
+from hocket.learn.dqprm import DqprmSettings
+from hocket.learn.dqprm.block import DqprmBlock
+from hocket.learn.dqprm.kernel import LANES, MANY, padded
+from hocket.learn.hil import HilSettings
+from hocket.learn.hil.block import HilBlock
+from hocket.learn.iql import IqlSettings
+from hocket.learn.iql.block import IqlBlock
 from hocket.learn.kernels import primitives
-from hocket.learn.kernels.dqprm import LANES, MANY, padded
-from hocket.learn.kernels.team import recording
 from hocket.learn.kernels.vectors import converted, load, reinterpreted, store, take, where
 from hocket.learn.learner import Player
+from hocket.learn.testing import recording
 from hocket.learn.training import train
 from hocket.task.tables import compile_task
 from task_strategies import random_task

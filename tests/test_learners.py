@@ -13,9 +13,12 @@ import pytest
 import hocket as hk
 from hocket.learn.batches import FIRST_PIECE, MOMENT, Pace
 from hocket.learn.catalogue import LEARNERS
-from hocket.learn.cqrm import CqrmSettings, dynamics_pairs
-from hocket.learn.dqprm import DqprmBlock, DqprmSettings
-from hocket.learn.hil import HilBlock, HilSettings
+from hocket.learn.cqrm import CqrmSettings
+from hocket.learn.cqrm.block import dynamics_pairs
+from hocket.learn.dqprm import DqprmSettings
+from hocket.learn.dqprm.block import DqprmBlock
+from hocket.learn.hil import HilSettings
+from hocket.learn.hil.block import HilBlock
 from hocket.learn.iql import IqlSettings
 from hocket.learn.optimal import OptimalSettings
 from hocket.learn.policies import Policy, Run, load_policy

@@ -14,7 +14,7 @@ from hocket.adapters.policies import NOWHERE, Actor
 from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError
 from hocket.learn.catalogue import LEARNERS
-from hocket.learn.kernels.team import recording
+from hocket.learn.testing import recording
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from task_strategies import Guide, few, tasks

@@ -12,10 +12,11 @@ from numba import njit
 
 import hocket as hk
 from hocket import random
-from hocket.learn.kernels.queue import Queue, dequeue, enqueue, make_queues
 from hocket.learn.moves import number_moves
-from hocket.learn.optimal import solve
-from hocket.learn.sweep import SweepBlock, SweepSettings, fear_of, hope_for, open_moves
+from hocket.learn.optimal.block import solve
+from hocket.learn.sweep import SweepSettings
+from hocket.learn.sweep.block import SweepBlock, fear_of, hope_for, open_moves
+from hocket.learn.sweep.queue import Queue, dequeue, enqueue, make_queues
 from hocket.learn.training import train
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, Grid, slip_outcome

@@ -19,7 +19,7 @@ from hocket.draw.palette import AGENT_COLORS
 from hocket.draw.pixels import Frames
 from hocket.errors import SettingsError, TaskError
 from hocket.learn.catalogue import LEARNERS
-from hocket.learn.kernels.team import recording
+from hocket.learn.testing import recording
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from task_strategies import Guide, few, random_task, some, tasks

@@ -21,8 +21,8 @@ import hocket as hk
 from hocket.cli.terminal import harmless
 from hocket.errors import printable
 from hocket.learn.catalogue import LEARNERS
-from hocket.learn.episodes import recording
 from hocket.learn.policies import Policy, load_policy
+from hocket.learn.testing import recording
 from hocket.learn.training import check_seeds, check_tests, train_batch
 from hocket.machine.formats import toml
 from hocket.study.policies import load_policies

@@ -256,5 +256,5 @@ def own_states(task: hk.Task, state: object) -> tuple[str, ...]:
 def warm_kernels() -> None:
     """Compile every kernel, or load it from disk, as studies do: one process at a time."""
     for name, learner in LEARNERS.items():
-        for seeds in {1, learner.side_by_side or 1}:
+        for seeds in {1, learner.min_vector_seeds or 1}:
             compile_kernels(name, seeds)

@@ -12,10 +12,25 @@ import sys
 import warnings
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 EXTRAS = {  # what is not always installed, and what installs it
     "gymnasium": "gym", "pettingzoo": "gym", "stable_baselines3": "deep", "torch": "deep",
 }  # fmt: skip
+
+
+class Lazy:
+    """A function or class that is imported when it is first used."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def load(self) -> Any:  # noqa: ANN401 (whatever it is)
+        """Import it."""
+        return getattr(import_module(self.module), self.name)
+
+    def __call__(self, *arguments: object) -> Any:  # noqa: ANN401 (whatever it returns)
+        return self.load()(*arguments)
 
 
 def public_names(module: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:

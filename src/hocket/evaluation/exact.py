@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.evaluation.chains import UNIT, solve
 from hocket.evaluation.joint_chain import NEVER, Found, explore, tabulate_moves
-from hocket.learn.catalogue import find_learner, names_that_look_at
-from hocket.learn.learner import LooksAt
+from hocket.learn.catalogue import find_learner, learners_with_input
+from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
@@ -38,7 +38,7 @@ class Exact:
 
 def has_exact_value(learner: str) -> bool:
     """Say whether policies of a learner make a Markov chain of cells and machine states."""
-    return learner in names_that_look_at(LooksAt.MACHINE)
+    return learner in learners_with_input(PolicyInput.MACHINE)
 
 
 def evaluate_exact(task: Task, policy: Policy, *, greedy: bool = False, progress: Progress = lambda _: None) -> Exact:
@@ -49,7 +49,7 @@ def evaluate_exact(task: Task, policy: Policy, *, greedy: bool = False, progress
     """
     policy.require_task(task.digest)
     if not has_exact_value(policy.learner):
-        fitting = " and ".join(names_that_look_at(LooksAt.MACHINE))
+        fitting = " and ".join(learners_with_input(PolicyInput.MACHINE))
         raise SettingsError(f"the chain is solved for policies of {fitting}, got {policy.learner}")
     tables = compile_task(task)
     find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)

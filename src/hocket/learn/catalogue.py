@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from hocket.errors import SettingsError, known_names
 from hocket.learn import cqrm, dqprm, hil, iql, optimal, sweep
 from hocket.learn.devices import check_device
-from hocket.learn.learner import Learner, LooksAt
+from hocket.learn.learner import Learner, PolicyInput
 from hocket.learn.policies import ShapesOf
 from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, declared
 from hocket.task.tables import compile_task
@@ -78,9 +78,9 @@ def is_reference(name: str) -> bool:
     return name in LEARNERS and LEARNERS[name].is_reference
 
 
-def names_that_look_at(*what: LooksAt) -> list[str]:
-    """List the learners whose policies go by one of some things."""
-    return [name for name, own in LEARNERS.items() if own.looks_at in what]
+def learners_with_input(*inputs: PolicyInput) -> list[str]:
+    """List the learners whose policies depend on one of these inputs."""
+    return [name for name, learner in LEARNERS.items() if learner.policy_input in inputs]
 
 
 def references() -> list[str]:

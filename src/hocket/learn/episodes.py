@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from hocket.learn.kernels import team
 from hocket.learn.kernels.primitives import Unsigned
-from hocket.learn.kernels.team import Play, Recording, TeamState, TeamTables, recording
+from hocket.learn.kernels.team import Play, TeamState, TeamTables
 from hocket.learn.kernels.teams import Hand, Learnt, Lot, Teams, make_hand, make_teams, play_teams
-from hocket.learn.learner import Arrays, Block, LooksAt, Player, Shapes
-from hocket.learn.trials import Episodes, make_episodes
+from hocket.learn.learner import Arrays, Block, Player, PolicyInput
+from hocket.learn.testing import Episodes, Recording, make_episodes, recording
 from hocket.random import TRAINING, stream_key, threshold
-from hocket.task.grid import ACTIONS, Numbers
+from hocket.task.grid import Numbers
 from hocket.task.settling import EndlessError
 from hocket.task.tables import Tables
 
@@ -85,7 +85,7 @@ class TeamPlayer(Player):
 class ValuePlayer(TeamPlayer):
     """Plays a q-function for each agent, over its cell and what it looks at: [N, S, A, U or M]."""
 
-    looks_at = LooksAt.MACHINE
+    policy_input = PolicyInput.MACHINE
 
     def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
         super().__init__(tables, temperature, episode_steps)
@@ -107,7 +107,7 @@ class ValuePlayer(TeamPlayer):
         found, size = make_episodes(count, agents, events), max(1, min(count, AT_ONCE // agents))
         if self.side is None or len(self.side[0].seed) != size:
             self.side = make_teams(size, agents, events), make_hand(size, agents)
-        (own, hand), learnt = self.side, Learnt(q, self.looks_at is LooksAt.MEMORY)
+        (own, hand), learnt = self.side, Learnt(q, self.policy_input is PolicyInput.MEMORY)
         lot, how = Lot(np.array(seeds, np.uint64), numbers.start, len(numbers)), self.how(0, greedy)
         for first in range(0, count, size):
             part = slice(first, min(first + size, count))
@@ -134,10 +134,4 @@ class StackPlayer(ValuePlayer):
 class MemoryPlayer(StackPlayer):
     """Plays q-functions over the cell and memory."""
 
-    looks_at = LooksAt.MEMORY
-
-
-def machine_shapes(tables: Tables) -> Shapes:
-    """Say which arrays make up q-functions over the cell and the machine state."""
-    agents, states = tables.is_final.shape
-    return {"q": (agents, tables.cells, len(ACTIONS), states)}
+    policy_input = PolicyInput.MEMORY

@@ -13,18 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
+from hocket.lazy import Lazy
 from hocket.learn.devices import DEVICES
-from hocket.learn.kernels.team import Recording, recording
 from hocket.learn.settings import Settings
-from hocket.learn.trials import Episodes, make_episodes
+from hocket.learn.testing import Episodes, Recording, make_episodes, recording
+from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 
 Arrays = Mapping[str, NDArray[np.float32]]
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-class LooksAt(Enum):
-    """What a policy goes by beside where agents are. N agents, S cells, A actions, U machine states, M memories."""
+def machine_shapes(tables: Tables) -> Shapes:
+    """List the arrays that make up q-functions over the cell and the machine state, with their shapes."""
+    agents, states = tables.is_final.shape
+    return {"q": (agents, tables.cells, len(ACTIONS), states)}
+
+
+class PolicyInput(Enum):
+    """What a policy depends on besides agents' cells. N agents, S cells, A actions, U machine states, M memories."""
 
     MACHINE = "the state of the agent's machine"  # one array, q [N, S, A, U]
     MEMORY = "the agent's memory"  # one array, q [N, S, A, M]
@@ -77,19 +84,19 @@ class Learner:
     block: Callable[[Tables, Any, Sequence[int], int], Block]  # tables, settings, seeds, threads to spare
     player: Callable[[Tables, float, int], Player]  # tables, temperature, the most steps of an episode
     shapes: Callable[[Tables], Shapes]  # of the arrays that make up a policy, by name
-    looks_at: LooksAt
+    policy_input: PolicyInput
     check: Callable[[Tables, Any], None] = lambda tables, settings: None  # refuses what it cannot train on
     is_reference: bool = False  # nothing is learnt, and figures draw it as a line across
     steps: int = 250_000  # of training, where nobody says how many
-    apart: object = None  # the kernel that trains, where no other learner has it: it may be compiled beside theirs
-    tests_apart: object = None  # the kernel that tests, likewise
+    train_kernel: Lazy | None = None  # where no other learner uses it, so that it may be compiled beside theirs
+    test_kernel: Lazy | None = None  # likewise
     devices: tuple[str, ...] = DEVICES[:1]  # on which it trains
-    beside: Callable[[Tables], int] = lambda tables: 0  # bytes that a run needs beside what it learns, where it is much
-    side_by_side: int = 0  # seeds from which on they take less time together than one by one; 0: they never do
+    extra_bytes: Callable[[Tables], int] = lambda tables: 0  # of memory that a run needs beside its arrays
+    min_vector_seeds: int = 0  # from so many seeds on, training them together takes less time; 0: it never does
 
-    def room(self, tables: Tables) -> int:
-        """Estimate how many bytes a run needs: for what it learns, as it is tested, and as it is kept."""
-        return 3 * sum(4 * prod(shape) for shape in self.shapes(tables).values()) + self.beside(tables)
+    def memory_bytes(self, tables: Tables) -> int:
+        """Estimate how much memory a run needs: its arrays in training, in tests, and as they are kept."""
+        return 3 * sum(4 * prod(shape) for shape in self.shapes(tables).values()) + self.extra_bytes(tables)
 
     def check_policy(self, arrays: Arrays, settings: Mapping[str, float | int | bool], tables: Tables) -> Settings:
         """Require arrays of the names and shapes that this learner has on a task, finite numbers, and known settings.
@@ -102,7 +109,7 @@ class Learner:
             )
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise SettingsError("a policy's values must be finite numbers")
-        if not {"episode_steps", "temperature"} <= settings.keys() <= {own.name for own in fields(self.settings)}:
+        if not {"episode_steps", "temperature"} <= settings.keys() <= {field.name for field in fields(self.settings)}:
             raise SettingsError("this policy does not say how it was trained")
         try:
             return self.settings(**settings)  # type: ignore[arg-type]

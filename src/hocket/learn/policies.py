@@ -21,7 +21,7 @@ from hocket import __version__
 from hocket.errors import FormatError, printable
 from hocket.files import MEGABYTE, open_regular, write_whole
 from hocket.learn.settings import Settings
-from hocket.learn.trials import Trials, TrialTable
+from hocket.learn.testing import Trials, TrialTable
 from hocket.machine.names import check_name
 
 COMPRESSION = 1  # of 1 to 9; the usual 6 takes twice as long and saves a twelfth

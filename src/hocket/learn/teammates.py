@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learn.catalogue import find_learner, names_that_look_at, references
-from hocket.learn.learner import LooksAt
+from hocket.learn.catalogue import find_learner, learners_with_input, references
+from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.grid import ACTIONS
@@ -25,8 +25,8 @@ def reference_teammates(task: Task, learner: str) -> Teammates:
 
 def trained_teammates(task: Task, policy: Policy) -> Teammates:
     """Let every agent take the best action that it has learnt."""
-    if find_learner(policy.learner).looks_at is not LooksAt.MACHINE:
-        fitting = ", ".join(names_that_look_at(LooksAt.MACHINE))
+    if find_learner(policy.learner).policy_input is not PolicyInput.MACHINE:
+        fitting = ", ".join(learners_with_input(PolicyInput.MACHINE))
         raise SettingsError(f"a policy of {policy.learner} cannot play beside a person; one of {fitting} can")
     find_learner(policy.learner).check_policy(policy.arrays, policy.settings, compile_task(task))
     return _greedy(task, policy.arrays["q"])

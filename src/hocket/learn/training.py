@@ -17,7 +17,7 @@ from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, requ
 from hocket.learn.learner import Arrays
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import MOST_STEPS, Settings
-from hocket.learn.trials import KINDS, Tests
+from hocket.learn.testing import KINDS, Tests
 from hocket.sources import gather
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
@@ -101,7 +101,7 @@ def count_workers(threads: int | None) -> int:
 def share_out(batch: Batch, workers: int) -> list[Batch]:
     """Share seeds out among threads; only those that gain from it stay together."""
     seeds = batch.seeds
-    size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[batch.learner].side_by_side else 1
+    size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[batch.learner].min_vector_seeds else 1
     parts = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
     return [batch._replace(seeds=own, spare=max(1, workers // len(parts))) for own in parts]
 
@@ -136,7 +136,7 @@ def check_tests(task: Task, steps: int, settings: Settings) -> None:
 
 def check_memory(batches: Sequence[Batch], workers: int) -> None:
     """Require that memory can hold the largest batches that may train at the same time."""
-    rooms = [(len(own.seeds) * find_learner(own.learner).room(compile_task(own.task)), own) for own in batches]
+    rooms = [(len(own.seeds) * find_learner(own.learner).memory_bytes(compile_task(own.task)), own) for own in batches]
     largest = sorted(rooms, key=lambda pair: pair[0], reverse=True)[:workers]
     for _, (task, learner, *_) in largest[:1]:
         runs = sum(len(own.seeds) for _, own in largest)

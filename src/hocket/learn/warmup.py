@@ -23,6 +23,7 @@ from hocket.files import HAS_LOCKS, locked
 from hocket.learn.batches import Batch
 from hocket.learn.catalogue import LEARNERS, find_learner
 from hocket.learn.kernels.compiler import is_compiled
+from hocket.learn.learner import Learner
 from hocket.learn.settings import Settings
 from hocket.learn.training import train_batch
 from hocket.task.catalogue import rendezvous
@@ -38,15 +39,15 @@ _one_at_a_time = threading.Lock()
 
 def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, settings: Settings | None = None) -> None:
     """Compile what a learner needs for some seeds side by side on a task, or load it from disk: a step of each."""
-    chosen, own = _small() if task is None else task, find_learner(learner)
-    count = max(1, min(seeds, own.side_by_side))
+    chosen, about = _small() if task is None else task, find_learner(learner)
+    count = max(1, min(seeds, about.min_vector_seeds))
     mark = (learner, chosen.digest, count)
     with _one_at_a_time:
         if mark in _compiled:
             return
-        short = replace(settings or own.settings(), test_every=1, episode_steps=1)
+        short = replace(settings or about.settings(), test_every=1, episode_steps=1)
         with ExitStack() as held:
-            for what in sorted({learner if kernel else SHARED for kernel in (own.apart, own.tests_apart)}):
+            for what in sorted({learner if kernel else SHARED for kernel in (about.train_kernel, about.test_kernel)}):
                 held.enter_context(_alone_with(what))
             stand_in, tables = _stand_in(chosen)
             train_batch(Batch(stand_in, learner, short, range(count), 1), tables)
@@ -55,12 +56,12 @@ def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, sett
 
 def compile_apart(learners: Sequence[str]) -> None:
     """Compile what these learners share with no other: what trains them, and of some what tests them."""
-    for own in map(find_learner, learners):
-        if own.tests_apart:
-            compile_kernels(own.name)
+    for learner in map(find_learner, learners):
+        if learner.test_kernel:
+            compile_kernels(learner.name)
         else:
-            block = own.block(compile_task(_small()), own.settings(), [0], 1)
-            with _alone_with(own.name):
+            block = learner.block(compile_task(_small()), learner.settings(), [0], 1)
+            with _alone_with(learner.name):
                 block.train(0, 1)
 
 
@@ -76,7 +77,7 @@ def _stand_in(task: Task) -> tuple[Task, Tables]:
     small = _small()
     pairs = zip(compile_task(small), large, strict=True)
     return small, Tables._make(
-        np.asarray(own, like.dtype) if isinstance(like, np.ndarray) else own for own, like in pairs
+        np.asarray(value, like.dtype) if isinstance(like, np.ndarray) else value for value, like in pairs
     )
 
 
@@ -98,8 +99,8 @@ def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
     """
     later = [
         name
-        for name, own in LEARNERS.items()
-        if name in learners[1:] and name != learners[0] and own.apart is not None and not is_compiled(own.apart)
+        for name, learner in LEARNERS.items()
+        if name in learners[1:] and name != learners[0] and not _is_compiled(learner)
     ]
     other = _start_compiling(later)
     try:
@@ -108,6 +109,11 @@ def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
         if other is not None:
             other.terminate()
             other.wait()
+
+
+def _is_compiled(learner: Learner) -> bool:
+    """Say whether a learner has no training kernel of its own, or one that lies on disk."""
+    return learner.train_kernel is None or is_compiled(learner.train_kernel.load())
 
 
 def _start_compiling(learners: Sequence[str]) -> subprocess.Popen[bytes] | None:

@@ -14,7 +14,7 @@ from hocket.draw.scene import Moment
 from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError, known_names
 from hocket.learn.catalogue import LEARNERS, references
-from hocket.learn.learner import LooksAt
+from hocket.learn.learner import PolicyInput
 from hocket.learn.settings import DEFAULT_LEARNER, declared
 from hocket.learn.teammates import reference_teammates, trained_teammates
 from hocket.machine.formats.schema import Design
@@ -140,7 +140,7 @@ def learners() -> Data:
             {
                 "name": own.name,
                 "summary": own.summary,
-                "plays": own.looks_at is LooksAt.MACHINE,
+                "plays": own.policy_input is PolicyInput.MACHINE,
                 "settings": [
                     {
                         "name": name,

@@ -21,8 +21,8 @@ from hocket.files import write_whole
 from hocket.learn.batches import Pace
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy, Run
+from hocket.learn.testing import KINDS, Tests
 from hocket.learn.training import check_tests, check_work, make_settings
-from hocket.learn.trials import KINDS, Tests
 from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
 from hocket.report.summary import summarize

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hocket.errors import HocketError
 from hocket.learn.catalogue import find_learner
-from hocket.learn.learner import LooksAt
+from hocket.learn.learner import PolicyInput
 from hocket.study.study import JobGroup, Study
 from hocket.task.check import Inspection, check_task
 from hocket.task.memory import memory_of, options_of
@@ -25,7 +25,7 @@ def foresee(study: Study) -> tuple[str, ...]:
         except HocketError:
             continue  # whoever compiles the task will say what is wrong
         said |= dict.fromkeys(f"{task.name}: {problem}" for problem in (*inspection.problems, *inspection.idle))
-        said |= dict.fromkeys(_derived(task, {find_learner(group.learner).looks_at for group in groups}))
+        said |= dict.fromkeys(_derived(task, {find_learner(group.learner).policy_input for group in groups}))
         for group in groups:
             if group.task == task:
                 said |= dict.fromkeys(_too_short(group, inspection))
@@ -45,14 +45,14 @@ def _too_short(group: JobGroup, inspection: Inspection) -> Iterator[str]:
         yield f"{group.label}: {group.steps:,} steps of training end before {first}."
 
 
-def _derived(task: Task, looks: Collection[LooksAt]) -> Iterator[str]:
+def _derived(task: Task, looks: Collection[PolicyInput]) -> Iterator[str]:
     """Say what agents of the baselines have been given, where the task itself says nothing."""
     why = "is derived from their machines, as the task says nothing"
-    if not {LooksAt.MEMORY, LooksAt.OPTION}.isdisjoint(looks):
+    if not {PolicyInput.MEMORY, PolicyInput.OPTION}.isdisjoint(looks):
         memory = {name: own for name, own in memory_of(task).items() if own and not task.agents[name].memory}
         if memory:
             yield f"{task.name}: what agents remember ({_listed(memory)}) {why}."
-    if LooksAt.OPTION in looks:
+    if PolicyInput.OPTION in looks:
         options = {name: own for name, own in options_of(task).items() if own and not task.agents[name].options}
         if options:
             yield f"{task.name}: where agents set out for ({_listed(options)}) {why}."

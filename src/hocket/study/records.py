@@ -22,8 +22,8 @@ from hocket import __version__
 from hocket.errors import FormatError, SettingsError, shown
 from hocket.files import MEGABYTE, read_text
 from hocket.learn.policies import Run
-from hocket.learn.trials import KINDS as KINDS
-from hocket.learn.trials import Trials as Trials
+from hocket.learn.testing import KINDS as KINDS
+from hocket.learn.testing import Trials as Trials
 from hocket.machine.names import check_name
 from hocket.study.digits import digits, listed
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.catalogue import find_learner
-from hocket.learn.kernels.team import recording
 from hocket.learn.learner import Player
 from hocket.learn.policies import Policy
+from hocket.learn.testing import recording
 from hocket.study.records import Replay, TestSummary
 from hocket.task.tables import Tables, settle
 from hocket.task.task import Task

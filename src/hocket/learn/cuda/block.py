@@ -16,7 +16,7 @@ from hocket.learn.episodes import require_settled, team_tables
 from hocket.learn.kernels.team import NEVER_SETTLED
 from hocket.learn.kernels.teams import Learnt
 from hocket.learn.learner import Arrays
-from hocket.learn.trials import Episodes
+from hocket.learn.testing import Episodes
 from hocket.task.tables import Tables
 
 PLAYERS = 1 << 17  # test episodes at once, at most

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hocket.errors import SettingsError, known_names
 from hocket.learn import cqrm, dqprm, iql
+from hocket.learn.cqrm.cuda import CqrmDeviceBlock
 from hocket.learn.cuda.block import DeviceBlock
-from hocket.learn.cuda.cqrm import CqrmDeviceBlock
-from hocket.learn.cuda.dqprm import DqprmDeviceBlock
-from hocket.learn.cuda.iql import IqlDeviceBlock
+from hocket.learn.dqprm.cuda import DqprmDeviceBlock
+from hocket.learn.iql.cuda import IqlDeviceBlock
 from hocket.learn.settings import Settings
 
 BLOCKS: dict[str, type[DeviceBlock]] = {

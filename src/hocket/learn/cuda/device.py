@@ -26,7 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Tree = TypeVar("Tree")
 Kernel = Any  # what numba makes of a function
 
-OWN_STAMP = stamp_of(Path(__file__).parent.glob("*.py"))
+CUDA_STAMP = stamp_of([*Path(__file__).parent.glob("*.py"), *Path(__file__).parents[1].glob("*/cuda*.py")])
 SIMULATED = bool(cuda.config.ENABLE_CUDASIM)  # numba's simulator runs kernels as Python, which calls compiled functions
 BLOCK = 4 if SIMULATED else 128  # threads that start together
 SPARE = 0.8  # of the free memory is used
@@ -59,7 +59,7 @@ def device_kernel(function: Function) -> Kernel:
         compiled = cuda.jit(function, lto=False)
     stored = cache_file(compiled)
     if stored is not None:
-        stored._source_stamp = (stored._source_stamp, STAMP, OWN_STAMP)
+        stored._source_stamp = (stored._source_stamp, STAMP, CUDA_STAMP)
     return compiled
 
 

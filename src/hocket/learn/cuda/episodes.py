@@ -25,7 +25,7 @@ from hocket.learn.kernels.team import (
     settle,
 )
 from hocket.learn.kernels.teams import Learnt
-from hocket.learn.trials import Episodes
+from hocket.learn.testing import Episodes
 
 
 class Teams(NamedTuple):

@@ -13,7 +13,7 @@ from hocket.learn.cuda.block import Job
 from hocket.learn.cuda.catalogue import alike, find_block
 from hocket.learn.cuda.device import free_memory, require_device, synchronize
 from hocket.learn.policies import Policy, Run
-from hocket.learn.trials import Tests
+from hocket.learn.testing import Tests
 from hocket.task.tables import Tables
 
 LARGEST_CHUNK = 1 << 17  # lanes: enough to keep a device busy, and few enough to finish now and then

@@ -30,8 +30,10 @@ INNER = {**LEAN, "forceinline": True, "no_cpython_wrapper": True}
 # numbers that they draw, and the structs that they take.
 _ROOT = Path(__file__).parents[2]
 _SOURCES = [
-    *sorted(Path(__file__).parent.glob("*.py")),
-    *(_ROOT / name for name in ("random.py", "learn/settings.py", "task/grid.py", "task/tables.py")),
+    *(_ROOT / "learn").glob("kernels/*.py"),
+    *(_ROOT / "learn").glob("*/kernel.py"),
+    *(_ROOT / f"{name}.py" for name in ("random", "task/grid", "task/tables")),
+    *(_ROOT / "learn" / f"{name}.py" for name in ("settings", "sweep/queue", "testing")),
 ]
 
 

@@ -21,6 +21,7 @@ from hocket.learn.kernels.primitives import (
     stream_key,
     u64,
 )
+from hocket.learn.testing import Recording
 from hocket.random import TEAM
 
 ENDLESS, GOING, DONE = -1, 0, 1  # how a step ends: it never settles, the task is not done yet, or it is
@@ -60,21 +61,6 @@ class TeamState(NamedTuple):
     key: NDArray[np.uint64]  # [N] of the streams of random numbers
     finish: Ints  # [N] when the agent's machine was first final, in steps; -1: never
     event_time: Ints  # [E] when the event first happened, in steps; -1: never
-
-
-class Recording(NamedTuple):
-    """What happened in every step; empty where nobody asked."""
-
-    cell: NDArray[np.int32]  # [steps, N]
-    state: Shorts  # [steps, N]
-    action: Shorts  # [steps, N]
-
-
-def recording(steps: int, agents: int) -> Recording:
-    """Make room for what happens in an episode; of no steps, to record nothing."""
-    return Recording(
-        np.zeros((steps, agents), np.int32), np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16)
-    )
 
 
 class Play(NamedTuple):

@@ -34,7 +34,6 @@ from hocket.learn.kernels.team import (
     GOING,
     NEVER_SETTLED,
     Play,
-    Recording,
     TeamState,
     TeamTables,
     arrive,
@@ -44,6 +43,7 @@ from hocket.learn.kernels.team import (
     settle,
 )
 from hocket.learn.kernels.vectors import load, store
+from hocket.learn.testing import Recording
 
 ZERO, ONE, ACTIONS = u64(0), u64(1), u64(5)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hocket.draw.graphviz import FORMATS
 from hocket.errors import FormatError
-from hocket.learn.catalogue import names_that_look_at
-from hocket.learn.learner import LooksAt
+from hocket.learn.catalogue import learners_with_input
+from hocket.learn.learner import PolicyInput
 from hocket.report.figures.curves import draw_curves, draw_learning_times, has_tests
 from hocket.report.figures.maps import MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
 from hocket.report.summary import Section, Summary, summarize
@@ -76,8 +76,8 @@ def _of_policies(results: Results, section: Section) -> Iterator[tuple[str, Draw
     task = results.tasks.get(section.digest)
     if task is None:
         return
-    looks = PICTURED if len(task.agents) <= FEW_AGENTS else (LooksAt.MACHINE,)
-    learners = names_that_look_at(*looks)
+    looks = PICTURED if len(task.agents) <= FEW_AGENTS else (PolicyInput.MACHINE,)
+    learners = learners_with_input(*looks)
     for group in section.all_groups:
         own = (section.digest, group.learner, group.seeds[0], group.steps, group.settings)
         first = next(

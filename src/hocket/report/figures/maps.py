@@ -18,8 +18,8 @@ from hocket.draw.geometry import Flags, rectangles
 from hocket.draw.scene import Scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError, SettingsError, known_names
-from hocket.learn.catalogue import find_learner, names_that_look_at
-from hocket.learn.learner import LooksAt
+from hocket.learn.catalogue import find_learner, learners_with_input
+from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
 from hocket.report.figures.canvas import INK, WHITE, literal, tell_runs, write_figure
 from hocket.report.figures.panels import (
@@ -37,7 +37,7 @@ from hocket.task.grid import ACTIONS, STAY, STEPS
 from hocket.task.memory import memory_of
 from hocket.task.task import Task
 
-PICTURED = (LooksAt.MACHINE, LooksAt.MEMORY)  # what policies may look at to be drawn
+PICTURED = (PolicyInput.MACHINE, PolicyInput.MEMORY)  # what policies may look at to be drawn
 MOST_AGENTS = 12  # who are drawn
 LONGEST = 60  # characters of a task's or agent's name in a title
 MOST_VIEWS = 16  # states of a machine, or values of memory, that are drawn
@@ -116,13 +116,13 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
 
 def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[PolicyView]:
     """List the maps of an agent's policy, after checking that it fits the task."""
-    fitting = names_that_look_at(*PICTURED)
+    fitting = learners_with_input(*PICTURED)
     if policy.learner not in fitting:
         raise HocketError(f"pictures of policies exist for {', '.join(fitting)} only, got one of {policy.learner}")
     if agent not in task.agents:
         raise SettingsError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})")
     policy.require_task(task.digest)
-    is_by_machine = find_learner(policy.learner).looks_at is LooksAt.MACHINE
+    is_by_machine = find_learner(policy.learner).policy_input is PolicyInput.MACHINE
     sizes = [len(own.states) for own in task.machines.values()]
     memories = [1 << len(own) for own in memory_of(task).values()]
     shape = len(sizes), task.grid.cells, len(ACTIONS), max(sizes if is_by_machine else memories)

@@ -27,7 +27,7 @@ from hocket.learn.kernels.primitives import (
     sync_draw,
     u64,
 )
-from hocket.learn.kernels.queue import Queue, dequeue, enqueue
+from hocket.learn.sweep.queue import Queue, dequeue, enqueue
 
 ACTIONS, OUTCOMES = u64(5), u64(3)
 LEAST, MOST = -1e300, 1e300

@@ -40,7 +40,6 @@ from hocket.learn.kernels.primitives import (
 from hocket.learn.kernels.vectors import converted, load, store, take, where
 from hocket.learn.settings import Schedule
 
-WORTHWHILE = 3  # lanes from which on vectors pay
 FEW, MANY = 4, 8  # machine states that learn at once
 
 ZERO, ACTIONS, OUTCOMES, GROUP = u64(0), u64(5), u64(3), u64(LANES)

@@ -3,53 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learn.devices import DEVICES
+from hocket.learn.cqrm import CqrmSettings, kernel, list_shapes
 from hocket.learn.episodes import unsigned
-from hocket.learn.kernels import cqrm as kernels
-from hocket.learn.kernels.team import Play, Recording
-from hocket.learn.learner import Arrays, Learner, LooksAt, Player, Shapes
-from hocket.learn.settings import ScheduledSettings, setting
+from hocket.learn.kernels.team import Play
+from hocket.learn.learner import Arrays, Player
+from hocket.learn.testing import Recording
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables, settle
-
-
-@dataclass(frozen=True)
-class CqrmSettings(ScheduledSettings):
-    """Centralised q-learning with the team's reward machine."""
-
-    counterfactual: bool = setting(True, "learn for all machine states in every step")
-    most_memory: int = setting(
-        4_000_000_000,
-        "what the q-function of one seed may take, and the room to update it",
-        "bytes",
-        least=0,
-        most=10**15,
-    )
 
 
 class CqrmBlock:
     """Two agents as one, with the team's machine."""
 
     def __init__(self, tables: Tables, settings: CqrmSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        _check_size(tables, settings)
-        shape = _shapes(tables)["q"]
+        check_size(tables, settings)
+        shape = list_shapes(tables)["q"]
         self.q = [_zeros(shape) for _ in seeds]
         self.tables = joint_tables(tables)
-        self.room = kernels.make_room(len(self.tables.dynamics), shape[2])
-        self.rule = kernels.Rule(
+        self.room = kernel.make_room(len(self.tables.dynamics), shape[2])
+        self.rule = kernel.Rule(
             settings.schedule, np.float32(settings.discount), settings.episode_steps, settings.counterfactual
         )
         start = [*tables.start.tolist(), tables.team_initial, 0]
         self.learning = [
-            kernels.Learning(
+            kernel.Learning(
                 q,
                 np.array(start, np.int64),
                 np.uint64(stream_key(TRAINING, seed, 0)),
@@ -59,7 +43,7 @@ class CqrmBlock:
 
     def train(self, begin: int, steps: int) -> None:
         for own in self.learning:
-            kernels.train_jointly(own, self.tables, self.rule, self.room, begin, steps)
+            kernel.train_jointly(own, self.tables, self.rule, self.room, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         return {"q": self.q[index]}
@@ -69,22 +53,22 @@ class CqrmPlayer(Player):
     """Plays a q-function over the cells of two agents and the team machine's state."""
 
     def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
-        self.world, self.room = joint_tables(tables), kernels.make_room()
+        self.world, self.room = joint_tables(tables), kernel.make_room()
         self.beta, self.episode_steps = np.float32(1 / temperature), episode_steps
         self.finish, self.event_time = np.zeros(2, np.int64), np.zeros(0, np.int64)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         how = Play(self.beta, greedy, seed, self.episode_steps)
-        return kernels.play_jointly(arrays["q"], self.world, self.room, self.finish, how, number, record)
+        return kernel.play_jointly(arrays["q"], self.world, self.room, self.finish, how, number, record)
 
 
 def _zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Make a q-function with a few more numbers past its end, which kernels may read and ignore."""
     size = prod(shape)
-    return np.zeros(size + kernels.WIDTH, np.float32)[:size].reshape(shape)
+    return np.zeros(size + kernel.WIDTH, np.float32)[:size].reshape(shape)
 
 
-def _check_size(tables: Tables, settings: CqrmSettings) -> None:
+def check_size(tables: Tables, settings: CqrmSettings) -> None:
     """Require two agents, and a team machine with all its states that leaves room for a q-function."""
     agents, cells = tables.kind.shape
     states = len(tables.team_final)
@@ -96,7 +80,7 @@ def _check_size(tables: Tables, settings: CqrmSettings) -> None:
     if needed > settings.most_memory:
         raise SettingsError(f"cqrm would need {needed:,} bytes a seed; the limit is {settings.most_memory:,}")
     pairs, _ = dynamics_pairs(tables.dynamics, tables.team_class)
-    if (room := kernels.room_bytes(len(pairs), states)) > settings.most_memory:
+    if (room := kernel.room_bytes(len(pairs), states)) > settings.most_memory:
         limit = f"the limit is {settings.most_memory:,}"
         raise SettingsError(f"cqrm would need {room:,} bytes for {len(pairs):,} pairs of dynamics; {limit}")
 
@@ -110,11 +94,11 @@ def dynamics_pairs(
     return found.astype(np.uint16), pair.ravel().astype(np.uint32)
 
 
-def joint_tables(tables: Tables) -> kernels.JointTables:
+def joint_tables(tables: Tables) -> kernel.JointTables:
     """Pick what two agents as one need."""
     agents = np.arange(len(tables.start))[:, None]
     dynamics, pair = dynamics_pairs(tables.dynamics, tables.team_class)
-    return kernels.JointTables(
+    return kernel.JointTables(
         unsigned(tables.next_cell[tables.world]),
         dynamics,
         pair,
@@ -136,22 +120,3 @@ def _settled(tables: Tables) -> NDArray[np.uint32]:
     team, one, other = np.unravel_index(np.arange(np.prod(shape)), shape)
     found = settle(tables, np.stack((one, other), axis=1), tables.team_class[:, team].T, team).team
     return np.where(tables.team_final[team], team, found).reshape(shape).astype(np.uint32)
-
-
-def _shapes(tables: Tables) -> Shapes:
-    return {"q": (tables.cells**2, len(ACTIONS) ** 2, len(tables.team_final))}
-
-
-LEARNER = Learner(
-    name="cqrm",
-    summary="one learner for all agents, with the team machine (centralised Q-learning with reward machines)",
-    settings=CqrmSettings,
-    block=CqrmBlock,
-    player=CqrmPlayer,
-    shapes=_shapes,
-    looks_at=LooksAt.TEAM,
-    devices=DEVICES,
-    check=_check_size,
-    apart=kernels.train_jointly,
-    tests_apart=kernels.play_jointly,
-)

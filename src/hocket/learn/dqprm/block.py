@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 
-from hocket.learn.devices import DEVICES
-from hocket.learn.episodes import StackPlayer, machine_shapes, unsigned
-from hocket.learn.kernels import dqprm as kernels
+from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings, kernel
+from hocket.learn.episodes import unsigned
 from hocket.learn.kernels.primitives import LANES
-from hocket.learn.learner import Arrays, Learner, LooksAt
-from hocket.learn.settings import ScheduledSettings, SimulatedSettings, setting
+from hocket.learn.learner import Arrays, machine_shapes
+from hocket.learn.settings import SimulatedSettings
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.individual import Simulation
 from hocket.task.tables import Tables
-
-
-@dataclass(frozen=True)
-class DqprmSettings(SimulatedSettings, ScheduledSettings):
-    """Decentralised q-learning with projected reward machines."""
-
-    counterfactual: bool = setting(True, "learn for all machine states in every step")
-    wait_for_team: bool = setting(
-        False, "begin an episode only when all agents have finished theirs, as the paper's code does"
-    )
 
 
 class DqprmBlock:
@@ -36,7 +24,7 @@ class DqprmBlock:
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
         self.tables = lane_tables(tables, settings)
         self.q = np.zeros((len(seeds), agents, cells, actions, self.tables.is_final.shape[1]), np.float32)
-        self.rule = kernels.Rule(
+        self.rule = kernel.Rule(
             settings.schedule,
             np.float32(settings.discount),
             settings.episode_steps,
@@ -47,11 +35,11 @@ class DqprmBlock:
         self.groups = _groups(agents * len(seeds), self.rule.team_size)
         self.threads = max(1, min(threads, len(self.groups)))
 
-    def _lanes(self, seeds: Sequence[int]) -> kernels.Lanes:
+    def _lanes(self, seeds: Sequence[int]) -> kernel.Lanes:
         agents = self.q.shape[1]
         agent = np.tile(np.arange(agents, dtype=np.uint32), len(seeds))
         keys = [stream_key(TRAINING, seed, own) for seed in seeds for own in range(agents)]
-        return kernels.Lanes(
+        return kernel.Lanes(
             self.q.reshape(len(agent), *self.q.shape[2:]),
             agent,
             self.tables.start[agent],
@@ -69,13 +57,13 @@ class DqprmBlock:
             list(pool.map(lambda share: self._train_groups(share, begin, steps), shares))
 
     def _train_groups(self, groups: Sequence[range], begin: int, steps: int) -> None:
-        room = kernels.make_room(self.q.shape[4])
+        room = kernel.make_room(self.q.shape[4])
         for group in groups:
-            if len(group) >= kernels.WORTHWHILE or self.rule.team_size > 1:
-                kernels.train_lanes(self.lanes, self.tables, self.rule, room, group.start, group.stop, begin, steps)
+            if len(group) >= VECTOR_LANES or self.rule.team_size > 1:
+                kernel.train_lanes(self.lanes, self.tables, self.rule, room, group.start, group.stop, begin, steps)
             else:
                 for lane in group:
-                    kernels.train_lane(self.lanes, self.tables, self.rule, room, lane, begin, steps)
+                    kernel.train_lane(self.lanes, self.tables, self.rule, room, lane, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         return {"q": np.ascontiguousarray(self.q[index, ..., : self.states])}
@@ -93,12 +81,12 @@ def _groups(lanes: int, team_size: int) -> list[range]:
     return [range(first, min(first + size, lanes)) for first in range(0, lanes, size)]
 
 
-def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernels.LaneTables:
+def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernel.LaneTables:
     """Stack the tables of all agents as kernels take them; states that an agent lacks lead to themselves."""
     simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
     agents, kinds = len(tables.start), tables.event.shape[2]
     own = [simulation.outcomes(agent) for agent in range(agents)]
-    states, outcomes = kernels.padded(int(tables.states.max())), max(2, *(table.chance.shape[2] for table in own))
+    states, outcomes = kernel.padded(int(tables.states.max())), max(2, *(table.chance.shape[2] for table in own))
     shape = (agents, kinds, outcomes, states)
     limit = np.full((agents, kinds, outcomes - 1, states), np.iinfo(np.uint32).max, np.uint32)
     next_state = np.broadcast_to(np.arange(states, dtype=np.uint32), shape).copy()
@@ -113,7 +101,7 @@ def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernels.LaneTabl
             tables.dynamics[agent, :count],
             tables.is_final[agent, :count],
         )
-    return kernels.LaneTables(
+    return kernel.LaneTables(
         next_cell=unsigned(tables.next_cell.reshape(*tables.next_cell.shape[:3], -1)),
         world=tables.world.astype(np.uint32),
         dynamics=dynamics,
@@ -127,16 +115,3 @@ def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernels.LaneTabl
         initial=tables.initial.astype(np.uint32),
         slip_limit=threshold(tables.slip),
     )
-
-
-LEARNER = Learner(
-    name="dqprm",
-    summary="each agent learns alone, with its local reward machine (decentralised Q-learning, projected machines)",
-    settings=DqprmSettings,
-    block=DqprmBlock,
-    player=StackPlayer,
-    shapes=machine_shapes,
-    looks_at=LooksAt.MACHINE,
-    devices=DEVICES,
-    side_by_side=kernels.WORTHWHILE,
-)

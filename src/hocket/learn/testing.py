@@ -48,6 +48,21 @@ def make_episodes(count: int, agents: int, events: int) -> Episodes:
     return Episodes(*(np.zeros(shape, np.int64) for shape in (count, (count, agents), (count, events))))
 
 
+class Recording(NamedTuple):
+    """What happened in every step; empty where nobody asked."""
+
+    cell: NDArray[np.int32]  # [steps, N]
+    state: NDArray[np.int16]  # [steps, N]
+    action: NDArray[np.int16]  # [steps, N]
+
+
+def recording(steps: int, agents: int) -> Recording:
+    """Make room for what happens in an episode; of no steps, to record nothing."""
+    return Recording(
+        np.zeros((steps, agents), np.int32), np.zeros((steps, agents), np.int16), np.zeros((steps, agents), np.int16)
+    )
+
+
 class TrialTable(Sequence[Trial]):
     """Test episodes as numbers, which take little room; they become trials when somebody looks at them.
 

@@ -29,9 +29,10 @@ from hocket.learn.kernels.primitives import (
     stream_key,
     u64,
 )
-from hocket.learn.kernels.team import Play, Recording
+from hocket.learn.kernels.team import Play
 from hocket.learn.kernels.vectors import load, store
 from hocket.learn.settings import Schedule
+from hocket.learn.testing import Recording
 from hocket.random import TEAM
 
 ACTIONS = 5

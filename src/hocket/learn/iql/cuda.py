@@ -14,8 +14,8 @@ from hocket.learn.cuda.episodes import Teams, make_teams, team_at, team_bytes
 from hocket.learn.cuda.rules import Rules, Runs, schedule_at
 from hocket.learn.episodes import require_settled
 from hocket.learn.iql import LEARNER
+from hocket.learn.iql.kernel import Learning, Rule, train_independently
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.iql import Learning, Rule, train_independently
 from hocket.learn.kernels.primitives import Bools, Floats, Index, Ints
 from hocket.learn.kernels.team import TeamTables
 from hocket.learn.learner import Arrays

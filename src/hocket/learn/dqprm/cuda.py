@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.cuda import lanes as kernels
 from hocket.learn.cuda.block import DeviceBlock, Job, TeamBlock
 from hocket.learn.cuda.device import fetched, launch, placed, zeros
-from hocket.learn.dqprm import DqprmSettings, lane_tables
-from hocket.learn.episodes import machine_shapes
-from hocket.learn.kernels.dqprm import Lanes, LaneTables, padded
-from hocket.learn.learner import Arrays
+from hocket.learn.dqprm import DqprmSettings, cuda_kernel
+from hocket.learn.dqprm.block import lane_tables
+from hocket.learn.dqprm.kernel import Lanes, LaneTables, padded
+from hocket.learn.learner import Arrays, machine_shapes
 from hocket.random import TRAINING, stream_key
 from hocket.task.tables import Tables
 
@@ -39,10 +38,10 @@ class DqprmDeviceBlock(TeamBlock):
         clock = np.zeros(len(agent) // self.team_size, np.int64)
         place = (host.start[agent], host.initial[agent])
         self.lanes = Lanes(q, placed(agent), placed(place[0]), placed(place[1]), placed(keys), placed(clock))
-        is_fast = self.team_size == 1 and kernels.is_small(host)
-        self.kernel = kernels.lanes_kernels.get(states) if is_fast else None
-        self.world_tables = placed(host if self.kernel is None else kernels.lane_worlds(host))
-        self.fresh = kernels.Fresh(zeros((len(clock) if self.kernel is None else 1, states)))
+        is_fast = self.team_size == 1 and cuda_kernel.is_small(host)
+        self.kernel = cuda_kernel.lanes_kernels.get(states) if is_fast else None
+        self.world_tables = placed(host if self.kernel is None else cuda_kernel.lane_worlds(host))
+        self.fresh = cuda_kernel.Fresh(zeros((len(clock) if self.kernel is None else 1, states)))
 
     @classmethod
     def size(cls, tables: Tables) -> int:
@@ -55,7 +54,7 @@ class DqprmDeviceBlock(TeamBlock):
         if self.kernel is not None:
             launch(self.kernel, len(self.lanes.agent), *about, begin, steps)
         else:
-            launch(kernels.train_teams, len(self.fresh.q), *about, self.fresh, self.team_size, begin, steps)
+            launch(cuda_kernel.train_teams, len(self.fresh.q), *about, self.fresh, self.team_size, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         return {"q": np.ascontiguousarray(fetched(self.q[index])[..., : self.states])}

@@ -8,12 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hocket.learn.cqrm import LEARNER, joint_tables
-from hocket.learn.cuda.block import DeviceBlock, Job
-from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
-from hocket.learn.cuda.rules import Row, Rules, Runs, play_at, schedule_at
-from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.cqrm import (
+from hocket.learn.cqrm import LEARNER
+from hocket.learn.cqrm.block import joint_tables
+from hocket.learn.cqrm.kernel import (
     ROOM,
     WIDTH,
     JointTables,
@@ -24,10 +21,13 @@ from hocket.learn.kernels.cqrm import (
     play_jointly,
     train_jointly,
 )
+from hocket.learn.cuda.block import DeviceBlock, Job
+from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
+from hocket.learn.cuda.rules import Row, Rules, Runs, play_at, schedule_at
+from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Floats, Index, Ints
-from hocket.learn.kernels.team import Recording
 from hocket.learn.learner import Arrays
-from hocket.learn.trials import Episodes
+from hocket.learn.testing import Episodes, Recording
 from hocket.random import TRAINING, stream_key
 from hocket.task.tables import Tables
 

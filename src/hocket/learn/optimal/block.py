@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.episodes import ValuePlayer, machine_shapes
-from hocket.learn.kernels import optimal as kernels
-from hocket.learn.learner import Arrays, Learner, LooksAt
+from hocket.learn.learner import Arrays, machine_shapes
 from hocket.learn.moves import cells_before, distinct, intended_ends
-from hocket.learn.settings import SimulatedSettings, setting
+from hocket.learn.optimal import OptimalSettings, kernel
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
 
 MOST_PASSES = 100_000
 SMALL = 10_000  # pairs of a machine state and a cell, up to which compiling takes longer than everything else
-
-
-@dataclass(frozen=True)
-class OptimalSettings(SimulatedSettings):
-    """Optimal local policies by value iteration; nothing is learnt, so training steps have no effect."""
-
-    unused = frozenset({"learning_rate"})
-
-    tolerance: float = setting(1e-10, "how far values may be from the exact ones", "reward", above=0, most=1)
 
 
 class OptimalBlock:
@@ -84,19 +72,19 @@ def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> 
 def solve_in_order(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float32]:
     """Compute optimal action values where something may still change, nearest to the rewards first."""
     world, values = _world(table, discount), _values(len(table.dynamics) * len(table.kind))
-    kernels.put_in_order(world, values)
+    kernel.put_in_order(world, values)
     least_change = tolerance * (1 - discount if discount < 1 else 1)
     for _ in range(MOST_PASSES):
-        if kernels.improve(world, values, least_change) == 0:
+        if kernel.improve(world, values, least_change) == 0:
             break
     q = np.zeros((len(table.kind), len(ACTIONS), len(table.dynamics)), np.float32)
-    kernels.tabulate(world, values, q)
+    kernel.tabulate(world, values, q)
     return q
 
 
-def _values(pairs: int) -> kernels.Values:
+def _values(pairs: int) -> kernel.Values:
     """Begin with everything worth nothing."""
-    return kernels.Values(
+    return kernel.Values(
         best=np.zeros(pairs),
         arrival=np.zeros(pairs),
         order=np.zeros(pairs, np.int64),
@@ -108,13 +96,13 @@ def _values(pairs: int) -> kernels.Values:
     )
 
 
-def _world(table: IndividualTable, discount: float) -> kernels.World:
+def _world(table: IndividualTable, discount: float) -> kernel.World:
     """Pick what kernels need, and list what leads to where."""
     end = intended_ends(table.next_cell[: table.dynamics.max() + 1])  # other agents may have more
     first_before, before = cells_before(end)
     first_source, source = _sources(table)
     straight, aside, _ = outcome_chances(table.slip)
-    return kernels.World(
+    return kernel.World(
         end=end,
         dynamics=table.dynamics.astype(np.int32),
         kind=table.kind.astype(np.int32),
@@ -145,21 +133,7 @@ def _sources(table: IndividualTable) -> tuple[NDArray[np.int32], NDArray[np.int3
     return first.astype(np.int32), (pairs % states).astype(np.int32)
 
 
-def _beside(tables: Tables) -> int:
+def extra_bytes(tables: Tables) -> int:
     """Count the bytes of the values of one agent at a time, and of what leads to where."""
     _, cells, actions, states = machine_shapes(tables)["q"]
     return cells * (states * 8 * 4 + (2 * actions + 2) * 8)
-
-
-LEARNER = Learner(
-    name="optimal",
-    summary="optimal local policies, by value iteration",
-    settings=OptimalSettings,
-    block=OptimalBlock,
-    player=ValuePlayer,
-    shapes=machine_shapes,
-    looks_at=LooksAt.MACHINE,
-    is_reference=True,
-    beside=_beside,
-    side_by_side=2,
-)

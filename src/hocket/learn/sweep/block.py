@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,12 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.episodes import ValuePlayer, machine_shapes
-from hocket.learn.kernels import sweep as kernels
-from hocket.learn.kernels.queue import make_queues
-from hocket.learn.learner import Arrays, Learner, LooksAt
+from hocket.learn.learner import Arrays, machine_shapes
 from hocket.learn.moves import Moves, list_moves
-from hocket.learn.settings import SimulatedSettings, setting
+from hocket.learn.sweep import SweepSettings, kernel
+from hocket.learn.sweep.queue import make_queues
 from hocket.random import TRAINING, stream_key
 from hocket.task.grid import ACTIONS, OUTCOMES, Grid
 from hocket.task.individual import IndividualTable, Simulation
@@ -32,32 +29,14 @@ PRECISION = 1e-9  # of the values by which policies are tested, as a part of eac
 MOST_SWEEPS = 10_000
 
 
-@dataclass(frozen=True)
-class SweepSettings(SimulatedSettings):
-    """Prioritised sweeping over a learnt model."""
-
-    unused = frozenset({"learning_rate"})
-
-    optimism: float = setting(
-        1.0, "in training, each move also has so many imagined tries that turned out best", "tries", above=0, most=1e6
-    )
-    caution: float = setting(
-        0.03, "in tests, each move also has so many imagined tries that turned out worst", "tries", above=0, most=1e6
-    )
-    backups: int = setting(100, "how many cells are planned anew, at most", "cells per step", least=1, most=10**6)
-    least_change: float = setting(
-        1e-3, "the change of a value, as a part of it, from which on it is passed on to other cells", least=0, most=1
-    )
-
-
 class _Group(NamedTuple):
     """Agents that are alike but for where they start, of the first seed, then of the second, and so on."""
 
     agents: NDArray[np.int64]  # [agents] their numbers
-    world: kernels.World
+    world: kernel.World
     hope: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
     fear: NDArray[np.float64]  # [U] the worst that may come of each machine state
-    lanes: kernels.Lanes
+    lanes: kernel.Lanes
 
     def of_seed(self, index: int) -> slice:
         """Say which lanes belong to a seed."""
@@ -69,7 +48,7 @@ class SweepBlock:
 
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.shape, self.caution = machine_shapes(tables)["q"], settings.caution
-        self.rule = kernels.Rule(
+        self.rule = kernel.Rule(
             settings.discount, settings.optimism, settings.backups, settings.least_change, settings.episode_steps
         )
         simulation, moves = Simulation(tables, settings.sync_probability, settings.sync_literal), _MovesOfWorlds(tables)
@@ -89,7 +68,7 @@ class SweepBlock:
 
     def _train(self, group: _Group, part: range, begin: int, steps: int) -> None:
         room = np.zeros(group.hope.shape[1])
-        kernels.train_lanes(group.lanes, group.world, self.rule, group.hope, room, part.start, part.stop, begin, steps)
+        kernel.train_lanes(group.lanes, group.world, self.rule, group.hope, room, part.start, part.stop, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         """Plan by what the seed has tried, with caution; depends on nothing but that."""
@@ -151,9 +130,9 @@ def _group(
     return _Group(agents, world, hope, fear_of(table, discount), _lanes(world, arrival, keys, start, initial))
 
 
-def _world(table: IndividualTable, moves: Moves) -> kernels.World:
+def _world(table: IndividualTable, moves: Moves) -> kernel.World:
     """Pick what kernels need."""
-    return kernels.World(
+    return kernel.World(
         move=moves.move,
         dynamics=table.dynamics.astype(np.int32),
         end=moves.end,
@@ -203,8 +182,8 @@ def fear_of(table: IndividualTable, discount: float) -> NDArray[np.float64]:
 
 def _plan(
     tries: NDArray[np.int64],
-    world: kernels.World,
-    room: kernels.Model,
+    world: kernel.World,
+    room: kernel.Model,
     caution: float,
     discount: float,
     agents: NDArray[np.int64],
@@ -212,13 +191,13 @@ def _plan(
 ) -> None:
     """Compute the action values of agents by their tries."""
     is_waiting = np.zeros(len(world.kind), np.bool_)
-    kernels.plan_lanes(tries, world, room, caution, discount, PRECISION, MOST_SWEEPS, is_waiting, agents, q)
+    kernel.plan_lanes(tries, world, room, caution, discount, PRECISION, MOST_SWEEPS, is_waiting, agents, q)
 
 
-def _model(world: kernels.World, imagined: NDArray[np.float64]) -> kernels.Model:
+def _model(world: kernel.World, imagined: NDArray[np.float64]) -> kernel.Model:
     """Make room for a model without tries."""
     moves, outcomes = world.end.shape
-    return kernels.Model(
+    return kernel.Model(
         tries=np.zeros((0, outcomes), np.int64),
         chance=np.zeros((moves, outcomes)),
         doubt=np.ones(moves),
@@ -229,15 +208,15 @@ def _model(world: kernels.World, imagined: NDArray[np.float64]) -> kernels.Model
 
 
 def _lanes(
-    world: kernels.World,
+    world: kernel.World,
     arrival: NDArray[np.float64],
     keys: NDArray[np.uint64],
     start: NDArray[np.int64],
     initial: NDArray[np.int64],
-) -> kernels.Lanes:
+) -> kernel.Lanes:
     """Begin without a try: it is worth what is hoped for to arrive in a cell."""
     lanes, cells, (moves, outcomes) = len(keys), len(world.kind), world.end.shape
-    return kernels.Lanes(
+    return kernel.Lanes(
         tries=np.zeros((lanes, moves, outcomes), np.int64),
         chance=np.zeros((lanes, moves, outcomes)),
         doubt=np.ones((lanes, moves)),
@@ -252,22 +231,9 @@ def _lanes(
     )
 
 
-def _beside(tables: Tables) -> int:
+def extra_bytes(tables: Tables) -> int:
     """Count the bytes of models, hopes and queues, and of room for planning, also without walls."""
     agents, cells, actions, states = machine_shapes(tables)["q"]
     model = cells * (actions * (2 * OUTCOMES + 1) + 2 * states + 3) * 8
     without_walls = cells * actions * (states + OUTCOMES + 2) * 4
     return (agents + 1) * model + without_walls
-
-
-LEARNER = Learner(
-    name="sweep",
-    summary="each agent learns alone how its moves turn out, and plans with its local reward machine (model-based)",
-    settings=SweepSettings,
-    block=SweepBlock,
-    player=ValuePlayer,
-    shapes=machine_shapes,
-    looks_at=LooksAt.MACHINE,
-    beside=_beside,
-    steps=25_000,
-)

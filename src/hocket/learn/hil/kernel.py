@@ -29,7 +29,6 @@ from hocket.learn.kernels.team import (
     GOING,
     NEVER_SETTLED,
     Play,
-    Recording,
     TeamState,
     TeamTables,
     begin_episode,
@@ -39,6 +38,7 @@ from hocket.learn.kernels.team import (
     reset_team,
     settle,
 )
+from hocket.learn.testing import Recording
 from hocket.random import CHANCE_BITS
 from hocket.task.grid import STAY
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import Kernel, cuda, device_kernel
 from hocket.learn.cuda.rules import Rules, Runs, schedule_at
-from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.dqprm import (
+from hocket.learn.dqprm.kernel import (
     ACTIONS,
     FEW,
     MANY,
@@ -29,7 +28,8 @@ from hocket.learn.kernels.dqprm import (
     Rule,
     pass_time,
 )
-from hocket.learn.kernels.dqprm import learn as learn_any
+from hocket.learn.dqprm.kernel import learn as learn_any
+from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import (
     Floats,
     Index,

@@ -1,0 +1,46 @@
+"""CQRM: centralised q-learning of two agents as one, by the team's reward machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hocket.lazy import Lazy
+from hocket.learn.devices import DEVICES
+from hocket.learn.learner import Learner, PolicyInput, Shapes
+from hocket.learn.settings import ScheduledSettings, setting
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import Tables
+
+
+@dataclass(frozen=True)
+class CqrmSettings(ScheduledSettings):
+    """Centralised q-learning with the team's reward machine."""
+
+    counterfactual: bool = setting(True, "learn for all machine states in every step")
+    most_memory: int = setting(
+        4_000_000_000,
+        "what the q-function of one seed may take, and the room to update it",
+        "bytes",
+        least=0,
+        most=10**15,
+    )
+
+
+def list_shapes(tables: Tables) -> Shapes:
+    """List the arrays that are learnt on a task, with their shapes."""
+    return {"q": (tables.cells**2, len(ACTIONS) ** 2, len(tables.team_final))}
+
+
+LEARNER = Learner(
+    name="cqrm",
+    summary="one learner for all agents, with the team machine (centralised Q-learning with reward machines)",
+    settings=CqrmSettings,
+    block=Lazy("hocket.learn.cqrm.block", "CqrmBlock"),
+    player=Lazy("hocket.learn.cqrm.block", "CqrmPlayer"),
+    shapes=list_shapes,
+    policy_input=PolicyInput.TEAM,
+    devices=DEVICES,
+    check=Lazy("hocket.learn.cqrm.block", "check_size"),
+    train_kernel=Lazy("hocket.learn.cqrm.kernel", "train_jointly"),
+    test_kernel=Lazy("hocket.learn.cqrm.kernel", "play_jointly"),
+)

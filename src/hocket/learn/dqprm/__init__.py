@@ -1,0 +1,35 @@
+"""DQPRM, the paper's Algorithm 1: each agent trains with simulated teammates, by its own projected reward machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hocket.lazy import Lazy
+from hocket.learn.devices import DEVICES
+from hocket.learn.learner import Learner, PolicyInput, machine_shapes
+from hocket.learn.settings import ScheduledSettings, SimulatedSettings, setting
+
+VECTOR_LANES = 3  # lanes from which on vectors pay
+
+
+@dataclass(frozen=True)
+class DqprmSettings(SimulatedSettings, ScheduledSettings):
+    """Decentralised q-learning with projected reward machines."""
+
+    counterfactual: bool = setting(True, "learn for all machine states in every step")
+    wait_for_team: bool = setting(
+        False, "begin an episode only when all agents have finished theirs, as the paper's code does"
+    )
+
+
+LEARNER = Learner(
+    name="dqprm",
+    summary="each agent learns alone, with its local reward machine (decentralised Q-learning, projected machines)",
+    settings=DqprmSettings,
+    block=Lazy("hocket.learn.dqprm.block", "DqprmBlock"),
+    player=Lazy("hocket.learn.episodes", "StackPlayer"),
+    shapes=machine_shapes,
+    policy_input=PolicyInput.MACHINE,
+    devices=DEVICES,
+    min_vector_seeds=VECTOR_LANES,
+)

@@ -1,0 +1,42 @@
+"""Hierarchical independent learning: agents choose among options by memory, and learn how to carry each one out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hocket.lazy import Lazy
+from hocket.learn.learner import Learner, PolicyInput, Shapes
+from hocket.learn.settings import Settings, setting
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import Tables
+
+
+@dataclass(frozen=True)
+class HilSettings(Settings):
+    """Hierarchical independent learning."""
+
+    bootstrap_past_end: bool = setting(
+        True, "add the next value also on the step that completes the task, as published; false: as in textbooks"
+    )
+
+
+def list_shapes(tables: Tables) -> Shapes:
+    """List the arrays that are learnt on a task, with their shapes."""
+    agents, cells = tables.kind.shape
+    options = tables.option_bit.shape[1]
+    return {"meta": (agents, int(tables.memories.max()), options), "low": (agents, cells, len(ACTIONS), options)}
+
+
+LEARNER = Learner(
+    name="hil",
+    summary="all agents learn at once, choosing among options (hierarchical independent learners)",
+    settings=HilSettings,
+    block=Lazy("hocket.learn.hil.block", "HilBlock"),
+    player=Lazy("hocket.learn.hil.block", "HilPlayer"),
+    shapes=list_shapes,
+    policy_input=PolicyInput.OPTION,
+    check=Lazy("hocket.learn.hil.block", "check_options"),
+    train_kernel=Lazy("hocket.learn.hil.kernel", "train_hierarchically"),
+    test_kernel=Lazy("hocket.learn.hil.kernel", "play_hierarchically"),
+    min_vector_seeds=2,
+)

@@ -1,0 +1,41 @@
+"""Independent q-learning: every agent learns for itself in the team world, by its cell and memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hocket.lazy import Lazy
+from hocket.learn.devices import DEVICES
+from hocket.learn.learner import Learner, PolicyInput, Shapes
+from hocket.learn.settings import ScheduledSettings, setting
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import Tables
+
+
+@dataclass(frozen=True)
+class IqlSettings(ScheduledSettings):
+    """Independent q-learning."""
+
+    bootstrap_past_end: bool = setting(
+        True, "add the next value also on the step that completes the task, as published; false: as in textbooks"
+    )
+
+
+def list_shapes(tables: Tables) -> Shapes:
+    """List the arrays that are learnt on a task, with their shapes."""
+    agents, cells = tables.kind.shape
+    return {"q": (agents, cells, len(ACTIONS), int(tables.memories.max()))}
+
+
+LEARNER = Learner(
+    name="iql",
+    summary="all agents learn at once from the team reward (independent Q-learning)",
+    settings=IqlSettings,
+    block=Lazy("hocket.learn.iql.block", "IqlBlock"),
+    player=Lazy("hocket.learn.episodes", "MemoryPlayer"),
+    shapes=list_shapes,
+    policy_input=PolicyInput.MEMORY,
+    devices=DEVICES,
+    train_kernel=Lazy("hocket.learn.iql.kernel", "train_independently"),
+    min_vector_seeds=2,
+)

@@ -1,0 +1,36 @@
+"""Independent q-learning: every agent learns for itself in the team world, by its cell and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hocket.learn.episodes import require_settled, team_state, team_tables
+from hocket.learn.iql import IqlSettings, kernel, list_shapes
+from hocket.learn.learner import Arrays
+from hocket.task.tables import Tables
+
+
+class IqlBlock:
+    """Agents that learn at once in the team world, each by its cell and memory."""
+
+    def __init__(self, tables: Tables, settings: IqlSettings, seeds: Sequence[int], threads: int = 1) -> None:
+        shape = list_shapes(tables)["q"]
+        self.q = np.zeros((len(seeds), *shape), np.float32)
+        self.rule = kernel.Rule(
+            settings.schedule, np.float32(settings.discount), settings.episode_steps, settings.bootstrap_past_end
+        )
+        self.tables = team_tables(tables)
+        before = np.zeros((shape[0], 3), np.int64)
+        self.learning = [
+            kernel.Learning(q, team_state(tables, seed), before, np.full(1, -1, np.int64))
+            for q, seed in zip(self.q, seeds, strict=True)
+        ]
+
+    def train(self, begin: int, steps: int) -> None:
+        for own in self.learning:
+            require_settled(kernel.train_independently(own, self.tables, self.rule, begin, steps))
+
+    def arrays(self, index: int) -> Arrays:
+        return {"q": self.q[index]}

@@ -1,0 +1,32 @@
+"""Optimal local policies: exact value iteration on each agent's product of world and machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hocket.lazy import Lazy
+from hocket.learn.learner import Learner, PolicyInput, machine_shapes
+from hocket.learn.settings import SimulatedSettings, setting
+
+
+@dataclass(frozen=True)
+class OptimalSettings(SimulatedSettings):
+    """Optimal local policies by value iteration; nothing is learnt, so training steps have no effect."""
+
+    unused = frozenset({"learning_rate"})
+
+    tolerance: float = setting(1e-10, "how far values may be from the exact ones", "reward", above=0, most=1)
+
+
+LEARNER = Learner(
+    name="optimal",
+    summary="optimal local policies, by value iteration",
+    settings=OptimalSettings,
+    block=Lazy("hocket.learn.optimal.block", "OptimalBlock"),
+    player=Lazy("hocket.learn.episodes", "ValuePlayer"),
+    shapes=machine_shapes,
+    policy_input=PolicyInput.MACHINE,
+    is_reference=True,
+    extra_bytes=Lazy("hocket.learn.optimal.block", "extra_bytes"),
+    min_vector_seeds=2,
+)
