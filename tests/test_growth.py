@@ -216,8 +216,8 @@ def long_corridor(cells: int) -> hk.Task:
 
 def test_a_reward_is_carried_through_a_long_corridor_in_one_pass(monkeypatch):
     """Sweeps over everything would take one for every cell."""
-    passes, improve = [], optimal.kernels.improve
-    monkeypatch.setattr(optimal.kernels, "improve", lambda *own: passes.append(improve(*own)) or passes[-1])
+    passes, improve = [], optimal.kernel.improve
+    monkeypatch.setattr(optimal.kernel, "improve", lambda *own: passes.append(improve(*own)) or passes[-1])
     cells = SMALL
     q = solve(individual_table(compile_task(long_corridor(cells)), 0, 0.3), 0.995, 1e-10)
     right, state = ACTIONS.index("right"), 0
@@ -232,8 +232,8 @@ def test_what_cannot_earn_a_reward_is_never_looked_at(monkeypatch):
     machine = hk.RewardMachine(initial="0", transitions={("0", "there"): "1"}, final={"1"})
     events = {"there": {"A1": hk.Condition("end")}}
     task = hk.Task("cut", grid, {"A1": hk.Agent(3, events)}, events, machine)
-    looks, improve = [], optimal.kernels.improve
-    monkeypatch.setattr(optimal.kernels, "improve", lambda *own: looks.append(improve(*own)) or looks[-1])
+    looks, improve = [], optimal.kernel.improve
+    monkeypatch.setattr(optimal.kernel, "improve", lambda *own: looks.append(improve(*own)) or looks[-1])
     q = solve(individual_table(compile_task(task), 0, 0.3), 0.9, 1e-10)
     assert q[:5, :, 0].any(axis=1).all() and not q[6:].any()
     assert 0 < sum(looks) < 1_000
