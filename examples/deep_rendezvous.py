@@ -31,6 +31,8 @@ import hocket as hk
 from hocket.adapters.policies import play_episode
 from hocket.adapters.sb3_weights import Weights
 from hocket.study.store import open_store, policy_path
+from plane import Plane
+from plane_tasks import buttons_plane, individual_in_plane, plane_from_task, scene_in_plane, team_in_plane
 
 LEARNERS = {True: "dqn+counterfactuals", False: "dqn"}  # by whether it has counterfactual experience
 TEST_SEED = 1_000_000  # of test episodes, which nobody has trained on
@@ -83,13 +85,11 @@ class Options:
     width: int = 64
     """Of the network's two layers."""
 
-    def world(self, name: str) -> tuple[hk.Task, hk.deep.Plane]:
+    def world(self, name: str) -> tuple[hk.Task, Plane]:
         """Load a task, and lay it out in the plane."""
         task, rules = hk.load_task(name), {"speed": self.speed, "noise": self.noise, "directions": self.directions}
         rules["most_steps"] = self.episode_steps
-        plane = (
-            hk.deep.buttons_plane(**rules) if name == "buttons" else hk.deep.plane_from_task(task, self.radius, **rules)
-        )
+        plane = buttons_plane(**rules) if name == "buttons" else plane_from_task(task, self.radius, **rules)
         return task, plane
 
     def school(self, name: str) -> str:
@@ -136,7 +136,7 @@ class Snapshots(BaseCallback):
 def learner(job: Job) -> DQN:
     """Make an agent's environment, and a model that has learnt nothing yet."""
     options, (task, plane) = job.options, job.options.world(job.task)
-    env = hk.deep.individual_in_plane(task, plane, job.agent, anywhere=options.anywhere)
+    env = individual_in_plane(task, plane, job.agent, anywhere=options.anywhere)
     return DQN(
         "MlpPolicy",
         env,
@@ -177,7 +177,7 @@ def train_all(jobs: Sequence[Job], processes: int) -> Iterator[Trained]:
 def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.Record:
     """Put a team together as it was after each so many steps, and let it play."""
     task, plane = options.world(name)
-    team, scene = hk.deep.team_in_plane(task, plane), hk.deep.scene_in_plane(task, plane)
+    team, scene = team_in_plane(task, plane), scene_in_plane(task, plane)
     models = {job.agent: learner(job) for job in trained}
     rows = []
     for number in range(options.steps // options.test_every):

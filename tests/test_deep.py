@@ -21,6 +21,7 @@ from worlds import gatehouse
 sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
 
 import deep_rendezvous
+from plane_tasks import individual_in_plane, plane_from_task, team_in_plane
 
 pytestmark = pytest.mark.deep
 
@@ -71,8 +72,8 @@ def test_what_dqn_takes_a_state_for_worth_is_what_it_is_worth(gatekeepers):
 
 def in_plane(learner=DQN, **options):
     task = hk.rendezvous(2)
-    plane = hk.deep.plane_from_task(task, directions=8 if learner is DQN else None)
-    env = hk.deep.individual_in_plane(task, plane, "A1")
+    plane = plane_from_task(task, directions=8 if learner is DQN else None)
+    env = individual_in_plane(task, plane, "A1")
     return learner("MlpPolicy", env, buffer_size=10, device="cpu", **options)
 
 
@@ -129,7 +130,7 @@ def test_an_agents_environment_is_the_same_in_teams_of_two_and_of_three():
     runs = []
     for agents in (2, 3):
         task = hk.rendezvous(agents)
-        env = hk.deep.individual_in_plane(task, hk.deep.plane_from_task(task), "A2")
+        env = individual_in_plane(task, plane_from_task(task), "A2")
         random = np.random.default_rng(0)
         seen, _ = env.reset(seed=5)
         runs.append([seen.tolist()])
@@ -180,7 +181,7 @@ def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
     for agent in task.agents:
         models[agent] = deep_rendezvous.learner(deep_rendezvous.Job(options, "rendezvous-2", agent, True, 7))
         hk.deep.set_weights(models[agent], hk.deep.split_weights(policy.arrays, agent))
-    team = hk.deep.team_in_plane(task, plane)
+    team = team_in_plane(task, plane)
     played = hk.gym.play_episode(team, models, 2 * deep_rendezvous.TEST_SEED, greedy=True)
     np.testing.assert_allclose(played.points, records[0].review.replays["greedy"].points)
 

@@ -1,8 +1,10 @@
 """The plane: its rules by hand-solved moves, its environments by their libraries' own checks."""
 
 import pickle
+import sys
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,15 +20,20 @@ with warnings.catch_warnings():  # it imports a game in a way that it calls depr
     warnings.simplefilter("ignore", DeprecationWarning)
     from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-STILL = hk.deep.Plane(
+sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
+
+from plane import Disc, Plane
+from plane_tasks import buttons_plane, individual_in_plane, plane_from_task, scene_in_plane, team_in_plane
+
+STILL = Plane(
     starts={"A1": (2, 3), "A2": (5, 5)},
-    places={"well": hk.deep.Disc(4, 3, 1), "hill": hk.deep.Disc(9, 9, 0.5)},
+    places={"well": Disc(4, 3, 1), "hill": Disc(9, 9, 0.5)},
     speed=0.5,
     noise=0.0,
     most_steps=30,
 )
-WINDY = hk.deep.Plane(STILL.starts, STILL.places, noise=0.1, most_steps=30)
-COMPASS = hk.deep.Plane(STILL.starts, STILL.places, speed=0.5, noise=0.0, directions=4, most_steps=30)
+WINDY = Plane(STILL.starts, STILL.places, noise=0.1, most_steps=30)
+COMPASS = Plane(STILL.starts, STILL.places, speed=0.5, noise=0.0, directions=4, most_steps=30)
 PLANES = {"still": STILL, "windy": WINDY, "compass": COMPASS}
 
 velocities = st.tuples(st.floats(-1, 1), st.floats(-1, 1))
@@ -93,7 +100,7 @@ def test_noise_has_the_standard_deviation_that_the_plane_says():
 
 
 def test_alone_an_agent_moves_as_it_does_in_a_team_of_one():
-    plane = hk.deep.Plane({"A1": (2, 3)}, {}, noise=0.2, most_steps=20)
+    plane = Plane({"A1": (2, 3)}, {}, noise=0.2, most_steps=20)
     team, individual = plane.team(), plane.individual("A1")
     rng = np.random.default_rng(3)
     np.testing.assert_array_equal(team.reset(seed=7)[0]["A1"], individual.reset(seed=7)[0])
@@ -151,8 +158,8 @@ def test_a_picture_shows_places_and_agents_where_they_are():
     [
         ({"starts": {}}, "starts: a plane needs at least one agent"),
         ({"starts": {"A1": (11, 0)}}, r"starts.A1: 'A1' must lie between 0 and 10 in both directions, got 11, 0"),
-        ({"places": {"well": hk.deep.Disc(0, float("nan"), 1)}}, "places.well: 'well' must lie between"),
-        ({"places": {"well": hk.deep.Disc(0, 0, 0)}}, "places.well: the radius must be above 0, got 0"),
+        ({"places": {"well": Disc(0, float("nan"), 1)}}, "places.well: 'well' must lie between"),
+        ({"places": {"well": Disc(0, 0, 0)}}, "places.well: the radius must be above 0, got 0"),
         ({"speed": 0}, "speed: must be above 0 and finite, got 0"),
         ({"side": float("inf")}, "side: must be above 0 and finite, got inf"),
         ({"directions": 0}, "directions: must be above 0"),
@@ -162,7 +169,7 @@ def test_a_picture_shows_places_and_agents_where_they_are():
 )
 def test_a_plane_that_makes_no_sense_is_refused(change, message):
     with pytest.raises(hk.errors.TaskError, match=message):
-        hk.deep.Plane(**({"starts": STILL.starts, "places": STILL.places} | change))
+        Plane(**({"starts": STILL.starts, "places": STILL.places} | change))
 
 
 @pytest.mark.parametrize("velocity", [(1,), (0, float("nan")), (1, 2, 3)])
@@ -187,7 +194,7 @@ def test_a_plane_travels_between_processes():
 
 def test_unknown_settings_are_refused_and_the_nearest_is_named():
     with pytest.raises(SettingsError, match=r"setting 'sped' does not exist \(did you mean 'speed'\?\)"):
-        hk.deep.plane_from_task(hk.rendezvous(2), sped=1)
+        plane_from_task(hk.rendezvous(2), sped=1)
 
 
 def test_unknown_agents_places_and_render_modes_are_refused():
@@ -217,8 +224,8 @@ def walk(plane, agent, seen):
 @pytest.mark.parametrize("agents", [1, 2, 3, 10])
 def test_a_rendezvous_in_the_plane_can_be_done_by_walking_straight(agents):
     task = hk.rendezvous(agents)
-    plane = hk.deep.plane_from_task(task)
-    team = hk.deep.team_in_plane(task, plane)
+    plane = plane_from_task(task)
+    team = team_in_plane(task, plane)
     observations, _ = team.reset(seed=0)
     met = None
     while team.agents:
@@ -235,8 +242,8 @@ def test_a_rendezvous_in_the_plane_can_be_done_by_walking_straight(agents):
 
 def test_in_the_plane_nobody_meets_alone():
     task = hk.rendezvous(2)
-    plane = hk.deep.plane_from_task(task)
-    team = hk.deep.team_in_plane(task, plane)
+    plane = plane_from_task(task)
+    team = team_in_plane(task, plane)
     observations, _ = team.reset(seed=0)
     while team.agents:
         stay = {agent: np.zeros(2, np.float32) for agent in team.agents}
@@ -246,8 +253,8 @@ def test_in_the_plane_nobody_meets_alone():
 
 def test_alone_an_agent_meets_by_chance_and_sees_what_other_states_would_have():
     task = hk.rendezvous(3)
-    plane = hk.deep.plane_from_task(task, noise=0.0)
-    env = hk.deep.individual_in_plane(task, plane, "A2", sync_probability=0.3)
+    plane = plane_from_task(task, noise=0.0)
+    env = individual_in_plane(task, plane, "A2", sync_probability=0.3)
     waits = []
     for seed in range(60):
         seen, _ = env.reset(seed=seed)
@@ -269,9 +276,9 @@ def test_alone_an_agent_meets_by_chance_and_sees_what_other_states_would_have():
 
 def test_an_episode_to_watch_has_everyones_path_and_what_happened():
     task = hk.rendezvous(2)
-    plane = hk.deep.plane_from_task(task)
+    plane = plane_from_task(task)
     policies = {agent: partial(walk, plane, agent) for agent in task.agents}
-    watched = hk.gym.play_episode(hk.deep.team_in_plane(task, plane), policies, seed=3).replay
+    watched = hk.gym.play_episode(team_in_plane(task, plane), policies, seed=3).replay
     assert watched.success and len(watched.states) == len(watched.points)
     np.testing.assert_allclose(watched.points[0], [plane.starts[agent] for agent in task.agents], atol=1e-6)
     assert (np.hypot(*np.diff(watched.points, axis=0).transpose(2, 0, 1)) < plane.speed + 6 * plane.noise).all()
@@ -284,26 +291,26 @@ def test_an_episode_to_watch_has_everyones_path_and_what_happened():
 
 def test_functions_can_be_evaluated_as_a_team_in_the_plane():
     task = hk.rendezvous(3)
-    plane = hk.deep.plane_from_task(task)
+    plane = plane_from_task(task)
     policies = {agent: partial(walk, plane, agent) for agent in task.agents}
-    (found,) = hk.evaluate(hk.deep.team_in_plane(task, plane), policies, episodes=5)
+    (found,) = hk.evaluate(team_in_plane(task, plane), policies, episodes=5)
     assert found.success.value == 1.0 and found.holds and 20 <= found.mean_steps <= 60
     idle = policies | {"A3": lambda seen: np.zeros(2)}
-    (found,) = hk.evaluate(hk.deep.team_in_plane(task, plane), idle, episodes=2)
+    (found,) = hk.evaluate(team_in_plane(task, plane), idle, episodes=2)
     assert found.success.value == found.upper == 0.0 and found.quartiles[1] == plane.most_steps
 
 
 def test_the_scene_of_a_plane_has_its_discs_and_the_machines_of_the_task():
     task = hk.rendezvous(2)
-    plane = hk.deep.plane_from_task(task, radius=0.5)
-    scene = hk.deep.scene_in_plane(task, plane)
+    plane = plane_from_task(task, radius=0.5)
+    scene = scene_in_plane(task, plane)
     assert (scene.task, scene.width, scene.height, scene.has_cells) == ("rendezvous-2-plane", 10, 10, False)
     assert scene.agents == ("A1", "A2") and scene.machines == dict(task.machines)
     area = next(own for own in scene.areas if own.name == "meeting place")
     assert area.shapes == ((4, 3, 1, 1, True),) and area.tag == "M" and scene.starts == plane.starts
     (middle,) = {tuple(color) for color in plane.picture({})[112:113, 144]}  # at 4.5 and 3.5 of 10
     assert "#{:02x}{:02x}{:02x}".format(*middle) == area.color
-    assert scene.digest != hk.deep.scene_in_plane(task, hk.deep.plane_from_task(task, radius=0.6)).digest
+    assert scene.digest != scene_in_plane(task, plane_from_task(task, radius=0.6)).digest
 
 
 BUTTONS = hk.load_task("buttons")
@@ -320,17 +327,17 @@ def press(plane, agent, seen):
 
 
 def test_buttons_can_be_pressed_in_the_plane():
-    plane = hk.deep.buttons_plane()
+    plane = buttons_plane()
     policies = {agent: partial(press, plane, agent) for agent in BUTTONS.agents}
-    watched = hk.gym.play_episode(hk.deep.team_in_plane(BUTTONS, plane), policies, seed=0).replay
+    watched = hk.gym.play_episode(team_in_plane(BUTTONS, plane), policies, seed=0).replay
     order = [event for _, event in watched.events]
     assert watched.success and order.index("Y") < order.index("G") < order.index("R") < order.index("Goal")
     assert 40 <= len(watched.points) <= 100
 
 
 def test_a_gate_in_the_plane_lets_nobody_in_before_its_event():
-    plane = hk.deep.buttons_plane()
-    team = hk.deep.team_in_plane(BUTTONS, plane)
+    plane = buttons_plane()
+    team = team_in_plane(BUTTONS, plane)
     observations, _ = team.reset(seed=0)
     while team.agents:  # all run for what is closed to them, and nobody presses yellow
         rush = {"A1": "goal", "A2": "green button", "A3": "red button"}
@@ -341,8 +348,8 @@ def test_a_gate_in_the_plane_lets_nobody_in_before_its_event():
 
 
 def test_alone_a_gate_opens_when_a_simulated_teammate_opens_it():
-    plane = hk.deep.buttons_plane(noise=0.0)
-    env = hk.deep.individual_in_plane(BUTTONS, plane, "A2", sync_probability=0.05)
+    plane = buttons_plane(noise=0.0)
+    env = individual_in_plane(BUTTONS, plane, "A2", sync_probability=0.05)
     seen, _ = env.reset(seed=1)
     inside, opened = [], []
     for _ in range(100):
@@ -356,8 +363,8 @@ def test_alone_a_gate_opens_when_a_simulated_teammate_opens_it():
 @given(st.integers(0, 2**32), st.sampled_from(list(BUTTONS.agents)))
 @settings(max_examples=15, deadline=None)
 def test_a_counterfactual_is_told_just_where_gates_would_have_done_the_same(seed, agent):
-    plane = hk.deep.buttons_plane()
-    env = hk.deep.individual_in_plane(BUTTONS, plane, agent, anywhere=True)
+    plane = buttons_plane()
+    env = individual_in_plane(BUTTONS, plane, agent, anywhere=True)
     closed = dict(zip(env.machine.states, closed_regions(BUTTONS, agent), strict=True))
     random, names = np.random.default_rng(seed), list(env.machine.states)
     seen, _ = env.reset(seed=seed)
@@ -378,4 +385,4 @@ def test_a_counterfactual_is_told_just_where_gates_would_have_done_the_same(seed
 )
 def test_maps_that_a_plane_cannot_show_are_refused(name, message):
     with pytest.raises(hk.errors.TaskError, match=message):
-        hk.deep.plane_from_task(hk.load_task(name))
+        plane_from_task(hk.load_task(name))

@@ -1,8 +1,8 @@
 """Split a team's task among its agents, and prove that the parts make the whole.
 
 The public names are those of the stub beside this file: machines, tasks, training, studies and reports. Environments
-and worlds that others wrote are in `hocket.gym`, networks and the plane in `hocket.deep`. Importing hocket loads none
-of them; each is loaded when it is first used.
+and wrappers of third-party environments are in `hocket.gym`, networks in `hocket.deep`. Importing hocket loads none of
+them; each is loaded when it is first used.
 """
 
 from hocket.lazy import public_names

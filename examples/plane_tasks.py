@@ -1,4 +1,4 @@
-"""Tasks in the plane: the events and the machine of a task on a grid, in a world without cells."""
+"""Tasks in the plane: the events and the machine of a task on a grid, in a world without cells (`plane.py`)."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hocket.adapters.events import IndividualStep, RawStep
-from hocket.adapters.plane import Disc, Plane, Point
-from hocket.adapters.wrap_individual import IndividualView
-from hocket.adapters.wrap_team import WrappedTeam, wrap
 from hocket.draw.palette import FLOOR
 from hocket.draw.scene import Area, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError, TaskError, known_names
+from hocket.gym import IndividualStep, IndividualView, RawStep, WrappedTeam, wrap
 from hocket.task.conditions import Condition
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.gates import closed_regions
 from hocket.task.task import Task
+from plane import Disc, Plane, Point
 
 RADIUS = 0.8  # of a place, in cells
 
 
-def plane_from_task(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:  # noqa: ANN401 - speed, noise, directions, most_steps
+def plane_from_task(task: Task, radius: float = RADIUS, **settings: Any) -> Plane:
     """Lay a task's map out in the plane, with a disc of some radius in place of each cell that is a place.
 
     A cell is a square of length 1. The map must be square and without walls and gates, and a place a single cell.
+    `settings` are `speed`, `noise`, `directions` and `most_steps`.
     """
     grid = task.grid
     if grid.rows != grid.columns:
@@ -42,7 +41,7 @@ def plane_from_task(task: Task, radius: float = RADIUS, **settings: Any) -> Plan
     return Plane(starts, places, **(_known(settings) | {"side": float(grid.rows)}))
 
 
-def buttons_plane(**settings: Any) -> Plane:  # noqa: ANN401 - speed, noise, directions, most_steps
+def buttons_plane(**settings: Any) -> Plane:  # speed, noise, directions, most_steps
     """Lay the task `buttons` out in the plane: a region that is closed until an event surrounds what is to be reached.
 
     >>> buttons_plane().places["red button"], buttons_plane().places["green region"]
@@ -83,19 +82,19 @@ def team_in_plane(
 ) -> WrappedTeam:
     """Put a task's team into a plane: the same events and machines, with discs for places.
 
-    >>> from hocket.task.catalogue import rendezvous
-    >>> task = rendezvous(2)
+    >>> import hocket as hk
+    >>> task = hk.rendezvous(2)
     >>> team = team_in_plane(task, plane_from_task(task))
     >>> observations, infos = team.reset(seed=0)
     >>> observations["A1"].tolist()  # where it is, and the state of its machine
     [-0.8999999761581421, -0.8999999761581421, 1.0, 0.0, 0.0, 0.0]
     """
-    own = {agent: _conditions(task, plane, agent) for agent in task.agents}
+    conditions = {agent: _conditions(task, plane, agent) for agent in task.agents}
     gates = {agent: _closed(task, plane, agent) for agent in task.agents}
     world = plane.team(render_mode)
 
     def label(step: RawStep) -> dict[str, list[str]]:
-        return {agent: _proposed(plane, own[agent], point) for agent, point in step.observations.items()}
+        return {agent: _proposed(plane, conditions[agent], point) for agent, point in step.observations.items()}
 
     team = wrap(
         world,
@@ -126,15 +125,15 @@ def individual_in_plane(
     """
     if agent not in task.agents:
         raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})", key="agents")
-    own, closed = _conditions(task, plane, agent), _closed(task, plane, agent)
+    conditions, closed = _conditions(task, plane, agent), _closed(task, plane, agent)
     world = plane.individual(agent, anywhere=anywhere, render_mode=render_mode)
 
     def label(step: IndividualStep) -> list[str]:
-        return _proposed(plane, own, step.observation)
+        return _proposed(plane, conditions, step.observation)
 
     def valid(step: IndividualStep, state: str) -> bool:
         """Say whether gates would have done the same in another state: let the step happen, or not."""
-        stopped, otherwise = (plane.is_in_any(step.info["aimed"], closed[own]) for own in (step.state, state))
+        stopped, otherwise = (plane.is_in_any(step.info["aimed"], closed[each]) for each in (step.state, state))
         return stopped == otherwise
 
     view = team_in_plane(task, plane, observation=observation).individual(
@@ -154,11 +153,11 @@ def _closed(task: Task, plane: Plane, agent: str) -> dict[str, list[str]]:
 
 def _conditions(task: Task, plane: Plane, agent: str) -> dict[str, Condition]:
     """List the events that an agent controls, and where it must be for them."""
-    own = {event: conditions[agent] for event, conditions in task.events.items() if agent in conditions}
-    for condition in own.values():
+    needed = {event: conditions[agent] for event, conditions in task.events.items() if agent in conditions}
+    for condition in needed.values():
         for place in condition.places:
             plane.disc(place)
-    return own
+    return needed
 
 
 def _proposed(plane: Plane, conditions: Mapping[str, Condition], point: Point) -> list[str]:
@@ -174,8 +173,8 @@ def scene_in_plane(task: Task, plane: Plane) -> Scene:
     known = {name: area for area in scene.areas for name in area.names}
     areas = []
     for name, disc in plane.places.items():
-        own = known.get(name, Area((), FLOOR))
-        areas.append(Area.disc((disc.x, disc.y), disc.radius, own.color, name, own.tag, own.gates))
+        area = known.get(name, Area((), FLOOR))
+        areas.append(Area.disc((disc.x, disc.y), disc.radius, area.color, name, area.tag, area.gates))
     return replace(
         scene,
         task=f"{task.name}-plane",

@@ -2,7 +2,7 @@
 
 A `Plane` is a small description; `team` makes of it a PettingZoo environment for all agents, `individual` a
 Gymnasium one for one of them. In both an agent sees where it is and nothing else, and chooses how fast to move in which
-direction. There is no reward in either: what is to be done there is a machine's business, see `hocket.gym.wrap`.
+direction. There is no reward in either; `plane_tasks.py` wraps them with the machines of a task (`hocket.gym.wrap`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Plane:
             if not disc.radius > 0:
                 raise TaskError(f"the radius must be above 0, got {disc.radius!r}", key=f"places.{place}")
         object.__setattr__(self, "starts", MappingProxyType(dict(self.starts)))
-        object.__setattr__(self, "places", MappingProxyType({n: Disc(*own) for n, own in self.places.items()}))
+        object.__setattr__(self, "places", MappingProxyType({n: Disc(*disc) for n, disc in self.places.items()}))
 
     def __reduce__(self) -> tuple[object, ...]:
         rules = (self.side, self.speed, self.noise, self.directions, self.most_steps)
@@ -114,7 +114,7 @@ class Plane:
             raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, self.starts)})", key="starts")
         return self.seen(*self.starts[agent])
 
-    def velocity(self, action: Any) -> NDArray[np.float64]:  # noqa: ANN401 - of the action space
+    def velocity(self, action: Any) -> NDArray[np.float64]:  # of the action space
         """Translate an action into the way of a step without noise."""
         if self.directions is None:
             way = np.asarray(action, np.float64)
@@ -129,7 +129,7 @@ class Plane:
         angle = 2 * np.pi * number / self.directions
         return self.speed * np.array([np.cos(angle), np.sin(angle)])
 
-    def aim(self, point: Point, action: Any, random: np.random.Generator) -> Point:  # noqa: ANN401
+    def aim(self, point: Point, action: Any, random: np.random.Generator) -> Point:
         """Find where a step would lead if nothing were closed; nobody leaves the square."""
         way = self.velocity(action) + self.noise * random.standard_normal(2)
         return np.clip(point + 2 * way / self.side, -1, 1).astype(np.float32)
@@ -179,7 +179,7 @@ class Plane:
         return x, y
 
 
-class PlaneTeam(ParallelEnv[str, Point, Any]):  # type: ignore[misc]  # PettingZoo has no types
+class PlaneTeam(ParallelEnv[str, Point, Any]):
     """All agents of a plane at once; they do not get into each other's way.
 
     `closed(agent)` says which places are closed to an agent now: a step that would end in one leads nowhere. It is for
@@ -272,13 +272,13 @@ class IndividualPlane(gymnasium.Env[Any, Any]):
             self.point = self.np_random.uniform(-1, 1, 2).astype(np.float32)
         return self.point.copy(), {}
 
-    def step(self, action: Any) -> tuple[Point, float, bool, bool, dict[str, Any]]:  # noqa: ANN401
+    def step(self, action: Any) -> tuple[Point, float, bool, bool, dict[str, Any]]:
         aim, self.time = self.plane.aim(self.point, action, self.np_random), self.time + 1
         if not self.plane.is_in_any(aim, self.closed()):
             self.point = aim
         return self.point.copy(), 0.0, False, self.time >= self.plane.most_steps, {"aimed": aim}
 
-    def render(self) -> Any:  # noqa: ANN401 - as gymnasium has it
+    def render(self) -> Any:  # as gymnasium has it
         return self.plane.picture({self.agent: self.point}) if self.render_mode == "rgb_array" else None
 
 
