@@ -3,9 +3,8 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from functools import wraps
-from itertools import count
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ FLAGS = (
 )  # fmt: skip  # of Chromium
 PATIENCE = 120_000  # milliseconds, with a page on a busy machine
 COMPILING = 3 * PATIENCE  # with a learner that has to be compiled first
-TRACED_EXAMPLES = 10  # of each law, in which coverage is measured
+TRACED_SECONDS = 0.5  # of each test, in which coverage is measured
 
 
 @pytest.fixture(autouse=True)
@@ -68,29 +67,31 @@ def hocket(capsys):
     return run
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Measure coverage in the first examples of a law only: the others pass the same lines, at twice the time."""
-    law, tracer = getattr(getattr(item, "obj", None), "hypothesis", None), sys.gettrace()
-    if law is None or tracer is None:
-        return (yield)
-    inner = law.inner_test
-    law.inner_test = traced_at_first(inner)
+@contextmanager
+def traced_at_first() -> Iterator[None]:
+    """Measure coverage for a while only: what goes on longer passes the same lines again, at three times the time."""
+    tracer = sys.gettrace()
+    if tracer is None or not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.signal(signal.SIGVTALRM, lambda *_: sys.settrace(None))
+    signal.setitimer(signal.ITIMER_VIRTUAL, TRACED_SECONDS)
     try:
-        return (yield)
+        yield
     finally:
-        law.inner_test = inner
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         sys.settrace(tracer)
 
 
-def traced_at_first(inner: Callable[..., None]) -> Callable[..., None]:
-    """Stop tracing when a function has been called a number of times."""
-    calls = count(1)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """Measure coverage of fixtures at first."""
+    with traced_at_first():
+        return (yield)
 
-    @wraps(inner)
-    def call(*args: object, **named: object) -> None:
-        if next(calls) > TRACED_EXAMPLES:
-            sys.settrace(None)
-        inner(*args, **named)
 
-    return call
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Measure coverage of a test at first."""
+    with traced_at_first():
+        return (yield)
