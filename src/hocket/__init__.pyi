@@ -55,6 +55,7 @@ from hocket.task.catalogue import load_task as load_task
 from hocket.task.catalogue import rendezvous as rendezvous
 from hocket.task.check import check_task as check_task
 from hocket.task.conditions import Condition as Condition
+from hocket.task.delays import check_delays as check_delays
 from hocket.task.episode import IndividualEpisode as IndividualEpisode
 from hocket.task.episode import TeamEpisode as TeamEpisode
 from hocket.task.files import save_task as save_task

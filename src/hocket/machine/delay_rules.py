@@ -1,0 +1,330 @@
+"""What every set of deciders has to satisfy so that events may be heard late, worked out once for a team machine.
+
+Neither who blocks an event where it is undefined, nor which events do not commute, nor which gates an event closes
+depends on the deciders: a set of deciders is checked, and a cheapest one found, by set operations on these rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import AssignmentError
+from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to
+from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest
+from hocket.machine.algebra import reachable_part
+from hocket.machine.composition import SEPARATOR, Composition
+from hocket.machine.decomposition import Decomposition, decompose
+from hocket.machine.names import Names
+from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.shares import independent_parts, shares
+
+LARGEST_ENUMERATION = 300_000  # states of a composition that are listed for the check
+LARGEST_SAMPLE = 20_000  # states of a few of its machines
+LARGEST_CODE = 1 << 62  # of a tuple of states as one number
+AT_ONCE = 1_000_000  # states times pairs of events that are compared at once
+CHECK = 200  # effort for one set of deciders
+
+DelayKind = Literal["silent guard", "diamond", "gate"]
+Closed = Mapping[str, Sequence[frozenset[str]]]  # agent -> the regions closed to it in each state of its local machine
+Pair = tuple[str, str]  # (agent, event)
+Deciders = Mapping[str, Collection[str]]  # event -> agents
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class DelayCounterexample:
+    """A shortest schedule that breaks the task: everything is heard at once, except the event of the last hearing."""
+
+    kind: DelayKind
+    trace: tuple[str, ...]  # of the team machine; everybody has heard of all of it
+    event: str  # that its deciders then agree on
+    deciders: tuple[str, ...]  # of the event
+    state: str  # of the team machine after the trace
+    other: str | None = None  # diamond: an event that is decided by agents who have not heard of the first
+    other_deciders: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()  # who could tell (silent guard), is confused (diamond), or may walk on (gate)
+    region: str | None = None  # gate: what closes
+    is_trace: bool = False  # diamond: whether both orders are traces, after which somebody's states differ
+
+
+class Guard(NamedTuple):
+    """(G) Of these agents, who block an event in some state, one has to be among its deciders."""
+
+    event: str
+    agents: Names
+    witness: DelayCounterexample
+
+    def clause(self, chosen: Deciders) -> list[Pair]:
+        """List pairs of which one must be added to the deciders; none where it is satisfied."""
+        return [] if any(a in chosen[self.event] for a in self.agents) else [(a, self.event) for a in self.agents]
+
+
+class Conflict(NamedTuple):
+    """(D) Two events that do not commute in some state must have a decider in common."""
+
+    events: tuple[str, str]
+    agents: Names  # who know both
+    witness: DelayCounterexample
+
+    def clause(self, chosen: Deciders) -> list[Pair]:
+        """List pairs of which one must be added to the deciders; none where it is satisfied."""
+        if any(agent in chosen[self.events[1]] for agent in chosen[self.events[0]]):
+            return []
+        return [(agent, event) for agent in self.agents for event in self.events if agent not in chosen[event]]
+
+
+class Rules(NamedTuple):
+    """What every tolerant set of deciders has to satisfy; gates are guards by one agent."""
+
+    guards: list[Guard]
+    conflicts: list[Conflict]
+    gates: list[Guard]
+
+    @property
+    def all(self) -> list[Guard | Conflict]:
+        return [*self.guards, *self.conflicts, *self.gates]
+
+    def critical(self, hearers: Mapping[str, Names]) -> tuple[Pair, ...]:
+        """List the pairs that break the task even where everything else is heard at once."""
+        pairs = {(rule.agents.at(0), rule.event) for rule in (*self.guards, *self.gates) if len(rule.agents) == 1}
+        for rule in self.conflicts:
+            if len(rule.agents) == 1:
+                pairs |= {(rule.agents.at(0), event) for event in rule.events}
+        return tuple((agent, event) for event, agents in hearers.items() for agent in agents if (agent, event) in pairs)
+
+    def cheapest(self, chosen: Deciders, hearers: Mapping[str, Names], effort: int) -> tuple[tuple[Pair, ...], bool]:
+        """Find the fewest pairs that satisfy all rules, and say whether that is proved."""
+        pairs = [(agent, event) for event, agents in hearers.items() for agent in agents]
+        number = {pair: index for index, pair in enumerate(pairs)}
+        rules, left = self.all, Effort(effort)
+
+        def failing(added: int) -> int:
+            left.spend(CHECK + len(rules))
+            grown = {event: set(agents) for event, agents in chosen.items()}
+            for index in elements_of(added):
+                agent, event = pairs[index]
+                grown[event].add(agent)
+            for rule in rules:
+                if clause := rule.clause(grown):
+                    return as_set(number[pair] for pair in clause)
+            return 0
+
+        best = find_cheapest(lambda added: not failing(added), failing, dict.fromkeys(range(len(pairs)), 1), left)
+        return tuple(pairs[index] for index in elements_of(best.chosen)), best.chosen.bit_count() == best.bound
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A team machine as arrays, or a part of it that is independent of the rest; states in breadth-first order."""
+
+    graph: Graph
+    start: int
+    events: tuple[str, ...]
+    machines: Mapping[str, RewardMachine]  # of the agents that know something of it
+    classes: Mapping[str, Ints]  # [states] of the graph: the state of each agent's machine
+    name: Callable[[int], str]  # of a state of the graph
+
+    @cached_property
+    def reach(self) -> Reach:
+        return breadth_first(self.graph, self.start)
+
+    @cached_property
+    def targets(self) -> Ints:
+        """Where each event leads, by ranks; -1 where it is undefined: [ranks, events]."""
+        graph, order = self.graph, self.reach.order
+        rank = np.full(graph.nodes, -1, np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        used = rank[graph.source] >= 0
+        table = np.full((len(order), len(self.events)), -1, np.int32)
+        table[rank[graph.source[used]], graph.label[used]] = rank[graph.target[used]]
+        return table
+
+    @cached_property
+    def ranked(self) -> Mapping[str, Ints]:
+        return {agent: classes[self.reach.order] for agent, classes in self.classes.items()}
+
+    @cached_property
+    def joint(self) -> NDArray[np.int64]:
+        """Number the tuples of all agents' local states: [ranks]."""
+        codes, size = np.zeros(len(self.reach.order), np.int64), 1
+        for agent, classes in self.ranked.items():
+            size *= len(self.machines[agent].states)
+            if size > LARGEST_CODE:
+                codes = np.unique(codes, return_inverse=True)[1].ravel()
+                size = len(codes) * len(self.machines[agent].states)
+            codes = codes * len(self.machines[agent].states) + classes
+        return codes
+
+    def accepts(self, agent: str, event: str) -> Flags:
+        """Flag where an agent's machine has a transition on an event: [ranks]."""
+        machine = self.machines[agent]
+        flags = np.zeros(len(machine.states), np.bool_)
+        flags[machine.graph.source[machine.graph.label == machine.events.index(event)]] = True
+        return flags[self.ranked[agent]]
+
+    def trace(self, rank: int) -> tuple[str, ...]:
+        return tuple(self.events[label] for label in labels_to(self.graph, self.reach, int(self.reach.order[rank])))
+
+    def state(self, rank: int) -> str:
+        return self.name(int(self.reach.order[rank]))
+
+
+def _pieces(
+    decomposition: Decomposition, chosen: Deciders, hearers: Mapping[str, Names], closed: Closed
+) -> Iterator[_Piece]:
+    """Lay out the reachable states of a team machine, part by part where the parts are independent.
+
+    A composition of the agents' own machines may be too large to be listed. Then nothing is yielded if it can be seen
+    from a few machines at a time that nothing can go wrong, and otherwise it is an error.
+    """
+    machine = decomposition.machine
+    if isinstance(machine, Composition) and decomposition.machines is machine.parts:
+        if (piece := _composed(machine.parts, LARGEST_ENUMERATION, machine)) is not None:
+            yield piece
+        elif not _is_harmless(machine.parts, chosen, hearers, closed):
+            size = machine.most_states_shown
+            raise AssignmentError(f"delays of a composition of up to {size} states cannot be checked: it is too large")
+    elif (parts := independent_parts(machine)) is not None:
+        for name, knows in shares(parts, decomposition.knows).items():
+            if knows:
+                yield _enumerated(decompose(parts[name], knows))
+    else:
+        yield _enumerated(decomposition)
+
+
+def _enumerated(decomposition: Decomposition) -> _Piece:
+    assert isinstance(decomposition.machine, RewardMachine)
+    team, machines = reachable_part(decomposition.machine), decomposition.machines
+    classes = {agent: machine._origin.classes for agent, machine in machines.items() if machine._origin is not None}
+    return _Piece(team.graph, team.start, tuple(team.events), machines, classes, team.states.at)
+
+
+def _composed(parts: Mapping[str, RewardMachine], most: int, team: Composition | None = None) -> _Piece | None:
+    """Lay out the composition of some machines; None where it has more states than `most`."""
+    team = team or Composition(parts)
+    if team.most_states > most * len(parts) * 1_000 or (listed := team.reachable(most)) is None:
+        return None
+    states, graph = listed
+    classes = {agent: np.ascontiguousarray(states[:, place]) for place, agent in enumerate(parts)}
+    machines = tuple(parts.values())
+
+    def name(state: int) -> str:
+        return SEPARATOR.join(own.states.at(int(place)) for own, place in zip(machines, states[state], strict=True))
+
+    return _Piece(graph, 0, tuple(team.events), parts, classes, name)
+
+
+def _is_harmless(
+    parts: Mapping[str, RewardMachine], chosen: Deciders, hearers: Mapping[str, Names], closed: Closed
+) -> bool:
+    """Say whether nothing can go wrong, as far as a few machines at a time can tell; `False` does not mean that it can.
+
+    What some machines of a composition reach together, all of them reach less of. An event's guards are looked for with
+    its deciders and one hearer, and what does not commute in the machine of one agent.
+    """
+    for event, agents in hearers.items():
+        for agent in agents:
+            piece = _composed({a: parts[a] for a in (*chosen[event], agent)}, LARGEST_SAMPLE)
+            if piece is None or closed.get(agent):
+                return False
+            proposed = np.logical_and.reduce([piece.accepts(decider, event) for decider in chosen[event]])
+            if (proposed & ~piece.accepts(agent, event)).any():
+                return False
+    for machine in parts.values():
+        for own in machine.moves.values():
+            for one, other in combinations(own, 2):
+                ends = machine.step(own[one], other), machine.step(own[other], one)
+                if (None in ends or ends[0] != ends[1]) and not any(a in chosen[other] for a in chosen[one]):
+                    return False
+    return True
+
+
+def _guards(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names]) -> Iterator[Guard]:
+    """Find who blocks each event that somebody merely hears of, in the states in which it is undefined."""
+    for column, event in enumerate(piece.events):
+        if not hearers[event] or not (piece.targets[:, column] >= 0).any():
+            continue
+        knowers = [agent for agent in piece.machines if agent in chosen[event] or agent in hearers[event]]
+        places = np.flatnonzero(piece.targets[:, column] < 0)
+        blocks = np.array([~piece.accepts(agent, event)[places] for agent in knowers])
+        packed = np.packbits(blocks, axis=0, bitorder="little")  # [bytes, places]
+        codes = np.ascontiguousarray(packed.T).view(np.dtype((np.void, len(packed)))).ravel()
+        for first in sorted(np.unique(codes, return_index=True)[1].tolist()):
+            agents = Names(
+                agent for agent, blocking in zip(knowers, blocks[:, first].tolist(), strict=True) if blocking
+            )
+            rank = int(places[first])
+            what = piece.trace(rank), event, tuple(chosen[event]), piece.state(rank)
+            yield Guard(event, agents, DelayCounterexample("silent guard", *what, agents=tuple(agents)))
+
+
+def _conflicts(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names]) -> Iterator[Conflict]:
+    """Find the events without a decider in common, known to one agent, that do not commute somewhere."""
+    column = {event: place for place, event in enumerate(piece.events)}
+    pairs = {
+        (column[one], column[other]): None
+        for machine in piece.machines.values()
+        for one, other in combinations(machine.events, 2)
+        if not any(agent in chosen[other] for agent in chosen[one])
+    }
+    listed, size = np.array([*pairs], np.intp).reshape(-1, 2), max(1, AT_ONCE // len(piece.targets))
+    for begin in range(0, len(listed), size):
+        some = listed[begin : begin + size]
+        for place, rank, is_trace in _not_commuting(piece, some[:, 0], some[:, 1]):
+            one, other = (piece.events[event] for event in some[place].tolist())
+            if not is_trace and piece.targets[piece.targets[rank, column[one]], column[other]] >= 0:
+                one, other = other, one  # so that the order in which they are told is the one that is no trace
+            knows = {event: {*chosen[event], *hearers[event]} for event in (one, other)}
+            agents = Names(agent for agent in piece.machines if agent in knows[one] & knows[other])
+            what = piece.trace(rank), one, tuple(chosen[one]), piece.state(rank), other, tuple(chosen[other])
+            yield Conflict((one, other), agents, DelayCounterexample("diamond", *what, tuple(agents), None, is_trace))
+
+
+def _not_commuting(piece: _Piece, one: NDArray[np.intp], other: NDArray[np.intp]) -> Iterator[tuple[int, int, bool]]:
+    """Find, for pairs of events, a first state in which they do not commute, and whether both orders are traces."""
+    table = piece.targets
+    ranks, places = np.nonzero((table[:, one] >= 0) & (table[:, other] >= 0))
+    first, second = one[places], other[places]
+    forth, back = table[table[ranks, first], second], table[table[ranks, second], first]
+    are_traces = (forth >= 0) & (back >= 0)
+    bad = np.flatnonzero(~are_traces | (piece.joint[forth] != piece.joint[back]))
+    for index in bad[np.unique(places[bad], return_index=True)[1]].tolist():
+        yield int(places[index]), int(ranks[index]), bool(are_traces[index])
+
+
+def _gates(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names], closed: Closed) -> Iterator[Guard]:
+    """Find the events that close a gate to an agent that merely hears of them."""
+    for column, event in enumerate(piece.events):
+        for agent in hearers[event]:
+            shut = closed.get(agent)
+            if not shut or agent not in piece.machines:
+                continue
+            before = np.flatnonzero(piece.targets[:, column] >= 0)
+            ends = piece.targets[before, column]
+            classes = piece.ranked[agent]
+            for rank, own, then in zip(before.tolist(), classes[before].tolist(), classes[ends].tolist(), strict=True):
+                if closing := sorted(shut[then] - shut[own]):
+                    what = piece.trace(rank), event, tuple(chosen[event]), piece.state(rank)
+                    example = DelayCounterexample("gate", *what, agents=(agent,), region=closing[0])
+                    yield Guard(event, Names([agent]), example)
+                    break
+
+
+def find_rules(
+    decomposition: Decomposition, chosen: Deciders, hearers: Mapping[str, Names], closed: Closed = NOTHING
+) -> Rules:
+    """Find the rules of a decomposable task that deciders at least as many as the chosen ones might break."""
+    rules = Rules([], [], [])
+    for piece in _pieces(decomposition, chosen, hearers, closed):
+        rules.guards.extend(_guards(piece, chosen, hearers))
+        rules.conflicts.extend(_conflicts(piece, chosen, hearers))
+        rules.gates.extend(_gates(piece, chosen, hearers, closed))
+    return rules
