@@ -27,11 +27,11 @@ from hocket.random import (
     threshold,
 )
 from hocket.task.catalogue import built_in_tasks
-from hocket.task.check import Inspection
 from hocket.task.episode import InvariantError, TeamStep
 from hocket.task.gates import closed_cells
 from hocket.task.memory import memory_of
 from hocket.task.settling import propose
+from hocket.task.verdict import Verdict
 from strategies import project_trace
 from task_strategies import Guide, few, many, pairs, random_task, seeds, some, tasks
 
@@ -343,18 +343,18 @@ CANNOT = re.compile(
 )
 
 
-def impossible(inspection: Inspection) -> set[tuple[str, str, str]]:
+def impossible(verdict: Verdict) -> set[tuple[str, str, str]]:
     """List what is reported as out of reach: agent, event, state of the agent's machine."""
-    matches = [CANNOT.fullmatch(said) for said in inspection.unreachable]
+    matches = [CANNOT.fullmatch(said) for said in verdict.unreachable]
     return {(found["agent"], found["event"], found["state"]) for found in matches if found is not None}
 
 
 def test_a_place_behind_a_wall_is_reported():
     task = map_task(TWO_ROOMS, {"a": {"A1": "x"}}, {("u0", "a"): "done"})
-    inspection = hk.check_task(task)
-    assert inspection.labelling.ok and inspection.decomposition.ok and not inspection.ok
-    assert inspection.unreachable == ("A1 never proposes a in state u0: no cell at x is reachable.",)
-    assert inspection.problems == inspection.unreachable
+    verdict = hk.check_task(task)
+    assert verdict.labelling.ok and verdict.decomposition.ok and not verdict.ok
+    assert verdict.unreachable == ("A1 never proposes a in state u0: no cell at x is reachable.",)
+    assert verdict.problems == verdict.unreachable
     assert hk.check_task(map_task(TWO_ROOMS.replace("#", "."), {"a": {"A1": "x"}}, {("u0", "a"): "done"})).ok
 
 
@@ -362,18 +362,18 @@ def test_a_place_behind_a_gate_that_opens_too_late_is_reported():
     moves = {("u0", "a"): "u1", ("u1", "b"): "done"}
     events = {"a": {"A1": "x"}, "b": {"A1": "y"}}
     for opener in ("a", "b"):
-        inspection = hk.check_task(map_task("1yg.x", events, moves, g=opener))
-        assert impossible(inspection) == {("A1", "a", "u0")}
-        assert f"(g is closed until {opener})" in inspection.problems[0]
+        verdict = hk.check_task(map_task("1yg.x", events, moves, g=opener))
+        assert impossible(verdict) == {("A1", "a", "u0")}
+        assert f"(g is closed until {opener})" in verdict.problems[0]
     assert hk.check_task(map_task("1.xgy", events, moves, g="a")).ok
     assert hk.check_task(map_task("1yg.x", events, moves)).ok
 
 
 def test_a_gate_that_is_open_by_then_is_not_blamed():
     moves = {("u0", "b"): "u1", ("u1", "a"): "done"}
-    inspection = hk.check_task(map_task("1yg#x", {"a": {"A1": "x"}, "b": {"A1": "y"}}, moves, g="b"))
-    assert impossible(inspection) == {("A1", "a", "u1")}
-    assert "closed" not in inspection.problems[0]
+    verdict = hk.check_task(map_task("1yg#x", {"a": {"A1": "x"}, "b": {"A1": "y"}}, moves, g="b"))
+    assert impossible(verdict) == {("A1", "a", "u1")}
+    assert "closed" not in verdict.problems[0]
 
 
 def test_a_gate_that_a_teammate_opens_in_time_is_no_obstacle():
@@ -429,12 +429,12 @@ def test_what_is_reported_is_what_a_plain_search_does_not_find():
     found, fine = 0, 0
     for seed in range(150):
         task = random_task(Random(seed))
-        inspection = hk.check_task(task)
+        verdict = hk.check_task(task)
         expected = {triple for name in task.agents for triple in explore(task, name)}
-        assert impossible(inspection) == expected
+        assert impossible(verdict) == expected
         found += len(expected)
-        fine += inspection.ok
-        assert inspection.ok == (not inspection.problems)
+        fine += verdict.ok
+        assert verdict.ok == (not verdict.problems)
     assert found > 30 and fine > 20
 
 

@@ -17,7 +17,7 @@ from hocket.cli import main as cli
 from hocket.cli.terminal import whole_number
 from hocket.learn.catalogue import LEARNERS
 from hocket.task.catalogue import built_in_tasks, source_of
-from hocket.task.check import check_task
+from hocket.task.verdict import check_task
 
 COMMANDS = ["tasks", "new", "check", "repair", "show", "play", "train", "study", "paper", "report", "evaluate", "bench"]
 LONGEST_WAIT = 60  # seconds, for a shell that never answers

@@ -26,10 +26,10 @@ from hocket.machine.formats.schema import machine_from, machine_to
 from hocket.study.engines import ThreadEngine
 from hocket.study.review import review
 from hocket.task.catalogue import load
-from hocket.task.check import Exploration, _explore, shared_events
 from hocket.task.conditions import Lexicon
 from hocket.task.grid import ACTIONS, outcome_chances
 from hocket.task.individual import IndividualTable, Simulation, individual_table
+from hocket.task.reachability import Exploration, explore, shared_events
 from hocket.task.settling import Kinds, _may_repeat, _on_cycles
 from hocket.task.tables import Tables, compile_task
 from task_strategies import some, tasks
@@ -114,7 +114,7 @@ def explore_by_definition(tables: Tables, agent: int) -> Exploration:
 def test_an_agent_gets_to_where_trying_everything_at_once_says_that_it_does(task):
     tables = compile_task(task)
     for agent in range(len(task.agents)):
-        found, expected = _explore(tables, agent, shared_events(tables)), explore_by_definition(tables, agent)
+        found, expected = explore(tables, agent, shared_events(tables)), explore_by_definition(tables, agent)
         assert found.ends.tolist() == expected.ends.tolist()
         assert found.arrived.tolist() == expected.arrived.tolist()
         assert found.fewest_steps == expected.fewest_steps
@@ -258,7 +258,7 @@ def test_moves_lead_where_the_map_says_and_come_from_where_they_lead_from(task):
 def test_agents_that_are_alike_are_solved_and_explored_once(monkeypatch):
     solved, explored = [], []
     monkeypatch.setattr("hocket.learn.optimal.block.solve", lambda *own: solved.append(own) or solve(*own))
-    monkeypatch.setattr("hocket.task.check._explore", lambda *own: explored.append(own) or _explore(*own))
+    monkeypatch.setattr("hocket.task.reachability.explore", lambda *own: explored.append(own) or explore(*own))
     task = hk.rendezvous(60, rows=2, columns=2)  # with three goals, and three starts
     hk.train(task, "optimal", seeds=1, steps=1)
     assert len(solved) == 3

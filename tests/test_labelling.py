@@ -66,30 +66,30 @@ CHAIN = {("u0", "a"): "u1", ("u1", "b"): "done"}
 
 def test_an_agent_that_does_not_know_what_it_controls_breaks_the_third_condition():
     task = task_of(CHAIN, {"a": at("x"), "b": at("x", "y")}, {"A1": "a", "A2": "ab"})
-    verdict = check_labelling(task)
-    assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "A1 controls b, which is not in its local event set"
+    check = check_labelling(task)
+    assert (check.ok, check.condition) == (False, 3)
+    assert check.witness == "A1 controls b, which is not in its local event set"
 
 
 def test_an_event_that_comes_too_early_for_all_who_know_it_breaks_the_third_condition():
     task = task_of(CHAIN, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "b"})
-    verdict = check_labelling(task)
-    assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "after the empty trace, no agent rules out b: the task is not decomposable"
+    check = check_labelling(task)
+    assert (check.ok, check.condition) == (False, 3)
+    assert check.witness == "after the empty trace, no agent rules out b: the task is not decomposable"
 
 
 def test_a_premature_completion_breaks_the_third_condition():
     moves = {("u0", "a"): "u1", ("u0", "b"): "u2", ("u1", "b"): "done", ("u2", "a"): "stuck"}
     task = task_of(moves, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "b"})
-    verdict = check_labelling(task)
-    assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "after b, a, no agent rules out completion: the task is not decomposable"
+    check = check_labelling(task)
+    assert (check.ok, check.condition) == (False, 3)
+    assert check.witness == "after b, a, no agent rules out completion: the task is not decomposable"
 
 
 def test_a_sound_labelling_has_no_witness():
     task = task_of(CHAIN, {"a": at("x"), "b": at("-", "y")}, {"A1": "a", "A2": "ab"})
-    verdict = check_labelling(task)
-    assert (verdict.ok, verdict.condition, verdict.witness) == (True, None, None)
+    check = check_labelling(task)
+    assert (check.ok, check.condition, check.witness) == (True, None, None)
 
 
 # Local labels, by their definitions.
@@ -194,7 +194,7 @@ def test_local_labels_of_the_buttons_are_those_that_definition_5_makes():
     cells = [kind[-1] for kind in kinds.values()]
     assert len(cells) == 11
     made = localized(task, cells)
-    assert made.verdict.ok
+    assert made.check.ok
     assert_same_labels(task, made, cells)
 
 
@@ -216,7 +216,7 @@ def test_local_labels_of_the_rendezvous_are_those_that_definition_5_makes():
     cells = list(range(100))
     made = localize(label, {"A1": cells, "A2": cells}, task.decomposition)
     assert len(task.machine.states) == 8
-    assert made.verdict.ok
+    assert made.check.ok
     assert_same_labels(task, made, cells)
     for name, part in lazy.machine.parts.items():
         assert hk.distinguish(task.machines[name], part) is None
@@ -303,8 +303,8 @@ def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_jo
         task = broken_task(seed)
         if not small(task):
             continue
-        verdict = check_labelling(task)
-        made = localized(task, np.flatnonzero(task.grid.floor).tolist()).verdict
+        check = check_labelling(task)
+        made = localized(task, np.flatnonzero(task.grid.floor).tolist()).check
         failures = all_failures(task)
         example = task.decomposition.counterexample
         asked_for_more = bool(task.decomposition.unaware) or (example is not None and example.event is None)
@@ -312,11 +312,11 @@ def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_jo
         assert made.ok or made.condition in failures
         if made.condition in (1, 2):  # settling meets these, whatever the labels
             continue
-        if verdict.condition == 3:
+        if check.condition == 3:
             assert made.condition == 3 or (made.ok and asked_for_more)
         else:
             assert made.ok
-        seen[verdict.condition] = seen.get(verdict.condition, 0) + 1
+        seen[check.condition] = seen.get(check.condition, 0) + 1
     assert all(seen.get(condition, 0) >= 8 for condition in (None, 3)), seen
 
 
@@ -330,7 +330,7 @@ def test_local_labels_of_random_tasks_are_those_that_definition_5_makes(seed):
     )
     cells = np.flatnonzero(task.grid.floor).tolist()
     made = localized(task, cells)
-    assert made.verdict.ok
+    assert made.check.ok
     assert_same_labels(task, made, cells)
 
 
@@ -358,7 +358,7 @@ def test_local_labels_are_made_for_the_states_that_some_trace_leads_to():
         return ("a",) if state == "u0" and spots[0] == 1 else ("b",) if state == "lost" else ()
 
     made = localize(label, BITS, hk.decompose(machine, {"A1": {"a"}, "A2": {"b"}}))
-    assert made.verdict.ok
+    assert made.check.ok
     assert made.labels == {"A1": {(1, "u0"): "a"}, "A2": {}}
 
 
@@ -366,18 +366,18 @@ def test_a_labelling_that_gives_an_agent_two_events_breaks_the_first_condition()
     def label(spots, state):
         return ("a", "b") if state == "u0" and spots == (1, 0) else ()
 
-    verdict = localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
-    assert (verdict.ok, verdict.condition) == (False, 1)
-    assert verdict.witness == "in state u0, with A1 at 1, a and b happen at once"
+    check = localize(label, BITS, two_ways(A1="ab", A2="ab")).check
+    assert (check.ok, check.condition) == (False, 1)
+    assert check.witness == "in state u0, with A1 at 1, a and b happen at once"
 
 
 def test_a_labelling_that_depends_on_the_other_agent_breaks_the_second_condition():
     def label(spots, state):
         return () if state != "u0" or spots[0] == 0 else ("b",) if spots[1] else ("a",)
 
-    verdict = localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
-    assert (verdict.ok, verdict.condition) == (False, 2)
-    assert verdict.witness == "in state u0, at 1, A1 would propose both a and b"
+    check = localize(label, BITS, two_ways(A1="ab", A2="ab")).check
+    assert (check.ok, check.condition) == (False, 2)
+    assert check.witness == "in state u0, at 1, A1 would propose both a and b"
 
 
 def test_a_labelling_that_asks_for_the_same_place_breaks_the_third_condition():
@@ -386,9 +386,9 @@ def test_a_labelling_that_asks_for_the_same_place_breaks_the_third_condition():
     def label(spots, state):
         return ("a",) if state == "u0" and spots[0] == spots[1] else ()
 
-    verdict = localize(label, BITS, two_ways(A1="ab", A2="ab")).verdict
-    assert (verdict.ok, verdict.condition) == (False, 3)
-    assert verdict.witness == "in state u0 at (0, 1), every agent that knows a proposes it, and it does not happen"
+    check = localize(label, BITS, two_ways(A1="ab", A2="ab")).check
+    assert (check.ok, check.condition) == (False, 3)
+    assert check.witness == "in state u0 at (0, 1), every agent that knows a proposes it, and it does not happen"
 
 
 def test_a_labelling_that_each_agent_can_tell_its_part_of_is_sound():
@@ -396,7 +396,7 @@ def test_a_labelling_that_each_agent_can_tell_its_part_of_is_sound():
         return () if state != "u0" else ("a",) if spots == (1, 1) else ("b",) if spots == (0, 0) else ()
 
     made = localize(label, BITS, two_ways(A1="ab", A2="ab"))
-    assert made.verdict.ok
+    assert made.check.ok
     assert made.labels == {name: {(1, "u0"): "a", (0, "u0"): "b"} for name in BITS}
 
 
@@ -406,7 +406,7 @@ def test_local_states_may_be_anything_that_can_be_a_key():
 
     made = localize(label, {"A1": [("left", 1), "right"], "A2": [None]}, two_ways(A1="ab", A2="ab"))
     assert made.labels == {"A1": {(("left", 1), "u0"): "a"}, "A2": {(None, "u0"): "a"}}
-    assert made.verdict.ok
+    assert made.check.ok
 
 
 @pytest.mark.parametrize(

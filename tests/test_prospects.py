@@ -15,7 +15,7 @@ from hocket.machine.names import Names
 from hocket.study.prospects import foresee
 from hocket.study.study import Study, run_study
 from hocket.task.catalogue import built_in_tasks
-from hocket.task.check import check_task
+from hocket.task.verdict import check_task
 from strategies import quick
 from task_strategies import tasks
 from test_cli import save
@@ -162,7 +162,7 @@ def test_an_agent_that_is_rewarded_without_what_the_team_needs_is_named_with_an_
     inspection = check_task(task)
     (said,) = inspection.idle
     assert inspection.ok and said in inspection.warnings and foresee(Study([task])) == (f"humming: {said}",)
-    why = "its own local reward machine is completed without hum, and the team's task is not"
+    why = "its local reward machine is completed without hum, and the team's task is not"
     assert said == f"Ben may not learn its part: {why}; with ring in its local event set it would."
     assert check_task(task.with_knows({"Ben": ("hum", "rest", "ring")})).idle == ()
     hk.save_task(task, tmp_path / "humming.toml")
@@ -186,7 +186,7 @@ def test_agents_of_built_in_tasks_are_rewarded_for_what_the_team_needs(name):
 @quick
 @given(tasks())
 def test_who_is_named_can_finish_without_its_event_and_the_team_cannot(task):
-    controls = task.controls
+    controls = task.controlled
     for agent, events in find_idle(task.machine, task.machines, controls).items():
         assert {*events} <= {*controls[agent]}
         for event in events:
@@ -201,7 +201,7 @@ def test_events_of_many_agents_are_each_looked_for_once(monkeypatch):
     monkeypatch.setattr(Names, "__contains__", lambda self, name: (looked.append(name), inside(self, name))[1])
     monkeypatch.setattr(completion, "completes_without", lambda *own: (searched.append(own), search(*own))[1])
     spare = dict.fromkeys(task.agents, ("r",))  # as if everyone controlled what all share
-    assert find_idle(task.machine, task.machines, task.controls) == {}
+    assert find_idle(task.machine, task.machines, task.controlled) == {}
     assert find_idle(task.machine, task.machines, spare) == {}
     assert 60 <= len(searched) <= len(looked) < 60 * 60  # and not once for every two agents
 

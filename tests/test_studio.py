@@ -23,8 +23,8 @@ from hocket.machine.formats import toml
 from hocket.studio import guard
 from hocket.studio.folder import ConflictError, Folder
 from hocket.studio.lines import keys_of, line_of
-from hocket.studio.mending import cheapest_repairs
 from hocket.studio.processes import CutOffError, Worker
+from hocket.studio.repairs import cheapest_repairs
 from hocket.studio.server import Studio, _body, _while_wanted
 from hocket.studio.starts import start_text
 from hocket.studio.trainings import Training
@@ -117,14 +117,14 @@ def test_a_large_team_machine_is_a_summary_and_the_agents_machines_are_whole():
     assert understand(RENDEZVOUS, wait=True)["machines"]["team"]["summary"]["transitions"] == 15_361
 
 
-def test_all_cheapest_repairs_are_found_and_each_mends_it():
+def test_all_cheapest_repairs_are_found_and_each_repairs_it():
     found = cheapest_repairs(subject_of(start_text("a machine alone")))["repairs"]
     assert {json.dumps(own["add"]) for own in found} == {'{"A2": ["a"]}', '{"A1": ["b"]}'}
     for own in found:
-        mended = answer(
-            {"do": "edit", "text": start_text("a machine alone"), "gesture": {"kind": "mend", "add": own["add"]}}
+        repaired = answer(
+            {"do": "edit", "text": start_text("a machine alone"), "gesture": {"kind": "repair", "add": own["add"]}}
         )
-        assert mended["world"]["verdict"]["decomposable"], own
+        assert repaired["world"]["verdict"]["decomposable"], own
     assert len({own["cost"] for own in found}) == 1
 
 

@@ -46,7 +46,7 @@ def test_a_local_event_set_that_went_without_saying_is_written_down_first():
 
 
 def test_a_machine_alone_has_its_local_event_sets_in_a_table():
-    after = edit(MACHINE, "mend", add={"A2": ["a"]})
+    after = edit(MACHINE, "repair", add={"A2": ["a"]})
     assert changed(MACHINE, after) == ['A2 = ["b", "c", "a"]']
     assert understand(after)["verdict"]["ok"]
 
@@ -373,7 +373,7 @@ def test_check_marks_are_what_the_text_says(pairs):
         {"kind": "resize", "rows": -1, "columns": 2},
         {"kind": "resize", "rows": 9000, "columns": 9000},
         {"kind": "rename state", "part": "", "state": "u1", "name": "a\nb"},
-        {"kind": "mend", "add": [1]},
+        {"kind": "repair", "add": [1]},
         {"kind": "transition", "part": "A9", "state": "u", "event": "e", "target": "v"},
         {"kind": "cut", "part": "", "state": "u0", "event": "nothing"},
     ],

@@ -163,8 +163,8 @@ def test_a_rendezvous_on_another_map_has_its_ends_on_it_and_apart():
 
 @pytest.mark.parametrize("name", [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-3", "rendezvous-10"])
 def test_every_built_in_task_can_be_done_by_its_agents(name):
-    inspection = hk.check_task(hk.load_task(name))
-    assert inspection.ok and inspection.problems == ()
+    verdict = hk.check_task(hk.load_task(name))
+    assert verdict.ok and verdict.problems == ()
 
 
 # The fewest steps.

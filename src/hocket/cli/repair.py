@@ -21,7 +21,7 @@ from hocket.machine.formats import save_design
 from hocket.machine.formats.schema import Design
 from hocket.task.editing import can_edit, edit_design, edit_task
 from hocket.task.files import save_task
-from hocket.task.mending import repair_task
+from hocket.task.repair import repair_task
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Repair(OnSubject):
         if self.out is not None:
             self.write(subject, known, {*fix, *(agent for agent, _ in items(self.knows, "--knows"))}, self.out)
         if self.json:
-            print_json({**assignment_as_json(fix), "knows": {agent: list(own) for agent, own in known.items()}})
+            print_json({**fix.as_json(), "knows": {agent: list(own) for agent, own in known.items()}})
             return 0
         console = make_console()
         print_repair(console, fix)
@@ -117,9 +117,3 @@ def print_knows(console: Console, knows: Mapping[str, Iterable[str]]) -> None:
     """List the local event sets, as options that can be pasted."""
     words = [shlex.quote(f"{agent}={','.join(events)}") for agent, events in knows.items()]
     console.print(Text(" ".join(["--knows", *words])))
-
-
-def assignment_as_json(fix: Assignment) -> dict[str, object]:
-    """Say which events to add, and what that costs, in JSON."""
-    added = {agent: list(events) for agent, events in fix.items()}
-    return {"add": added, "cost": fix.cost, "exact": fix.exact, "bound": fix.bound}

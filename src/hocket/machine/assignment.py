@@ -44,6 +44,11 @@ class Assignment(dict[str, Names]):
         super().__init__({agent: Names(own) for agent, own in events.items()})
         self.cost, self.exact, self.bound = cost, exact, bound
 
+    def as_json(self) -> dict[str, object]:
+        """Give the events to add, and what they cost, as a JSON document."""
+        added = {agent: list(events) for agent, events in self.items()}
+        return {"add": added, "cost": self.cost, "exact": self.exact, "bound": self.bound}
+
 
 def repair(
     machine: RewardMachine | Composition,

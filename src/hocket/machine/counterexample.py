@@ -30,6 +30,30 @@ class Counterexample:
     confusions: tuple[Confusion, ...]  # one for each agent that proposes the event, or is in a final state
     remark: str = ""  # what that state means in the words of the formula, where the machine comes from one
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What goes wrong after which trace, and what that means in the words of the formula."""
+        return (describe_failure(self), *([f"There, {self.remark}"] if self.remark else []))
+
+    def as_json(self) -> dict[str, object]:
+        """Give the counterexample as a JSON document."""
+        return {
+            "trace": list(self.trace),
+            "kind": self.kind,
+            "event": self.event,
+            "state": self.state,
+            "remark": self.remark,
+            "confusions": [
+                {
+                    "agent": confusion.agent,
+                    "state": confusion.state,
+                    "merged_with": confusion.merged_with,
+                    "missing": list(confusion.missing),
+                }
+                for confusion in self.confusions
+            ],
+        }
+
 
 def describe_failure(example: Counterexample) -> str:
     """Say what the local machines allow after which trace, and the team machine does not."""

@@ -16,7 +16,6 @@ from hocket.machine.composition import Composition
 from hocket.machine.counterexample import (
     Confusion,
     Counterexample,
-    describe_failure,
     describe_merging,
     listing,
     name_trace,
@@ -67,9 +66,7 @@ class Decomposition:
         said = [f"{agent} controls {event}, which is not in its local event set." for agent, event in self.unaware]
         said += [f"{event} is in no local event set, so no agent can tell that it happened." for event in self.unknown]
         if self.counterexample is not None:
-            said.append(describe_failure(self.counterexample))
-            if self.counterexample.remark:
-                said.append(f"There, {self.counterexample.remark}")
+            said += self.counterexample.sentences
         if isinstance(self.machine, RewardMachine) and self.machine.unreachable:
             said.append(f"No trace reaches {listing(self.machine.unreachable)}.")
         return tuple(said)

@@ -14,8 +14,10 @@ from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.report.summary import Section, Summary
 from hocket.task.task import Task
+from hocket.task.verdict import Verdict
 
 MOST_MACHINES = 13  # of a decomposition, that are drawn
+COLORS = {"yes": "#0f5a3c", "no": "#a50f00", "problem": "#a50f00"}  # of the lines of a verdict
 FITTING = '<svg style="max-width: 100%; height: auto" '  # no wider than the notebook
 
 
@@ -34,23 +36,33 @@ def _machine(machine: RewardMachine) -> str:
     return machine_svg({"": machine})
 
 
-def _decomposition(found: Decomposition) -> str:
-    """Say the verdict, and draw the machines of the team and the agents."""
-    first, *others = found.explain().splitlines()
-    color = "#0f5a3c" if found.ok else "#a50f00"
-    words = f'<p style="color: {color}"><b>{html.escape(first)}</b></p>' + "".join(map(_paragraph, others))
-    team = {} if isinstance(found.machine, Composition) else {"team": found.machine}
-    machines: Mapping[str, RewardMachine] = {**team, **found.machines}
+def _decomposition(decomposition: Decomposition) -> str:
+    """Say whether a task is decomposable and why, and draw the machines of the team and the agents."""
+    answer, *evidence = decomposition.explain().splitlines()
+    words = _paragraph(answer, "yes" if decomposition.ok else "no") + "".join(map(_paragraph, evidence))
+    return words + _machines(decomposition)
+
+
+def _verdict(verdict: Verdict) -> str:
+    """Print a verdict, and draw the machines of the team and the agents."""
+    words = "".join(_paragraph(line.text, line.kind) for line in verdict.lines())
+    return words if verdict.decomposition is None else words + _machines(verdict.decomposition)
+
+
+def _machines(decomposition: Decomposition) -> str:
+    team = {} if isinstance(decomposition.machine, Composition) else {"team": decomposition.machine}
+    machines: Mapping[str, RewardMachine] = {**team, **decomposition.machines}
     if len(machines) > MOST_MACHINES:
-        return words
+        return ""
     try:
-        return words + _inline(machine_svg(machines))
+        return _inline(machine_svg(machines))
     except HocketError:  # too large to be drawn
-        return words
+        return ""
 
 
-def _paragraph(text: str) -> str:
-    return f"<p>{html.escape(text)}</p>"
+def _paragraph(text: str, kind: str = "") -> str:
+    words = html.escape(text)
+    return f'<p style="color: {COLORS[kind]}"><b>{words}</b></p>' if kind in COLORS else f"<p>{words}</p>"
 
 
 def _inline(svg: str) -> str:
@@ -92,5 +104,5 @@ def _line(tag: str, cells: Iterable[str]) -> str:
 
 FACES: dict[str, dict[type, Callable[[Any], str]]] = {
     "svg": {RewardMachine: _machine, Task: task_svg, Section: _section_svg},
-    "html": {Decomposition: _decomposition, Section: _section, Summary: _summary},
+    "html": {Decomposition: _decomposition, Verdict: _verdict, Section: _section, Summary: _summary},
 }

@@ -29,20 +29,12 @@ from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.starts import start_text
 from hocket.studio.trainings import Trainings
+from hocket.studio.worker import PAGE_JOBS
 
 CHECK_LIMIT, SEARCH_LIMIT, GAME_LIMIT = 10.0, 20.0, 60.0  # seconds; the first game may have to compile
 MOST_SENT = 3 * LIMIT  # bytes of a request
 KINDS = {".js": "text/javascript", ".css": "text/css"}
 PALETTE = "palette.css"
-JOBS = {
-    "understand": "checks",
-    "edit": "checks",
-    "pictures": "searches",
-    "repairs": "searches",
-    "gallery": "searches",
-    "play": "games",
-    "learners": "games",
-}  # and which worker does it
 
 Body = dict[str, object]
 Answer = Callable[[Body], Awaitable[Data]]
@@ -89,14 +81,17 @@ class Studio:
             "play": self.play,
             "train": self.train,
             "steer": self.steer,
-            **{job: self.work(job) for job in JOBS if job != "play"},
+            **{job: self.work(job) for job in PAGE_JOBS if job != "play"},
         }
         routes = [
             Route("/", self.page),
             Route("/{asset}", _asset),
             Route("/report/{training}/{number}", self.report),
             Route("/api/follow", self.follow, methods=["POST"]),
-            *(Route(f"/api/{name}", _endpoint(own, name in JOBS), methods=["POST"]) for name, own in answers.items()),
+            *(
+                Route(f"/api/{name}", _endpoint(answer, name in PAGE_JOBS), methods=["POST"])
+                for name, answer in answers.items()
+            ),
         ]
         return Guard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.key)
 
@@ -162,7 +157,7 @@ class Studio:
         """Have a job done by the worker whose it is."""
 
         async def answer(body: Body) -> Data:
-            return await self.workers[JOBS[job]].ask({**self.checked(body), "do": job})
+            return await self.workers[PAGE_JOBS[job].worker].ask({**self.checked(body), "do": job})
 
         return answer
 

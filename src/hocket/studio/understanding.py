@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hocket.draw.palette import LINE_COLORS, agent_colors, choose_styles
 from hocket.draw.scene import Scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import HocketError, printable
-from hocket.machine.completion import find_completion, leaving_warnings
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.counterexample import Counterexample, describe_failure, describe_merging
-from hocket.machine.decomposition import Decomposition, decompose
+from hocket.machine.decomposition import Decomposition
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Design, Document, design_from
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.reward_machine import RewardMachine
 from hocket.studio.lines import line_of
 from hocket.studio.pictures import Data, picture_of, team_picture
-from hocket.task.check import check_task
 from hocket.task.conditions import write_conditions
-from hocket.task.files import task_from
+from hocket.task.files import has_world, task_from
 from hocket.task.task import Task
+from hocket.task.verdict import Part, Verdict, check_machine, check_task
 
-WORLDLY = ("map", "agents", "legend", "places", "machine")  # keys that a task has, and a machine alone has not
 COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style has them
 NESTED = "is nested too deeply to be a task"
 
@@ -48,7 +46,7 @@ def subject_of(text: str, folder: Path | None = None) -> Task | Design:
 
 
 def _subject(document: Document, folder: Path | None) -> Task | Design:
-    return task_from(document, "task", folder) if {*WORLDLY} & {*document} else design_from(document)
+    return task_from(document, "task", folder) if has_world(document) else design_from(document)
 
 
 def tell_error(error: HocketError, text: str) -> Data:
@@ -74,7 +72,7 @@ def how_written(document: Document) -> Data:
 
 
 def _task(task: Task, wait: bool) -> Data:
-    scene, found = scene_of(task), task.decomposition
+    scene = scene_of(task)
     styles = choose_styles((*scene.styles, *task.events))  # those of drawings and reports come first
     return {
         "name": task.name,
@@ -82,68 +80,57 @@ def _task(task: Task, wait: bool) -> Data:
         "map": _map(task, scene),
         "agents": [
             {
-                "name": name,
-                "number": str(scene.numbers[name])[-3:],
-                "color": scene.colors[name],
+                **_agent(name, scene.numbers[name], scene.colors[name], agent.knows),
                 "start": agent.start,
-                "knows": list(agent.knows),
                 "gates": {region: str(gate) for region, gate in task.gates[name].items()},
             }
             for name, agent in task.agents.items()
         ],
         "events": [
-            {
-                "name": event,
-                "color": COLOR_NUMBERS[styles[event][0]],
-                "line": styles[event][1],
-                "sentence": write_conditions(conditions),
-                "control": list(conditions),
-                "needs": list(task.needs[event]),
-            }
+            _event(event, styles, task.controllers[event], task.needs[event])
+            | {"sentence": write_conditions(conditions)}
             for event, conditions in task.events.items()
         ],
-        "machines": _machines(task.machine, found, wait),
-        "verdict": _task_verdict(task),
-        "counterexample": None if found.counterexample is None else _story(found, found.counterexample),
+        "machines": _machines(task.decomposition, wait),
+        **_verdict(_check(task), task.decomposition),
     }
 
 
 def _design(design: Design, wait: bool) -> Data:
     machine, styles = design.machine, choose_styles(design.machine.events)
-    knows = design.knows or {"all": tuple(machine.events)}
-    found = decompose(machine, knows, design.control)
-    completion = find_completion(machine)
-    colors = agent_colors(knows)
-    problems = (*found.problems, *completion.problems)
+    verdict = check_machine(machine, design.knows or {"all": tuple(machine.events)}, design.control)
+    decomposition = verdict.decomposition
+    assert decomposition is not None
+    colors, control = agent_colors(decomposition.knows), decomposition.control
     return {
         "name": "machine",
         "description": "",
         "map": None,
         "agents": [
-            {"name": name, "number": str(number)[-3:], "color": colors[name], "knows": list(own), "gates": {}}
-            for number, (name, own) in enumerate(found.knows.items(), start=1)
+            {**_agent(name, number, colors[name], known), "gates": {}}
+            for number, (name, known) in enumerate(decomposition.knows.items(), start=1)
         ],
         "events": [
-            {
-                "name": event,
-                "color": COLOR_NUMBERS[styles[event][0]],
-                "line": styles[event][1],
-                "sentence": None,
-                "control": list(found.control.get(event, ())),
-                "needs": list(found.control.get(event, ())),
-            }
+            _event(event, styles, control.get(event, ()), control.get(event, ())) | {"sentence": None}
             for event in machine.events
         ],
-        "machines": _machines(machine, found, wait),
-        "verdict": {
-            "decomposable": found.ok,
-            "ok": found.ok and not completion.problems,
-            "said": _headline(found),
-            "problems": [own for own in problems if not _is_told(own, found)],
-            "warnings": [*completion.warnings, *leaving_warnings(found.machines)],
-            "notes": list(found.notes),
-        },
-        "counterexample": None if found.counterexample is None else _story(found, found.counterexample),
+        "machines": _machines(decomposition, wait),
+        **_verdict(verdict, decomposition),
+    }
+
+
+def _agent(name: str, number: int, color: str, knows: Iterable[str]) -> Data:
+    return {"name": name, "number": str(number)[-3:], "color": color, "knows": list(knows)}
+
+
+def _event(name: str, styles: Mapping[str, tuple[str, str]], controllers: Iterable[str], needs: Iterable[str]) -> Data:
+    color, line = styles[name]
+    return {
+        "name": name,
+        "color": COLOR_NUMBERS[color],
+        "line": line,
+        "control": list(controllers),
+        "needs": list(needs),
     }
 
 
@@ -175,74 +162,49 @@ def _gates(task: Task, places: Sequence[str]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _machines(machine: RewardMachine | Composition, found: Decomposition, wait: bool) -> Data:
-    enumerated = found.machine if isinstance(found.machine, RewardMachine) else machine
+def _machines(decomposition: Decomposition, wait: bool) -> Data:
     return {
-        "team": team_picture(enumerated, wait=wait),
-        "agents": {agent: picture_of(own, wait=wait) for agent, own in found.machines.items()},
+        "team": team_picture(decomposition.machine, wait=wait),
+        "agents": {agent: picture_of(machine, wait=wait) for agent, machine in decomposition.machines.items()},
     }
 
 
 # The verdict.
 
 
-def _headline(found: Decomposition) -> str:
-    return found.explain().splitlines()[0]
-
-
-def _is_told(problem: str, found: Decomposition) -> bool:
-    """Say whether a problem is the counterexample, which has its own place on the page."""
-    example = found.counterexample
-    return example is not None and problem in (describe_failure(example), f"There, {example.remark}")
-
-
-def _task_verdict(task: Task) -> Data:
-    found = task.decomposition
+def _check(task: Task) -> Verdict:
+    """Check a task; where gates cannot be checked, as no state tells which are open, that is a problem."""
     try:
-        seen = check_task(task)
-    except HocketError as error:  # a gate that no state can tell
-        return {
-            "decomposable": found.ok,
-            "ok": False,
-            "said": _headline(found),
-            "problems": [printable(str(error), 1_000)],
-            "warnings": [],
-            "notes": list(found.notes),
-        }
-    problems = [own for own in seen.problems if not _is_told(own, found)]
-    if not seen.labelling.ok and found.ok:
-        problems.append(str(seen.labelling.witness))
+        return check_task(task)
+    except HocketError as error:
+        verdict = check_machine(task.machine, task.knows, task.controllers)
+        return verdict.with_part(Part("gates", ok=False, problems=(printable(str(error), 1_000),)))
+
+
+def _verdict(verdict: Verdict, decomposition: Decomposition) -> Data:
+    """Tell the verdict, and the counterexample, which has its own place on the page, step by step."""
+    example = decomposition.counterexample
+    story = () if example is None else example.sentences
+    document = verdict.as_json()
     return {
-        "decomposable": found.ok,
-        "ok": seen.ok,
-        "said": _headline(found),
-        "problems": problems,
-        "warnings": list(seen.warnings),
-        "notes": [*found.notes, *seen.notes],
+        "verdict": {
+            **{key: document[key] for key in ("ok", "decomposable", "warnings", "notes")},
+            "said": verdict.lines()[0].text,
+            "answers": [{"ok": part.ok, "said": part.answer} for part in verdict.parts if part.answer],
+            "problems": [problem for problem in verdict.problems if problem not in story],
+        },
+        "counterexample": None if example is None else _story(decomposition, example),
     }
 
 
-def _story(found: Decomposition, example: Counterexample) -> Data:
+def _story(decomposition: Decomposition, example: Counterexample) -> Data:
     """Tell a counterexample step by step: where the team machine and each agent's machine are after each event."""
     return {
-        "kind": example.kind,
-        "event": example.event,
-        "trace": list(example.trace),
-        "state": example.state,
+        **example.as_json(),
         "said": describe_failure(example),
-        "remark": example.remark,
-        "team": _team_states(found.machine, example.trace),
-        "agents": {agent: _states(machine, example.trace) for agent, machine in found.machines.items()},
-        "confusions": [
-            {
-                "agent": own.agent,
-                "state": own.state,
-                "merged_with": own.merged_with,
-                "missing": list(own.missing),
-                "said": describe_merging(example, own),
-            }
-            for own in example.confusions
-        ],
+        "team": _team_states(decomposition.machine, example.trace),
+        "agents": {agent: _states(machine, example.trace) for agent, machine in decomposition.machines.items()},
+        "merged": [describe_merging(example, confusion) for confusion in example.confusions],
     }
 
 

@@ -12,12 +12,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from hocket.errors import HocketError, printable
 from hocket.studio.gestures import apply_gesture
-from hocket.studio.mending import cheapest_repairs
 from hocket.studio.pictures import Data
+from hocket.studio.repairs import cheapest_repairs
 from hocket.studio.starts import NEW, gallery, imported, start_text
 from hocket.studio.understanding import NESTED, subject_of, understand
 
@@ -76,14 +76,6 @@ def _edit(job: Job) -> Data:
     return {"text": text, "world": world}
 
 
-def _import(job: Job) -> Data:
-    return {"text": imported(str(job["text"]), str(job["suffix"]))}
-
-
-def _gallery(job: Job) -> Data:
-    return gallery()
-
-
 def _play(job: Job) -> Data:
     from hocket.studio.playing import play  # loads the compiler
 
@@ -100,16 +92,26 @@ def _folder(job: Job) -> Path | None:
     return Path(str(job["folder"])) if job.get("folder") else None
 
 
+class PageJob(NamedTuple):
+    """A job that the page may ask for."""
+
+    worker: str  # the process that does it
+    answer: Callable[[Job], Data]
+
+
+PAGE_JOBS = {
+    "understand": PageJob("checks", _understand),
+    "edit": PageJob("checks", _edit),
+    "pictures": PageJob("searches", _pictures),
+    "repairs": PageJob("searches", _repairs),
+    "gallery": PageJob("searches", lambda job: gallery()),
+    "play": PageJob("games", _play),
+    "learners": PageJob("games", _learners),
+}
 JOBS: Mapping[str, Callable[[Job], Data]] = {
     "warm": lambda job: _understand({"text": start_text(NEW)}),
-    "understand": _understand,
-    "pictures": _pictures,
-    "repairs": _repairs,
-    "edit": _edit,
-    "import": _import,
-    "gallery": _gallery,
-    "play": _play,
-    "learners": _learners,
+    "import": lambda job: {"text": imported(str(job["text"]), str(job["suffix"]))},
+    **{name: job.answer for name, job in PAGE_JOBS.items()},
 }
 
 

@@ -8,9 +8,9 @@ from hocket.errors import HocketError
 from hocket.learn.catalogue import find_learner
 from hocket.learn.learner import PolicyInput
 from hocket.study.study import JobGroup, Study
-from hocket.task.check import Inspection, check_task
 from hocket.task.memory import memory_of, options_of
 from hocket.task.task import Task
+from hocket.task.verdict import Verdict, check_task
 
 MOST_NAMED = 5  # agents
 
@@ -21,20 +21,20 @@ def foresee(study: Study) -> tuple[str, ...]:
     said: dict[str, None] = {}
     for task in {group.task.digest: group.task for group in groups}.values():
         try:
-            inspection = check_task(task)
+            verdict = check_task(task)
         except HocketError:
             continue  # whoever compiles the task will say what is wrong
-        said |= dict.fromkeys(f"{task.name}: {problem}" for problem in (*inspection.problems, *inspection.idle))
+        said |= dict.fromkeys(f"{task.name}: {problem}" for problem in (*verdict.problems, *verdict.idle))
         said |= dict.fromkeys(_derived(task, {find_learner(group.learner).policy_input for group in groups}))
         for group in groups:
             if group.task == task:
-                said |= dict.fromkeys(_too_short(group, inspection))
+                said |= dict.fromkeys(_too_short(group, verdict))
     return tuple(said)
 
 
-def _too_short(group: JobGroup, inspection: Inspection) -> Iterator[str]:
+def _too_short(group: JobGroup, verdict: Verdict) -> Iterator[str]:
     """Compare steps with how many an episode and a test need."""
-    fewest, settings = inspection.fewest_steps, group.settings
+    fewest, settings = verdict.fewest_steps, group.settings
     if group.steps < fewest and not find_learner(group.learner).is_reference:
         yield f"{group.label}: {group.steps:,} steps of training complete no episode, as each takes {fewest:,} or more."
     if settings.episode_steps < fewest:

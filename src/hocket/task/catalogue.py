@@ -18,12 +18,11 @@ from hocket.random import MASK, mix
 from hocket.task.agents import Agent, Option
 from hocket.task.conditions import Condition
 from hocket.task.files import LIMIT as TASK_LIMIT
-from hocket.task.files import read_task
+from hocket.task.files import WORLD_KEYS, has_world, read_task
 from hocket.task.grid import Grid
 from hocket.task.task import Task
 from hocket.task.template import MOST_AGENTS
 
-WORLD_KEYS = ("map", "agents", "legend", "places", "machine")
 WORLD = re.compile(rf"""^\s*\[?\s*["']?(?:{"|".join(WORLD_KEYS)})\b""", re.MULTILINE)
 
 RENDEZVOUS_ENDS = (  # in the paper: (row, column) of each agent's start and goal
@@ -45,15 +44,19 @@ def load_task(name: str | Path) -> Task:
 
     A task for a team of like agents may have another number of them: `crew-6`, `crew.toml:6`.
     """
-    found = load(name)
-    if isinstance(found, Design):
+    subject = load(name)
+    if isinstance(subject, Design):
         raise FormatError("is a machine without a world; a task has a map, agents and events", path=name)
-    return found
+    return subject
 
 
 def as_task(task: Task | str | Path) -> Task:
-    """Take a task as it is, or load it by its name or path."""
-    return task if isinstance(task, Task) else load_task(task)
+    """Take a task as it is, or load it by a built-in name or the path of a file."""
+    if isinstance(task, Task):
+        return task
+    if isinstance(task, str | Path):
+        return load_task(task)
+    raise FormatError(f"a task, a built-in name or the path of a task file is needed, got {type(task).__name__}")
 
 
 def load(name: str | Path) -> Task | Design:
@@ -77,8 +80,8 @@ def load(name: str | Path) -> Task | Design:
         return _read(path)
     files = [f"{text}{suffix}" for suffix in FORMATS if exists(Path(f"{text}{suffix}"))]
     hint = known_names(text, files or [*built_in, *(f"{family}-3" for family in FAMILIES)])
-    found = "this is a folder" if exists(path) else "there is no file"
-    raise FormatError(f"{found} and no built-in task of this name ({hint})", path=text)
+    what = "this is a folder" if exists(path) else "there is no file"
+    raise FormatError(f"{what} and no built-in task of this name ({hint})", path=text)
 
 
 def _built_in(name: str, size: int | None = None) -> Task:
@@ -129,7 +132,7 @@ def _read(path: Path) -> Task | Design:
         document = json_notation.parse(content) if suffix == ".json" else toml.parse(content)
     except (HocketError, RecursionError):
         return load_design(path)  # which says what is wrong
-    if isinstance(document, dict) and document.keys() & set(WORLD_KEYS):
+    if has_world(document):
         return read_task(path, document=document)
     return load_design(path, document)
 

@@ -246,7 +246,7 @@ class IndividualEpisode:
         agent = self.task.agents[self.agent]
         if event in agent.sync:
             return agent.sync[event]
-        has_partner = any(other != self.agent for other in self.task.control[event])
+        has_partner = any(other != self.agent for other in self.task.controllers[event])
         return self.sync_probability if len(self.task.knowers[event]) > 1 and has_partner else None
 
 

@@ -38,8 +38,14 @@ LIMIT = 128 * MEGABYTE
 TASK_KEYS = (
     "name", "description", "slip", "team", "map", "legend", "places", "agents", "gates", "events", "memory", "machine",
 )  # fmt: skip
+WORLD_KEYS = ("map", "agents", "legend", "places", "machine")  # a task has some of these, a machine alone has none
 GATE_KEYS = ("open", "close", "starts_open")
 AGENT_KEYS = ("start", "knows", "memory", "options", "sync")
+
+
+def has_world(document: object) -> bool:
+    """Say whether a document is a task, and not a machine alone."""
+    return isinstance(document, Mapping) and any(key in document for key in WORLD_KEYS)
 
 
 def read_task(path: Path, size: int | None = None, document: object = None) -> Task:
@@ -169,7 +175,7 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
 def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]]) -> RewardMachine | Composition:
     """Make the team machine of a sentence: a part for each agent, where its independent parts are decomposable.
 
-    Where they are not, one machine, so that whoever checks the task can say how the team goes wrong and what mends it.
+    Where they are not, one machine, so that a check of the task can say how the team goes wrong and how to repair it.
     """
     try:
         if len(reading.groups) > 1:

@@ -23,12 +23,16 @@ LARGEST_JOINT = 50_000_000  # joint states times machine states that are enumera
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LabellingCheck:
     """Whether labelling functions are sound; if not, which condition fails and a witness in words."""
 
     ok: bool
     condition: int | None = None
     witness: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """Give the answer as a JSON document."""
+        return {"ok": self.ok, "condition": self.condition, "witness": self.witness}
 
 
 def team_label(task: Task, cells: Mapping[str, int], state: object) -> tuple[str, ...]:
@@ -59,13 +63,13 @@ def synchronize(knowers: Mapping[str, Collection[str]], proposals: Mapping[str, 
     )
 
 
-def check_labelling(task: Task) -> Verdict:
+def check_labelling(task: Task) -> LabellingCheck:
     """Check the third condition, and name a witness where it fails; a step that settles meets the other two."""
-    for event, controllers in task.control.items():
+    for event, controllers in task.controllers.items():
         for agent in controllers:
             if event not in task.knows[agent]:
                 said = f"{agent} controls {event}, which is not in its local event set"
-                return Verdict(False, 3, said)
+                return LabellingCheck(False, 3, said)
     if (
         not task.is_single_agent
         and not task.decomposition.ok
@@ -74,8 +78,8 @@ def check_labelling(task: Task) -> Verdict:
         what = "completion" if example.event is None else example.event
         trace = ", ".join(example.trace) or "the empty trace"
         said = f"after {trace}, no agent rules out {what}: the task is not decomposable"
-        return Verdict(False, 3, said)
-    return Verdict(True)
+        return LabellingCheck(False, 3, said)
+    return LabellingCheck(True)
 
 
 TeamLabelling = Callable[[tuple[Hashable, ...], str], Iterable[str]]  # (joint state, team machine state) -> events
@@ -86,7 +90,7 @@ class LocalLabelling:
     """Local labelling functions constructed from a team's, and whether they agree with it."""
 
     labels: Mapping[str, Mapping[tuple[Hashable, str], str]]  # agent -> (own state, own machine state) -> event
-    verdict: Verdict
+    check: LabellingCheck
 
 
 def localize(
@@ -113,22 +117,22 @@ def localize(
     reached = reachable_part(team).states
     seen = {(spots, state): frozenset(label(spots, state)) for spots in product(*states.values()) for state in reached}
     labels: dict[str, dict[tuple[Hashable, str], str]] = {agent: {} for agent in agents}
-    verdict = Verdict(True)
+    check = LabellingCheck(True)
     for (spots, state), events in seen.items():
         for agent, spot in zip(agents, spots, strict=True):
             own = events & set(decomposition.knows[agent])
             view = (spot, classes[agent][state])
-            if len(own) > 1 and verdict.ok:
+            if len(own) > 1 and check.ok:
                 both = " and ".join(sorted(own))
-                verdict = Verdict(False, 1, f"in state {state}, with {agent} at {spot}, {both} happen at once")
+                check = LabellingCheck(False, 1, f"in state {state}, with {agent} at {spot}, {both} happen at once")
             for event in sorted(own):
                 known = labels[agent].setdefault(view, event)
-                if known != event and verdict.ok:
+                if known != event and check.ok:
                     said = f"in state {view[1]}, at {spot}, {agent} would propose both {known} and {event}"
-                    verdict = Verdict(False, 2, said)
-    if verdict.ok:
-        verdict = _check_silence(seen, agents, classes, labels, decomposition)
-    return LocalLabelling(labels, verdict)
+                    check = LabellingCheck(False, 2, said)
+    if check.ok:
+        check = _check_silence(seen, agents, classes, labels, decomposition)
+    return LocalLabelling(labels, check)
 
 
 def _check_silence(
@@ -137,7 +141,7 @@ def _check_silence(
     classes: Mapping[str, Mapping[str, str]],
     labels: Mapping[str, Mapping[tuple[Hashable, str], str]],
     decomposition: Decomposition,
-) -> Verdict:
+) -> LabellingCheck:
     """Check the third condition: what does not happen is ruled out by someone who knows it."""
     knowers = {
         event: tuple(agent for agent in agents if event in decomposition.knows[agent])
@@ -150,5 +154,5 @@ def _check_silence(
                 said = (
                     f"in state {state} at {spots}, every agent that knows {event} proposes it, and it does not happen"
                 )
-                return Verdict(False, 3, said)
-    return Verdict(True)
+                return LabellingCheck(False, 3, said)
+    return LabellingCheck(True)

@@ -39,7 +39,7 @@ def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
 
 
 def _derived(task: Task, agent: str, memory: tuple[str, ...]) -> tuple[Option, ...]:
-    conditions = {event: task.events[event][agent] for event in task.controls[agent]}
+    conditions = {event: task.events[event][agent] for event in task.controlled[agent]}
     return derived_options(task.machines[agent], memory, conditions)
 
 

@@ -109,7 +109,7 @@ class Kinds:
     @classmethod
     def of(cls, task: Task, agent: str) -> Kinds:
         """Sort the cells of a task by what an agent could do there; kind 0 is that of the first floor cell."""
-        events, floor = task.controls[agent], task.grid.floor_cells
+        events, floor = task.controlled[agent], task.grid.floor_cells
         code = np.zeros(len(floor), np.int64)  # a bit for each event
         for place, event in enumerate(events):
             if place % CODED == CODED - 1:

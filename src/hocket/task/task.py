@@ -60,23 +60,24 @@ class Task:
         return shown(self, "svg")
 
     @cached_property
-    def control(self) -> Mapping[str, Names]:
+    def controllers(self) -> Mapping[str, Names]:
         """Who makes each event happen: the agents in its conditions."""
         return MappingProxyType({event: Names(conditions) for event, conditions in self.events.items()})
 
+    @property
+    def control(self) -> Mapping[str, Names]:
+        """The same as `controllers`: what functions take as their argument `control`."""
+        return self.controllers
+
     @cached_property
-    def controls(self) -> Mapping[str, tuple[str, ...]]:
+    def controlled(self) -> Mapping[str, tuple[str, ...]]:
         """The events that each agent controls, in the order of the task."""
-        found: dict[str, list[str]] = {agent: [] for agent in self.agents}
-        for event, conditions in self.events.items():
-            for agent in conditions:
-                found[agent].append(event)
-        return MappingProxyType({agent: tuple(own) for agent, own in found.items()})
+        return _inverse(self.controllers, self.agents)
 
     @cached_property
     def needs(self) -> Mapping[str, Names]:
         """Who must know each event: the agents that control it, and those to whom it opens or closes a gate."""
-        waiting: dict[str, list[str]] = {event: list(own) for event, own in self.control.items()}
+        waiting: dict[str, list[str]] = {event: list(agents) for event, agents in self.controllers.items()}
         for name, gates in self.gates.items():
             for gate in gates.values():
                 for event in gate.events:
@@ -106,16 +107,12 @@ class Task:
     @cached_property
     def knowers(self) -> Mapping[str, tuple[str, ...]]:
         """Who knows each event, in the order of the agents."""
-        found: dict[str, list[str]] = {event: [] for event in self.events}
-        for agent, own in self.knows.items():
-            for event in own:
-                found[event].append(agent)
-        return MappingProxyType({event: tuple(agents) for event, agents in found.items()})
+        return _inverse(self.knows, self.events)
 
     @cached_property
     def decomposition(self) -> Decomposition:
         """The local reward machines, and whether the task is decomposable."""
-        return decompose(self.machine, self.knows, self.control)
+        return decompose(self.machine, self.knows, self.controllers)
 
     @cached_property
     def machines(self) -> Mapping[str, RewardMachine]:
@@ -206,6 +203,15 @@ class Task:
     @cached_property
     def _cells(self) -> dict[Condition, NDArray[np.bool_]]:
         return {}
+
+
+def _inverse(lists: Mapping[str, Iterable[str]], names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """List for each name the keys in whose lists it is."""
+    inverse: dict[str, list[str]] = {name: [] for name in names}
+    for key, members in lists.items():
+        for name in members:
+            inverse[name].append(key)
+    return MappingProxyType({name: tuple(keys) for name, keys in inverse.items()})
 
 
 def _agent_to(agent: Agent, grid: Grid) -> Document:

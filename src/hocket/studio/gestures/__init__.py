@@ -14,7 +14,7 @@ GESTURES: Mapping[str, Callable[[Draft, Gesture], None]] = {
     "gate": ground.gate,
     "resize": ground.resize,
     "know": agents.know,
-    "mend": agents.mend,
+    "repair": agents.repair,
     "agent": agents.add_agent,
     "rename agent": names.rename_agent,
     "rename place": names.rename_place,

@@ -20,7 +20,7 @@ def know(draft: Draft, gesture: Gesture) -> None:
         drop_all(known, event)
 
 
-def mend(draft: Draft, gesture: Gesture) -> None:
+def repair(draft: Draft, gesture: Gesture) -> None:
     """Add events to local event sets, as a repair asks for."""
     added = gesture.values.get("add")
     if not isinstance(added, dict) or not all(isinstance(own, list) for own in added.values()):

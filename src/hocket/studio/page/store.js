@@ -148,7 +148,7 @@ export function gesture(what) {
 
 async function perform(what) {
   if (store.error && asked === store.revision) {
-    toast("The text has a mistake; mend it first.");
+    toast("The text has a mistake; correct it first.");
     tell("refused");
     return false;
   }

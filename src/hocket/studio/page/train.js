@@ -83,7 +83,7 @@ const unitOf = ({ unit }) => (unit ? `, ${unit.startsWith("per ") ? unit : `in $
 
 async function begin() {
   if (store.error) {
-    toast("The text has a mistake; mend it first.");
+    toast("The text has a mistake; correct it first.");
     return;
   }
   const { learner, steps, seeds, settings } = asked;

@@ -1,4 +1,4 @@
-// The verdict and, where it is no, a counterexample to play step by step, and buttons that mend it.
+// The verdict and, where it is no, a counterexample to play step by step, and buttons that repair it.
 
 import { ask } from "/api.js";
 import { find, make, redraw } from "/dom.js";
@@ -21,6 +21,7 @@ export function showVerdict(world, error) {
     make("span", { class: "symbol", "aria-hidden": "true" }, symbol),
     make("div", {},
       make("p", { class: "said" }, said),
+      isStale ? null : verdict.answers.map((answer) => make("p", { class: answer.ok ? "said" : "problem-line" }, answer.said)),
       problems.map((own) => make("p", { class: "problem-line" }, own)),
       isStale ? null : verdict.warnings.map((own) => make("p", { class: "warning-line" }, own)),
       isStale || !verdict.notes.length ? null : make("details", {}, make("summary", {}, verdict.notes.length === 1 ? "1 note" : `${verdict.notes.length} notes`), make("ul", {}, verdict.notes.map((own) => make("li", {}, own))))),
@@ -49,7 +50,7 @@ async function showRepairs(world) {
   const words = (add) => Object.entries(add).map(([agent, events]) => `${events.join(", ")} to ${agent}`).join("; ");
   root.replaceChildren(...answer.repairs.map((own) => make("button", {
     type: "button", class: "repair", title: own.exact ? `Cost ${own.cost}, proved minimal` : `Cost ${own.cost}`,
-    onclick: () => gesture({ kind: "mend", add: own.add }),
+    onclick: () => gesture({ kind: "repair", add: own.add }),
   }, "Add ", make("b", {}, words(own.add)))));
 }
 
@@ -83,7 +84,7 @@ export function showStory(world) {
         make("button", { type: "button", class: "small", "data-key": "back", disabled: at === 0, onclick: () => go(at - 1) }, "Back"),
         make("button", { type: "button", class: "small", "data-key": "forward", disabled: at === last, onclick: () => go(at + 1) }, "Next"))),
     make("p", { class: "telling", "aria-live": "polite" }, telling(story, at)),
-    at === last ? make("ul", { class: "confusions" }, story.confusions.map((own) => make("li", {}, own.said)), story.remark ? make("li", {}, story.remark) : null) : null);
+    at === last ? make("ul", { class: "confusions" }, story.merged.map((sentence) => make("li", {}, sentence)), story.remark ? make("li", {}, story.remark) : null) : null);
   root.dataset.step = at;
   light(world, story);
   if (isNew) reveal();

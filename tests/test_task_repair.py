@@ -9,7 +9,7 @@ import pytest
 import hocket as hk
 from hocket.errors import InfeasibleError
 from hocket.task.files import task_from
-from hocket.task.mending import Mended, repair_task
+from hocket.task.repair import TaskRepair, repair_task
 from task_strategies import random_task
 
 DOOR = '''# The door.
@@ -56,7 +56,7 @@ def file(tmp_path):
     return path
 
 
-def repaired(task: hk.Task) -> Mended | None:
+def repaired(task: hk.Task) -> TaskRepair | None:
     """Repair a task whose agents know next to nothing, where that can be."""
     try:
         return repair_task(task.with_knows({name: tuple(agent.sync) for name, agent in task.agents.items()}))
@@ -66,9 +66,9 @@ def repaired(task: hk.Task) -> Mended | None:
 
 def test_what_is_handed_back_passes_every_check():
     tasks = [random_task(Random(seed)) for seed in range(40)]
-    mended = [found for found in map(repaired, tasks) if found is not None]
-    assert len(mended) >= 10
-    for found in mended:
+    repairs = [found for found in map(repaired, tasks) if found is not None]
+    assert len(repairs) >= 10
+    for found in repairs:
         assert hk.check_task(found.task).ok
         for name, agent in found.task.agents.items():
             assert set(agent.knows) == {*agent.sync, *found.added.get(name, ())}
@@ -82,8 +82,8 @@ def test_a_gate_that_an_agent_cannot_tell_open_gets_the_events_that_tell():
     document["agents"]["A1"]["knows"] = ["ring", "meet", "hush"]
     document["agents"]["A2"]["knows"] = ["ring", "meet"]
     document["machine"]["transitions"]["coming"] = {"meet": "met", "hush": "apart"}
-    mended = repair_task(task_from(document))
-    assert mended.added == {"A2": {"hush"}} and mended.added.exact
+    added = repair_task(task_from(document)).added
+    assert added == {"A2": {"hush"}} and added.exact
 
 
 def test_where_a_gate_stands_in_the_way_it_is_named_and_a_change_proposed(tmp_path, hocket):

@@ -1,4 +1,4 @@
-"""All cheapest ways to mend local event sets, a button each."""
+"""All cheapest repairs of local event sets, a button each."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hocket.machine.decomposition import Control, Knows, decompose, enumerate_st
 from hocket.machine.formats.schema import Design
 from hocket.machine.reward_machine import RewardMachine
 from hocket.studio.pictures import Data
-from hocket.task.check import check_task
-from hocket.task.mending import repair_task
+from hocket.task.repair import repair_task
 from hocket.task.task import Task
+from hocket.task.verdict import check_task
 
 MOST_REPAIRS, MOST_SEARCHES = 6, 24
 

@@ -1,24 +1,26 @@
-"""Repairing a task: the events to add to local event sets so that `check_task` has nothing against it."""
+"""Repairing a task: the events to add to local event sets so that the task passes every check."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hocket.errors import HocketError, InfeasibleError, TaskError
 from hocket.machine.assignment import DEFAULT_COST, EFFORT, Assignment, Costs, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
-from hocket.task.check import check_task
+from hocket.task.catalogue import as_task
 from hocket.task.conditions import ANYWHERE
 from hocket.task.gates import closed_regions
 from hocket.task.task import Task
+from hocket.task.verdict import check_task
 
 MOST_TRIED = 60  # changes that are tried before one is proposed
 
 
 @dataclass(frozen=True)
-class Mended:
+class TaskRepair:
     """A task that passes every check, and what was added to its local event sets."""
 
     task: Task
@@ -26,29 +28,32 @@ class Mended:
 
 
 def repair_task(
-    task: Task, cost: Costs | None = None, forbidden: Iterable[tuple[str, str]] = (), effort: int = EFFORT
-) -> Mended:
+    task: Task | str | Path,
+    cost: Costs | None = None,
+    forbidden: Iterable[tuple[str, str]] = (),
+    effort: int = EFFORT,
+) -> TaskRepair:
     """Find events to add to local event sets so that a task passes every check: control, gates, labelling and all.
 
     They are the cheapest under which it is decomposable, and where gates need more, no event more than they need. Where
     no events help, the error says what stands in the way, and proposes one change.
     """
-    never = {*forbidden}
-    fix = _cheapest(task, cost, never, effort)
-    mended = _adding(task, fix)
-    more: dict[str, list[str]] = {agent: [*own] for agent, own in fix.items()}
+    task, never = as_task(task), {*forbidden}
+    decomposing = _cheapest(task, cost, never, effort)
+    repaired = add_events(task, decomposing)
+    added: dict[str, list[str]] = {agent: [*events] for agent, events in decomposing.items()}
     extra = 0.0
     for agent in task.agents:
-        for event in _told_by(mended, agent, cost or {}, never):
-            more.setdefault(agent, []).append(event)
+        for event in _events_for_gates(repaired, agent, cost or {}, never):
+            added.setdefault(agent, []).append(event)
             extra += (cost or {}).get((agent, event), DEFAULT_COST)
-    whole = Assignment(more, fix.cost + extra, fix.exact and not extra, fix.bound)
-    mended = _adding(task, whole)
-    inspection = check_task(mended)
-    if not inspection.ok:
-        said = inspection.problems[0].rstrip(".") if inspection.problems else str(inspection.labelling.witness)
-        raise InfeasibleError(f"no events in local event sets help: {said}; {propose_change(mended)}")
-    return Mended(mended, whole)
+    assignment = Assignment(added, decomposing.cost + extra, decomposing.exact and not extra, decomposing.bound)
+    repaired = add_events(task, assignment)
+    verdict = check_task(repaired)
+    if not verdict.ok:
+        problem = verdict.problems[0].rstrip(".")
+        raise InfeasibleError(f"no events in local event sets help: {problem}; {propose_change(repaired)}")
+    return TaskRepair(repaired, assignment)
 
 
 def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]], effort: int) -> Assignment:
@@ -56,39 +61,37 @@ def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]]
     machine = task.machine
     if isinstance(machine, Composition) and not machine.is_independent:
         as_parts = all(task.knows[agent] == part.events for agent, part in machine.parts.items())
-        if as_parts and all(event in task.knows[agent] for event, own in task.needs.items() for agent in own):
+        if as_parts and all(event in task.knows[agent] for event, agents in task.needs.items() for agent in agents):
             return Assignment({}, 0.0, True, 0.0)
         machine = enumerate_states(machine)
     return repair(machine, task.knows, task.needs, cost, never, effort)
 
 
-def _adding(task: Task, events: Assignment) -> Task:
-    if not events:
-        return task
-    return task.with_knows({agent: (*task.knows[agent], *own) for agent, own in events.items()})
+def add_events(task: Task, added: Assignment) -> Task:
+    """Add events to the local event sets of some agents."""
+    return task.with_knows({agent: (*task.knows[agent], *events) for agent, events in added.items()}) if added else task
 
 
-def _told_by(task: Task, agent: str, cost: Costs, never: Collection[tuple[str, str]]) -> list[str]:
-    """List the events that an agent has to know so that its state tells which gates are open; dear ones are spared."""
-    problem = _gate_problem(task, agent, ())
-    if problem is None:
+def _events_for_gates(task: Task, agent: str, cost: Costs, never: Collection[tuple[str, str]]) -> list[str]:
+    """List the events that an agent has to know so that its state tells which gates are open, dear ones avoided."""
+    if _gate_problem(task, agent, ()) is None:
         return []
-    more = [event for event in task.events if event not in task.knows[agent] and (agent, event) not in never]
-    problem = _gate_problem(task, agent, more)
+    added = [event for event in task.events if event not in task.knows[agent] and (agent, event) not in never]
+    problem = _gate_problem(task, agent, added)
     if problem is not None:
         advice = "let the traces lead to different states, or give the gate other events"
         raise InfeasibleError(f"no events in the local event set of {agent} help: {problem}; {advice}")
-    for event in sorted(more, key=lambda event: -cost.get((agent, event), DEFAULT_COST)):
-        fewer = [own for own in more if own != event]
+    for event in sorted(added, key=lambda event: -cost.get((agent, event), DEFAULT_COST)):
+        fewer = [other for other in added if other != event]
         if _gate_problem(task, agent, fewer) is None:
-            more = fewer
-    return more
+            added = fewer
+    return added
 
 
-def _gate_problem(task: Task, agent: str, more: Sequence[str]) -> str | None:
+def _gate_problem(task: Task, agent: str, added: Sequence[str]) -> str | None:
     """Say why an agent that knows some more events cannot tell which of its gates are open."""
     try:
-        closed_regions(task.with_knows({agent: (*task.knows[agent], *more)}) if more else task, agent)
+        closed_regions(task.with_knows({agent: (*task.knows[agent], *added)}) if added else task, agent)
     except TaskError as error:
         return str(error)
     return None
@@ -96,12 +99,12 @@ def _gate_problem(task: Task, agent: str, more: Sequence[str]) -> str | None:
 
 def propose_change(task: Task) -> str:
     """Propose one change that makes a task pass its checks, found by trying: a gate less, or a wider condition."""
-    for tried, (said, changed) in enumerate(_changes(task)):
+    for tried, (advice, changed) in enumerate(_changes(task)):
         if tried == MOST_TRIED:
             break
         try:
             if check_task(changed).ok:
-                return said
+                return advice
         except HocketError:
             continue
     return "no single gate or condition is to blame: see that every place can be reached, and that events lead on"
@@ -110,16 +113,14 @@ def propose_change(task: Task) -> str:
 def _changes(task: Task) -> Iterator[tuple[str, Task]]:
     for name, agent in task.agents.items():
         for region, gate in task.gates[name].items():
-            fewer = {own: other for own, other in agent.gates.items() if own != region}
-            changed = replace(task, agents={**task.agents, name: replace(agent, gates=fewer)})
-            yield (
-                f"the gate at {region} stands in the way, closed to {name} {gate}: open it with an earlier event",
-                changed,
-            )
+            fewer = {other: gate for other, gate in agent.gates.items() if other != region}
+            advice = f"the gate at {region} stands in the way, closed to {name} {gate}: open it with an earlier event"
+            yield advice, replace(task, agents={**task.agents, name: replace(agent, gates=fewer)})
     for event, conditions in task.events.items():
         for name, condition in conditions.items():
             wider = {**task.events, event: {**conditions, name: ANYWHERE}}
-            said = (
-                f"the condition of {event} stands in the way, {name} {condition}: choose a place that {name} can reach"
+            place = f"choose a place that {name} can reach"
+            yield (
+                f"the condition of {event} stands in the way, {name} {condition}: {place}",
+                replace(task, events=wider),
             )
-            yield said, replace(task, events=wider)

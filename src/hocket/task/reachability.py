@@ -1,0 +1,130 @@
+"""What agents can reach: each alone, with teammates that synchronise on every event it may wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.task.conditions import ANYWHERE
+from hocket.task.gates import closed_regions
+from hocket.task.tables import Bools, Tables
+from hocket.task.task import Task
+
+Ints = NDArray[np.intp]
+
+MOST_KEPT = 100_000_000  # machine states times cells, of explorations that other agents may share
+
+
+class Exploration(NamedTuple):
+    """Where an agent can get to, if its teammates synchronise as it likes."""
+
+    ends: Bools  # [states] machine states in which it can end a step
+    arrived: Bools  # [states, cells] where it can be in each, at the end of a step or in a round of it
+    fewest_steps: int  # to a final state; 0 if it never gets there
+
+
+class Reachability(NamedTuple):
+    """What agents cannot do however they move, and a lower bound on the length of an episode."""
+
+    problems: tuple[str, ...] = ()  # one sentence each
+    fewest_steps: int = 0  # no episode that completes has fewer
+
+
+def find_unreachable(task: Task, tables: Tables) -> Reachability:
+    """Find the events that agents can never propose, and the fewest steps in which each agent alone could finish."""
+    events, is_shared = tuple(task.events), shared_events(tables)
+    problems: list[str] = []
+    fewest_steps = 0
+    explored: dict[tuple[bytes, ...], Exploration] = {}
+    for index, agent in enumerate(task.agents):
+        inputs = _inputs(tables, index, is_shared)
+        exploration = explored.get(inputs) or explore(tables, index, is_shared)
+        if len(explored) * exploration.arrived.size < MOST_KEPT:
+            explored[inputs] = exploration
+        problems += _problems(task, tables, agent, index, events, exploration)
+        fewest_steps = max(fewest_steps, exploration.fewest_steps)
+    return Reachability(tuple(problems), fewest_steps)
+
+
+def _problems(
+    task: Task, tables: Tables, agent: str, index: int, events: Sequence[str], exploration: Exploration
+) -> list[str]:
+    """List the events that an agent can never propose, even if its teammates synchronise on all others."""
+    machine = task.machines[agent]
+    ends, arrived, _ = exploration
+    states, local_events = tuple(machine.states), tuple(machine.events)
+    closed, gates = closed_regions(task, agent), task.gates[agent]
+    problems = []
+    for state in np.flatnonzero(ends & ~machine.is_final).tolist():
+        row = slice(machine.graph.first[state], machine.graph.first[state + 1])
+        kinds = np.unique(tables.kind[index, arrived[state]])
+        possible = {events[event] for event in np.unique(tables.event[index, state, kinds]).tolist() if event >= 0}
+        for label in machine.graph.label[row].tolist():
+            event = local_events[label]
+            if event not in possible:
+                where = task.events[event].get(agent, ANYWHERE)
+                shut = [f"{region} is closed {gates[region]}" for region in closed[state]]
+                why = f" ({', '.join(shut)})" if shut else ""
+                problems.append(
+                    f"{agent} never proposes {event} in state {states[state]}: no cell {where} is reachable{why}."
+                )
+    if len(machine.final) and not (ends & machine.is_final).any() and not problems:
+        problems.append(f"The local reward machine of {agent} can never reach a final state.")
+    return problems
+
+
+def shared_events(tables: Tables) -> Bools:
+    """Flag the events that more than one agent knows; the last flag is for no event."""
+    return np.append(tables.knowers > 1, True)
+
+
+def _inputs(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
+    """All that decides where an agent can get to: the same for agents that differ in the names of events only."""
+    event = tables.event[agent]
+    machine = (event >= 0, is_shared[event], tables.next_state[agent], tables.is_final[agent], tables.initial[agent])
+    world = (tables.dynamics[agent], tables.kind[agent], tables.world[agent], tables.start[agent], tables.states[agent])
+    return tuple(part.tobytes() for part in (*machine, *world))
+
+
+def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
+    """Try all moves, with synchronisation or without; each pair of machine state and cell is visited once."""
+    states, cells = int(tables.states[agent]), tables.cells
+    next_cell, dynamics = tables.next_cell[tables.world[agent]], tables.dynamics[agent].astype(np.intp)
+    arrived, rests = np.zeros(states * cells, np.bool_), np.zeros(states * cells, np.bool_)
+    last = np.zeros(states * cells, np.intp)
+    moving = np.array([int(tables.initial[agent]) * cells + int(tables.start[agent])])
+    rests[moving] = True
+    step = fewest = 0
+    while len(moving):
+        step += 1
+        state, cell = np.divmod(moving, cells)
+        after = next_cell[dynamics[state], cell].reshape(len(state), -1).astype(np.intp)
+        reached, resting = _unseen((state[:, None] * cells + after).ravel(), arrived, last), []
+        while len(reached):  # a round, in which whatever is proposed may happen
+            state, cell = np.divmod(reached, cells)
+            kind = tables.kind[agent, cell]
+            event = tables.event[agent, state, kind]  # [here, C]
+            resting.append(reached[is_shared[event].all(axis=1)])
+            here, slot = np.nonzero(event >= 0)
+            target = tables.next_state[agent, state[here], kind[here], slot].astype(np.intp)
+            reached = _unseen(target * cells + cell[here], arrived, last)
+        moving = _unseen(np.concatenate([moving[:0], *resting]), rests, last)
+        if not fewest and tables.is_final[agent, moving // cells].any():
+            fewest = step
+    ends: Bools = np.logical_or.reduce(rests.reshape(states, cells), axis=1)
+    return Exploration(ends, arrived.reshape(states, cells), fewest)
+
+
+def _unseen(visited: Ints, seen: Bools, last: Ints) -> Ints:
+    """List once each what has not been seen, and mark it as seen; `last` is scratch memory of the same length.
+
+    There are a hundred small lists for every agent, for which sorting them would take longest.
+    """
+    unseen = visited[~seen[visited]]
+    place = np.arange(len(unseen))
+    seen[unseen], last[unseen] = True, place
+    once: Ints = unseen[last[unseen] == place]
+    return once

@@ -1,0 +1,234 @@
+"""The verdict on a task or a machine: everything that is checked before training, as one value, one JSON document and
+one text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from hocket.errors import HocketError
+from hocket.machine.completion import Completion, completes_without, find_completion, find_idle, leaving_warnings
+from hocket.machine.composition import Composition
+from hocket.machine.counterexample import listing
+from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
+from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.shares import notes_of
+from hocket.notebook_hook import shown
+from hocket.task.catalogue import as_task
+from hocket.task.labelling import LabellingCheck, check_labelling
+from hocket.task.reachability import Reachability, find_unreachable
+from hocket.task.settling import EndlessError, order_notes, repeat_notes
+from hocket.task.tables import compile_task
+from hocket.task.task import Task
+
+MOST_TRIED = 20  # events that an agent might know, before one is proposed
+
+
+class Line(NamedTuple):
+    """A line of a verdict's text."""
+
+    kind: Literal["yes", "no", "evidence", "problem", "warning", "note"]  # yes and no: the answer to a question
+    text: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """The answer to a further question about a task, which a verdict holds beside those that are always asked."""
+
+    name: str  # of the question: its key in the JSON document
+    ok: bool
+    answer: str = ""  # in one sentence
+    problems: tuple[str, ...] = ()  # what has to be repaired, one sentence each
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    document: object = None  # what the JSON document says under its name
+    agents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # and what it adds to each agent's entry
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """What is right and wrong with a task, or with a machine that has no world."""
+
+    machine: RewardMachine | Composition
+    completion: Completion  # whether the team machine can be completed
+    decomposition: Decomposition | None = None  # None: a machine without local event sets
+    task: Task | None = None  # None: a machine without a world
+    labelling: LabellingCheck | None = None  # of a task
+    endless: EndlessError | None = None  # a step that would never settle
+    reachability: Reachability = field(default_factory=Reachability)
+    parts: tuple[Part, ...] = ()  # the answers to further questions, in their order
+
+    @property
+    def ok(self) -> bool:
+        """Whether the task is decomposable, its labelling is sound, the team and every agent can complete, and all
+        further questions have good answers."""
+        is_decomposable = self.decomposition is None or self.decomposition.ok
+        has_sound_labels = (self.labelling is None or self.labelling.ok) and self.endless is None
+        can_complete = not self.completion.problems and not self.unreachable
+        return is_decomposable and has_sound_labels and can_complete and all(part.ok for part in self.parts)
+
+    @property
+    def unreachable(self) -> tuple[str, ...]:
+        """What agents cannot do however they move, one sentence each."""
+        return self.reachability.problems
+
+    @property
+    def fewest_steps(self) -> int:
+        """A lower bound: no episode that completes the task has fewer steps."""
+        return self.reachability.fewest_steps
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """What has to be repaired, one sentence each."""
+        return (*self._algebra, *self._further, *(problem for part in self.parts for problem in part.problems))
+
+    @cached_property
+    def _algebra(self) -> tuple[str, ...]:
+        if self.decomposition is not None:
+            return self.decomposition.problems
+        unreachable = self.machine.unreachable if isinstance(self.machine, RewardMachine) else ()
+        return (f"No trace reaches {listing(unreachable)}.",) if unreachable else ()
+
+    @cached_property
+    def _further(self) -> tuple[str, ...]:
+        endless = () if self.endless is None else (f"{str(self.endless)[:1].upper()}{str(self.endless)[1:]}.",)
+        return (*endless, *self.completion.problems, *self.unreachable)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What is legal and may be a mistake, one sentence each."""
+        machines = {} if self.decomposition is None else self.decomposition.machines
+        leaving = leaving_warnings(machines if self.task is None else self.task.machines)
+        of_parts = (warning for part in self.parts for warning in part.warnings)
+        return (*self.completion.warnings, *leaving, *self.idle, *of_parts)
+
+    @cached_property
+    def idle(self) -> tuple[str, ...]:
+        """Who is not rewarded for what the team needs, one sentence each."""
+        task = self.task
+        if task is None or not task.decomposition.ok:
+            return ()
+        unrewarded = find_idle(task.machine, task.machines, task.controlled)
+        return tuple(_warn_of_idle(task, agent, events) for agent, events in unrewarded.items())
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What is legal and worth knowing, one sentence each: early finishers, the order of events, repetitions."""
+        notes = notes_of(self.machine) if self.decomposition is None else self.decomposition.notes
+        return (*notes, *self.step_notes, *(note for part in self.parts for note in part.notes))
+
+    @cached_property
+    def step_notes(self) -> tuple[str, ...]:
+        """Where the order of events in a step matters, and which events may repeat in one, one sentence each."""
+        return (*order_notes(self.task), *repeat_notes(self.task)) if self.task is not None and self.ok else ()
+
+    def with_part(self, part: Part) -> Verdict:
+        """Add the answer to a further question."""
+        return replace(self, parts=(*self.parts, part))
+
+    def lines(self) -> list[Line]:
+        """Give the verdict as text: the answer, its evidence, and everything else there is to say."""
+        return list(self._lines())
+
+    def _lines(self) -> Iterator[Line]:
+        if self.decomposition is None:
+            yield Line("yes", "Well formed.")
+            yield from (Line("evidence", text) for text in (*self._algebra, *notes_of(self.machine)))
+        else:
+            answer, *evidence = self.decomposition.explain().splitlines()
+            yield Line("yes" if self.decomposition.ok else "no", answer)
+            yield from (Line("evidence", text) for text in evidence)
+        yield from (Line("problem", text) for text in self._further)
+        for part in self.parts:
+            if part.answer:
+                yield Line("yes" if part.ok else "no", part.answer)
+            yield from (Line("problem", text) for text in part.problems)
+        yield from (Line("warning", text) for text in self.warnings)
+        if self.task is not None and self.ok:
+            yield Line("note", "Labelling, gates, reachability: OK")
+        yield from (Line("note", text) for text in self.step_notes)
+        yield from (Line("note", text) for part in self.parts for text in part.notes)
+
+    def __str__(self) -> str:
+        return "\n".join(line.text for line in self.lines())
+
+    def __repr__(self) -> str:
+        name = "a machine" if self.task is None else self.task.name
+        return f"<Verdict on {name}: {'ok' if self.ok else 'not ok'}>"
+
+    def _repr_html_(self) -> str | None:
+        return shown(self, "html")
+
+    def as_json(self) -> dict[str, object]:
+        """Give the verdict as a JSON document."""
+        decomposition = self.decomposition
+        example = None if decomposition is None else decomposition.counterexample
+        document: dict[str, object] = {
+            "ok": self.ok,
+            "decomposable": None if decomposition is None else decomposition.ok,
+            "agents": {} if decomposition is None else self._agents_as_json(decomposition),
+            "counterexample": None if example is None else example.as_json(),
+            "problems": list(self.problems),
+            "warnings": list(self.warnings),
+            "notes": list(self.notes),
+        }
+        if self.labelling is not None:
+            document["labelling"] = self.labelling.as_json()
+        return document | {part.name: part.document for part in self.parts}
+
+    def _agents_as_json(self, decomposition: Decomposition) -> dict[str, dict[str, object]]:
+        entries: dict[str, dict[str, object]] = {
+            agent: {
+                "events": list(decomposition.knows[agent]),
+                "states": len(machine.states),
+                "transitions": len(machine.graph.target),
+                "finishes_early": list(decomposition.early[agent]) if agent in decomposition.early else None,
+            }
+            for agent, machine in decomposition.machines.items()
+        }
+        for part in self.parts:
+            for agent, entry in part.agents.items():
+                entries[agent] |= entry
+        return entries
+
+
+def check_task(task: Task | str | Path) -> Verdict:
+    """Check a task: decomposability, completion, labelling, gates, and whether agents get to where they propose."""
+    task = as_task(task)
+    verdict = Verdict(task.machine, find_completion(task.machine), task.decomposition, task, check_labelling(task))
+    if not task.decomposition.ok:
+        return verdict  # the rest builds on it
+    try:
+        tables = compile_task(task)
+    except EndlessError as error:
+        return replace(verdict, endless=error)
+    return replace(verdict, reachability=find_unreachable(task, tables))
+
+
+def check_machine(
+    machine: RewardMachine | Composition, knows: Knows | None = None, control: Control | None = None
+) -> Verdict:
+    """Check a machine that has no world: completion and, with local event sets, decomposability.
+
+    >>> machine = RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "b"): "2"}, final={"2"})
+    >>> print(check_machine(machine, {"A1": {"a"}, "A2": {"a", "b"}}))
+    Decomposable: the team machine is bisimilar to the parallel composition of the 2 local reward machines.
+    A1 can finish before the team: its local reward machine is final after the trace a.
+    """
+    return Verdict(machine, find_completion(machine), decompose(machine, knows, control) if knows else None)
+
+
+def _warn_of_idle(task: Task, agent: str, events: Sequence[str]) -> str:
+    """Say that an agent is not rewarded for events that its team needs, and which event it should know instead."""
+    why = f"its local reward machine is completed without {', '.join(events)}, and the team's task is not"
+    for event in [event for event in task.events if event not in task.knows[agent]][:MOST_TRIED]:
+        changed = task.with_knows({agent: (*task.knows[agent], event)})
+        with suppress(HocketError):  # gates that it cannot tell open, or parts that would have to be listed
+            is_rewarded = not any(completes_without(changed.machines[agent], needed) for needed in events)
+            if is_rewarded and check_task(changed).ok:
+                return f"{agent} may not learn its part: {why}; with {event} in its local event set it would."
+    return f"{agent} may not learn its part: {why}; let it know what it has to wait for."
