@@ -154,11 +154,14 @@ def test_check_of_a_machine_of_which_nobody_said_who_knows_what(hocket, tmp_path
     assert "--knows" in out
     found = json.loads(hocket("check", path, "--json")[1])
     assert found == {
+        "ok": True,
         "decomposable": None,
         "agents": {},
         "counterexample": None,
         "problems": ["No trace reaches lost."],
         "warnings": [],
+        "notes": [],
+        "repair": None,
     }
 
 
