@@ -19,8 +19,11 @@ from hocket.lazy import read_stub
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "hocket"
 
-# The rows of the table in docs/design.md, in its order: folders, and in the first row the modules outside of folders.
-TABLE = re.findall(r"^\| `(.+?)` \|", (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+# The rows of the table of packages in docs/design.md, in its order: folders, and in the first row the modules outside
+# of folders. Below it, a section for each of them has a table of its modules.
+DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+PACKAGES, _, SECTIONS = DESIGN.partition("## The modules")
+TABLE = re.findall(r"^\| `(.+?)` \|", PACKAGES, flags=re.MULTILINE)
 ROOMS = [tuple(name.strip("/") for name in row.split("`, `")) for row in TABLE]
 PUBLIC = ("", "deep", "gym")  # modules of public names; like what runs the package, they belong to no room
 TOP = (*PUBLIC, "__main__")
@@ -76,6 +79,22 @@ def test_the_table_has_every_room_and_no_other():
     found = {name.partition(".")[0] for name in MODULES if name not in TOP}
     assert found == {*ROOM_OF}
     assert len(ROOM_OF) == sum(map(len, ROOMS))
+
+
+def test_the_page_on_design_lists_every_module_of_a_package_and_no_other():
+    sections = SECTIONS.partition("\n## ")[0].split("\n### ")[1:]
+    assert len(sections) == len(ROOMS)
+    for (package, *others), section in zip(ROOMS, sections, strict=True):
+        heading, *lines = section.splitlines()
+        assert others or heading.startswith(f"`{package}/`")
+        folder = PACKAGE / package
+        rows = [line.split(" | ")[0] for line in lines if line.startswith("| `")]
+        listed = {name.strip("/") for row in rows for name in re.findall(r"`(.+?)`", row)}
+        there = {package, *others}
+        if not others:
+            there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+            there |= {path.parent.name for path in folder.glob("*/__init__.py")}
+        assert listed == there, package
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in TOP])
