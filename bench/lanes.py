@@ -84,7 +84,7 @@ class Rival:
                 for agent in range(len(own.start))
             )
         )
-        self.rule = CRule(*map(float, rule.schedule), float(rule.discount), rule.episode_steps, own.slip_limit)
+        self.rule = CRule(*map(float, rule.schedule), float(rule.discount), rule.max_episode_steps, own.slip_limit)
 
     def train(self, steps: int) -> None:
         """Train from the beginning."""
@@ -113,7 +113,7 @@ def compare(name: str, libraries: dict[str, ctypes.CDLL]) -> dict[str, float]:
     lane_steps = float(STEPS * SEEDS * len(task.agents))
 
     def train(test_every: int) -> float:
-        hk.train(task, "dqprm", seeds=SEEDS, steps=STEPS, threads=1, changes={"test_every": test_every})
+        hk.train(task, "dqprm", seeds=SEEDS, steps=STEPS, threads=1, settings={"test_every": test_every})
         return lane_steps
 
     def rival(library: ctypes.CDLL) -> float:

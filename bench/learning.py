@@ -36,7 +36,7 @@ def paper() -> object:
     rows = {}
     for name, steps in PAPER.items():
         begin = time.process_time()
-        runs = hk.train(hk.load_task(name), "dqprm", seeds=10, steps=steps, changes={"wait_for_team": True})
+        runs = hk.train(hk.load_task(name), "dqprm", seeds=10, steps=steps, settings={"wait_for_team": True})
         rows[name] = {"processor_seconds": time.process_time() - begin, "runs": len(runs)}
     return {**rows, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
@@ -47,7 +47,7 @@ def thousand() -> object:
 
     begin = time.process_time()
     task = hk.load_task("rendezvous-1000")
-    hk.train(task, "dqprm", seeds=1, steps=50_000, changes={"test_every": 50_000})
+    hk.train(task, "dqprm", seeds=1, steps=50_000, settings={"test_every": 50_000})
     return {"processor_seconds": time.process_time() - begin}
 
 

@@ -27,7 +27,7 @@ EPISODES = 500
 
 def worst(task: hk.Task, learner: str, changes: dict[str, float], seeds: int, steps: int) -> tuple[float, float]:
     """Return the largest median and the least success of any seed."""
-    runs = hk.train(task, learner, seeds, steps, changes={"test_every": steps, **changes})
+    runs = hk.train(task, learner, seeds, steps, settings={"test_every": steps, **changes})
     found = hk.evaluate(task, runs, EPISODES, greedy=True)
     return max(own.quartiles[1] for own in found), min(own.success.value for own in found)
 

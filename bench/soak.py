@@ -111,7 +111,9 @@ def judge(attempt, tally: Tally, label: str) -> None:
 
 
 def a_study() -> Study:
-    return Study([hk.load_task("rendezvous-2")], ["iql", "optimal"], 6, 300, {"test_every": 100, "episode_steps": 50})
+    return Study(
+        [hk.load_task("rendezvous-2")], ["iql", "optimal"], 6, 300, {"test_every": 100, "max_episode_steps": 50}
+    )
 
 
 def arm(place: str, count: int) -> None:

@@ -65,7 +65,7 @@ def learn_alone(world: Individual, settings: DqprmSettings, seed: int, steps: in
     for time in range(steps):
         agent.step(time)
         clock += 1
-        if agent.finished or clock >= settings.episode_steps:
+        if agent.finished or clock >= settings.max_episode_steps:
             agent.restart()
             clock = 0
     return agent.q, agent.cell, agent.states.index(agent.state)
@@ -82,7 +82,7 @@ def learn_waiting(task: hk.Task, settings: DqprmSettings, seed: int, steps: int)
             else:
                 agent.step(time)
         clock += 1
-        if all(agent.finished for agent in agents) or clock >= settings.episode_steps:
+        if all(agent.finished for agent in agents) or clock >= settings.max_episode_steps:
             for agent in agents:
                 agent.restart()
             clock = 0

@@ -14,7 +14,7 @@ from hocket.study.records import Record, Replay, TestSummary, Trials
 from hocket.study.store import keep_records, keep_task, keep_world, open_store, sum_up
 
 MOVES = {"u": (0, -1), "d": (0, 1), "l": (-1, 0), "r": (1, 0), ".": (0, 0)}
-SETTINGS = {"episode_steps": 1000, "temperature": 0.02}
+SETTINGS = {"max_episode_steps": 1000, "temperature": 0.02}
 MADE = {"hocket": "1.2.3", "python": "3.99"}
 
 # Names that want to be markup, code, or a place to fill.

@@ -55,7 +55,7 @@ class Walker:
         goal = reward + self.settings.discount * self.q[end].max() * (not table.is_final[state])
         self.q[self.cell, action] += self.settings.learning_rate * (goal - self.q[self.cell, action])
         self.cell, self.state, self.clock = end, state, self.clock + 1
-        if table.is_final[state] or self.clock >= self.settings.episode_steps:
+        if table.is_final[state] or self.clock >= self.settings.max_episode_steps:
             self.cell, self.state, self.clock = table.start, table.initial, 0
 
 
@@ -114,9 +114,9 @@ def written(folder: Path) -> str:
 @pytest.mark.usefixtures("_added")
 def test_it_trains_and_learns_what_a_cell_can_tell():
     """Two agents that walk to the center and stay there need to know nothing else."""
-    runs = hk.train(meeting(), "blind", seeds=2, steps=5_000, changes=SLOW)
+    runs = hk.train(meeting(), "blind", seeds=2, steps=5_000, settings=SLOW)
     assert [finals(run) for run in runs] == [[3, 3, 3], [3, 3, 3]]
-    (one,) = hk.train(meeting(), "blind", seeds=[1], steps=5_000, changes=SLOW, threads=1)
+    (one,) = hk.train(meeting(), "blind", seeds=[1], steps=5_000, settings=SLOW, threads=1)
     np.testing.assert_array_equal(one.policy.arrays["q"], runs[1].policy.arrays["q"])
     assert one.trials == runs[1].trials
 
@@ -124,9 +124,9 @@ def test_it_trains_and_learns_what_a_cell_can_tell():
 @pytest.mark.usefixtures("_added")
 def test_it_refuses_settings_that_it_does_not_have_or_that_make_no_sense():
     with pytest.raises(hk.HocketError, match=r"blind has no setting 'wonder' \(did you mean 'wander'"):
-        hk.train(meeting(), "blind", seeds=1, steps=1, changes={"wonder": 0.1})
+        hk.train(meeting(), "blind", seeds=1, steps=1, settings={"wonder": 0.1})
     with pytest.raises(hk.HocketError, match="wander must be a number between 0 and 1, got 2"):
-        hk.train(meeting(), "blind", seeds=1, steps=1, changes={"wander": 2.0})
+        hk.train(meeting(), "blind", seeds=1, steps=1, settings={"wander": 2.0})
 
 
 def test_a_setting_without_a_range_is_a_mistake_in_the_learner():

@@ -269,7 +269,7 @@ def test_exact_values_are_printed_with_their_errors(hocket, task, tmp_path):
 def test_evaluations_as_json_have_no_infinities(hocket, task, tmp_path):
     still = np.zeros(dqprm_shape(meeting()), np.float32)
     still[:, :, STAY] = 1
-    settings = {"temperature": 0.02, "episode_steps": 5}
+    settings = {"temperature": 0.02, "max_episode_steps": 5}
     policy = hk.Policy("meeting", meeting().digest, "dqprm", 0, settings, {"q": still})
     hocket("train", task, "--seeds", "1", "--steps", "1000", "--out", tmp_path / "runs")
     (path,) = (tmp_path / "runs" / "policies").glob("*.npz")

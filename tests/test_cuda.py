@@ -28,7 +28,7 @@ from hocket.learn.cuda.block import Job
 from hocket.learn.cuda.catalogue import BLOCKS
 from hocket.learn.dqprm import cuda as dqprm
 
-BRIEF = {"episode_steps": 12, "test_every": 60, "test_episodes": 2, "temperature": 0.3}
+BRIEF = {"max_episode_steps": 12, "test_every": 60, "test_episodes": 2, "temperature": 0.3}
 SEEDS = (3, 0, 2**62 + 1)  # not in order, and one of many bits
 
 
@@ -36,7 +36,7 @@ def both(task: hk.Task, learner: str, seeds=SEEDS, steps: int = 600, **changes):
     """Train on the processor and on the device."""
     about = (task, learner, seeds, steps)
     brief = BRIEF | changes
-    return hk.train(*about, threads=1, changes=brief), hk.train(*about, device="cuda", changes=brief)
+    return hk.train(*about, threads=1, settings=brief), hk.train(*about, device="cuda", settings=brief)
 
 
 def assert_same(here, there):
@@ -120,14 +120,14 @@ def test_runs_with_other_settings_and_seeds_train_side_by_side(tmp_path):
 
 
 def test_chunks_have_no_part_in_what_is_learnt(monkeypatch):
-    here = hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, threads=1, changes=BRIEF)
+    here = hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, threads=1, settings=BRIEF)
     monkeypatch.setattr(training, "LARGEST_CHUNK", 2 * 3)
     chunks = []
     whole = training._Training.__init__
     monkeypatch.setattr(
         training._Training, "__init__", lambda self, chunk, *rest: (chunks.append(chunk), whole(self, chunk, *rest))[1]
     )
-    assert_same(here, hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, device="cuda", changes=BRIEF))
+    assert_same(here, hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, device="cuda", settings=BRIEF))
     assert [len(chunk.jobs) for chunk in chunks] == [3, 3, 1]
 
 
@@ -142,9 +142,9 @@ def test_a_chunk_takes_no_more_memory_than_there_is(monkeypatch):
 
 
 def test_policies_are_kept_of_the_seeds_that_were_asked_for(tmp_path):
-    runs = hk.train(meeting(), "dqprm", seeds=4, steps=60, device="cuda", policies=2, changes=BRIEF)
+    runs = hk.train(meeting(), "dqprm", seeds=4, steps=60, device="cuda", keep_policies=2, settings=BRIEF)
     assert [sorted(run.policy.arrays) for run in runs] == [["q"], ["q"], [], []]
-    here = hk.train(meeting(), "dqprm", seeds=4, steps=60, policies=2, changes=BRIEF)
+    here = hk.train(meeting(), "dqprm", seeds=4, steps=60, keep_policies=2, settings=BRIEF)
     assert_same(here, runs)
     study = hk.Study([meeting()], ["dqprm"], seeds=4, steps=60, settings=BRIEF)
     results = run_study(study, tmp_path, engine=DeviceEngine(policies=2))
@@ -228,7 +228,7 @@ def test_training_that_is_told_to_stop_says_how_far_it_got():
             stop.set()
 
     runs = hk.train(
-        meeting(), "dqprm", seeds=3, steps=10**6, device="cuda", progress=progress, stop=stop, changes=BRIEF
+        meeting(), "dqprm", seeds=3, steps=10**6, device="cuda", progress=progress, stop=stop, settings=BRIEF
     )
     assert [run.steps for run in runs] == [sum(told) // 6] * 3
     assert all(len(run.trials) == run.steps // 60 * 4 for run in runs)
@@ -267,8 +267,8 @@ def test_where_no_learner_is_named_the_device_has_a_default_of_its_own(hocket):
     assert [learner.name for learner in LEARNERS.values() if "cuda" in learner.devices] == [*BLOCKS]
     assert default_learner("cuda") in BLOCKS and default_learner("cpu") not in BLOCKS
     assert_same(
-        hk.train(meeting(), "dqprm", 2, 60, changes=BRIEF),
-        hk.train(meeting(), seeds=2, steps=60, device="cuda", changes=BRIEF),
+        hk.train(meeting(), "dqprm", 2, 60, settings=BRIEF),
+        hk.train(meeting(), seeds=2, steps=60, device="cuda", settings=BRIEF),
     )
     words = ("train", "rendezvous-2", "--seeds", "2", "--steps", "30", "--set", "test_every=30", "--json")
     code, out, err = hocket(*words, "--device", "cuda")
@@ -285,7 +285,7 @@ def test_where_no_learner_is_named_the_device_has_a_default_of_its_own(hocket):
 
 def test_a_sweep_from_the_command_line_has_curves_quartiles_and_a_report(hocket, tmp_path):
     values = [f"{(number + 1) / 20:g}" for number in range(16)]
-    settings = ("--set", f"sync_probability={','.join(values)}", "--set", "test_every=30", "episode_steps=10")
+    settings = ("--set", f"sync_probability={','.join(values)}", "--set", "test_every=30", "max_episode_steps=10")
     words = ("train", "rendezvous-2", "--seeds", "3", "--steps", "60", *settings, "--device", "cuda", "--json")
     code, out, _ = hocket(*words, "--out", tmp_path)
     rows = json.loads(out)["learners"]
@@ -324,7 +324,7 @@ def test_the_command_line_trains_on_the_device(hocket, tmp_path):
         "60",
         "--set",
         "test_every=30",
-        "episode_steps=10",
+        "max_episode_steps=10",
     )
     code, out, err = hocket(*words, "--device", "cuda", "--policies", "1", "--out", tmp_path, "--json")
     assert code == 0 and '"seeds": 3' in out

@@ -163,7 +163,8 @@ NUMBERS = {
     "docs/results.md": [
         f"discount {PAPER.discount}, learning rate {PAPER.learning_rate}, temperature {PAPER.temperature}, "
         f"simulated synchronisation {PAPER.sync_probability}, slips of {100 * hk.Task.slip:g} %, "
-        f"episodes of at most {PAPER.episode_steps:,} steps, one test after every {PAPER.test_every:,} training steps"
+        f"episodes of at most {PAPER.max_episode_steps:,} steps, "
+        f"one test after every {PAPER.test_every:,} training steps"
     ],
     "docs/studies.md": [
         f"the median over the episodes of its last {LAST_TESTS} tests",

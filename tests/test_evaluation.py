@@ -40,7 +40,7 @@ def corridor(slip: float = 0.0, cells: int = 4, agents: int = 1) -> hk.Task:
 
 def policy_of(task: hk.Task, q: np.ndarray, temperature: float = 0.02) -> hk.Policy:
     """Make a policy of given values."""
-    settings = {"temperature": temperature, "episode_steps": 1000}
+    settings = {"temperature": temperature, "max_episode_steps": 1000}
     return hk.Policy(task.name, task.digest, "dqprm", 0, settings, {"q": q.astype(np.float32)})
 
 

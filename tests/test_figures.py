@@ -34,7 +34,7 @@ from hocket.task.grid import ACTIONS, STAY, STEPS
 from test_drawing import NASTY, SIGHT, linear
 from worlds import corridor, gatehouse
 
-SETTINGS = {"episode_steps": 1000}
+SETTINGS = {"max_episode_steps": 1000}
 STEPS_OF_TESTS = np.arange(1_000, 41_000, 1_000)
 
 

@@ -188,7 +188,7 @@ def solve_by_definition(table: IndividualTable, discount: float, tolerance: floa
 @given(task=tasks())
 def test_optimal_values_are_those_of_value_iteration_as_it_is_written_down_bit_by_bit(task):
     tables = compile_task(task)
-    (run,) = hk.train(task, "optimal", seeds=1, steps=1, changes={"discount": 0.8})
+    (run,) = hk.train(task, "optimal", seeds=1, steps=1, settings={"discount": 0.8})
     for agent in range(len(task.agents)):
         table = individual_table(tables, agent, 0.3)
         expected = solve_by_definition(table, 0.8, 1e-10)

@@ -334,7 +334,7 @@ def test_what_learners_play_is_what_plain_python_plays(learner, slip):
     """Replay recorded episodes of policies that are half learnt: the same cells, and the same end."""
     task, most = meeting(slip), 25
     names, lengths = list(task.agents), set()
-    (run,) = train(task, learner, [1], 60, threads=1, changes={"temperature": 0.2})
+    (run,) = train(task, learner, [1], 60, threads=1, settings={"temperature": 0.2})
     player = LEARNERS[learner].player(compile_task(task), 0.2, most)
     for number, greedy in product(range(20), (False, True)):
         record = recording(most, 2)
@@ -416,7 +416,7 @@ def test_compiled_learning_follows_algorithm_1_to_the_last_bit(task, name, steps
 
 SETTINGS = {
     "the paper's": DqprmSettings(),
-    "short episodes": DqprmSettings(episode_steps=17, temperature=0.2),
+    "short episodes": DqprmSettings(max_episode_steps=17, temperature=0.2),
     "rates that fall": DqprmSettings(learning_rate_decay=0.01, temperature=0.5, temperature_decay=0.02, discount=0.8),
     "only the state that it is in": DqprmSettings(counterfactual=False),
     "the paper's text": DqprmSettings(sync_literal=True, sync_probability=0.6),
@@ -436,7 +436,7 @@ def test_compiled_learning_follows_algorithm_1_on_random_tasks():
     for seed in RANDOM:
         task = random_task(Random(seed))
         for name in task.agents:
-            q = assert_learns_alike(task, name, DqprmSettings(episode_steps=25, temperature=0.1), 150, seed)
+            q = assert_learns_alike(task, name, DqprmSettings(max_episode_steps=25, temperature=0.1), 150, seed)
             learnt += int(q.any())
     assert learnt > len(RANDOM)
 
@@ -492,7 +492,7 @@ def learn_as_one(task: hk.Task, settings: CqrmSettings, seed: int, steps: int) -
             if there == state:
                 following = (*ends, target)
         (one, other, state), clock = following, clock + 1
-        if state in team.final or clock >= settings.episode_steps:
+        if state in team.final or clock >= settings.max_episode_steps:
             (one, other, state), clock = start, 0
     return q
 
@@ -504,7 +504,7 @@ def learn_as_one(task: hk.Task, settings: CqrmSettings, seed: int, steps: int) -
     ids=["meeting", "gatehouse", "courtyard", "rendezvous"],
 )
 def test_compiled_learning_of_two_agents_as_one_is_that_of_plain_python(task, counterfactual):
-    settings = CqrmSettings(episode_steps=50, temperature=0.1, counterfactual=counterfactual)
+    settings = CqrmSettings(max_episode_steps=50, temperature=0.1, counterfactual=counterfactual)
     block = CqrmBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 1_400)
@@ -547,7 +547,7 @@ def learn_at_once(task: hk.Task, settings: IqlSettings, seed: int, steps: int) -
             if not done or settings.bootstrap_past_end:
                 goal = goal + discount * q[agent, there[0], :, there[1]].max()
             q[agent, cell, action, memory] += rate * (goal - q[agent, cell, action, memory])
-        if done or time + 1 - begin >= settings.episode_steps:
+        if done or time + 1 - begin >= settings.max_episode_steps:
             episode = None
     return q
 
@@ -555,7 +555,7 @@ def learn_at_once(task: hk.Task, settings: IqlSettings, seed: int, steps: int) -
 @pytest.mark.parametrize("bootstrap_past_end", [True, False])
 @pytest.mark.parametrize("world", [meeting, gatehouse, lambda: hk.rendezvous(2, rows=2, columns=2)])
 def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_past_end):
-    settings = IqlSettings(bootstrap_past_end=bootstrap_past_end, episode_steps=50, temperature=0.1)
+    settings = IqlSettings(bootstrap_past_end=bootstrap_past_end, max_episode_steps=50, temperature=0.1)
     task = world()
     block = IqlBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)

@@ -52,7 +52,7 @@ def learnt(block: DqprmBlock, index: int) -> np.ndarray:
     [
         (hk.load_task("buttons"), WAITING, 3_000),
         (hk.load_task("rendezvous-3"), WAITING, 3_000),
-        (meeting(slip=0.1), DqprmSettings(wait_for_team=True, episode_steps=9, temperature=0.3), 900),
+        (meeting(slip=0.1), DqprmSettings(wait_for_team=True, max_episode_steps=9, temperature=0.3), 900),
         (gatehouse(slip=0.1), DqprmSettings(wait_for_team=True, counterfactual=False, temperature=0.2), 900),
         (
             hk.rendezvous(2, rows=3, columns=3),
@@ -74,7 +74,7 @@ def test_agents_that_wait_learn_as_in_plain_python(task, settings, steps):
 
 
 def test_agents_of_random_tasks_that_wait_learn_as_in_plain_python():
-    settings, all_waited = DqprmSettings(wait_for_team=True, episode_steps=25, temperature=0.1), 0
+    settings, all_waited = DqprmSettings(wait_for_team=True, max_episode_steps=25, temperature=0.1), 0
     for seed in range(20):
         task = random_task(Random(seed))
         expected, waited = learn_waiting(task, settings, seed, 150)
@@ -126,8 +126,8 @@ def test_seeds_that_are_tested_together_play_as_one_by_one(name):
 
 def test_waiting_is_a_setting_of_train():
     task = hk.load_task("rendezvous-2")
-    runs = train(task, "dqprm", [3, 4], 3_000, threads=1, changes={"wait_for_team": True})
-    (alone,) = train(task, "dqprm", [4], 3_000, threads=2, changes={"wait_for_team": True, "test_every": 700})
+    runs = train(task, "dqprm", [3, 4], 3_000, threads=1, settings={"wait_for_team": True})
+    (alone,) = train(task, "dqprm", [4], 3_000, threads=2, settings={"wait_for_team": True, "test_every": 700})
     np.testing.assert_array_equal(runs[1].policy.arrays["q"], alone.policy.arrays["q"])
     assert runs[1].policy.settings["wait_for_team"] is True
 
@@ -146,7 +146,7 @@ def laps(count: int) -> hk.Task:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 8])
 def test_machines_of_any_size_learn_as_in_plain_python(count):
-    task, settings = laps(count), DqprmSettings(temperature=0.3, episode_steps=60)
+    task, settings = laps(count), DqprmSettings(temperature=0.3, max_episode_steps=60)
     q, _, _ = learn_alone(Individual(task, "A1"), settings, 2, 1_500)
     assert q.any()
     for seeds in ([2], [2, *range(5, 8)]):

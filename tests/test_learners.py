@@ -45,7 +45,7 @@ from worlds import (
 )
 
 GAMMA = 0.9
-WIDE = {"temperature": 10.0, "episode_steps": 40}  # settings that explore everything: nearly even choices
+WIDE = {"temperature": 10.0, "max_episode_steps": 40}  # settings that explore everything: nearly even choices
 SLOW = WIDE | {"learning_rate_decay": 1e-3}  # and rates that fall, so that chances are averaged
 
 
@@ -57,7 +57,7 @@ def _compiled():
 
 def learn(task: hk.Task, learner: str, steps: int, seeds=(0,), threads: int = 1, **changes) -> list[Run]:
     """Train with some settings changed."""
-    return train(task, learner, seeds, steps, threads=threads, changes=changes)
+    return train(task, learner, seeds, steps, threads=threads, settings=changes)
 
 
 def values(task: hk.Task, learner: str = "dqprm", steps: int = 20_000, agent: int = 0, **changes) -> np.ndarray:
@@ -146,7 +146,7 @@ def test_different_seeds_learn_differently(learner):
 
 
 def test_tests_come_when_they_should_and_are_counted_as_they_should():
-    (run,) = learn(corridor(3), "dqprm", 2_500, [0], test_every=1_000, test_episodes=2, episode_steps=50)
+    (run,) = learn(corridor(3), "dqprm", 2_500, [0], test_every=1_000, test_episodes=2, max_episode_steps=50)
     assert [(trial.step, trial.policy) for trial in run.trials] == [
         (step, policy) for step in (1_000, 2_000) for policy in ("softmax", "softmax", "greedy", "greedy")
     ]
@@ -156,13 +156,13 @@ def test_tests_come_when_they_should_and_are_counted_as_they_should():
 
 
 def test_a_test_that_fails_counts_as_the_most_steps():
-    (run,) = learn(gatehouse(), "dqprm", 10, [0], test_every=10, episode_steps=6)  # it takes 7
+    (run,) = learn(gatehouse(), "dqprm", 10, [0], test_every=10, max_episode_steps=6)  # it takes 7
     assert {(trial.test_steps, trial.success) for trial in run.trials} == {(6, False)}
 
 
 def test_progress_is_told_of_every_step_of_every_agent():
     told = []
-    train(gatehouse(), "dqprm", 5, 2_300, threads=2, progress=told.append, changes={"test_every": 1_000})
+    train(gatehouse(), "dqprm", 5, 2_300, threads=2, progress=told.append, settings={"test_every": 1_000})
     assert sum(told) == 2_300 * 5 * 2 and len(told) >= 3 * 2
 
 
@@ -182,7 +182,7 @@ def test_training_that_is_stopped_returns_what_it_has_done():
 def test_training_without_tests_in_between_can_be_stopped_as_well(learner):
     stop, never = Event(), 10**8
     changes = {"test_every": never}
-    (run,) = train(meeting(), learner, 1, never, progress=lambda _: stop.set(), stop=stop, changes=changes)
+    (run,) = train(meeting(), learner, 1, never, progress=lambda _: stop.set(), stop=stop, settings=changes)
     assert run.steps == FIRST_PIECE
 
 
@@ -300,8 +300,8 @@ def test_learning_to_meet_finds_the_values_worked_out_by_hand():
     [
         ("dqprm", 300_000, SLOW),
         ("cqrm", 100_000, WIDE),
-        ("iql", 200_000, {"temperature": 0.3, "episode_steps": 40, "learning_rate_decay": 1e-3}),
-        ("hil", 50_000, {"temperature": 1.0, "episode_steps": 40}),
+        ("iql", 200_000, {"temperature": 0.3, "max_episode_steps": 40, "learning_rate_decay": 1e-3}),
+        ("hil", 50_000, {"temperature": 1.0, "max_episode_steps": 40}),
         ("optimal", 1, {}),
     ],
 )
@@ -315,7 +315,7 @@ def test_two_agents_meet_in_the_fewest_steps(learner, steps, changes):
 
 @pytest.mark.parametrize(
     ("learner", "steps", "changes"),
-    [("dqprm", 300_000, SLOW), ("cqrm", 300_000, WIDE | {"episode_steps": 80}), ("optimal", 1, {})],
+    [("dqprm", 300_000, SLOW), ("cqrm", 300_000, WIDE | {"max_episode_steps": 80}), ("optimal", 1, {})],
 )
 def test_an_agent_waits_before_a_gate_and_goes_through_when_it_opens(learner, steps, changes):
     assert fewest_steps(gatehouse()) == 7
@@ -515,7 +515,7 @@ def test_cqrm_refuses_more_pairs_of_dynamics_than_it_has_memory_for():
 def test_cqrm_learns_what_the_fewest_steps_are_worth(world, steps, counterfactual):
     task = world()
     fewest = fewest_steps(task)
-    settings = {"temperature": 10.0, "episode_steps": 60, "counterfactual": counterfactual}
+    settings = {"temperature": 10.0, "max_episode_steps": 60, "counterfactual": counterfactual}
     (run,) = learn(task, "cqrm", steps, test_every=steps, test_episodes=5, **settings)
     one, other = (agent.start for agent in task.agents.values())
     start = compile_task(task).team_initial
@@ -550,7 +550,7 @@ def test_a_task_that_is_not_decomposable_is_refused_or_done_as_its_machine_says(
     task = in_order()
     assert not task.decomposition.ok and fewest_steps(task) == 2
     try:
-        taken = greedy_tests(task, learner, 5_000, episode_steps=50)
+        taken = greedy_tests(task, learner, 5_000, max_episode_steps=50)
     except hk.HocketError:
         return
     assert min(taken) >= 2
@@ -646,7 +646,7 @@ def test_an_option_is_chosen_again_where_the_last_one_ended():
 
 
 def test_an_option_learns_nothing_from_running_out_of_time():
-    block = hierarchy(END, episode_steps=2)
+    block = hierarchy(END, max_episode_steps=2)
     before = block.meta.copy()
     block.train(0, 2)
     np.testing.assert_array_equal(block.meta, before)
@@ -684,10 +684,13 @@ WRONG = [
     ({"temperature": 0.0}, "temperature must be a number between 1e-06 and 1e\\+06"),
     ({"temperature": float("inf")}, "temperature must be a number between 1e-06 and 1e\\+06, got inf"),
     ({"temperature": 1e-45}, "temperature must be"),  # its inverse is no 32-bit number
-    ({"episode_steps": 0}, "episode_steps must be an integer between 1 and 1,000,000"),
-    ({"episode_steps": 10.5}, "episode_steps must be"),
-    ({"episode_steps": 10**15}, "episode_steps must be an integer between 1 and 1,000,000, got 1000000000000000"),
-    ({"episode_steps": 10**400}, "episode_steps must be .*, got an integer of about 401 digits"),
+    ({"max_episode_steps": 0}, "max_episode_steps must be an integer between 1 and 1,000,000"),
+    ({"max_episode_steps": 10.5}, "max_episode_steps must be"),
+    (
+        {"max_episode_steps": 10**15},
+        "max_episode_steps must be an integer between 1 and 1,000,000, got 1000000000000000",
+    ),
+    ({"max_episode_steps": 10**400}, "max_episode_steps must be .*, got an integer of about 401 digits"),
     ({"temperature": 10**5_000}, "temperature must be .*, got an integer of about 5,001 digits"),
     ({"test_every": 0}, "test_every must be an integer between 1 and 1,000,000,000,000"),
     ({"test_every": 10.5}, "test_every must be"),
@@ -717,7 +720,7 @@ WRONG_OF = {
         ({"optimism": 0.0}, "optimism must be a number above 0"),
         ({"caution": 0.0}, "caution must be a number above 0"),
         ({"backups": 0}, "backups must be an integer between 1 and"),
-        ({"least_change": -1.0}, "least_change must be a number between 0 and"),
+        ({"priority_threshold": -1.0}, "priority_threshold must be a number between 0 and"),
     ],
 }
 CASES = [(learner, changes, message) for learner, rows in WRONG_OF.items() for changes, message in rows]
@@ -733,7 +736,7 @@ def assert_refused(message: str, *args, **kwargs) -> None:
 
 @pytest.mark.parametrize(("learner", "changes", "message"), CASES)
 def test_a_setting_that_makes_no_sense_is_refused_before_training(learner, changes, message):
-    assert_refused(message, learner, 1, 10, changes=changes)
+    assert_refused(message, learner, 1, 10, settings=changes)
 
 
 @pytest.mark.parametrize(("learner", "changes", "message"), CASES)
@@ -767,8 +770,8 @@ def test_seeds_and_steps_that_make_no_sense_are_refused_before_training(seeds, s
 
 def test_an_unknown_setting_is_refused_with_the_nearest_known_one():
     message = r"dqprm has no setting 'learning_rat' \(did you mean 'learning_rate'\?\)"
-    assert_refused(message, "dqprm", changes={"learning_rat": 0.5})
-    assert_refused("hil has no setting 'sync_probability'", "hil", changes={"sync_probability": 0.5})
+    assert_refused(message, "dqprm", settings={"learning_rat": 0.5})
+    assert_refused("hil has no setting 'sync_probability'", "hil", settings={"sync_probability": 0.5})
 
 
 def test_an_unknown_learner_is_refused_with_the_nearest_known_one():
@@ -779,10 +782,38 @@ def test_settings_of_another_learner_are_refused():
     assert_refused("dqprm takes DqprmSettings, got HilSettings", "dqprm", settings=HilSettings())
 
 
-def test_settings_may_be_given_and_changed():
-    (run,) = train(corridor(2), "dqprm", 1, 10, DqprmSettings(discount=0.5), changes={"temperature": 1.0})
+def test_settings_are_a_dictionary_a_name_or_a_value():
+    changes = {"discount": 0.5, "temperature": 1.0}
+    for settings, expected in (
+        (changes, DqprmSettings(**changes)),
+        (DqprmSettings(**changes), DqprmSettings(**changes)),
+        ("paper", DqprmSettings(wait_for_team=True)),
+        (None, DqprmSettings()),
+    ):
+        (run,) = train(corridor(2), "dqprm", 1, 10, settings)
+        assert run.settings == expected
+        assert (run.policy.settings["discount"], run.policy.settings["temperature"]) == (
+            expected.discount,
+            expected.temperature,
+        )
+    assert_refused("settings must be a dictionary, a name, or DqprmSettings, got 3", "dqprm", settings=3)
+    assert_refused("settings 'papers' do not exist", "dqprm", settings="papers")
+
+
+def test_former_names_of_arguments_and_settings_work_and_name_the_new_ones():
+    with pytest.warns(DeprecationWarning, match=r"train\(changes=\) is deprecated: use train\(settings=\)"):
+        (run,) = train(corridor(2), "dqprm", 1, 10, DqprmSettings(discount=0.5), changes={"temperature": 1.0})
     assert run.settings == DqprmSettings(discount=0.5, temperature=1.0)
-    assert run.policy.settings["discount"] == 0.5 and run.policy.settings["temperature"] == 1.0
+    with pytest.warns(DeprecationWarning, match=r"use train\(keep_policies=\)"):
+        assert [len(run.policy.arrays) for run in train(corridor(2), "dqprm", 2, 10, policies=1)] == [1, 0]
+    with pytest.warns(DeprecationWarning, match="episode_steps is deprecated: use max_episode_steps"):
+        (run,) = train(corridor(2), "dqprm", 1, 10, {"episode_steps": 7})
+    assert run.settings.max_episode_steps == 7
+
+
+def test_a_task_is_trained_on_by_its_name_as_by_itself():
+    by_name, by_value = (train(task, "dqprm", 1, 500) for task in ("rendezvous-2", hk.load_task("rendezvous-2")))
+    np.testing.assert_array_equal(by_name[0].policy.arrays["q"], by_value[0].policy.arrays["q"], strict=True)
 
 
 @pytest.mark.parametrize(
@@ -790,7 +821,7 @@ def test_settings_may_be_given_and_changed():
 )
 def test_the_defaults_are_those_of_the_paper(kind):
     settings = kind()
-    common = (settings.discount, settings.learning_rate, settings.temperature, settings.episode_steps)
+    common = (settings.discount, settings.learning_rate, settings.temperature, settings.max_episode_steps)
     assert common == (0.9, 0.8, 0.02, 1_000) and settings.test_every == 1_000
     if isinstance(settings, DqprmSettings | OptimalSettings):
         assert settings.sync_probability == 0.3 and settings.sync_literal is False
@@ -826,12 +857,12 @@ def assert_equal_policies(one: Policy, other: Policy) -> None:
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_policy_is_read_as_it_was_written(learner, tmp_path):
     task = meeting()
-    (run,) = learn(task, learner, 200, [2**40], episode_steps=30)
+    (run,) = learn(task, learner, 200, [2**40], max_episode_steps=30)
     run.policy.save(tmp_path / "policy.npz")
     found = load_policy(tmp_path / "policy.npz", task.digest)
     assert_equal_policies(found, run.policy)
     assert (found.task, found.learner, found.seed) == ("meeting", learner, 2**40)
-    assert found.settings["episode_steps"] == 30
+    assert found.settings["max_episode_steps"] == 30
 
 
 def test_the_policy_of_another_task_is_refused(stored):

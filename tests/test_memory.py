@@ -64,7 +64,7 @@ def test_an_agent_may_set_out_for_the_places_of_its_events_once_they_are_due():
 
 @pytest.mark.parametrize("learner", ["iql", "hil"])
 def test_baselines_learn_a_task_that_says_nothing_of_memory(learner):
-    runs = train(handover(), learner, 5, 100_000, changes={"test_every": 100_000})
+    runs = train(handover(), learner, 5, 100_000, settings={"test_every": 100_000})
     assert min(own.success.value for own in hk.evaluate(handover(), runs, 100)) > 0.9
 
 

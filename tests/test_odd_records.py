@@ -96,11 +96,11 @@ def unknown_settings(own):
 
 
 def endless_episodes(own):
-    own["settings"]["episode_steps"] = 2**63 - 1
+    own["settings"]["max_episode_steps"] = 2**63 - 1
 
 
 def no_episode_steps(own):
-    own["settings"]["episode_steps"] = -5
+    own["settings"]["max_episode_steps"] = -5
 
 
 def another_learner(own):

@@ -91,7 +91,7 @@ def test_a_task_that_is_done_from_the_beginning_takes_no_step():
 def test_a_team_of_functions_is_evaluated_as_the_same_actions_are_in_the_compiled_world():
     task = hk.load_task("buttons")
     (run,) = hk.train(task, "optimal", seeds=1, steps=1)
-    policy = replace(run.policy, settings={**run.policy.settings, "episode_steps": 30})
+    policy = replace(run.policy, settings={**run.policy.settings, "max_episode_steps": 30})
     player = LEARNERS["optimal"].player(compile_task(task), float(policy.settings["temperature"]), 30)
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
     plan: list[np.ndarray] = []

@@ -215,10 +215,10 @@ def is_completed_without(machine: hk.RewardMachine, event: str) -> bool:
 
 
 def test_steps_too_few_for_an_episode_or_a_test_are_foreseen():
-    assert foresee(Study([corridor(9)], ["dqprm"], 1, 7, {"episode_steps": 5})) == (
-        "corridor dqprm episode_steps=5: 7 steps of training complete no episode, as each takes 8 or more.",
-        "corridor dqprm episode_steps=5: an episode ends after 5 steps, and to complete the task takes 8 or more.",
-        "corridor dqprm episode_steps=5: 7 steps of training end before the first test, which comes after 1,000.",
+    assert foresee(Study([corridor(9)], ["dqprm"], 1, 7, {"max_episode_steps": 5})) == (
+        "corridor dqprm max_episode_steps=5: 7 steps of training complete no episode, as each takes 8 or more.",
+        "corridor dqprm max_episode_steps=5: an episode ends after 5 steps, and to complete the task takes 8 or more.",
+        "corridor dqprm max_episode_steps=5: 7 steps of training end before the first test, which comes after 1,000.",
     )
     assert foresee(Study([corridor(9)], ["dqprm"], 1, 8, {"test_every": 8})) == ()
 

@@ -41,7 +41,7 @@ def test_every_setting_that_a_learner_uses_is_described_once(learner):
     assert all(own.default is not MISSING for own in fields(learner.settings))
 
 
-OF_TESTS = {"temperature", "episode_steps", "test_every", "test_episodes"}  # which training itself looks at
+OF_TESTS = {"temperature", "max_episode_steps", "test_every", "test_episodes"}  # which training itself looks at
 
 
 @pytest.mark.parametrize("learner", LEARNERS.values(), ids=list(LEARNERS))
@@ -69,7 +69,7 @@ def test_a_setting_that_a_learner_does_not_use_is_refused_with_those_that_use_it
         f"{learner} has no setting 'learning_rate' (it is one of dqprm, hil, iql, cqrm)",
     )
     with pytest.raises(hk.HocketError, match=re.escape(refusal)):
-        hk.train(task, learner, changes={"learning_rate": 0.5})
+        hk.train(task, learner, settings={"learning_rate": 0.5})
     with pytest.raises(hk.HocketError, match=re.escape(refusal)):
         hk.Study([task], [learner], settings={"learning_rate": 0.5})
     assert refusal in hocket("train", "rendezvous-1", "--learner", learner, "--set", "learning_rate=0.5")[2]

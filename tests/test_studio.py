@@ -614,7 +614,7 @@ def test_training_tells_its_tests_and_leaves_a_report_and_teammates(client):
     assert [own["now"] for own in told if "now" in own] == ["compiling", "training", "reviewing", "done"]
     tests = [own for own in told if "tests" in own]
     assert [own["step"] for own in tests] == [2_000, 4_000, 6_000, 8_000]
-    runs = hk.train(hk.rendezvous(2), "dqprm", seeds=2, steps=8_000, changes={"test_every": 2_000})
+    runs = hk.train(hk.rendezvous(2), "dqprm", seeds=2, steps=8_000, settings={"test_every": 2_000})
     trials = [trial for run in runs for trial in run.trials if trial.step == 8_000]
     assert tests[-1]["tests"] == [[trial.policy, trial.test_steps, trial.success] for trial in trials]
     report = client.get(f"/report/{name}/1")

@@ -116,7 +116,7 @@ class Planner:
             size = max(abs(value), abs(self.arrival[cell][own]))
             change = max(change, abs(value - self.arrival[cell][own]) / size if size > 1e-50 else 0.0)
             self.arrival[cell][own] = value
-        if change > self.settings.least_change:
+        if change > self.settings.priority_threshold:
             for earlier in self.before[cell]:
                 self.urgent[earlier] = max(change, self.urgent.get(earlier, change))
 
@@ -140,7 +140,7 @@ class Planner:
             drawn, cell = random.sync_draw(self.key, time), ends[outcome]
             state, _ = self.world.settle(state, cell, lambda chance, drawn=drawn: drawn < random.threshold(chance))
             clock += 1
-            if state in self.world.machine.final or clock >= self.settings.episode_steps:
+            if state in self.world.machine.final or clock >= self.settings.max_episode_steps:
                 (cell, state), clock = start, 0
         return cell, state
 
@@ -172,8 +172,8 @@ def assert_learns_alike(task: hk.Task, name: str, settings: SweepSettings, steps
 
 SETTINGS = {
     "the default": SweepSettings(),
-    "short episodes": SweepSettings(episode_steps=17, optimism=2.0),
-    "little planning": SweepSettings(backups=1, least_change=0.01, discount=0.8),
+    "short episodes": SweepSettings(max_episode_steps=17, optimism=2.0),
+    "little planning": SweepSettings(backups=1, priority_threshold=0.01, discount=0.8),
     "the paper's text": SweepSettings(sync_literal=True, sync_probability=0.6),
 }
 WORLDS = {"courtyard": courtyard, "gatehouse": gatehouse, "meeting": meeting, "turnpike": lambda: turnpike(0.1)}
@@ -195,7 +195,7 @@ def test_compiled_sweeping_of_random_tasks_is_that_of_plain_python():
     for seed in RANDOM[:12]:
         task = random_task(Random(seed))
         for name in task.agents:
-            tried += assert_learns_alike(task, name, SweepSettings(episode_steps=25, backups=5), 60, seed)
+            tried += assert_learns_alike(task, name, SweepSettings(max_episode_steps=25, backups=5), 60, seed)
     assert tried > 10 * len(RANDOM[:12])
 
 
@@ -305,7 +305,7 @@ def test_a_move_that_failed_at_first_is_tried_again():
 
 def greedy_median(task: hk.Task, learner: str, steps: int, seeds: int) -> tuple[float, float]:
     """Return the least success and the largest median of any seed, of 200 greedy tests."""
-    found = hk.evaluate(task, train(task, learner, seeds, steps, changes={"test_every": steps}), 200, greedy=True)
+    found = hk.evaluate(task, train(task, learner, seeds, steps, settings={"test_every": steps}), 200, greedy=True)
     return min(own.success.value for own in found), max(own.quartiles[1] for own in found)
 
 
@@ -373,6 +373,6 @@ def test_a_long_way_is_found_though_values_are_small_at_its_beginning(task):
 def test_the_default_learner_succeeds_greedily_on_every_built_in_task():
     for name in [*built_in_tasks(), "rendezvous-3"]:
         task = hk.load_task(name)
-        runs = train(task, seeds=1, changes={"test_every": 25_000})
+        runs = train(task, seeds=1, settings={"test_every": 25_000})
         assert runs[0].learner == "sweep" and runs[0].steps == 25_000
         assert hk.evaluate(task, runs, 200, greedy=True)[0].success.value == 1

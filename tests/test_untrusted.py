@@ -53,7 +53,7 @@ def test_a_task_refuses_a_reward_out_of_range(reward):
 
 
 def test_the_largest_rewards_are_learnt_without_leaving_the_numbers():
-    (run,) = hk.train(paying(1e9), "dqprm", 1, 20_000, changes={"discount": 1.0, "temperature": 1e-6})
+    (run,) = hk.train(paying(1e9), "dqprm", 1, 20_000, settings={"discount": 1.0, "temperature": 1e-6})
     q = run.policy.arrays["q"]
     assert np.isfinite(q).all() and q.max() > 1e9
 
@@ -140,9 +140,9 @@ def test_a_policy_whose_values_are_no_numbers_is_refused(policy, value, tmp_path
         ({"temperature": math.nan}, "a policy's temperature must be a number between"),
         ({"temperature": 0}, "a policy's temperature must be"),
         ({"temperature": 1e-300}, "a policy's temperature must be"),
-        ({"episode_steps": 10**15}, "a policy's episode_steps must be an integer between 1 and 1,000,000"),
-        ({"episode_steps": 10**400}, "a policy's episode_steps must be"),
-        ({"episode_steps": 0.5}, "a policy's episode_steps must be"),
+        ({"max_episode_steps": 10**15}, "a policy's max_episode_steps must be an integer between 1 and 1,000,000"),
+        ({"max_episode_steps": 10**400}, "a policy's max_episode_steps must be"),
+        ({"max_episode_steps": 0.5}, "a policy's max_episode_steps must be"),
         ({"discount": 2}, "a policy's discount must be"),
         ({"fun": 2}, "does not say how it was trained"),
     ],
@@ -390,8 +390,8 @@ HUGE = [
     ("--seeds", "0", "seeds must be at least one integer"),
     ("--steps", str(10**23), "steps must be at most 1,000,000,000,000"),
     ("--steps", "0", "steps must be at least 1"),
-    ("--set", "episode_steps=1000000000000000", "episode_steps must be an integer between 1 and 1,000,000"),
-    ("--set", f"episode_steps={10**400}", "episode_steps must be"),
+    ("--set", "max_episode_steps=1000000000000000", "max_episode_steps must be an integer between 1 and 1,000,000"),
+    ("--set", f"max_episode_steps={10**400}", "max_episode_steps must be"),
     ("--set", "temperature=1e23", "temperature must be a number between"),
     ("--set", "test_every=0", "test_every must be an integer between"),
     (
@@ -483,7 +483,7 @@ def test_teammates_that_are_never_ready_are_refused_everywhere():
         lambda: hk.IndividualEpisode(meeting(), "A1", sync_probability=0),
         lambda: hk.gym.individual_env(meeting(), "A1", sync_probability=0),
         lambda: hk.gym.IndividualView(gymnasium.make("CartPole-v1"), machine=machine, label=set, chances={"go": 0}),
-        lambda: hk.train(meeting(), "dqprm", 1, 1, changes={"sync_probability": 0}),
+        lambda: hk.train(meeting(), "dqprm", 1, 1, settings={"sync_probability": 0}),
     ):
         with pytest.raises(hk.HocketError, match=r"above 0 and .*at most 1, got 0"):
             use()

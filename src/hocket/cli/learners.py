@@ -165,7 +165,7 @@ PAGE = (
 )
 SETTINGS = (
     "On the command line `--set learning_rate=0.5`, several values separated by commas; in a study's file under",
-    '`[settings]`; in Python `hk.train(task, "dqprm", changes={"learning_rate": 0.5})`. A setting that no learner of',
+    '`[settings]`; in Python `hk.train(task, "dqprm", settings={"learning_rate": 0.5})`. A setting that no learner of',
     "those named has, or a value that makes no sense, is refused; of several learners, those that lack a setting run",
     "without it. Rewards are those of the task's machine: 1 for completing it, unless it says otherwise. A run keeps",
     "at most 10,000,000 tests (of softmax and greedy policies together), and at most 500,000,000 numbers in them, one",

@@ -12,6 +12,7 @@ from hocket.cli.runs import OnRuns
 from hocket.cli.terminal import MaybeNumber, Number, Words, option
 from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
+from hocket.learn.settings import NEW_NAMES
 
 Value = float | int | bool
 
@@ -62,7 +63,7 @@ def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value
         raise SettingsError("--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got none")
     for word in (word for group in words for word in group):
         name, equals, text = word.partition("=")
-        name = name.replace("-", "_")
+        name = NEW_NAMES.get(name.replace("-", "_"), name.replace("-", "_"))
         if not equals:
             raise SettingsError(f"--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got {word!r}")
         require_setting(name, learners)

@@ -64,7 +64,7 @@ def _evaluate(
 
     learner = find_learner(policy.learner)
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
-    most_steps = settings.episode_steps
+    most_steps = settings.max_episode_steps
     steps = np.zeros(episodes, np.int64)
     finish = np.zeros((episodes, len(task.agents)), np.int32)
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}

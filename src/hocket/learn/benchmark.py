@@ -157,11 +157,11 @@ def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
 
 
 def _tests(tables: Tables, arrays: Arrays, settings: Settings) -> Callable[[], float]:
-    player = LEARNER.player(tables, settings.temperature, settings.episode_steps)
+    player = LEARNER.player(tables, settings.temperature, settings.max_episode_steps)
 
     def play() -> float:
         steps = player.play_many(arrays, 0, range(500), greedy=False).steps
-        return float(np.where(steps < 0, settings.episode_steps, steps).sum()) * len(tables.start)
+        return float(np.where(steps < 0, settings.max_episode_steps, steps).sum()) * len(tables.start)
 
     return play
 

@@ -72,14 +72,14 @@ def require_settled(settled: bool) -> None:
 class TeamPlayer(Player):
     """Plays in the team world."""
 
-    def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
+    def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
         self.world, self.room = team_tables(tables), team_state(tables)
-        self.beta, self.episode_steps = np.float32(1 / temperature), episode_steps
+        self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
         self.finish, self.event_time = self.room.finish, self.room.event_time
 
     def how(self, seed: int, greedy: bool) -> Play:
         """Say how episodes are played, as kernels take it."""
-        return Play(self.beta, greedy, seed, self.episode_steps)
+        return Play(self.beta, greedy, seed, self.max_episode_steps)
 
 
 class ValuePlayer(TeamPlayer):
@@ -87,8 +87,8 @@ class ValuePlayer(TeamPlayer):
 
     policy_input = PolicyInput.MACHINE
 
-    def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
-        super().__init__(tables, temperature, episode_steps)
+    def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
+        super().__init__(tables, temperature, max_episode_steps)
         self.side: tuple[Teams, Hand] | None = None  # room for teams side by side, as many as the last time
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:

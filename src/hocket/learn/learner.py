@@ -109,7 +109,11 @@ class Learner:
             )
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise SettingsError("a policy's values must be finite numbers")
-        if not {"episode_steps", "temperature"} <= settings.keys() <= {field.name for field in fields(self.settings)}:
+        if (
+            not {"max_episode_steps", "temperature"}
+            <= settings.keys()
+            <= {field.name for field in fields(self.settings)}
+        ):
             raise SettingsError("this policy does not say how it was trained")
         try:
             return self.settings(**settings)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hocket import __version__
 from hocket.errors import FormatError, printable
 from hocket.files import MEGABYTE, open_regular, write_whole
-from hocket.learn.settings import Settings
+from hocket.learn.settings import Settings, rename_settings
 from hocket.learn.testing import Trials, TrialTable
 from hocket.machine.names import check_name
 
@@ -122,6 +122,7 @@ def _read_about(archive: zipfile.ZipFile) -> Policy:
         raise TypeError
     for key in ("task", "learner", "digest"):
         check_name(about[key], key)
+    about["settings"] = rename_settings(about["settings"])
     return Policy(arrays={}, **{key: about[key] for key in KINDS})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, NamedTuple, TypeVar
@@ -17,6 +18,7 @@ MOST_STEPS = 10**12  # of training
 LONGEST_EPISODE = 10**6  # steps; a recording has a place for each
 
 Value = TypeVar("Value", bool, int, float)
+Stored = TypeVar("Stored")  # a value, or several
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Setting:
     def rule(self, kind: type) -> str:
         """Say which values are allowed.
 
-        >>> Setting("what a reward is worth a step later", "per step", least=0, most=1).rule(float)
+        >>> Setting("discount factor", "per step", least=0, most=1).rule(float)
         'a number between 0 and 1'
         """
         if kind is bool:
@@ -90,16 +92,20 @@ class Settings:
 
     unused: ClassVar[frozenset[str]] = frozenset()  # fields that stay as they are; in records they are part of the key
 
-    discount: float = setting(0.9, "what a reward is worth a step later", "per step", least=0, most=1)
-    learning_rate: float = setting(0.8, "how far a value moves towards what was seen", above=0, most=1)
+    discount: float = setting(
+        0.9, "discount factor: what a reward is worth one step later", "per step", least=0, most=1
+    )
+    learning_rate: float = setting(0.8, "learning rate: how far a value moves towards its target", above=0, most=1)
     temperature: float = setting(
-        0.02, "of softmax, in tests and where a learner explores by it", "reward", least=1e-6, most=1e6
+        0.02, "temperature of softmax policies, in tests and for exploration", "reward", least=1e-6, most=1e6
     )
-    episode_steps: int = setting(
-        1_000, "the longest episode, in training and in tests", "steps", least=1, most=LONGEST_EPISODE
+    max_episode_steps: int = setting(
+        1_000, "step limit of an episode, in training and in tests", "steps", least=1, most=LONGEST_EPISODE
     )
-    test_every: int = setting(1_000, "how long to train between tests", "training steps", least=1, most=MOST_STEPS)
-    test_episodes: int = setting(1, "how many make up a test, of each kind of policy", "episodes", least=0, most=10**6)
+    test_every: int = setting(1_000, "training steps between tests", "training steps", least=1, most=MOST_STEPS)
+    test_episodes: int = setting(
+        1, "episodes per test of each kind of policy, softmax and greedy", "episodes", least=0, most=10**6
+    )
 
     def __post_init__(self) -> None:
         for name, own in declared(type(self)).items():
@@ -126,10 +132,14 @@ class ScheduledSettings(Settings):
     """Settings of learners whose rates may change over time."""
 
     learning_rate_decay: float = setting(
-        0.0, "the rate at step t is learning_rate / (1 + this * t)", "per training step", least=0, most=1e6
+        0.0,
+        "decay: the learning rate at step t is learning_rate / (1 + this * t)",
+        "per training step",
+        least=0,
+        most=1e6,
     )
     temperature_decay: float = setting(
-        0.0, "the temperature at step t is temperature / (1 + this * t)", "per training step", least=0, most=1e6
+        0.0, "decay: the temperature at step t is temperature / (1 + this * t)", "per training step", least=0, most=1e6
     )
 
     @property
@@ -147,10 +157,33 @@ class ScheduledSettings(Settings):
 class SimulatedSettings(Settings):
     """Settings of learners that train each agent with simulated teammates."""
 
-    sync_probability: float = setting(0.3, "the chance that simulated teammates are ready", "per step", above=0, most=1)
-    sync_literal: bool = setting(
-        False, "draw it also for shared events that the agent alone controls, as the paper's text has it"
+    sync_probability: float = setting(
+        0.3, "probability that simulated teammates are ready", "per step", above=0, most=1
     )
+    sync_literal: bool = setting(
+        False, "draw it also for shared events that only the agent controls, as the paper's text says"
+    )
+
+
+FORMER_NAMES = {"max_episode_steps": "episode_steps", "priority_threshold": "least_change"}
+NEW_NAMES = {former: name for name, former in FORMER_NAMES.items()}
+
+
+def rename_settings(settings: Mapping[str, Stored], *, warn: bool = False) -> dict[str, Stored]:
+    """Give settings that bear a former name today's name; folders and study files written before still have those.
+
+    >>> rename_settings({"episode_steps": 50, "discount": 0.9})
+    {'max_episode_steps': 50, 'discount': 0.9}
+    """
+    for former in NEW_NAMES.keys() & settings.keys() if warn else ():
+        message = f"the setting {former} is deprecated: use {NEW_NAMES[former]}"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return {NEW_NAMES.get(name, name): value for name, value in settings.items()}
+
+
+def former_settings(settings: Mapping[str, Stored]) -> dict[str, Stored]:
+    """Give settings their first names, by which runs are known: the key of a run outlives a change of names."""
+    return {FORMER_NAMES.get(name, name): value for name, value in settings.items()}
 
 
 # Settings by name. Those that a learner does not have are left out.
@@ -160,7 +193,7 @@ NAMED_SETTINGS: Mapping[str, Mapping[str, bool | int | float]] = {
         "learning_rate": 0.8,
         "temperature": 0.02,
         "sync_probability": 0.3,
-        "episode_steps": 1_000,
+        "max_episode_steps": 1_000,
         "test_every": 1_000,
         "test_episodes": 1,
         "wait_for_team": True,  # as in the public code, of which the published curves are

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from threading import Event
+from types import MappingProxyType
 
 from hocket.capacity import require_memory
 from hocket.errors import SettingsError, shown
 from hocket.learn.batches import Batch, Pace, Report, Stop, Wishes
-from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, require_setting
+from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, named_settings, require_setting
 from hocket.learn.learner import Arrays
 from hocket.learn.policies import Policy, Run
-from hocket.learn.settings import MOST_STEPS, Settings
+from hocket.learn.settings import MOST_STEPS, Settings, rename_settings
 from hocket.learn.testing import KINDS, Tests
 from hocket.sources import gather
+from hocket.task.catalogue import as_task
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
@@ -31,28 +35,35 @@ Progress = Callable[[int], None]  # is told of agent-steps that are done
 
 
 def train(
-    task: Task,
+    task: Task | str | Path,
     learner: str | None = None,
     seeds: int | Iterable[int] = 10,
     steps: int | None = None,
-    settings: Settings | None = None,
+    settings: Settings | Mapping[str, float | int | bool] | str | None = None,
     *,
     threads: int | None = None,
     device: str = "cpu",
-    policies: int | None = None,
+    keep_policies: int | None = None,
     progress: Progress | None = None,
     stop: Event | None = None,
     changes: Mapping[str, float | int | bool] | None = None,
+    policies: int | None = None,
 ) -> list[Run]:
     """Train a learner on a task, testing the team every so often; return a run for each seed.
 
-    `seeds` is how many, or which; `steps` are those of training, if not given as many as the learner asks for.
-    `changes` are settings by name, in place of the defaults. Results depend on the task, the settings and the seed
-    alone. When `stop` is set, training ends early and what was finished is returned. `device` is "cpu", or "cuda" for a
-    graphics processor, which trains thousands of seeds at once with the same results; with `policies`, only runs of
-    seeds below it keep what they learnt. Where no learner is named it is sweep, or dqprm on cuda.
+    `task` is a task, or the name or file of one. `seeds` is how many runs to make, or which; `steps` is how many steps
+    to train, by default as many as the learner suggests. `settings` are a dictionary of those that differ from the
+    defaults, the name of a collection ("paper"), or a `Settings`. Results depend on the task, the settings and the seed
+    alone. When `stop` is set, training ends early and returns what is finished. `device` is "cpu", or "cuda" for a
+    graphics processor, which trains thousands of seeds at once with the same results. With `keep_policies`, only runs
+    of seeds below it keep their policies. The default learner is sweep, on cuda dqprm. (`changes` and `policies` are
+    former names of `settings` and `keep_policies`.)
     """
-    usual = default_learner(device)
+    for former, value, new in (("changes", changes, "settings"), ("policies", policies, "keep_policies")):
+        if value is not None:
+            warnings.warn(f"train({former}=) is deprecated: use train({new}=)", DeprecationWarning, stacklevel=2)
+    keep_policies = policies if keep_policies is None else keep_policies
+    task, usual = as_task(task), default_learner(device)
     name = usual if learner is None else learner
     chosen = make_settings(name, settings, changes or {})
     numbers = check_seeds(seeds)
@@ -70,7 +81,7 @@ def train(
     if device == "cuda":
         from hocket.learn.cuda.training import train_batches  # loads what few have
 
-        chunks = train_batches([whole], tables, [report], stop, policies)
+        chunks = train_batches([whole], tables, [report], stop, keep_policies)
         return [run for chunk in chunks for part in chunk for run in part.runs]
     workers, left = count_workers(threads), Event()  # left, if an error or an interrupt has ended it
     shares = share_out(whole, workers)
@@ -84,7 +95,7 @@ def train(
             yield place, train_batch(batch, tables, report, Wishes(left, stop))
 
     found = dict(gather([work() for _ in range(min(workers, len(shares)))], left))
-    return [keeping(run, policies) for place in sorted(found) for run in found[place]]
+    return [keeping(run, keep_policies) for place in sorted(found) for run in found[place]]
 
 
 def keeping(run: Run, policies: int | None) -> Run:
@@ -158,12 +169,23 @@ def check_seeds(seeds: object) -> list[int]:
     return list(numbers)
 
 
-def make_settings(learner: str, settings: Settings | None, changes: Mapping[str, float | int | bool]) -> Settings:
+def make_settings(
+    learner: str,
+    settings: Settings | Mapping[str, float | int | bool] | str | None,
+    changes: Mapping[str, float | int | bool] = MappingProxyType({}),
+) -> Settings:
     """Complete a learner's settings, refusing those that it does not have."""
     kind = find_learner(learner).settings
-    base = kind() if settings is None else settings
+    base = settings if isinstance(settings, Settings) else kind()
+    if isinstance(settings, str):
+        changes = {**named_settings(settings, [learner]), **changes}
+    elif isinstance(settings, Mapping):
+        changes = {**settings, **changes}
+    elif not isinstance(settings, Settings | None):
+        raise SettingsError(f"settings must be a dictionary, a name, or {kind.__name__}, got {shown(settings)}")
     if not isinstance(base, kind):
         raise SettingsError(f"{learner} takes {kind.__name__}, got {type(base).__name__}")
+    changes = rename_settings(changes, warn=True)
     for name in changes:
         require_setting(name, [learner])
     return replace(base, **changes)  # type: ignore[arg-type]
@@ -174,7 +196,7 @@ def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop
     task, name, settings, seeds, steps, spare = batch
     learner = find_learner(name)
     block = learner.block(tables, settings, seeds, spare)
-    player = learner.player(tables, settings.temperature, settings.episode_steps)
+    player = learner.player(tables, settings.temperature, settings.max_episode_steps)
     begin_time = time.perf_counter()
     tests = Tests(settings, steps, len(seeds), len(player.finish), len(player.event_time))
     done, pace = 0, Pace(len(seeds) * len(task.agents))
@@ -188,12 +210,12 @@ def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop
         if is_tested:
             tests.add(partial(player.play_seeds, block, seeds))
         if report is not None:
-            latest = tests.latest(range(len(seeds)), settings.episode_steps) if is_tested else []
+            latest = tests.latest(range(len(seeds)), settings.max_episode_steps) if is_tested else []
             report(chunk * len(seeds) * len(task.agents), latest)
     seconds = (time.perf_counter() - begin_time) / len(seeds)
     return [
         Run(
-            tests.of(index, settings.episode_steps),
+            tests.of(index, settings.max_episode_steps),
             Policy(task.name, task.digest, name, seed, asdict(settings), _copy(block.arrays(index))),
             settings,
             done,

@@ -45,7 +45,7 @@ def compile_kernels(learner: str, seeds: int = 1, task: Task | None = None, sett
     with _one_at_a_time:
         if mark in _compiled:
             return
-        short = replace(settings or about.settings(), test_every=1, episode_steps=1)
+        short = replace(settings or about.settings(), test_every=1, max_episode_steps=1)
         with ExitStack() as held:
             for what in sorted({learner if kernel else SHARED for kernel in (about.train_kernel, about.test_kernel)}):
                 held.enter_context(_alone_with(what))

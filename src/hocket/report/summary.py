@@ -234,7 +234,7 @@ def _section(
     groups = [_group(label, own, apart[own[0].key], scene, policies) for label, own in parts.items()]
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
-    most = max((int(record.settings.get("episode_steps", 0)) for record in records), default=0)
+    most = max((int(record.settings.get("max_episode_steps", 0)) for record in records), default=0)
     return Section(title, digest, scene, learners, reference, most or _largest(records), _compare(learners))
 
 

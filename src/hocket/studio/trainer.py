@@ -77,10 +77,10 @@ class _Training:
     def run(self) -> None:
         """Train until all steps are done; between pieces, see whether somebody wants it to stop."""
         threading.Thread(target=self._listen, daemon=True).start()
-        tell(self.output, {"now": "compiling", "most": self.settings.episode_steps, "steps": self.steps})
+        tell(self.output, {"now": "compiling", "most": self.settings.max_episode_steps, "steps": self.steps})
         compile_kernels(self.learner.name, len(self.seeds), self.task, self.settings)
         self.block = self.learner.block(self.tables, self.settings, self.seeds, 1)
-        self.player = self.learner.player(self.tables, self.settings.temperature, self.settings.episode_steps)
+        self.player = self.learner.player(self.tables, self.settings.temperature, self.settings.max_episode_steps)
         kept = (len(self.player.finish), len(self.player.event_time))
         self.tests = Tests(self.settings, self.steps, len(self.seeds), *kept)
         tell(self.output, {"now": "training"})
@@ -120,7 +120,7 @@ class _Training:
         if self.done % every == 0:
             self.tests.add(partial(self.player.play_seeds, self.block, self.seeds))
             taken = self.tests.taken[:, self.tests.done - 1]  # [seeds, softmax and greedy, episodes]
-            most = self.settings.episode_steps
+            most = self.settings.max_episode_steps
             latest = [
                 [kind, most if steps < 0 else steps, steps >= 0]
                 for seed in range(len(self.seeds))
@@ -144,7 +144,7 @@ class _Training:
             settings = asdict(self.settings)
             return Policy(self.task.name, self.task.digest, self.learner.name, seed, settings, arrays)
 
-        most = self.settings.episode_steps
+        most = self.settings.max_episode_steps
         return [
             Run(self.tests.of(index, most), policy(index, seed), self.settings, self.done, self.seconds)
             for index, seed in enumerate(self.seeds)

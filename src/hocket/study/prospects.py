@@ -37,8 +37,8 @@ def _too_short(group: JobGroup, verdict: Verdict) -> Iterator[str]:
     fewest, settings = verdict.fewest_steps, group.settings
     if group.steps < fewest and not find_learner(group.learner).is_reference:
         yield f"{group.label}: {group.steps:,} steps of training complete no episode, as each takes {fewest:,} or more."
-    if settings.episode_steps < fewest:
-        most = f"an episode ends after {settings.episode_steps:,} steps"
+    if settings.max_episode_steps < fewest:
+        most = f"an episode ends after {settings.max_episode_steps:,} steps"
         yield f"{group.label}: {most}, and to complete the task takes {fewest:,} or more."
     if group.steps < settings.test_every:
         first = f"the first test, which comes after {settings.test_every:,}"

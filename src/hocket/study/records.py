@@ -22,6 +22,7 @@ from hocket import __version__
 from hocket.errors import FormatError, SettingsError, shown
 from hocket.files import MEGABYTE, read_text
 from hocket.learn.policies import Run
+from hocket.learn.settings import former_settings, rename_settings
 from hocket.learn.testing import KINDS as KINDS
 from hocket.learn.testing import Trials as Trials
 from hocket.machine.names import check_name
@@ -105,7 +106,7 @@ class Record:
 def run_keys(digest: str, learner: str, seeds: Iterable[int], steps: int, settings: Settings) -> dict[int, str]:
     """Give each seed the fingerprint of its run: that of a list of all that its results depend on, as JSON."""
     before = json.dumps([digest, learner])[:-1]
-    after = json.dumps([steps, dict(sorted(settings.items()))])[1:]
+    after = json.dumps([steps, dict(sorted(former_settings(settings).items()))])[1:]
     return {seed: hashlib.sha256(f"{before}, {seed}, {after}".encode()).hexdigest() for seed in seeds}
 
 
@@ -221,7 +222,7 @@ def _record_from(document: Any) -> Record:  # noqa: ANN401
     if document["format"] != FORMAT:
         raise ValueError
     task, mark, learner, seed = (document[key] for key in ("task", "digest", "learner", "seed"))
-    settings = {_line(name): _setting(value) for name, value in document["settings"].items()}
+    settings = rename_settings({_line(name): _setting(value) for name, value in document["settings"].items()})
     seconds = float(document["seconds"])
     made = {_line(name): _line(value) for name, value in document["made"].items()}
     tests = {kind: _tests_from(own) for kind, own in document["tests"].items() if kind in KINDS}

@@ -25,7 +25,7 @@ def review(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPIS
     """Play some episodes with a policy (softmax), and one of each kind to be watched."""
     learner = find_learner(policy.learner)
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
-    most_steps = settings.episode_steps
+    most_steps = settings.max_episode_steps
     player = learner.player(tables, settings.temperature, most_steps)
     agents, cells = tables.kind.shape
     episodes = max(1, min(most_episodes, MOST_REVIEWED // (agents * most_steps)))

@@ -23,7 +23,7 @@ from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.batches import Batch, Report
 from hocket.learn.catalogue import find_learner, named_settings, require_setting
 from hocket.learn.policies import Run
-from hocket.learn.settings import DEFAULT_LEARNER, Settings, declared
+from hocket.learn.settings import DEFAULT_LEARNER, Settings, declared, rename_settings
 from hocket.learn.training import check_seeds, check_tests, check_work, count_steps, make_settings
 from hocket.machine.formats import toml
 from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
@@ -106,7 +106,8 @@ class Study:
         object.__setattr__(self, "tasks", tuple(self.tasks))
         object.__setattr__(self, "learners", tuple(dict.fromkeys(self.learners)))
         object.__setattr__(self, "seeds", tuple(dict.fromkeys(check_seeds(self.seeds))))
-        sweeps = {name: tuple(own) if isinstance(own, list | tuple) else (own,) for name, own in self.settings.items()}
+        given = rename_settings(self.settings, warn=True)
+        sweeps = {name: tuple(own) if isinstance(own, list | tuple) else (own,) for name, own in given.items()}
         object.__setattr__(self, "settings", MappingProxyType(sweeps))
         if not self.tasks or not self.learners:
             raise SettingsError("a study needs at least one task and one learner")

@@ -16,10 +16,10 @@ from hocket.task.tables import Tables
 class CqrmSettings(ScheduledSettings):
     """Centralised q-learning with the team's reward machine."""
 
-    counterfactual: bool = setting(True, "learn for all machine states in every step")
+    counterfactual: bool = setting(True, "update the q-values of all machine states in every step")
     most_memory: int = setting(
         4_000_000_000,
-        "what the q-function of one seed may take, and the room to update it",
+        "memory limit of the q-function of one seed and its workspace",
         "bytes",
         least=0,
         most=10**15,
@@ -33,7 +33,7 @@ def list_shapes(tables: Tables) -> Shapes:
 
 LEARNER = Learner(
     name="cqrm",
-    summary="one learner for all agents, with the team machine (centralised Q-learning with reward machines)",
+    summary="one learner for two agents, with the team's reward machine (centralised Q-learning)",
     settings=CqrmSettings,
     block=Lazy("hocket.learn.cqrm.block", "CqrmBlock"),
     player=Lazy("hocket.learn.cqrm.block", "CqrmPlayer"),

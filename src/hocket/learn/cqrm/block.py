@@ -29,7 +29,7 @@ class CqrmBlock:
         self.tables = joint_tables(tables)
         self.room = kernel.make_room(len(self.tables.dynamics), shape[2])
         self.rule = kernel.Rule(
-            settings.schedule, np.float32(settings.discount), settings.episode_steps, settings.counterfactual
+            settings.schedule, np.float32(settings.discount), settings.max_episode_steps, settings.counterfactual
         )
         start = [*tables.start.tolist(), tables.team_initial, 0]
         self.learning = [
@@ -52,13 +52,13 @@ class CqrmBlock:
 class CqrmPlayer(Player):
     """Plays a q-function over the cells of two agents and the team machine's state."""
 
-    def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
+    def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
         self.world, self.room = joint_tables(tables), kernel.make_room()
-        self.beta, self.episode_steps = np.float32(1 / temperature), episode_steps
+        self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
         self.finish, self.event_time = np.zeros(2, np.int64), np.zeros(0, np.int64)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        how = Play(self.beta, greedy, seed, self.episode_steps)
+        how = Play(self.beta, greedy, seed, self.max_episode_steps)
         return kernel.play_jointly(arrays["q"], self.world, self.room, self.finish, how, number, record)
 
 

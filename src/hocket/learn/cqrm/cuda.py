@@ -56,7 +56,7 @@ def train_pair(
     """Train a run's pair, if there is one."""
     if run < len(pairs.key):
         chosen = runs.variant[run]
-        schedule, limit = schedule_at(rules, chosen), rules.episode_steps[chosen]
+        schedule, limit = schedule_at(rules, chosen), rules.max_episode_steps[chosen]
         rule = Rule(schedule, rules.discount[chosen], limit, rules.switch[chosen])
         room = Room(rooms.value[run], rooms.weight[run], rooms.best[run])
         train_jointly(Learning(pairs.q[run], pairs.place[run], pairs.key[run]), tables, rule, room, begin, steps)

@@ -79,7 +79,7 @@ class Rule(NamedTuple):
 
     schedule: Schedule
     discount: np.float32
-    episode_steps: int  # at most
+    max_episode_steps: int  # at most
     counterfactual: bool  # learn for all team states in every step
 
 
@@ -180,7 +180,7 @@ def train_jointly(learning: Learning, tables: JointTables, rule: Rule, room: Roo
         other = arrive(OTHERS, pair, other, others, outcome_2, tables)
         state = advance(state, one, other, tables)
         clock += 1
-        if tables.is_final[state] or clock >= rule.episode_steps:
+        if tables.is_final[state] or clock >= rule.max_episode_steps:
             one, other, state, clock = u64(tables.start[0]), u64(tables.start[1]), u64(tables.initial), np.int64(0)
     place[0], place[1], place[2], place[3] = one, other, state, clock
 

@@ -51,7 +51,9 @@ def measure_device(name: str) -> DeviceMeasurements:
         many.train(0, PRACTICE)
         same = same and all(np.array_equal(many.arrays(seed)["q"], learnt[seed]) for seed in range(SEEDS))
         speeds[f"{name}: {LEARNER.name}, {len(many.seeds) * agents:,} lanes"] = _speed(_training(many, agents))
-    speeds[f"{name}: team tests, {len(many.seeds):,} episodes"] = _speed(_tests(many, settings.episode_steps, agents))
+    speeds[f"{name}: team tests, {len(many.seeds):,} episodes"] = _speed(
+        _tests(many, settings.max_episode_steps, agents)
+    )
     rows = tuple(Measurement(what, speed, speed / speeds[core]) for what, speed in speeds.items())
     return DeviceMeasurements(device_name(), rows, same)
 

@@ -23,7 +23,7 @@ class Rules(NamedTuple):
     beta: Row  # the inverse temperature, of tests too
     beta_growth: Row
     discount: Row
-    episode_steps: Row  # [V] int64, at most
+    max_episode_steps: Row  # [V] int64, at most
     switch: Row  # [V] bool the learner's own: counterfactual, or bootstrap_past_end
 
 
@@ -43,7 +43,7 @@ def make_rules(variants: Sequence[ScheduledSettings], switch: str) -> Rules:
         beta,
         beta_growth,
         np.array([own.discount for own in variants], np.float32),
-        np.array([own.episode_steps for own in variants], np.int64),
+        np.array([own.max_episode_steps for own in variants], np.int64),
         np.array([getattr(own, switch) for own in variants], np.bool_),
     )
 
@@ -58,4 +58,4 @@ def schedule_at(rules: Rules, variant: Index) -> Schedule:
 def play_at(rules: Rules, runs: Runs, run: Index, greedy: bool) -> Play:
     """Say how tests of a run are played."""
     variant = runs.variant[run]
-    return Play(rules.beta[variant], greedy, runs.seed[run], rules.episode_steps[variant])
+    return Play(rules.beta[variant], greedy, runs.seed[run], rules.max_episode_steps[variant])

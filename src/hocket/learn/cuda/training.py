@@ -127,7 +127,7 @@ class _Training:
         first = 0
         for batch, places in self.chunk.parts:
             shown = range(first, first + min(len(places), SHOWN))
-            latest = self.tests.latest(shown, batch.settings.episode_steps) if is_tested else []
+            latest = self.tests.latest(shown, batch.settings.max_episode_steps) if is_tested else []
             self.told[id(batch)](steps * len(places) * self.agents, latest)
             first += len(places)
 
@@ -147,4 +147,4 @@ class _Training:
             seed = batch.seeds[place]
             arrays = self.block.arrays(index) if policies is None or seed < policies else {}
             policy = Policy(batch.task.name, batch.task.digest, batch.learner, seed, about, arrays)
-            yield Run(self.tests.of(index, batch.settings.episode_steps), policy, batch.settings, done, seconds)
+            yield Run(self.tests.of(index, batch.settings.max_episode_steps), policy, batch.settings, done, seconds)

@@ -16,15 +16,15 @@ VECTOR_LANES = 3  # lanes from which on vectors pay
 class DqprmSettings(SimulatedSettings, ScheduledSettings):
     """Decentralised q-learning with projected reward machines."""
 
-    counterfactual: bool = setting(True, "learn for all machine states in every step")
+    counterfactual: bool = setting(True, "update the q-values of all machine states in every step")
     wait_for_team: bool = setting(
-        False, "begin an episode only when all agents have finished theirs, as the paper's code does"
+        False, "start an episode only when all agents have finished theirs, as the paper's code does"
     )
 
 
 LEARNER = Learner(
     name="dqprm",
-    summary="each agent learns alone, with its local reward machine (decentralised Q-learning, projected machines)",
+    summary="each agent learns alone with its local reward machine (decentralised Q-learning, projected machines)",
     settings=DqprmSettings,
     block=Lazy("hocket.learn.dqprm.block", "DqprmBlock"),
     player=Lazy("hocket.learn.episodes", "StackPlayer"),

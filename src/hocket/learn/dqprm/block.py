@@ -27,7 +27,7 @@ class DqprmBlock:
         self.rule = kernel.Rule(
             settings.schedule,
             np.float32(settings.discount),
-            settings.episode_steps,
+            settings.max_episode_steps,
             settings.counterfactual,
             agents if settings.wait_for_team else 1,
         )

@@ -190,7 +190,7 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
                 fresh = where(load(STATES, ZERO, width) == state, fresh, old)
             store_row(q, ((lane * cells + u64(cell)) * ACTIONS + u64(action)) * states, fresh)
             clock += 1
-            if clock >= rule.episode_steps or world.is_final[u64(next_state)] != 0:
+            if clock >= rule.max_episode_steps or world.is_final[u64(next_state)] != 0:
                 next_cell, next_state, clock = np.uint32(world.start), np.uint32(world.initial), np.int64(0)
             if next_cell != end:
                 known = rows(q, lane, cells, u64(next_cell))
@@ -274,7 +274,7 @@ def _train_lane(width: int) -> Callable[..., None]:
             worlds.initial[own],
             worlds.slip_limit,
         )
-        schedule, limit = schedule_at(rules, chosen), rules.episode_steps[chosen]
+        schedule, limit = schedule_at(rules, chosen), rules.max_episode_steps[chosen]
         rule = Rule(schedule, rules.discount[chosen], limit, rules.switch[chosen], 1)
         place = Lane(lanes.cell[lane], lanes.state[lane], lanes.clock[lane])
         place = train(lanes.q, lane, lanes.key[lane], place, world, rule, begin, steps)
@@ -324,7 +324,7 @@ def train_team(
     if team >= teams:
         return
     chosen = runs.variant[team * u64(len(runs.seed)) // teams]
-    schedule, limit = schedule_at(rules, chosen), rules.episode_steps[chosen]
+    schedule, limit = schedule_at(rules, chosen), rules.max_episode_steps[chosen]
     rule = Rule(schedule, rules.discount[chosen], limit, rules.switch[chosen], team_size)
     room = Room(fresh.q, lanes.agent, lanes.agent, fresh.q[team])
     for time in range(begin, begin + steps):

@@ -84,7 +84,7 @@ class Rule(NamedTuple):
 
     schedule: Schedule
     discount: np.float32
-    episode_steps: int  # at most
+    max_episode_steps: int  # at most
     counterfactual: bool  # learn for all machine states in every step
     team_size: int  # lanes that wait for each other; 1: nobody waits
 
@@ -229,7 +229,7 @@ def pass_time(team: Index, lanes: Lanes, tables: LaneTables, rule: Rule) -> None
     """Count a step of a team, and begin its next episode if everyone has finished or the time is up."""
     first, last = team * u64(rule.team_size), (team + u64(1)) * u64(rule.team_size)
     lanes.clock[team] += 1
-    if lanes.clock[team] < rule.episode_steps:
+    if lanes.clock[team] < rule.max_episode_steps:
         for lane in range(first, last):
             if not tables.is_final[u64(lanes.agent[lane]), u64(lanes.state[lane])]:
                 return

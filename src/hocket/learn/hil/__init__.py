@@ -16,7 +16,7 @@ class HilSettings(Settings):
     """Hierarchical independent learning."""
 
     bootstrap_past_end: bool = setting(
-        True, "add the next value also on the step that completes the task, as published; false: as in textbooks"
+        True, "bootstrap also on the step that completes the task, as published; false: as in textbooks"
     )
 
 
@@ -29,7 +29,7 @@ def list_shapes(tables: Tables) -> Shapes:
 
 LEARNER = Learner(
     name="hil",
-    summary="all agents learn at once, choosing among options (hierarchical independent learners)",
+    summary="all agents learn together, choosing among options (hierarchical independent learners)",
     settings=HilSettings,
     block=Lazy("hocket.learn.hil.block", "HilBlock"),
     player=Lazy("hocket.learn.hil.block", "HilPlayer"),

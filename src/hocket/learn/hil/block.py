@@ -27,7 +27,7 @@ class HilBlock:
             np.float32(settings.learning_rate),
             np.float32(settings.discount),
             np.float32(1 / settings.temperature),
-            settings.episode_steps,
+            settings.max_episode_steps,
             settings.bootstrap_past_end,
         )
         self.tables = team_tables(tables)
@@ -48,8 +48,8 @@ class HilBlock:
 class HilPlayer(TeamPlayer):
     """Plays a meta-policy over options and a q-function for each of them."""
 
-    def __init__(self, tables: Tables, temperature: float, episode_steps: int) -> None:
-        super().__init__(tables, temperature, episode_steps)
+    def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
+        super().__init__(tables, temperature, max_episode_steps)
         self.options = _options(tables)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:

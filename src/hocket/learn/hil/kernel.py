@@ -74,7 +74,7 @@ class Rule(NamedTuple):
     learning_rate: np.float32
     discount: np.float32
     beta: np.float32  # inverse temperature
-    episode_steps: int  # at most
+    max_episode_steps: int  # at most
     bootstrap_past_end: bool  # options bootstrap at their targets, the meta-policy on completion
 
 
@@ -198,7 +198,7 @@ def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, beg
                     learn_meta(meta, options, agent, memory, not done or rule.bootstrap_past_end, rule)
                     options.current[agent] = -1
         clock[0] += 1
-        if done or clock[0] >= rule.episode_steps:
+        if done or clock[0] >= rule.max_episode_steps:
             clock[0] = -1
     return True
 

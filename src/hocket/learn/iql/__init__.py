@@ -17,7 +17,7 @@ class IqlSettings(ScheduledSettings):
     """Independent q-learning."""
 
     bootstrap_past_end: bool = setting(
-        True, "add the next value also on the step that completes the task, as published; false: as in textbooks"
+        True, "bootstrap also on the step that completes the task, as published; false: as in textbooks"
     )
 
 
@@ -29,7 +29,7 @@ def list_shapes(tables: Tables) -> Shapes:
 
 LEARNER = Learner(
     name="iql",
-    summary="all agents learn at once from the team reward (independent Q-learning)",
+    summary="all agents learn together from the team's reward (independent Q-learning)",
     settings=IqlSettings,
     block=Lazy("hocket.learn.iql.block", "IqlBlock"),
     player=Lazy("hocket.learn.episodes", "MemoryPlayer"),

@@ -19,7 +19,7 @@ class IqlBlock:
         shape = list_shapes(tables)["q"]
         self.q = np.zeros((len(seeds), *shape), np.float32)
         self.rule = kernel.Rule(
-            settings.schedule, np.float32(settings.discount), settings.episode_steps, settings.bootstrap_past_end
+            settings.schedule, np.float32(settings.discount), settings.max_episode_steps, settings.bootstrap_past_end
         )
         self.tables = team_tables(tables)
         before = np.zeros((shape[0], 3), np.int64)

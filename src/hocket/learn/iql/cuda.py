@@ -46,7 +46,7 @@ def train_team(
     """Train a run's team, if there is one, unless a step of it has not settled before."""
     if run < len(learners.settled) and learners.settled[run]:
         chosen, team = runs.variant[run], team_at(teams, run)
-        schedule, limit = schedule_at(rules, chosen), rules.episode_steps[chosen]
+        schedule, limit = schedule_at(rules, chosen), rules.max_episode_steps[chosen]
         rule = Rule(schedule, rules.discount[chosen], limit, rules.switch[chosen])
         learning = Learning(learners.q[run], team, learners.before[:, :, run], learners.clock[:, run])
         learners.settled[run] = train_independently(learning, tables, rule, begin, steps)

@@ -37,7 +37,7 @@ class Rule(NamedTuple):
 
     schedule: Schedule
     discount: np.float32
-    episode_steps: int  # at most
+    max_episode_steps: int  # at most
     bootstrap_past_end: bool  # also on the step that completes the task
 
 
@@ -77,6 +77,6 @@ def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begi
             cell, memory, action = u64(before[agent, 0]), u64(before[agent, 1]), u64(before[agent, 2])
             q[agent, cell, action, memory] += alpha * (target - q[agent, cell, action, memory])
         clock[0] += 1
-        if done or clock[0] >= rule.episode_steps:
+        if done or clock[0] >= rule.max_episode_steps:
             clock[0] = -1
     return True

@@ -254,7 +254,7 @@ def step_teams(
     room: TeamState,
     tables: TeamTables,
     paid: NDArray[np.float64],  # [U, H] what a lone agent's machine pays for a step, by its state and kind of cell
-    episode_steps: int,
+    max_episode_steps: int,
     earned: Earned,
 ) -> bool:
     """Let every copy act, but for those whose episode is over, which begin the next one; say whether all settled.
@@ -284,6 +284,6 @@ def step_teams(
             earned.reward[copy] = 1.0
         settled = settled and ended != ENDLESS
         clock.time[copy] = time + 1
-        earned.terminated[copy], earned.truncated[copy] = ended == DONE, time + 1 >= episode_steps
+        earned.terminated[copy], earned.truncated[copy] = ended == DONE, time + 1 >= max_episode_steps
         clock.is_over[copy] = earned.terminated[copy] or earned.truncated[copy]
     return settled

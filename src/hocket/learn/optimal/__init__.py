@@ -15,12 +15,12 @@ class OptimalSettings(SimulatedSettings):
 
     unused = frozenset({"learning_rate"})
 
-    tolerance: float = setting(1e-10, "how far values may be from the exact ones", "reward", above=0, most=1)
+    tolerance: float = setting(1e-10, "largest error of a value", "reward", above=0, most=1)
 
 
 LEARNER = Learner(
     name="optimal",
-    summary="optimal local policies, by value iteration",
+    summary="optimal local policies, computed by value iteration",
     settings=OptimalSettings,
     block=Lazy("hocket.learn.optimal.block", "OptimalBlock"),
     player=Lazy("hocket.learn.episodes", "ValuePlayer"),

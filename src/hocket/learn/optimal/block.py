@@ -73,9 +73,9 @@ def solve_in_order(table: IndividualTable, discount: float, tolerance: float) ->
     """Compute optimal action values where something may still change, nearest to the rewards first."""
     world, values = _world(table, discount), _values(len(table.dynamics) * len(table.kind))
     kernel.put_in_order(world, values)
-    least_change = tolerance * (1 - discount if discount < 1 else 1)
+    threshold = tolerance * (1 - discount if discount < 1 else 1)
     for _ in range(MOST_PASSES):
-        if kernel.improve(world, values, least_change) == 0:
+        if kernel.improve(world, values, threshold) == 0:
             break
     q = np.zeros((len(table.kind), len(ACTIONS), len(table.dynamics)), np.float32)
     kernel.tabulate(world, values, q)

@@ -49,7 +49,11 @@ class SweepBlock:
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.shape, self.caution = machine_shapes(tables)["q"], settings.caution
         self.rule = kernel.Rule(
-            settings.discount, settings.optimism, settings.backups, settings.least_change, settings.episode_steps
+            settings.discount,
+            settings.optimism,
+            settings.backups,
+            settings.priority_threshold,
+            settings.max_episode_steps,
         )
         simulation, moves = Simulation(tables, settings.sync_probability, settings.sync_literal), _MovesOfWorlds(tables)
         self.groups = [_group(simulation, own, moves, settings.discount, seeds) for own in simulation.alike()]

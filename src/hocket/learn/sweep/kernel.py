@@ -87,8 +87,8 @@ class Rule(NamedTuple):
     discount: float
     optimism: float  # tries that are imagined
     backups: int  # cells that are planned anew after a step, at most
-    least_change: float  # that is passed on, as a part of a value
-    episode_steps: int  # at most
+    priority_threshold: float  # that is passed on, as a part of a value
+    max_episode_steps: int  # at most
 
 
 @inlined
@@ -157,7 +157,7 @@ def sweep(cell: Index, rule: Rule, world: World, model: Model, queue: Queue) -> 
             break
         urgent = u64(dequeue(queue))
         change = back_up(urgent, rule.discount, world, model)
-        if change > rule.least_change:
+        if change > rule.priority_threshold:
             pass_on(urgent, change, world, queue)
 
 
@@ -189,7 +189,7 @@ def train_lane(lane: Index, lanes: Lanes, world: World, model: Model, rule: Rule
             case += u64(ready >= world.limit[state, kind, later])
         state = u64(world.next_state[state, kind, case])
         clock += 1
-        if world.is_final[state] or clock >= rule.episode_steps:
+        if world.is_final[state] or clock >= rule.max_episode_steps:
             cell, state, clock = u64(lanes.start[lane]), u64(lanes.initial[lane]), np.int64(0)
     lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
 
