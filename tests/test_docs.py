@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -206,7 +207,8 @@ def test_the_readme_says_which_commands_print_json():
 
 # The glossary.
 
-GLOSSARY = [row for _, _, rows in tables(PAGES["docs/glossary.md"]) for row in rows]
+GLOSSARY = [row for _, columns, rows in tables(PAGES["docs/glossary.md"]) for row in rows if "Python" in columns]
+PLACES = [row for _, columns, rows in tables(PAGES["docs/glossary.md"]) for row in rows if "Python" not in columns]
 
 
 @pytest.mark.parametrize(("symbol", "meaning", "python", "keys"), GLOSSARY, ids=[row[0] for row in GLOSSARY])
@@ -226,6 +228,16 @@ def test_the_glossary_names_what_there_is(symbol, meaning, python, keys):
         first, *rest = key.split(".")
         assert first in files.TASK_KEYS
         assert first != "agents" or rest[1] in files.AGENT_KEYS
+
+
+@pytest.mark.parametrize(("term", "meaning", "places"), PLACES, ids=[row[0] for row in PLACES])
+def test_the_glossary_says_where_in_the_code_a_thing_is(term, meaning, places):
+    for place in code(places):
+        try:
+            assert import_module(place)
+        except ModuleNotFoundError:
+            module, _, name = place.rpartition(".")
+            assert getattr(import_module(module), name)
 
 
 # Commands and links.
