@@ -1,8 +1,8 @@
-"""A thousand copies of a team learn at once: independent Q-learning over arrays, in `hk.gym.team_vector_env`.
+"""Independent Q-learning with a thousand copies of a team at once, in `hk.gym.team_vector_env`.
 
     python examples/crowd.py
 
-Every agent has a table over what it sees, its cell and the state of its own machine, and earns what the team earns.
+Every agent has a q-table over its observations (its cell and the state of its machine) and gets the team reward.
 """
 
 import numpy as np
@@ -18,9 +18,9 @@ def learn(task):
     rng, agents = np.random.default_rng(0), np.arange(len(envs.agents))
     tables = np.zeros((len(agents), int(envs.single_observation_space.nvec.max()), 5), np.float32)
     seen, _ = envs.reset(seed=0)
-    begins = np.zeros(COPIES, bool)  # copies whose next step begins an episode: nothing is to be learnt from it
+    begins = np.zeros(COPIES, bool)  # copies whose next step starts an episode: it gives no experience
     for _ in range(STEPS):
-        best = (tables[agents, seen] + 1e-6 * rng.random((*seen.shape, 5))).argmax(axis=2)  # by lot among equals
+        best = (tables[agents, seen] + 1e-6 * rng.random((*seen.shape, 5))).argmax(axis=2)  # ties are broken at random
         actions = np.where(rng.random(seen.shape) < EXPLORE, rng.integers(0, 5, seen.shape), best)
         after, reward, terminated, truncated, _ = envs.step(actions)
         worth = reward[:, None] + DISCOUNT * ~terminated[:, None] * tables[agents, after].max(axis=2)

@@ -1,9 +1,9 @@
-"""Tasks in the plane, learnt with Stable-Baselines3: each agent by itself, and the team put together for tests.
+"""Train tasks in continuous space with Stable-Baselines3: each agent alone, with the team put together for tests.
 
 In a rendezvous agents move freely in a square, meet at a disc, and then each goes to a disc of its own. Each of them
-trains a DQN in its individual environment, where teammates are only simulated, once with counterfactual experience and
-once without. Agents know nothing of each other, so they train side by side in processes of their own; an agent's
-environment is the same in a team of two and in one of three, so it trains once for both.
+trains a DQN in its individual environment, with simulated teammates, once with counterfactual experience and once
+without. Agents train independently, in parallel processes; an agent's environment is the same in a team of two and in a
+team of three, so it trains once for both.
 
     python examples/deep_rendezvous.py --out runs/deep
     python examples/deep_rendezvous.py --tasks buttons
@@ -51,39 +51,39 @@ class Options:
     test_every: int = 100
     """Training steps from test to test; a test is one episode of the team."""
     episodes: int = 100
-    """Episodes of the team when all is learnt."""
+    """Test episodes of the team after training."""
     processes: int = 2
-    """Agents that train side by side."""
+    """Processes, each of which trains an agent."""
     out: Path | None = None
-    """A folder for curves, policies and episodes to watch."""
+    """Folder for curves, policies and replays."""
 
     radius: float = 0.8
-    """Of the meeting place and the goals, in a square of 10 x 10."""
+    """Radius of the meeting place and the goals, in a square of 10 x 10."""
     speed: float = 0.4
-    """The longest way in a step."""
+    """Maximum distance per step."""
     noise: float = 0.05
-    """Standard deviation of where a step ends."""
+    """Standard deviation of the position after a step."""
     directions: int = 8
-    """To choose from in each step, beside staying."""
+    """Number of directions to choose from, in addition to staying."""
     episode_steps: int = 150
-    """The longest episode."""
+    """Maximum steps of an episode."""
     anywhere: bool = True
-    """Let episodes of training, not those of tests, start at points drawn from all of the square."""
+    """Start training episodes (not tests) at random points of the square."""
 
     discount: float = 0.97
-    """Of rewards, per step."""
+    """Discount factor per step."""
     learning_rate: float = 1e-3
-    """Of the network's optimiser."""
+    """Learning rate of the optimiser."""
     tau: float = 0.02
-    """How much of the network the target network takes over in each step."""
+    """Rate of the soft update of the target network in each step."""
     batch_size: int = 128
-    """Experiences in a gradient step; there is one in each step."""
+    """Experiences per gradient step; there is one gradient step per step."""
     random_steps: int = 1_000
     """Steps of training before the first gradient step."""
     final_exploration: float = 0.1
-    """Chance of a random direction, from a third of the training on."""
+    """Probability of a random direction, from a third of the training on."""
     width: int = 64
-    """Of the network's two layers."""
+    """Sizes of the two hidden layers."""
 
     def world(self, name: str) -> tuple[hk.Task, Plane]:
         """Load a task, and lay it out in the plane."""

@@ -1,7 +1,7 @@
 """Two agents of level-based foraging (lbforaging) find food, eat it together, and each go home to a corner.
 
-Agent 0 scouts and calls agent 1, which does not see by itself that food was found. The food is too heavy for one.
-lbforaging is a Gymnasium environment with tuples for agents, and `hk.gym.wrap` takes it as it is.
+Agent 0 scouts and tells agent 1, which cannot observe by itself that food was found. One agent cannot eat it alone.
+lbforaging is a Gymnasium environment with tuple spaces, and `hk.gym.wrap` takes it as it is.
 Run: python examples/foraging.py
 """
 
@@ -30,7 +30,7 @@ CONTROL = {"found": ["agent_0"], "eaten": ["agent_0", "agent_1"], "home_0": ["ag
 
 
 def read(observation):
-    """Take an observation apart: the cells of the food there is, one's own cell, and those of the others."""
+    """Split an observation: the cells of the food, the agent's own cell, and those of the others."""
     rows = observation.reshape(-1, 3).astype(int).tolist()
     cells = [(row, column) for row, column, level in rows if level > 0]
     foods = sum(level > 0 for _, _, level in rows[:FOODS])
@@ -50,7 +50,7 @@ def propose(agent, observation, eats):
 
 
 def label(step):
-    """Let each agent propose by itself; both are rewarded by their world in the step in which they eat together."""
+    """Let each agent propose by itself; the environment rewards both in the step in which they eat together."""
     return {agent: propose(agent, seen, step.rewards[agent] > 0) for agent, seen in step.observations.items()}
 
 

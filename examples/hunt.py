@@ -1,7 +1,7 @@
 """Three pursuers of PettingZoo's sisl/pursuit hunt in turns and then gather in a corner.
 
 Pursuers 0 and 1 catch an evader together, then pursuers 1 and 2 catch another one; a catch with somebody else does not
-count. Nobody tells pursuer 2 when it is its turn: pursuer 1 has a part in both. Run: python examples/hunt.py
+count. Pursuer 2 need not be told when it is its turn, since pursuer 1 takes part in both. Run: python examples/hunt.py
 """
 
 from pettingzoo import make

@@ -1,7 +1,7 @@
 """Two agents of mpe2's simple_spread each visit a landmark of their own, in any order, and then meet.
 
-The world is continuous. Its own reward asks agents to cover landmarks; the machine asks for something else, and the
-world need not know. Run: python examples/meeting.py
+The environment is continuous. Its own reward is for covering landmarks; the machine defines a different task, and the
+environment is not changed. Run: python examples/meeting.py
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ def label(step):
 
 
 def walk(agent, seen):
-    """Walk to the landmark or, where the machine says that it has been visited, to the other agent, if there is one."""
+    """Go to the landmark or, if it has been visited according to the machine, to the other agent, if there is one."""
     observation = seen["world"]
     way = landmark(agent, observation) if seen["machine"] == 0 else np.append(observation[8:10], (0, 0))[:2]
     push = np.clip(2 * way - observation[:2], -0.5, 0.5)  # less and less, so as not to run past it

@@ -1,10 +1,10 @@
-"""What the hand-written players of the other examples share: shortest ways, and telling what happens."""
+"""What the scripted policies of the other examples share: shortest paths, and printing what happens."""
 
 from collections import deque
 
 
 def next_cell(start, goals, is_free):
-    """Find the next cell on a shortest way from a cell to one of several, or the cell itself if there is no way."""
+    """Find the next cell on a shortest path from a cell to one of several, or the cell itself if there is no path."""
     goals = {tuple(goal) for goal in goals}
     start = tuple(start)
     came_from = {start: None}

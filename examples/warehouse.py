@@ -1,7 +1,7 @@
-"""Two robots of the robotic warehouse (rware) each fetch a shelf that was asked for, and deliver it in turn.
+"""Two robots of the robotic warehouse (rware) each fetch a requested shelf, and deliver the shelves in turn.
 
-Robot 1 may deliver only when robot 0 has. The team machine is never written down: it is the composition of the robots'
-own machines, which share the event deliver_0. Run: python examples/warehouse.py
+Robot 1 may deliver only after robot 0. The team machine is given as the composition of the robots' machines, which
+share the event deliver_0. Run: python examples/warehouse.py
 """
 
 import gymnasium

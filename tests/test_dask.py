@@ -19,7 +19,7 @@ from hocket.study.study import Study, UnfinishedError, run_study
 from test_study import same_apart_from_time
 from worlds import meeting
 
-distributed = pytest.importorskip("distributed", reason="pip install 'hocket[dask]'")
+distributed = pytest.importorskip("distributed", reason="pip install '.[dask]'")
 pytestmark = [
     pytest.mark.xdist_group("kernels"),
     pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:(distributed|dask|tornado)"),

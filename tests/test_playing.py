@@ -232,5 +232,5 @@ def test_a_world_that_does_not_say_where_agents_are_cannot_be_watched():
 
 def test_without_the_extra_there_is_an_error_that_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "hocket.adapters.policies", None)
-    with pytest.raises(SettingsError, match=r"pip install 'hocket\[gym\]'"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[gym\]'"):
         hk.evaluate(meeting(), TOGETHER, episodes=1)

@@ -48,6 +48,6 @@ def test_without_the_package_there_is_an_error_that_says_how_to_get_it(monkeypat
         raise ImportError(name)
 
     monkeypatch.setattr(tensorboard, "import_module", missing)
-    with pytest.raises(hk.HocketError, match=r"pip install 'hocket\[tensorboard\]'"):
+    with pytest.raises(hk.HocketError, match=r"pip install '\.\[tensorboard\]'"):
         tensorboard.check_available()
     assert importlib.import_module is not missing

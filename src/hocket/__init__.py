@@ -1,4 +1,4 @@
-"""Split a team's task among its agents, and prove that the parts make the whole.
+"""Reward machines for cooperative multi-agent RL: split a team task into per-agent tasks, prove the split, train, run.
 
 The public names are those of the stub beside this file: machines, tasks, training, studies and reports. Environments
 and wrappers of third-party environments are in `hocket.gym`, networks in `hocket.deep`. Importing hocket loads none of

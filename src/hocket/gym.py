@@ -1,7 +1,7 @@
-"""hocket's tasks for Gymnasium and PettingZoo, other people's worlds as tasks, and results of learners from elsewhere.
+"""Tasks as Gymnasium and PettingZoo environments, wrapped third-party environments, and results of other learners.
 
-The extra `gym` installs what this needs: pip install "hocket[gym]". The public names are those of the stub beside this
-file; each is loaded when it is first used.
+The extra `gym` installs what this needs: in a clone, pip install ".[gym]". The public names are those of the stub
+gym.pyi; each is loaded when it is first used.
 """
 
 from hocket.lazy import public_names

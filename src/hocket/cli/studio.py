@@ -36,7 +36,7 @@ class OpenStudio:
 
             from hocket.studio.server import Studio
         except ModuleNotFoundError:
-            raise SettingsError("the studio needs more packages: pip install 'hocket[studio]'") from None
+            raise SettingsError("the studio needs the extra studio: in a clone, pip install '.[studio]'") from None
         with _listen(self.port) as listening:
             studio = Studio.of(self.target, listening.getsockname()[1])
             print(studio.address, flush=True)

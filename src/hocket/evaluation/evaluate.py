@@ -92,7 +92,7 @@ def _evaluate_team(
         from hocket.adapters.policies import play_episode
         from hocket.adapters.team import team_env
     except ModuleNotFoundError:
-        raise SettingsError("policies from elsewhere need more packages: pip install 'hocket[gym]'") from None
+        raise SettingsError("other libraries' policies need the extra gym: in a clone, pip install '.[gym]'") from None
     env = team_env(world) if isinstance(world, Task) else world
     steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
     longest = 0

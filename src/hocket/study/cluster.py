@@ -61,7 +61,7 @@ class DaskEngine:
         try:
             self.dask: Any = import_module("distributed")
         except ImportError:
-            raise SettingsError("the dask engine needs more packages: pip install 'hocket[dask]'") from None
+            raise SettingsError("the engine dask needs the extra dask: in a clone, pip install '.[dask]'") from None
         self.address = scheduler
         try:
             self._knock()  # which takes no time where nobody is, and leaves no client half-made

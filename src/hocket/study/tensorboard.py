@@ -23,7 +23,7 @@ def _writer() -> Any:  # noqa: ANN401
     try:
         return import_module("tensorboardX").SummaryWriter
     except ImportError:
-        raise SettingsError("logs for TensorBoard need another package: pip install 'hocket[tensorboard]'") from None
+        raise SettingsError("TensorBoard logs need an extra: in a clone, pip install '.[tensorboard]'") from None
 
 
 def log_records(records: Iterable[Record], folder: Path) -> None:

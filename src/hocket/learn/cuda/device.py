@@ -20,7 +20,7 @@ try:
     errors: Any = import_module("numba.cuda.core.errors")
     nvvm: Any = import_module("numba.cuda.cudadrv.nvvm")
 except ImportError:
-    raise SettingsError("the device cuda needs more packages: pip install 'hocket[cuda]'") from None
+    raise SettingsError("the device cuda needs the extra cuda: in a clone, pip install '.[cuda]'") from None
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Tree = TypeVar("Tree")
