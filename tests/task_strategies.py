@@ -16,10 +16,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import hocket as hk
+from hocket.task.endless import find_endless
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS
 from hocket.task.labelling import check_labelling
-from hocket.task.settling import find_endless
 
 NAMES = ("A1", "A2", "A3")
 PLACES = ("red", "blue", "green room", "here and there")

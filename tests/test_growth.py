@@ -27,10 +27,10 @@ from hocket.study.engines import ThreadEngine
 from hocket.study.review import review
 from hocket.task.catalogue import load
 from hocket.task.conditions import Lexicon
+from hocket.task.endless import Kinds, _may_repeat, _on_cycles
 from hocket.task.grid import ACTIONS, outcome_chances
 from hocket.task.individual import IndividualTable, Simulation, individual_table
 from hocket.task.reachability import Exploration, explore, shared_events
-from hocket.task.settling import Kinds, _may_repeat, _on_cycles
 from hocket.task.tables import Tables, compile_task
 from task_strategies import some, tasks
 

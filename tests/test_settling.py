@@ -9,7 +9,9 @@ from hypothesis import assume, given
 
 import hocket as hk
 from hocket.task.catalogue import built_in_tasks
-from hocket.task.settling import Kinds, choose_events, find_endless, order_notes, propose, settle
+from hocket.task.endless import Kinds, find_endless
+from hocket.task.settling import choose_events, propose, settle
+from hocket.task.step_notes import order_notes
 from hocket.task.tables import compile_task
 from hocket.task.tables import settle as tables_settle
 from interpreter import TurningError, interpret

@@ -1,6 +1,8 @@
 """The verdict: one value for a task and for a machine, whose text and JSON document say the same everywhere."""
 
 import json
+import pickle
+import re
 
 import pytest
 from hypothesis import given
@@ -79,3 +81,13 @@ def test_a_task_is_taken_as_it_is_or_by_its_name_or_path(tmp_path):
         as_task({})
     with pytest.raises(hk.HocketError, match="did you mean"):
         hk.check_task("buton")
+
+
+def test_a_task_from_a_file_is_named_by_its_path_where_a_command_is_proposed(tmp_path):
+    path = tmp_path / "my task.toml"
+    hk.save_task(hk.load_task("buttons").with_knows({"A1": ("Y", "Goal")}), path)
+    with pytest.raises(hk.HocketError, match=re.escape(f"run `hocket check '{path}'`")):
+        hk.train(hk.load_task(path), seeds=1, steps=10)
+    with pytest.raises(hk.HocketError, match="run `hocket check buttons`"):
+        hk.train(hk.load_task("buttons").with_knows({"A1": ("Y", "Goal")}), seeds=1, steps=10)
+    assert hk.load_task("crew-3").source == "crew-3" and pickle.loads(pickle.dumps(hk.load_task(path))).source

@@ -54,7 +54,7 @@ class Check(OnSubject):
             console.print()
             print_repair(console, added)
             if subject.reading is not None:
-                print_knows(console, {agent: (*own, *added.get(agent, ())) for agent, own in subject.knows.items()})
+                print_knows(console, {agent: (*known, *added.get(agent, ())) for agent, known in subject.knows.items()})
         return 0 if verdict.ok else 1
 
     def check(self, subject: Subject) -> Verdict:

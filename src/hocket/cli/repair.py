@@ -51,11 +51,11 @@ class Repair(OnSubject):
             else:
                 make_console().print(f"No repair: {error}.")
             return 1
-        known = {agent: (*own, *fix.get(agent, ())) for agent, own in subject.knows.items()}
+        known = {agent: (*events, *fix.get(agent, ())) for agent, events in subject.knows.items()}
         if self.out is not None:
             self.write(subject, known, {*fix, *(agent for agent, _ in items(self.knows, "--knows"))}, self.out)
         if self.json:
-            print_json({**fix.as_json(), "knows": {agent: list(own) for agent, own in known.items()}})
+            print_json({**fix.as_json(), "knows": {agent: list(events) for agent, events in known.items()}})
             return 0
         console = make_console()
         print_repair(console, fix)
@@ -75,11 +75,11 @@ class Repair(OnSubject):
     ) -> None:
         """Write what was repaired: the user's own file with other local event sets where that can be, or a new one."""
         source = Path(self.target)
-        own = bool(self.target) and can_edit(source, out) and not self.control
+        keeps_file = bool(self.target) and can_edit(source, out) and not self.control
         if subject.task is not None:
-            if not (own and edit_task(source, out, {agent: known[agent] for agent in changed})):
+            if not (keeps_file and edit_task(source, out, {agent: known[agent] for agent in changed})):
                 save_task(subject.task.with_knows(known), out)
-        elif not (own and edit_design(source, out, known)):
+        elif not (keeps_file and edit_design(source, out, known)):
             save_design(Design(subject.enumerated(), known, subject.control), out)
 
 

@@ -11,10 +11,11 @@ from rich.text import Text
 from tyro.conf import Positional, UseAppendAction
 
 from hocket.cli.terminal import Words, count, option
+from hocket.documents import Document
 from hocket.errors import AssignmentError, FormatError, MachineError
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import check_knows
-from hocket.machine.formats.schema import Design, Document, design_from
+from hocket.machine.formats.schema import Design, design_from
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.formulas.build import Reading
 from hocket.machine.reward_machine import RewardMachine
@@ -90,19 +91,19 @@ class OnSubject:
     def subject(self) -> Subject:
         """Load it; without local event sets, assume that agents know what they control."""
         given = {agent: _names(text) for agent, text in items(self.knows, "--knows")}
-        found = self.load()
-        if isinstance(found, Task):
+        subject = self.load()
+        if isinstance(subject, Task):
             if self.control:
                 raise AssignmentError("--control is for machines; in a task the conditions of an event say it")
-            task = found.with_knows(given) if given else found
+            task = subject.with_knows(given) if given else subject
             self.check_rewards(task.machine, task.knows)
-            knows = {agent: tuple(own) for agent, own in task.knows.items()}
-            control, needs = ({e: tuple(own) for e, own in who.items()} for who in (task.control, task.needs))
+            knows = {agent: tuple(events) for agent, events in task.knows.items()}
+            control, needs = ({e: tuple(agents) for e, agents in who.items()} for who in (task.control, task.needs))
             return Subject(self.name, task.machine, knows, control, needs, task)
-        control = {**found.control, **{event: _names(text) for event, text in items(self.control, "--control")}}
-        knows = {**(found.knows or _controlled(control)), **given}
-        self.check_rewards(found.machine, knows)
-        return Subject(self.name, found.machine, knows, control, control, None, found.reading)
+        control = {**subject.control, **{event: _names(text) for event, text in items(self.control, "--control")}}
+        knows = {**(subject.knows or _controlled(control)), **given}
+        self.check_rewards(subject.machine, knows)
+        return Subject(self.name, subject.machine, knows, control, control, None, subject.reading)
 
     def check_rewards(self, machine: RewardMachine | Composition, knows: Mapping[str, Iterable[str]]) -> None:
         """Refuse a machine that cannot be decomposed for what it rewards, by its file."""
@@ -115,11 +116,11 @@ class OnSubject:
 
 def _controlled(control: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """List the events that each agent controls."""
-    found: dict[str, tuple[str, ...]] = {}
+    controlled: dict[str, tuple[str, ...]] = {}
     for event, agents in control.items():
         for agent in agents:
-            found[agent] = (*found.get(agent, ()), event)
-    return found
+            controlled[agent] = (*controlled.get(agent, ()), event)
+    return controlled
 
 
 def items(given: Words, option: str) -> Iterator[tuple[str, str]]:

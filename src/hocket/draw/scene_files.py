@@ -7,21 +7,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys
 from hocket.draw.geometry import Point, Shape
 from hocket.draw.scene import FORMAT, Area, Barrier, Scene
 from hocket.errors import FormatError, HocketError
 from hocket.files import MEGABYTE, read_text
 from hocket.machine.formats import json as json_notation
-from hocket.machine.formats.schema import (
-    Document,
-    as_lists,
-    as_number,
-    as_table,
-    as_text,
-    as_texts,
-    check_keys,
-    machine_from,
-)
+from hocket.machine.formats.schema import machine_from
 from hocket.task.agents import Gate
 
 LIMIT = 16 * MEGABYTE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -129,7 +130,9 @@ def check_work(task: Task, steps: object) -> None:
     if steps > MOST_STEPS:
         raise SettingsError(f"steps must be at most {MOST_STEPS:,}, got {shown(steps)}")
     if not task.is_single_agent and not task.decomposition.ok:
-        raise SettingsError(f"{task.name} is not decomposable; run `hocket check {task.name}`")
+        raise SettingsError(
+            f"{task.name} is not decomposable; run `hocket check {shlex.quote(task.source or task.name)}`"
+        )
 
 
 def check_tests(task: Task, steps: int, settings: Settings) -> None:

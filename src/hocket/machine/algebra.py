@@ -149,10 +149,10 @@ class Projection:
         graph, reward = self.team.graph, self.team.reward
         seen = self.visible[graph.label]
         width = len(self.team.states)
-        own = self.label.astype(np.int64) * width + self.source
+        keys = self.label.astype(np.int64) * width + self.source
         edges = np.flatnonzero(seen)
-        place = np.searchsorted(own, graph.label[edges].astype(np.int64) * width + self.classes[graph.source[edges]])
-        rewards = np.zeros(len(own))
+        place = np.searchsorted(keys, graph.label[edges].astype(np.int64) * width + self.classes[graph.source[edges]])
+        rewards = np.zeros(len(keys))
         rewards[place] = reward[edges]
         wrong = [*np.flatnonzero(~seen & (reward != 0)), *edges[rewards[place] != reward[edges]]]
         if wrong:

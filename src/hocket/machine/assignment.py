@@ -41,7 +41,7 @@ class Assignment(dict[str, Names]):
     bound: float  # no valid answer costs less
 
     def __init__(self, events: Mapping[str, Iterable[str]], cost: float, exact: bool, bound: float) -> None:
-        super().__init__({agent: Names(own) for agent, own in events.items()})
+        super().__init__({agent: Names(names) for agent, names in events.items()})
         self.cost, self.exact, self.bound = cost, exact, bound
 
     def as_json(self) -> dict[str, object]:
@@ -76,10 +76,12 @@ def repair(
     known = check_knows(machine, knows)
     if (parts := independent_parts(machine)) is not None:
         solve = partial(repair, effort=effort // len(parts))
-        found = _by_parts(parts, known, check_control(machine, known, control), cost, forbidden, solve)
-        return Assignment({agent: own for agent, own in found.items() if own}, found.cost, found.exact, found.bound)
+        solution = _by_parts(parts, known, check_control(machine, known, control), cost, forbidden, solve)
+        return Assignment(
+            {agent: names for agent, names in solution.items() if names}, solution.cost, solution.exact, solution.bound
+        )
     machine = enumerate_states(machine)
-    search = _Search(machine, known, check_control(machine, known, control), cost, forbidden)
+    search = _AssignmentSearch(machine, known, check_control(machine, known, control), cost, forbidden)
     return search.run(set(search.pairs_of(known)), {}, effort)
 
 
@@ -104,7 +106,7 @@ def cheapest_assignment(
         solve = partial(_cheapest_of_part, effort=effort // len(parts))
         return _by_parts(parts, nobody, check_control(machine, nobody, control), cost, forbidden, solve)
     machine = enumerate_states(machine)
-    search = _Search(machine, nobody, check_control(machine, nobody, control), cost, forbidden)
+    search = _AssignmentSearch(machine, nobody, check_control(machine, nobody, control), cost, forbidden)
     return search.run(set(), {agent: [] for agent in everyone}, effort)
 
 
@@ -112,7 +114,7 @@ class _Prices:
     """Costs in whole numbers, each with a burden that decides between sets of pairs that cost the same."""
 
     def __init__(self, cost: Mapping[Pair, float], waiting: set[Pair]) -> None:
-        ratios = {pair: own.as_integer_ratio() for pair, own in cost.items()}
+        ratios = {pair: value.as_integer_ratio() for pair, value in cost.items()}
         self.scale = max((divisor for _, divisor in ratios.values()), default=1)  # all are powers of two
         self.unit = 1 + ODD_BURDEN * len(cost)  # more than all burdens together
         self.of = {
@@ -158,27 +160,27 @@ def _by_parts(
     special: dict[str, dict[tuple[str, str], float]] = {}
     for (agent, event), value in [*(cost or {}).items(), *((pair, math.inf) for pair in forbidden)]:
         special.setdefault(owner.get(event, next(iter(parts))), {})[agent, event] = value
-    found: dict[str, list[str]] = {agent: [] for agent in known}
+    added: dict[str, list[str]] = {agent: [] for agent in known}
     spent, exact, bounds = [0.0], True, [0.0]
-    for name, own in shares(parts, known).items():
+    for name, share in shares(parts, known).items():
         part = parts[name]
         controlled = {event: control[event] for event in part.events if event in control}
-        inside = Names([*own, *(agent for agents in controlled.values() for agent in agents)])
+        inside = Names([*share, *(agent for agents in controlled.values() for agent in agents)])
         team = [agent for agent in known if agent in inside] if inside else list(known)[:1]
         if name in special:
             team = list(known)
         prices = {pair: value for pair, value in special.get(name, {}).items() if not math.isinf(value)}
         barred = [pair for pair, value in special.get(name, {}).items() if math.isinf(value)]
-        solved = solve(part, {agent: own.get(agent, ()) for agent in team}, controlled, prices, barred)
+        solved = solve(part, {agent: share.get(agent, ()) for agent in team}, controlled, prices, barred)
         for agent, events in solved.items():
-            found[agent] += events
+            added[agent] += events
         spent.append(solved.cost)
         bounds.append(solved.bound)
         exact = exact and solved.exact
-    return Assignment(found, math.fsum(spent), exact, math.fsum(bounds))
+    return Assignment(added, math.fsum(spent), exact, math.fsum(bounds))
 
 
-class _Search:
+class _AssignmentSearch:
     """What is asked for, in numbers."""
 
     def __init__(
@@ -193,10 +195,10 @@ class _Search:
         self.agents, self.events = tuple(known), tuple(machine.events)
         self.place = Names(self.agents)
         self.cost = self.check_costs(cost, forbidden)
-        self.control = set(self.pairs_of({a: [e for e, own in control.items() if a in own] for a in known}))
+        self.control = set(self.pairs_of({a: [e for e, agents in control.items() if a in agents] for a in known}))
         controlled = {event for _, event in self.control}
         waiting = self.waiting(self.control | {pair for pair in self.pairs_of(known) if pair[1] not in controlled})
-        self.prices = _Prices({pair: own for pair, own in self.cost.items() if not math.isinf(own)}, waiting)
+        self.prices = _Prices({pair: value for pair, value in self.cost.items() if not math.isinf(value)}, waiting)
 
     def check_costs(self, cost: Costs | None, forbidden: Iterable[tuple[str, str]]) -> dict[Pair, float]:
         """Give every pair its cost; what is forbidden costs infinitely much."""
@@ -217,10 +219,10 @@ class _Search:
         graph = self.machine.graph
         waits: set[Pair] = set()
         for agent in range(len(self.agents)):
-            own = np.zeros(len(self.events), np.bool_)
-            own[[event for owner, event in owners if owner == agent]] = True
+            owned = np.zeros(len(self.events), np.bool_)
+            owned[[event for owner, event in owners if owner == agent]] = True
             busy = np.zeros(len(self.machine.states), np.bool_)
-            busy[graph.source[own[graph.label]]] = True
+            busy[graph.source[owned[graph.label]]] = True
             begins = graph.label[busy[graph.target] & ~busy[graph.source]]
             waits.update((agent, event) for event in np.unique(begins).tolist())
         return waits
@@ -242,17 +244,17 @@ class _Search:
         }
         if not failures.are_prevented(base | as_set(useful)):
             raise self.impossible(failures, base | as_set(useful))
-        found = find_cheapest(
+        solution = find_cheapest(
             lambda added: failures.are_prevented(base | added),
             lambda added: failures.explain(base | added),
             useful,
             failures.effort,
             guesses=failures.split(as_set(useful)),  # often it is best that one agent learns of nearly everything
         )
-        added = forced | {failures.agent_and_event(number) for number in elements_of(found.chosen)}
+        added = forced | {failures.agent_and_event(number) for number in elements_of(solution.chosen)}
         for agent, event in sorted(added):
             events.setdefault(self.agents[agent], []).append(self.events[event])
-        price, bound = self.prices.total(added), self.prices.total(forced) + found.bound
+        price, bound = self.prices.total(added), self.prices.total(forced) + solution.bound
         exact = self.prices.cost_the_same(price, bound)
         return Assignment(events, self.prices.cost(price), exact, self.prices.cost(bound))
 
@@ -266,7 +268,7 @@ class _Search:
 
     def impossible(self, failures: Failures, known: int) -> InfeasibleError:
         """Name few forbidden pairs of which one would have to be allowed."""
-        forbidden = [failures.pair(*pair) for pair, own in self.cost.items() if math.isinf(own)]
+        forbidden = [failures.pair(*pair) for pair, value in self.cost.items() if math.isinf(value)]
         useless = take_what_fits(forbidden, lambda more: not failures.are_prevented(known | more), 0)
         missing = map(failures.agent_and_event, elements_of(as_set(forbidden) & ~(known | useless)))
         needed = ", ".join(f"{self.agents[agent]}: {self.events[event]}" for agent, event in missing)

@@ -38,7 +38,7 @@ class Blocked(NamedTuple):
     is_stuck: bool
 
 
-class _Part(NamedTuple):
+class _CollapsedPart(NamedTuple):
     """A part by its places: sets of states between which it can go back and forth alone."""
 
     machine: RewardMachine
@@ -53,13 +53,13 @@ class _Step(NamedTuple):
     moves: dict[int, Move]  # of each part that takes part
 
 
-class _Node(NamedTuple):
+class _JointNode(NamedTuple):
     """Where the search has come to, and how."""
 
     joint: list[int]  # the place of each part
     asked: dict[int, None]  # parts that may still be able to do something
     steps: list[_Step]  # since the node before
-    before: _Node | None
+    before: _JointNode | None
 
 
 class _ExhaustedError(Exception):
@@ -75,9 +75,9 @@ def find_blocked(team: Composition, effort: int) -> Free | Blocked | None:
     parts = [_collapse(machine, team, owners) for machine in team.parts.values()]
     if any(_goes_round(part) for part in parts):
         return None
-    search = _Search(parts, owners, effort)
+    search = _DeadEndSearch(parts, owners, effort)
     start = [part.place[part.machine.start] for part in parts]
-    nodes = [_Node(start, dict.fromkeys(range(len(parts))), [], None)]
+    nodes = [_JointNode(start, dict.fromkeys(range(len(parts))), [], None)]
     seen: set[tuple[int, ...]] = set()
     try:
         while nodes:
@@ -94,10 +94,10 @@ def find_blocked(team: Composition, effort: int) -> Free | Blocked | None:
     return Free()
 
 
-class _Search:
+class _DeadEndSearch:
     """Lets events happen, and counts the looks at parts that it takes."""
 
-    def __init__(self, parts: Sequence[_Part], owners: Sequence[Sequence[int]], effort: int) -> None:
+    def __init__(self, parts: Sequence[_CollapsedPart], owners: Sequence[Sequence[int]], effort: int) -> None:
         self.parts, self.owners, self.left = parts, owners, effort
 
     def spend(self, looks: int) -> None:
@@ -106,7 +106,7 @@ class _Search:
         if self.left < 0:
             raise _ExhaustedError
 
-    def run(self, node: _Node) -> list[int] | None:
+    def run(self, node: _JointNode) -> list[int] | None:
         """Let happen what can happen in only one way; list the events to branch by, or None in a dead end.
 
         Parts that can do nothing any more never will; if one of them is not final, it is a dead end.
@@ -114,11 +114,11 @@ class _Search:
         branching: list[list[int]] = []
         aside: dict[int, None] = {}  # parts of groups with several ways, which nobody else can disturb
         while node.asked:
-            own, _ = node.asked.popitem()
-            group, events = self.group(node.joint, own)
+            part, _ = node.asked.popitem()
+            group, events = self.group(node.joint, part)
             if len(events) == 1 and len(ways := self.ways(node.joint, events[0])) == 1:
                 self.take(node, ways[0])
-                node.asked[own] = None
+                node.asked[part] = None
                 continue
             if not events and not all(self.parts[other].is_final[node.joint[other]] for other in group):
                 return None
@@ -130,24 +130,24 @@ class _Search:
         node.asked.update(aside)
         return min(branching, key=len, default=[])
 
-    def run_out(self, node: _Node) -> None:
+    def run_out(self, node: _JointNode) -> None:
         """Go on in any way until nothing can happen any more; no part goes round, so that this is little work."""
         self.left = sys.maxsize
         node.asked.update(dict.fromkeys(range(len(self.parts))))
         while node.asked:
-            own, _ = node.asked.popitem()
-            for event in self.parts[own].moves[node.joint[own]]:
+            part, _ = node.asked.popitem()
+            for event in self.parts[part].moves[node.joint[part]]:
                 if self.is_enabled(node.joint, event):
                     ways = {other: self.parts[other].moves[node.joint[other]][event] for other in self.owners[event]}
                     self.take(node, _Step(event, {other: first for other, (first, *_) in ways.items()}))
                     break
 
-    def group(self, joint: Sequence[int], own: int) -> tuple[list[int], list[int]]:
+    def group(self, joint: Sequence[int], part: int) -> tuple[list[int], list[int]]:
         """Collect the parts that have to do with what a part proposes, and with what they propose in turn.
 
         Also list the events that they propose and that can happen.
         """
-        found, group = {own}, [own]
+        members, group = {part}, [part]
         proposed: dict[int, None] = {}
         for other in group:  # grows while it is read
             moves = self.parts[other].moves[joint[other]]
@@ -155,88 +155,88 @@ class _Search:
             for event in moves:
                 if event not in proposed:
                     proposed[event] = None
-                    fresh = [owner for owner in self.owners[event] if owner not in found]
+                    fresh = [owner for owner in self.owners[event] if owner not in members]
                     self.spend(len(self.owners[event]))
-                    found.update(fresh)
+                    members.update(fresh)
                     group += fresh
         return group, [event for event in proposed if self.is_enabled(joint, event)]
 
     def is_enabled(self, joint: Sequence[int], event: int) -> bool:
         """Say whether all who take part in an event propose it."""
-        return all(event in self.parts[own].moves[joint[own]] for own in self.owners[event])
+        return all(event in self.parts[part].moves[joint[part]] for part in self.owners[event])
 
     def ways(self, joint: Sequence[int], event: int) -> list[_Step]:
         """List the ways in which an event can happen; too many are too much."""
-        own = self.owners[event]
-        ways = [self.parts[part].moves[joint[part]][event] for part in own]
+        owners = self.owners[event]
+        ways = [self.parts[part].moves[joint[part]][event] for part in owners]
         if prod(map(len, ways)) > MOST_BRANCHES:
             raise _ExhaustedError
-        return [_Step(event, dict(zip(own, chosen, strict=True))) for chosen in product(*ways)]
+        return [_Step(event, dict(zip(owners, chosen, strict=True))) for chosen in product(*ways)]
 
-    def take(self, node: _Node, step: _Step) -> None:
+    def take(self, node: _JointNode, step: _Step) -> None:
         """Let an event happen."""
-        for own, (_, end) in step.moves.items():
-            node.joint[own] = self.parts[own].place[end]
-            node.asked[own] = None
+        for part, (_, end) in step.moves.items():
+            node.joint[part] = self.parts[part].place[end]
+            node.asked[part] = None
         node.steps.append(step)
         self.spend(len(step.moves))
 
-    def branch(self, node: _Node, step: _Step) -> _Node:
+    def branch(self, node: _JointNode, step: _Step) -> _JointNode:
         """Let an event happen after a node that others go on from, too."""
         self.spend(len(node.joint))
-        after = _Node(list(node.joint), dict(node.asked), [], node)
+        after = _JointNode(list(node.joint), dict(node.asked), [], node)
         self.take(after, step)
         return after
 
 
-def _collapse(machine: RewardMachine, team: Composition, owners: Sequence[Sequence[int]]) -> _Part:
+def _collapse(machine: RewardMachine, team: Composition, owners: Sequence[Sequence[int]]) -> _CollapsedPart:
     """Find the places of a part, and the ways between them; those of others that stay within one count, too."""
     number = [team.events.index(event) for event in machine.events]
     edges = [
         (start, number[event], end)
-        for start, event, end in zip(*(own.tolist() for own in machine.graph[1:]), strict=True)
+        for start, event, end in zip(*(column.tolist() for column in machine.graph[1:]), strict=True)
     ]
     alone: list[dict[int, int]] = [{} for _ in machine.states]
     for start, event, end in edges:
         if len(owners[event]) == 1:
             alone[start][event] = end
-    place = components([list(own.values()) for own in alone])
+    place = components([list(moves.values()) for moves in alone])
     ways: list[dict[int, dict[int, Move]]] = [{} for _ in range(max(place) + 1)]
     for start, event, end in edges:
         if place[start] != place[end] or len(owners[event]) > 1:
             ways[place[start]].setdefault(event, {}).setdefault(place[end], (start, end))
     is_final = [False] * len(ways)
-    for state, own in enumerate(machine.is_final.tolist()):
-        is_final[place[state]] |= own
-    moves = [{event: list(found.values()) for event, found in own.items()} for own in ways]
-    return _Part(machine, place, is_final, moves, alone)
+    for state, is_end in enumerate(machine.is_final.tolist()):
+        is_final[place[state]] |= is_end
+    moves = [{event: list(by_place.values()) for event, by_place in ways_out.items()} for ways_out in ways]
+    return _CollapsedPart(machine, place, is_final, moves, alone)
 
 
-def _goes_round(part: _Part) -> bool:
+def _goes_round(part: _CollapsedPart) -> bool:
     """Say whether a part can come back to a place that it has left."""
-    onward = [[part.place[end] for ways in own.values() for _, end in ways] for own in part.moves]
-    found = components(onward)
-    return len(set(found)) < len(found) or any(own in ends for own, ends in enumerate(onward))
+    onward = [[part.place[end] for ways in moves.values() for _, end in ways] for moves in part.moves]
+    component = components(onward)
+    return len(set(component)) < len(component) or any(place in ends for place, ends in enumerate(onward))
 
 
-def _describe(parts: Sequence[_Part], node: _Node) -> Blocked:
+def _describe(parts: Sequence[_CollapsedPart], node: _JointNode) -> Blocked:
     """Read off the way to a dead end, with what the parts do alone in between."""
     runs: list[list[_Step]] = []
-    last: _Node | None = node
+    last: _JointNode | None = node
     while last is not None:
         runs.append(last.steps)
         last = last.before
     state = [part.machine.start for part in parts]
     labels: list[int] = []
     for step in chain.from_iterable(reversed(runs)):
-        for own, (start, end) in step.moves.items():
-            labels += _way_alone(parts[own], state[own], start)
-            state[own] = end
+        for index, (start, end) in step.moves.items():
+            labels += _way_alone(parts[index], state[index], start)
+            state[index] = end
         labels.append(step.event)
-    return Blocked(labels, state, not any(part.alone[own] for part, own in zip(parts, state, strict=True)))
+    return Blocked(labels, state, not any(part.alone[local] for part, local in zip(parts, state, strict=True)))
 
 
-def _way_alone(part: _Part, start: int, goal: int) -> list[int]:
+def _way_alone(part: _CollapsedPart, start: int, goal: int) -> list[int]:
     """Find a shortest way that a part can go alone, within its place."""
     came: dict[int, tuple[int, int]] = {}
     queue = deque([start])

@@ -60,7 +60,9 @@ class Completion:
         named = (
             zip(self.machine.parts, self.dead_end.state, strict=True) if isinstance(self.machine, Composition) else ()
         )
-        where = [f"{part} is in {own}" for part, own in named] or [f"the team machine is in {self.dead_end.state[0]}"]
+        where = [f"{part} is in {state}" for part, state in named] or [
+            f"the team machine is in {self.dead_end.state[0]}"
+        ]
         return (f"{after}: {_shortened(where)}.",)
 
 
@@ -114,9 +116,9 @@ def _of_independent_parts(team: Composition) -> Completion:
     if not ends:
         return Completion(team, True, None)
     name, end = min(ends.items(), key=lambda item: len(item[1].trace))
-    state = tuple(end.state[0] if own == name else part.initial for own, part in team.parts.items())
-    others = (part.graph for own, part in team.parts.items() if own != name)
-    starts = (part.start for own, part in team.parts.items() if own != name)
+    state = tuple(end.state[0] if other == name else part.initial for other, part in team.parts.items())
+    others = (part.graph for other, part in team.parts.items() if other != name)
+    starts = (part.start for other, part in team.parts.items() if other != name)
     is_stuck = end.is_stuck and all(map(_is_sink, others, starts))
     return Completion(team, True, DeadEnd(end.trace, state, is_stuck))
 
@@ -153,7 +155,7 @@ def _most_states(team: Composition) -> int:
 
 
 def _dead_end(team: Composition, state: Iterable[int], trace: tuple[str, ...], is_stuck: bool) -> DeadEnd:
-    names = tuple(tuple(part.states)[own] for part, own in zip(team.parts.values(), state, strict=True))
+    names = tuple(tuple(part.states)[local] for part, local in zip(team.parts.values(), state, strict=True))
     return DeadEnd(trace, names, is_stuck)
 
 
@@ -162,8 +164,8 @@ def _blocking(team: Composition, end: DeadEnd) -> str:
     after = f"After {name_trace(end.trace)}"
     now = dict(zip(team.parts, end.state, strict=True))
     names = tuple(team.parts)
-    owners = {event: [names[place] for place in own] for event, own in team.owners.items()}
-    shared = {event for event, own in owners.items() if len(own) > 1}
+    owners = {event: [names[place] for place in agents] for event, agents in team.owners.items()}
+    shared = {event for event, agents in owners.items() if len(agents) > 1}
     proposed = {agent: _proposed(part, now[agent], shared) for agent, part in team.parts.items()}
     waiting = [agent for agent, part in team.parts.items() if now[agent] not in part.final]
     waits = []
@@ -176,16 +178,16 @@ def _blocking(team: Composition, end: DeadEnd) -> str:
 
 def _proposed(part: RewardMachine, state: str, shared: Collection[str]) -> set[str]:
     """Collect the shared events that a part proposes in a state, or in one that it can go to alone."""
-    places, found = {state}, set()
+    places, proposed = {state}, set()
     queue = [state]
     for place in queue:  # grows while it is read
         for event, target in part.moves.get(place, {}).items():
             if event in shared:
-                found.add(event)
+                proposed.add(event)
             elif target not in places:
                 places.add(target)
                 queue.append(target)
-    return found
+    return proposed
 
 
 def _wishes(
@@ -232,8 +234,8 @@ def leaving_warnings(machines: Mapping[str, RewardMachine]) -> tuple[str, ...]:
     """Name the agents that can leave a final state of their local machines again, one sentence each."""
     said = []
     for agent, machine in machines.items():
-        if (found := find_leaving(machine)) is not None:
-            trace, event = found
+        if (leaving := find_leaving(machine)) is not None:
+            trace, event = leaving
             final = f"its local reward machine is final after {name_trace(trace)}"
             said.append(f"{agent} can leave a final state again: {final}, and no longer once {event} happens.")
     return tuple(said)
@@ -271,21 +273,21 @@ def find_idle(
     Nothing rewards such an agent for these events, so that the team may wait for ever. A large team is not looked at.
     """
     wholes = [*team.parts.values()] if isinstance(team, Composition) else [team]
-    if sum(len(own.graph.target) for own in wholes) > LARGEST_SEARCH:
+    if sum(len(machine.graph.target) for machine in wholes) > LARGEST_SEARCH:
         return {}
 
     parts: dict[str, list[RewardMachine]] = {}  # that have an event
-    for own in wholes:
-        for event in own.events:
-            parts.setdefault(event, []).append(own)
+    for machine in wholes:
+        for event in machine.events:
+            parts.setdefault(event, []).append(machine)
 
     @cache  # many may share an event, and so many parts have it
     def is_needed(event: str) -> bool:
-        return any(not completes_without(own, event) for own in parts.get(event, ()))
+        return any(not completes_without(machine, event) for machine in parts.get(event, ()))
 
     spare = {
         agent: [event for event in controls[agent] if completes_without(machine, event)]
         for agent, machine in machines.items()
     }
-    found = {agent: tuple(filter(is_needed, events)) for agent, events in spare.items()}
-    return {agent: events for agent, events in found.items() if events}
+    unrewarded = {agent: tuple(filter(is_needed, events)) for agent, events in spare.items()}
+    return {agent: events for agent, events in unrewarded.items() if events}

@@ -64,7 +64,7 @@ class Composition:
 
     def is_final(self, state: tuple[str, ...]) -> bool:
         """Say whether all parts are in final states."""
-        return all(own in part.final for own, part in zip(state, self._machines, strict=True))
+        return all(local in part.final for local, part in zip(state, self._machines, strict=True))
 
     @cached_property
     def most_states(self) -> int:
@@ -91,9 +91,9 @@ class Composition:
     @cached_property
     def names(self) -> Mapping[tuple[str, ...], str]:
         """The name in `machine()` of each reachable state."""
-        own = [tuple(part.states) for part in self._machines]
+        state_names = [tuple(part.states) for part in self._machines]
         states, *_ = _explore(self._machines, self.events)
-        joint = (tuple(names[place] for names, place in zip(own, state, strict=True)) for state in states)
+        joint = (tuple(names[place] for names, place in zip(state_names, state, strict=True)) for state in states)
         return dict(zip(joint, self.machine().states, strict=True))
 
     def part_states(self) -> NDArray[np.int16]:
@@ -142,8 +142,10 @@ def compose(*machines: RewardMachine) -> RewardMachine:
     states, source, label, target = _explore(machines, events)
     names = [tuple(machine.states) for machine in machines]
     finals = [machine.is_final.tolist() for machine in machines]
-    joined = [SEPARATOR.join([own[part] for own, part in zip(names, state, strict=True)]) for state in states]
-    is_final = [all(own[part] for own, part in zip(finals, state, strict=True)) for state in states]
+    joined = [
+        SEPARATOR.join([part_names[part] for part_names, part in zip(names, state, strict=True)]) for state in states
+    ]
+    is_final = [all(is_final_in[part] for is_final_in, part in zip(finals, state, strict=True)) for state in states]
     reward = None
     if not all(machine.has_completion_rewards for machine in machines):
         reward = np.array(_sum_rewards(machines, events, states, source, label), np.float64)
@@ -184,8 +186,8 @@ def _explore(
         states.append(digits)
         if position >= most:
             break
-        for own, digit in zip(moves, digits, strict=True):
-            for event, shift, others in own[digit]:
+        for machine_moves, digit in zip(moves, digits, strict=True):
+            for event, shift, others in machine_moves[digit]:
                 end = code + shift
                 for partner, shifts in others:
                     if (other := shifts.get(digits[partner])) is None:
@@ -225,14 +227,14 @@ def _joint_moves(machines: Sequence[RewardMachine], events: Names, place: Sequen
     """For each machine and state: the events it is the first to have, with what they add to the code of a state."""
     shifts: list[dict[int, dict[int, int]]] = []  # of each machine: event -> state -> shift
     for machine, value in zip(machines, place, strict=False):
-        own: dict[int, dict[int, int]] = {events.index(event): {} for event in machine.events}
-        shifts.append(own)
+        machine_shifts: dict[int, dict[int, int]] = {events.index(event): {} for event in machine.events}
+        shifts.append(machine_shifts)
         position = [events.index(event) for event in machine.events]
         for start, event, end in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
-            own[position[event]][start] = (end - start) * value
+            machine_shifts[position[event]][start] = (end - start) * value
     owners: dict[int, list[int]] = {}
-    for index, own in enumerate(shifts):
-        for event in own:
+    for index, machine_shifts in enumerate(shifts):
+        for event in machine_shifts:
             owners.setdefault(event, []).append(index)
     moves: list[list[list[_Move]]] = [[[] for _ in machine.states] for machine in machines]
     for event, (first, *rest) in sorted(owners.items()):
@@ -250,11 +252,11 @@ def _sum_rewards(
     label: Sequence[int],
 ) -> list[float]:
     names = tuple(events)
-    own = [tuple(machine.states) for machine in machines]
+    state_names = [tuple(machine.states) for machine in machines]
     return [
         sum(
             machine.rewards.get((own_states[part], names[event]), 0.0)
-            for machine, own_states, part in zip(machines, own, states[start], strict=True)
+            for machine, own_states, part in zip(machines, state_names, states[start], strict=True)
         )
         for start, event in zip(source, label, strict=True)
     ]

@@ -154,9 +154,9 @@ def _by_parts(
     machines: dict[str, list[RewardMachine]] = {agent: [] for agent in known}
     examples: list[Counterexample] = []
     unknown: list[str] = []
-    for name, own in shares(parts, known).items():
+    for name, share in shares(parts, known).items():
         part = reachable_part(parts[name])
-        projections = _projections_of(part, own)
+        projections = _projections_of(part, share)
         for agent, machine in _machines_of(projections).items():
             machines[agent].append(machine)
         views = list(projections.values())
@@ -164,7 +164,7 @@ def _by_parts(
         unknown += unseen
         if views and (failure := find_failure(part, views)) is not None:
             examples.append(_complete_others(_counterexample(part, projections, *failure), name, parts))
-    joined = {agent: join_shares(agent, own) for agent, own in machines.items()}
+    joined = {agent: join_shares(agent, shares_of_agent) for agent, shares_of_agent in machines.items()}
     shortest = min(examples, key=lambda example: len(example.trace), default=None)
     return Decomposition(team, known, control, MappingProxyType(joined), shortest, Names(unknown))
 
@@ -198,12 +198,12 @@ def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str,
     known: dict[str, Names] = {}
     for agent, events in knows.items():
         check_name(agent, "an agent")
-        own = Names((events,) if isinstance(events, str) else events)
-        for event in own:
+        listed = Names((events,) if isinstance(events, str) else events)
+        for event in listed:
             if event not in machine.events:
                 hint = known_names(str(event), machine.events)
                 raise AssignmentError(f"agent {agent!r} knows event {event!r}, which does not exist ({hint})")
-        known[agent] = Names(sorted(own, key=machine.events.index))
+        known[agent] = Names(sorted(listed, key=machine.events.index))
     if not machine.has_completion_rewards and list(known.values()) != [machine.events]:
         rule = "1 on entering a final state, 0 otherwise"
         raise MachineError(f"only a task-completion reward machine can be decomposed ({rule})")

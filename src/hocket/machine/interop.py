@@ -132,10 +132,10 @@ def from_aalpy(automaton: Automaton, *, undefined: Missing | None = None) -> Rew
     return RewardMachine(
         initial=names[automaton.initial_state.state_id],
         transitions=triples,
-        final=[name for own, name in names.items() if own in final - dropped],
+        final=[name for node, name in names.items() if node in final - dropped],
         events=list(events.values()),
         rewards=None if rewards is None else kept,
-        states=[name for own, name in names.items() if own not in dropped],
+        states=[name for node, name in names.items() if node not in dropped],
     )
 
 
@@ -216,8 +216,8 @@ def _final_nodes(graph: DiGraph, names: Mapping[Hashable, str]) -> list[str]:
 def _events_of_edge(source: str, target: str, attributes: Mapping[str, object]) -> list[str]:
     for attribute in EVENT_NAMES:
         if attribute in attributes:
-            found = attributes[attribute]
-            return [_name(event, "an event") for event in (found if isinstance(found, list | tuple) else [found])]
+            value = attributes[attribute]
+            return [_name(event, "an event") for event in (value if isinstance(value, list | tuple) else [value])]
     raise MachineError(f"an edge must have the attribute 'event' or 'label', got none from {source!r} to {target!r}")
 
 
@@ -237,10 +237,10 @@ def _name(thing: object, what: str) -> str:
     return str(thing)
 
 
-def _listed(found: object, attribute: str) -> Iterable[object]:
-    if isinstance(found, str) or not isinstance(found, Iterable):
-        raise MachineError(f"the graph's attribute {attribute!r} must be a list, got {found!r:.60}")
-    return found
+def _listed(value: object, attribute: str) -> Iterable[object]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise MachineError(f"the graph's attribute {attribute!r} must be a list, got {value!r:.60}")
+    return value
 
 
 def _member(node: object, names: Mapping[Hashable, str], attribute: str) -> Hashable:
@@ -249,11 +249,11 @@ def _member(node: object, names: Mapping[Hashable, str], attribute: str) -> Hash
     return node
 
 
-def _flag(found: object, attribute: str) -> bool:
+def _flag(value: object, attribute: str) -> bool:
     """Read whether something is so, from a truth value or from the text of one."""
-    flag = FLAGS.get(found.lower()) if isinstance(found, str) else found
+    flag = FLAGS.get(value.lower()) if isinstance(value, str) else value
     if not isinstance(flag, bool):
-        raise MachineError(f"the attribute {attribute!r} must be True or False, got {found!r:.60}")
+        raise MachineError(f"the attribute {attribute!r} must be True or False, got {value!r:.60}")
     return flag
 
 

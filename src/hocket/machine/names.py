@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 
+from hocket.documents import is_one_line
 from hocket.errors import MachineError, known_names
 
 
@@ -72,13 +72,6 @@ def check_name(name: object, what: str) -> str:
     if not is_one_line(name):
         raise MachineError(f"the name of {what} must have no control characters, got {name!r:.60}")
     return name
-
-
-def is_one_line(text: str) -> bool:
-    """Say whether a text has neither control characters, nor line breaks, nor halves of characters."""
-    if text.isprintable():
-        return True
-    return not any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 
 def make_distinct(names: Sequence[str]) -> Iterator[str]:

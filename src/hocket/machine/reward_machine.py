@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hocket.errors import MachineError
 from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to, make_graph
 from hocket.machine.names import Names, check_name, in_order, require_member
-from hocket.machine.transitions import Moves, Transitions, as_table
+from hocket.machine.transitions import TransitionColumns, Transitions, as_table
 from hocket.notebook_hook import shown
 
 Undefined = Literal["blocking", "stay"]
@@ -89,7 +89,7 @@ class RewardMachine:
     ) -> None:
         table = as_table(transitions)
         reward = None if rewards is None else _rewards_of(table, rewards)
-        self.__dict__.update(vars(_checked(initial, Moves.of_table(table), final, events, states, reward)))
+        self.__dict__.update(vars(_checked(initial, TransitionColumns.of_table(table), final, events, states, reward)))
 
     @classmethod
     def _from_rows(
@@ -104,7 +104,7 @@ class RewardMachine:
 
         Where a state has an empty row, the states are all that the table names, those with rows first.
         """
-        moves = Moves.of_rows(rows)
+        moves = TransitionColumns.of_rows(rows)
         if states is None and not all(rows.values()):
             states = dict.fromkeys(chain(rows, moves.states))
         return _checked(initial, moves, final, events, states, None)
@@ -178,8 +178,12 @@ class RewardMachine:
 
     @cached_property
     def final(self) -> Names:
-        found = np.flatnonzero(self.is_final).tolist()
-        return Names(self._state_names[state] for state in found) if found[1:] else Names(map(self._states.at, found))
+        numbers = np.flatnonzero(self.is_final).tolist()
+        return (
+            Names(self._state_names[state] for state in numbers)
+            if numbers[1:]
+            else Names(map(self._states.at, numbers))
+        )
 
     @cached_property
     def transitions(self) -> Mapping[tuple[str, str], str]:
@@ -302,7 +306,7 @@ class RewardMachine:
                 f"{len(self.graph.target):,} transitions, initial {self.initial!r}, {len(self.final):,} final>"
             )
         parts = [f"initial={self.initial!r}", f"transitions={dict(self.transitions)!r}", f"final={self.final!r}"]
-        used = Names(Moves.of_table(self.transitions).states_from(self.initial))
+        used = Names(TransitionColumns.of_table(self.transitions).states_from(self.initial))
         if len(self.events) > len({event for _, event in self.transitions}):
             parts.append(f"events={self.events!r}")
         if not self.is_task_completion:
@@ -314,7 +318,7 @@ class RewardMachine:
 
 def _checked(
     initial: str,
-    moves: Moves,
+    moves: TransitionColumns,
     final: Iterable[str],
     events: Iterable[str] | None,
     states: Iterable[str] | None,

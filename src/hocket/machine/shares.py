@@ -38,11 +38,11 @@ def is_small_team(team: Composition, agents: Iterable[str]) -> bool:
 def shares(parts: Mapping[str, RewardMachine], known: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Names]]:
     """Sort what agents know by parts: part -> agent -> events; agents that know nothing of a part are left out."""
     owner = {event: name for name, part in parts.items() for event in part.events}
-    found: dict[str, dict[str, list[str]]] = {name: {} for name in parts}
+    shared: dict[str, dict[str, list[str]]] = {name: {} for name in parts}
     for agent, events in known.items():
         for event in events:
-            found[owner[event]].setdefault(agent, []).append(event)
-    return {name: {agent: Names(own) for agent, own in by_agent.items()} for name, by_agent in found.items()}
+            shared[owner[event]].setdefault(agent, []).append(event)
+    return {name: {agent: Names(names) for agent, names in by_agent.items()} for name, by_agent in shared.items()}
 
 
 def join_shares(agent: str, machines: Sequence[RewardMachine]) -> RewardMachine:
@@ -54,12 +54,12 @@ def join_shares(agent: str, machines: Sequence[RewardMachine]) -> RewardMachine:
     count = math.prod(len(machine.states) for machine in machines)
     if count > LARGEST_SHARE:
         rule = f"together at most {LARGEST_SHARE:,} states, so that its machine can be made"
-        found = f"{len(machines):,} with {shown_count(count)}"
-        raise AssignmentError(f"the parts that {agent} knows of must have {rule}, got {found}")
+        received = f"{len(machines):,} with {shown_count(count)}"
+        raise AssignmentError(f"the parts that {agent} knows of must have {rule}, got {received}")
     return compose(*machines)
 
 
 def notes_of(machine: RewardMachine | Composition) -> Names:
     """Collect what is worth knowing about the formulas that a team machine or its parts come from."""
     machines = machine.parts.values() if isinstance(machine, Composition) else (machine,)
-    return Names(note for own in machines if own.meaning is not None for note in own.meaning.notes)
+    return Names(note for machine in machines if machine.meaning is not None for note in machine.meaning.notes)

@@ -17,7 +17,7 @@ from hocket.machine.names import check_name
 Transitions = Mapping[tuple[str, str], str] | Iterable[tuple[str, str, str]]
 
 
-class Moves(NamedTuple):
+class TransitionColumns(NamedTuple):
     """Transitions as columns of numbers, and the names that these stand for, in the order of their first use."""
 
     states: Mapping[str, int]
@@ -27,7 +27,7 @@ class Moves(NamedTuple):
     target: Ints
 
     @classmethod
-    def of_table(cls, table: Mapping[tuple[str, str], str]) -> Moves:
+    def of_table(cls, table: Mapping[tuple[str, str], str]) -> TransitionColumns:
         """Read (state, event) -> state."""
         ends = chain.from_iterable((state, target) for (state, _), target in table.items())
         states, places = _numbered(ends, 2 * len(table))
@@ -35,7 +35,7 @@ class Moves(NamedTuple):
         return cls(states, events, places[::2], label, places[1::2])
 
     @classmethod
-    def of_rows(cls, rows: Mapping[str, Mapping[str, str]]) -> Moves:
+    def of_rows(cls, rows: Mapping[str, Mapping[str, str]]) -> TransitionColumns:
         """Read state -> event -> state, looking at each name only once."""
         full = {state: row for state, row in rows.items() if row}
         sizes = np.fromiter(map(len, full.values()), np.int64, len(full))

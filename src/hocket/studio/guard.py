@@ -95,8 +95,8 @@ def _own_secret() -> bytes:
                 file.write(secrets.token_bytes(32))
         if os.name == "posix" and path.stat().st_mode & 0o077:
             return secrets.token_bytes(32)  # others may have read it
-        found = path.read_bytes()
-        return found if len(found) >= 32 else secrets.token_bytes(32)
+        secret = path.read_bytes()
+        return secret if len(secret) >= 32 else secrets.token_bytes(32)
     except (OSError, RuntimeError):  # there may be no home
         return secrets.token_bytes(32)
 

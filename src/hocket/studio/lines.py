@@ -19,8 +19,8 @@ Path = tuple[str, ...]
 def line_of(error: HocketError, text: str) -> int | None:
     """Find the line, counted from 1, that an error is about; None where it names none."""
     message = str(error)
-    if found := NOT_TOML.search(message):
-        return int(found[1])
+    if match := NOT_TOML.search(message):
+        return int(match[1])
     if END_OF_DOCUMENT in message:
         return text.count("\n") + 1
     line = _nearest(message.partition(": ")[0], keys_of(text))
@@ -41,7 +41,7 @@ def keys_of(text: str) -> dict[str, int]:
     >>> keys_of('slip = 0.1\\n[agents]\\nA1 = { start = "1" }')
     {'slip': 1, 'agents': 2, 'agents.A1': 3}
     """
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     table: Path = ()
     quotes = ""  # that a text of several lines ends with
     for number, line in enumerate(text.split("\n"), start=1):
@@ -51,13 +51,13 @@ def keys_of(text: str) -> dict[str, int]:
         heading = HEADING.match(line)
         if heading:
             table = _path(heading[1])
-            found.setdefault(".".join(table), number)
+            lines.setdefault(".".join(table), number)
             continue
         path = _path(line)
         if path:
-            found.setdefault(".".join((*table, *path)), number)
+            lines.setdefault(".".join((*table, *path)), number)
         quotes = _open_quotes(line)
-    return found
+    return lines
 
 
 def _open_quotes(line: str, quotes: str = "") -> str:
@@ -71,9 +71,9 @@ def _path(line: str) -> Path:
     """Read a dotted key at the beginning of a line."""
     names: list[str] = []
     position = 0
-    while found := KEY.match(line, position):
-        names.append(next(part for part in found.groups() if part is not None))
-        position = found.end()
+    while match := KEY.match(line, position):
+        names.append(next(part for part in match.groups() if part is not None))
+        position = match.end()
         if line[position : position + 1] != ".":
             break
         position += 1

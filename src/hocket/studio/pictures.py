@@ -34,8 +34,8 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
         "states": list(names),
         "initial": machine.start,
         "final": np.flatnonzero(machine.is_final).tolist(),
-        "members": {name: list(own) for name, own in machine.members.items() if own != (name,)},
-        "edges": [{"from": source, "to": target, "events": own} for (source, target), own in edges.items()],
+        "members": {name: list(states) for name, states in machine.members.items() if states != (name,)},
+        "edges": [{"from": source, "to": target, "events": events} for (source, target), events in edges.items()],
     }
     if wait or len(names) <= AT_ONCE:
         return told | {"layout": _layout(machine, list(edges))}
@@ -52,7 +52,7 @@ def _layout(machine: RewardMachine, edges: list[tuple[int, int]]) -> Data:
     routes = [placed.edges[edge] for edge in edges]
     return {
         "size": _rounded(placed.size),
-        "nodes": [_rounded(own) for own in placed.states],
+        "nodes": [_rounded(state) for state in placed.states],
         "routes": [
             {
                 "curve": [_rounded(point) for point in route.curve],

@@ -73,7 +73,7 @@ class Game:
             "team": episode.team_state_name,
             "waiting": {name: [event, *others] for name, (event, others) in episode.waiting.items()},
             "closed": [name for area in closed for name in area.names],
-            "events": [list(own) for own in self.events],
+            "events": [list(events) for events in self.events],
             "outcome": self.outcome,
             "sound": self.is_sound,
         }
@@ -138,21 +138,21 @@ def learners() -> Data:
     return {
         "learners": [
             {
-                "name": own.name,
-                "summary": own.summary,
-                "plays": own.policy_input is PolicyInput.MACHINE,
+                "name": learner.name,
+                "summary": learner.summary,
+                "plays": learner.policy_input is PolicyInput.MACHINE,
                 "settings": [
                     {
                         "name": name,
-                        "default": getattr(own.settings, name),
+                        "default": getattr(learner.settings, name),
                         "unit": about.unit,
-                        "rule": about.rule(type(getattr(own.settings, name))),
+                        "rule": about.rule(type(getattr(learner.settings, name))),
                         "meaning": about.meaning,
                     }
-                    for name, about in declared(own.settings).items()
+                    for name, about in declared(learner.settings).items()
                 ],
             }
-            for own in LEARNERS.values()
+            for learner in LEARNERS.values()
         ],
         "default": DEFAULT_LEARNER,
         "steps": LEARNERS[DEFAULT_LEARNER].steps,

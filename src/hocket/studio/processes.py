@@ -64,8 +64,8 @@ class Worker:
             if not line:
                 await self.close()
                 raise CutOffError("has crashed; it may have needed too much memory")
-        found: Data = json.loads(line)
-        return found
+        answer: Data = json.loads(line)
+        return answer
 
     async def _ready(self) -> Process:
         """Have a process that has loaded all it needs, which on a busy machine takes long and is no job's fault."""

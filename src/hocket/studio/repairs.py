@@ -29,15 +29,15 @@ def cheapest_repairs(subject: Task | Design) -> Data:
         return _told(list(_cheapest(_enumerated(subject.machine), knows, subject.control)))
     if subject.decomposition.ok:
         return _told([])
-    found = list(_cheapest(_enumerated(subject.machine), subject.knows, subject.needs))
-    passing = [own for own in found if _passes(subject, own)]
+    cheapest = list(_cheapest(_enumerated(subject.machine), subject.knows, subject.needs))
+    passing = [added for added in cheapest if _passes(subject, added)]
     return _told(passing or [repair_task(subject).added])
 
 
 def _told(repairs: list[Assignment]) -> Data:
     return {
         "repairs": [
-            {"add": {agent: list(own) for agent, own in fix.items()}, "cost": fix.cost, "exact": fix.exact}
+            {"add": {agent: list(events) for agent, events in fix.items()}, "cost": fix.cost, "exact": fix.exact}
             for fix in repairs
         ],
         "said": "",
@@ -52,7 +52,7 @@ def _enumerated(machine: RewardMachine | Composition) -> RewardMachine | Composi
 
 def _passes(task: Task, fix: Assignment) -> bool:
     try:
-        return check_task(task.with_knows({name: (*task.knows[name], *own) for name, own in fix.items()})).ok
+        return check_task(task.with_knows({name: (*task.knows[name], *events) for name, events in fix.items()})).ok
     except HocketError:
         return False
 
@@ -77,7 +77,7 @@ def _cheapest(machine: RewardMachine | Composition, knows: Knows, needs: Control
         least = fix.cost if least is None else least
         if fix.cost > least:
             continue
-        pairs = frozenset((agent, event) for agent, own in fix.items() for event in own)
+        pairs = frozenset((agent, event) for agent, events in fix.items() for event in events)
         if pairs not in seen:
             seen.add(pairs)
             yield fix

@@ -133,8 +133,8 @@ class Studio:
         text, mark = await run_in_threadpool(self.folder.read, name)
         if suffix == SUFFIX:
             return {"name": name, "text": text, "mark": mark}
-        found = await self.workers["checks"].ask({"do": "import", "text": text, "suffix": suffix})
-        return {"name": None, "mark": None, **found}
+        answer = await self.workers["checks"].ask({"do": "import", "text": text, "suffix": suffix})
+        return {"name": None, "mark": None, **answer}
 
     async def mark(self, body: Body) -> Data:
         """Tell whether a file is still the same."""
@@ -223,8 +223,8 @@ async def _while_wanted(working: Awaitable[Data], request: Request) -> Data:
             raise CutOffError("is no longer wanted")
         return await work
     finally:
-        for own in (work, leaving):
-            own.cancel()
+        for future in (work, leaving):
+            future.cancel()
         await asyncio.gather(work, leaving, return_exceptions=True)
 
 
@@ -244,13 +244,13 @@ async def _body(request: Request) -> Body:
     except ClientDisconnect:
         raise FormatError("a request must come whole") from None  # which nobody hears
     try:
-        found = json.loads(sent or b"{}")
-        json.dumps(found, ensure_ascii=False).encode()  # fails where a text has half a character
+        body = json.loads(sent or b"{}")
+        json.dumps(body, ensure_ascii=False).encode()  # fails where a text has half a character
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        body = None
+    if not isinstance(body, dict):
         raise FormatError("a request is a JSON object whose texts have whole characters")
-    return found
+    return body
 
 
 def _text(body: Body, key: str) -> str:
@@ -272,8 +272,8 @@ async def _asset(request: Request) -> Response:
 @cache
 def _assets() -> dict[str, Traversable]:
     """Find the page's files: its own, and the colours that it shares with reports."""
-    own = {entry.name: entry for entry in resources.files("hocket.studio.page").iterdir()}
-    return own | {PALETTE: resources.files("hocket.report.page") / PALETTE}
+    files = {entry.name: entry for entry in resources.files("hocket.studio.page").iterdir()}
+    return files | {PALETTE: resources.files("hocket.report.page") / PALETTE}
 
 
 def _read(name: str) -> str:

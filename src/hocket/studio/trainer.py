@@ -124,8 +124,8 @@ class _Training:
             latest = [
                 [kind, most if steps < 0 else steps, steps >= 0]
                 for seed in range(len(self.seeds))
-                for kind, own in zip(KINDS, taken[seed].tolist(), strict=True)
-                for steps in own
+                for kind, row in zip(KINDS, taken[seed].tolist(), strict=True)
+                for steps in row
             ]
             tell(self.output, {"step": self.done, "tests": latest})
 

@@ -62,8 +62,8 @@ class Training:
     @property
     def policies(self) -> Path | None:
         """The folder of what was learnt last."""
-        found = [path for path in self.folder.iterdir() if (path / REPORT).is_file()]
-        return max(found, key=lambda path: int(path.name), default=None)
+        written = [path for path in self.folder.iterdir() if (path / REPORT).is_file()]
+        return max(written, key=lambda path: int(path.name), default=None)
 
 
 class Trainings:
@@ -91,10 +91,10 @@ class Trainings:
 
     def find(self, name: object) -> Training:
         """Find a training by its name."""
-        found = self.all.get(name) if isinstance(name, str) else None
-        if found is None:
+        training = self.all.get(name) if isinstance(name, str) else None
+        if training is None:
             raise SettingsError("there is no such training any more; the studio may have been started again")
-        return found
+        return training
 
     async def steer(self, name: object, wish: object) -> None:
         """Let a training stop, or go on."""

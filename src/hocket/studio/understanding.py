@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hocket.documents import Document
 from hocket.draw.palette import LINE_COLORS, agent_colors, choose_styles
 from hocket.draw.scene import Scene
 from hocket.draw.task_scene import scene_of
@@ -13,7 +14,7 @@ from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.counterexample import Counterexample, describe_failure, describe_merging
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.formats import toml
-from hocket.machine.formats.schema import Design, Document, design_from
+from hocket.machine.formats.schema import Design, design_from
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.reward_machine import RewardMachine
 from hocket.studio.lines import line_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from hocket.documents import Document, as_number, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError
-from hocket.machine.formats.schema import Document, as_number, as_table, as_text, as_texts, check_keys
 
 KEYS = ("task", "learner", "final", "reached", "success")
 

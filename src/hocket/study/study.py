@@ -18,6 +18,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import NamedTuple
 
+from hocket.documents import Document, as_table, as_text, as_texts, check_keys
 from hocket.errors import ClusterError, FormatError, HocketError, SettingsError, known_names
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.batches import Batch, Report
@@ -26,7 +27,6 @@ from hocket.learn.policies import Run
 from hocket.learn.settings import DEFAULT_LEARNER, Settings, declared, rename_settings
 from hocket.learn.training import check_seeds, check_tests, check_work, count_steps, make_settings
 from hocket.machine.formats import toml
-from hocket.machine.formats.schema import Document, as_table, as_text, as_texts, check_keys
 from hocket.sources import unless_stopped
 from hocket.study.curves import CurveTable, Layout, growing_table, layout_of
 from hocket.study.engines import ThreadEngine

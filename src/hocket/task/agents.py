@@ -35,8 +35,8 @@ class Gate:
 
     def __post_init__(self) -> None:
         for name in ("opens", "closes"):
-            own = getattr(self, name)
-            object.__setattr__(self, name, (own,) if isinstance(own, str) else tuple(own))
+            events = getattr(self, name)
+            object.__setattr__(self, name, (events,) if isinstance(events, str) else tuple(events))
         if self.starts_open is None:
             object.__setattr__(self, "starts_open", not self.opens)
 

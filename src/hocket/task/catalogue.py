@@ -86,7 +86,7 @@ def load(name: str | Path) -> Task | Design:
 
 def _built_in(name: str, size: int | None = None) -> Task:
     with resources.as_file(resources.files("hocket.task.builtin") / f"{name}.toml") as path:
-        return read_task(path, size)
+        return read_task(path, size, source=name if size is None else f"{name}-{size}")
 
 
 def has_team(name: str) -> bool:

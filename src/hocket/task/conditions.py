@@ -57,8 +57,8 @@ class Condition:
     def cells(self, grid: Grid, key: str) -> NDArray[np.bool_]:
         """Flag the cells in which it holds."""
         if self.others:
-            found: NDArray[np.bool_] = np.logical_or.reduce([way.cells(grid, key) for way in self.ways])
-            return found
+            holds: NDArray[np.bool_] = np.logical_or.reduce([way.cells(grid, key) for way in self.ways])
+            return holds
         if self.place is None:
             return grid.floor
         flags = np.zeros(grid.cells, np.bool_)
@@ -127,8 +127,10 @@ def rename_in_conditions(
     everyone = [str(renamed("agent", name)) for name in agents]
     everywhere = [str(renamed("place", name)) for name in places]
     meant = {
-        renamed("agent", agent): reduce(or_, (Condition(renamed("place", way.place), way.inside) for way in own.ways))
-        for agent, own in before.items()
+        renamed("agent", agent): reduce(
+            or_, (Condition(renamed("place", way.place), way.inside) for way in condition.ways)
+        )
+        for agent, condition in before.items()
     }
     with suppress(TaskError):
         if parse_conditions(text, everyone, everywhere, "events") == meant:
@@ -166,17 +168,17 @@ class _Reader:
         return self.text[self.position :]
 
     def match(self, pattern: re.Pattern[str], expected: str) -> str:
-        found = pattern.match(self.text, self.position)
-        if found is None:
+        match = pattern.match(self.text, self.position)
+        if match is None:
             raise TaskError(f"expected {expected} before {self.rest!r} in {self.text!r}", key=self.key)
-        self.position = found.end()
-        return found[0].strip()
+        self.position = match.end()
+        return match[0].strip()
 
     def agents(self) -> list[str]:
         """Read "all", or agents joined by "and" or commas, up to the condition."""
-        found = _ALL.match(self.text, self.position)
-        if found and self.everyone.at(self.text, self.position) is None:
-            self.position = found.end()
+        match = _ALL.match(self.text, self.position)
+        if match and self.everyone.at(self.text, self.position) is None:
+            self.position = match.end()
             return list(self.everyone.names)
         named = [self.name(self.everyone, "agent")]
         while not _BEFORE_WHERE.match(self.text, self.position):
@@ -190,7 +192,7 @@ class _Reader:
         word = self.match(_CONDITION, "at, in, not at, not in or anywhere")
         if word == "anywhere":
             return ANYWHERE
-        found = Condition(self.name(self.places, "place"), inside=not word.startswith("not"))
+        condition = Condition(self.name(self.places, "place"), inside=not word.startswith("not"))
         while _OR.match(self.text, self.position):
             self.match(_OR, "'or'")
             if _WHERE.match(self.text, self.position):
@@ -204,16 +206,16 @@ class _Reader:
             elif word.startswith("not"):
                 rest = f"'or at {self.rest}' or 'or not at {self.rest}'"
                 raise TaskError(f"after 'not at' say {rest}, got 'or {self.rest}' in {self.text!r}", key=self.key)
-            found |= Condition(self.name(self.places, "place"), inside=not word.startswith("not"))
-        return found
+            condition |= Condition(self.name(self.places, "place"), inside=not word.startswith("not"))
+        return condition
 
     def name(self, known: Lexicon, what: Named) -> str:
         """Read the longest known name that is not part of a longer word."""
-        found = known.at(self.text, self.position)
-        if found is not None:
-            self.names.append((what, self.position, self.position + len(found)))
-            self.position += len(found)
-            return found
+        name = known.at(self.text, self.position)
+        if name is not None:
+            self.names.append((what, self.position, self.position + len(name)))
+            self.position += len(name)
+            return name
         unknown = re.split(r"\s+(?:and|or|not|at|in|anywhere)\b|,", self.rest)[0]
         raise TaskError(f"{what} {unknown!r} does not exist ({known_names(unknown, known.names)})", key=self.key)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from hocket.documents import is_one_line
 from hocket.errors import TaskError, known_names
 from hocket.machine.composition import Composition
-from hocket.machine.names import Names, check_name, is_one_line
+from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Agent, Gate, Option
 from hocket.task.conditions import Condition, parse_option
@@ -87,8 +88,8 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
     check_tidy(name, f"agents.{name}")
     key = f"agents.{name}"
     grid.check_cell(agent.start, f"{key}.start")
-    own = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
-    for event in own:
+    known = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
+    for event in known:
         _require_event(event, numbers, f"{key}.knows")
     for region, gate in agent.gates.items():
         _check_gate(region, Gate.of(gate), grid, numbers, f"gates.{region}.{name}")
@@ -97,12 +98,12 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
         _check_option(option, grid, agent.memory, f"{key}.options")
     for event, chance in agent.sync.items():
         _require_event(event, numbers, f"{key}.sync")
-        if event not in own or not 0 < chance <= 1:
+        if event not in known or not 0 < chance <= 1:
             rule = "must give events that the agent knows a chance above 0 and at most 1"
             raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
     return Agent(
         agent.start,
-        Names(sorted(own, key=numbers.__getitem__)),
+        Names(sorted(known, key=numbers.__getitem__)),
         MappingProxyType({region: Gate.of(gate).short for region, gate in agent.gates.items()}),
         tuple(agent.memory),
         tuple(agent.options),

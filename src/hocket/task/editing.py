@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
+from typing import Any
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -23,6 +24,19 @@ def can_edit(source: Path, target: Path) -> bool:
     if suffix not in (".toml", ".json") or target.suffix.lower() != suffix or not source.is_file():
         return False
     return source.stat().st_size <= LIMIT
+
+
+def set_events(row: MutableMapping[str, Any], key: str, events: Iterable[str]) -> None:
+    """Write a local event set; a list that is there is changed in place, so that its layout and comments stay."""
+    wanted, present = [*events], row.get(key)
+    if not isinstance(present, list):
+        row[key] = wanted
+        return
+    for event in [event for event in present if event not in wanted]:
+        del present[present.index(event)]
+    for event in wanted:
+        if event not in present:
+            present.append(event)
 
 
 def edit_task(source: Path, target: Path, knows: Knows) -> bool:
@@ -54,11 +68,11 @@ def _edit(source: Path, target: Path, knows: Knows, *, in_agents: bool) -> bool:
         ):
             return False
         for agent, events in knows.items():
-            _put(rows[agent], "knows", [*events])
+            set_events(rows[agent], "knows", events)
     else:
         table = document.setdefault("knows", tomlkit.table() if is_toml else {})
         for agent, events in knows.items():
-            _put(table, agent, [*events])
+            set_events(table, agent, events)
     after = tomlkit.dumps(document) if is_toml else json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     write_whole(target, in_form_of(after, before))
     return True
@@ -68,14 +82,3 @@ def _loses_machine(document: Mapping[str, object], source: Path, target: Path) -
     """Say whether a task names a machine's file that is not beside the new one."""
     machine = document.get("machine")
     return isinstance(machine, Mapping) and "file" in machine and source.resolve().parent != target.resolve().parent
-
-
-def _put(row: MutableMapping[str, object], key: str, events: list[str]) -> None:
-    """Put a list of events into a table, keeping the list that is there where it only has to grow."""
-    present = row.get(key)
-    if not isinstance(present, list) or not set(present) <= set(events):
-        row[key] = events
-        return
-    for event in events:
-        if event not in present:
-            present.append(event)

@@ -91,7 +91,7 @@ class TeamEpisode:
     def waiting(self) -> dict[str, tuple[str, list[str]]]:
         """Who waits after a step: agent -> the first event that it proposes, and whoever knows it and does not."""
         proposals, finished = self.proposals if self.time else {}, self.finished
-        first = {name: own[0] for name, own in proposals.items() if own and not finished[name]}
+        first = {name: events[0] for name, events in proposals.items() if events and not finished[name]}
         return {
             name: (event, [other for other in self.task.knowers[event] if event not in proposals[other]])
             for name, event in first.items()
@@ -142,7 +142,8 @@ class TeamEpisode:
             if event in machine.events:
                 self.states[name] = machine.transitions[self.states[name], event]
         self.memory = {
-            name: own | {event} if event in self._remembered[name] else own for name, own in self.memory.items()
+            name: latched | {event} if event in self._remembered[name] else latched
+            for name, latched in self.memory.items()
         }
         target = self.task.machine.step(self.team_state, event)  # type: ignore[arg-type]
         self.team_state = self.team_state if target is None else target

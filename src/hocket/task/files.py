@@ -8,22 +8,14 @@ from functools import reduce
 from operator import or_
 from pathlib import Path
 
+from hocket.documents import Document, as_number, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, HocketError, TaskError, known_names
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
 from hocket.machine.formats import json as json_notation
 from hocket.machine.formats import load_machine, toml
-from hocket.machine.formats.schema import (
-    Document,
-    as_number,
-    as_table,
-    as_text,
-    as_texts,
-    check_keys,
-    machine_from,
-    sentence_from,
-)
+from hocket.machine.formats.schema import machine_from, sentence_from
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
@@ -48,16 +40,18 @@ def has_world(document: object) -> bool:
     return isinstance(document, Mapping) and any(key in document for key in WORLD_KEYS)
 
 
-def read_task(path: Path, size: int | None = None, document: object = None) -> Task:
+def read_task(path: Path, size: int | None = None, document: object = None, source: str | None = None) -> Task:
     """Read a task from a .toml or .json file; of a team of like agents, with another number of them.
 
-    Whoever has parsed the file already gives its `document`.
+    Whoever has parsed the file already gives its `document`. `source` is what commands call it, by default its path.
     """
+    if source is None:
+        source = f"{path}" if size is None else f"{path}:{size}"
     try:
         if document is None:
             content = read_text(path, LIMIT)
             document = json_notation.parse(content) if path.suffix.lower() == ".json" else toml.parse(content)
-        return task_from(document, path.stem, path.parent, size)
+        return task_from(document, path.stem, path.parent, size, source)
     except RecursionError:
         raise FormatError("is nested too deeply to be a task", path=path) from None
     except HocketError as error:
@@ -74,7 +68,9 @@ def save_task(task: Task, path: str | Path) -> None:
     write_whole(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n" if is_json else toml.unparse(document))
 
 
-def task_from(document: object, name: str = "task", folder: Path | None = None, size: int | None = None) -> Task:
+def task_from(
+    document: object, name: str = "task", folder: Path | None = None, size: int | None = None, source: str = ""
+) -> Task:
     """Build a task from nested dictionaries and lists, checking every key and type."""
     table = as_table(document, "the document")
     check_keys(table, TASK_KEYS)
@@ -113,6 +109,7 @@ def task_from(document: object, name: str = "task", folder: Path | None = None, 
         machine=machine,
         slip=as_number(table.get("slip", Task.slip), "slip"),
         description=as_text(table.get("description", ""), "description"),
+        source=source,
     )
 
 
@@ -179,9 +176,9 @@ def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]]) -> Rewar
     """
     try:
         if len(reading.groups) > 1:
-            found = decompose(reading.parts(Limits()), knows)
-            if found.ok:
-                return Composition(dict(found.machines))
+            decomposition = decompose(reading.parts(Limits()), knows)
+            if decomposition.ok:
+                return Composition(dict(decomposition.machines))
         return reading.machine(Limits())
     except HocketError as error:
         raise FormatError(str(error), where="machine") from None
@@ -207,7 +204,7 @@ def _gate_from(value: object, key: str) -> Gate:
     if not isinstance(value, dict):
         return Gate(as_text(value, key))
     check_keys(as_table(value, key), GATE_KEYS, f"{key}.")
-    opens, closes = (_names_from(value[own], f"{key}.{own}") if own in value else () for own in ("open", "close"))
+    opens, closes = (_names_from(value[word], f"{key}.{word}") if word in value else () for word in ("open", "close"))
     starts_open = value.get("starts_open")
     if not (starts_open is None or isinstance(starts_open, bool)):
         raise FormatError(f"must be true or false, got {starts_open!r:.60}", where=f"{key}.starts_open")
@@ -224,14 +221,14 @@ def _agent_from(
     part_events: tuple[str, ...] | None,
 ) -> Agent:
     key = f"agents.{name}"
-    own = as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory
+    remembered = as_texts(row["memory"], f"{key}.memory") if "memory" in row else memory
     options = as_texts(row.get("options", []), f"{key}.options")
     return Agent(
         start=_start_from(row["start"], grid, letters, f"{key}.start"),
         knows=as_texts(row["knows"], f"{key}.knows") if "knows" in row else part_events or (),
         gates=gates,
-        memory=own,
-        options=tuple(Option(*parse_option(text, grid.places, own)) for text in options),
+        memory=remembered,
+        options=tuple(Option(*parse_option(text, grid.places, remembered)) for text in options),
         sync={
             event: as_number(chance, f"{key}.sync.{event}")
             for event, chance in as_table(row.get("sync", {}), f"{key}.sync").items()

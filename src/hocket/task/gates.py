@@ -19,10 +19,10 @@ Seen = tuple[str, bool]  # a state, and whether the gate is open in it
 def closed_cells(task: Task, agent: str) -> list[frozenset[int]]:
     """For each state of an agent's machine: the cells that gates close to it."""
     places, made = task.grid.places, dict[tuple[str, ...], frozenset[int]]()
-    for regions in (found := [tuple(own) for own in closed_regions(task, agent)]):
+    for regions in (closed := [tuple(regions) for regions in closed_regions(task, agent)]):
         if regions not in made:
             made[regions] = frozenset().union(*(places[region] for region in regions))
-    return [made[regions] for regions in found]
+    return [made[regions] for regions in closed]
 
 
 def closed_regions(task: Task, agent: str) -> list[list[str]]:

@@ -43,14 +43,14 @@ class Grid:
             size = f"{self.rows} x {self.columns}"
             raise TaskError(f"a map must have between 1 and {MOST_CELLS:,} cells, got {size}", key="map")
         object.__setattr__(self, "walls", frozenset(self.walls))
-        object.__setattr__(self, "places", MappingProxyType({n: frozenset(own) for n, own in self.places.items()}))
+        object.__setattr__(self, "places", MappingProxyType({n: frozenset(cells) for n, cells in self.places.items()}))
         if any(not 0 <= wall < self.cells for wall in self.walls):
             raise TaskError(f"walls must lie on the map of {self.rows} rows and {self.columns} columns", key="map")
-        for name, own in self.places.items():
+        for name, cells in self.places.items():
             check_name(name, "a place")
-            if not own:
+            if not cells:
                 raise TaskError("a place must have at least one cell", key=f"places.{name}")
-            for cell in own:
+            for cell in cells:
                 self.check_cell(cell, f"places.{name}")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -161,9 +161,9 @@ def read_map(
                 walls.add(cell)
             elif letter != FLOOR:
                 where.setdefault(letter, []).append(cell)
-    for letter, own in where.items():
+    for letter, cells in where.items():
         if letter not in legend and letter not in starts:
-            row, column = divmod(own[0], len(lines[0]))
+            row, column = divmod(cells[0], len(lines[0]))
             hint = "write '.' for floor" if letter.isspace() else "the legend must name it, or an agent start there"
             raise TaskError(f"letter {letter!r} (row {row}, column {column}) has no meaning: {hint}", key="map")
     places: dict[str, set[int]] = {}
@@ -174,5 +174,5 @@ def read_map(
             raise TaskError(f"letter {letter!r} is not on the map", key=f"legend.{letter}")
         for name in names:
             places.setdefault(name, set()).update(where[letter])
-    grid = Grid(len(lines), len(lines[0]), frozenset(walls), {name: frozenset(own) for name, own in places.items()})
+    grid = Grid(len(lines), len(lines[0]), frozenset(walls), {name: frozenset(cells) for name, cells in places.items()})
     return grid, where

@@ -52,7 +52,7 @@ class Outcomes(NamedTuple):
     happened: NDArray[np.int64]  # [U, H, J, R] entries of the agent's table of proposed events, or -1
 
 
-class _Outcome(NamedTuple):
+class _SyncOutcome(NamedTuple):
     """What may come of a step, for draws below a limit."""
 
     chance: float  # up to which it is this one: the sum with those before it
@@ -80,18 +80,18 @@ class Simulation:
     def table(self, agent: int) -> IndividualTable:
         """Pick what an agent needs."""
         tables, states = self.tables, int(self.tables.states[agent])
-        own, proposed = self.outcomes(agent), tables.event[agent, :states]
+        outcomes, proposed = self.outcomes(agent), tables.event[agent, :states]
         return IndividualTable(
             place=agent,
             next_cell=tables.next_cell[tables.world[agent]],
             dynamics=tables.dynamics[agent, :states],
             kind=tables.kind[agent],
             proposed=proposed,
-            limit=own.limit,
-            chance=own.chance,
-            next_state=own.next_state,
-            reward=own.reward,
-            happened=np.where(own.happened < 0, -1, proposed.ravel()[own.happened]).astype(proposed.dtype),
+            limit=outcomes.limit,
+            chance=outcomes.chance,
+            next_state=outcomes.next_state,
+            reward=outcomes.reward,
+            happened=np.where(outcomes.happened < 0, -1, proposed.ravel()[outcomes.happened]).astype(proposed.dtype),
             is_final=tables.is_final[agent, :states],
             start=int(tables.start[agent]),
             initial=int(tables.initial[agent]),
@@ -103,7 +103,7 @@ class Simulation:
         """Tabulate what may come of an agent's steps."""
         tables, states = self.tables, int(self.tables.states[agent])
         event = tables.event[agent, :states]
-        rule = _Rule(
+        rule = _ProposalRule(
             event >= 0,
             self._chances(np.array([agent]))[0, :states],
             tables.next_state[agent, :states],
@@ -120,10 +120,10 @@ class Simulation:
         tables = self.tables
         rule = (tables.event >= 0, self._chances(np.arange(len(tables.start))), tables.next_state, tables.reward)
         parts = (tables.world, tables.states, tables.dynamics, tables.kind, tables.is_final, *rule)
-        found: dict[tuple[bytes, ...], list[int]] = {}
+        alike: dict[tuple[bytes, ...], list[int]] = {}
         for agent in range(len(tables.start)):
-            found.setdefault(tuple(part[agent].tobytes() for part in parts), []).append(agent)
-        return [np.array(own) for own in found.values()]
+            alike.setdefault(tuple(part[agent].tobytes() for part in parts), []).append(agent)
+        return [np.array(agents) for agents in alike.values()]
 
     def _chances(self, agents: NDArray[np.int64]) -> NDArray[np.float64]:
         """Tabulate the chance per step that teammates are ready for an event; NaN where it does not wait for them.
@@ -141,7 +141,7 @@ class Simulation:
         return chance
 
 
-class _Rule(NamedTuple):
+class _ProposalRule(NamedTuple):
     """An agent's machine and its chances of synchronisation, over the slots of its table of proposed events."""
 
     is_event: Bools  # [U, H, C]
@@ -151,12 +151,12 @@ class _Rule(NamedTuple):
     is_final: Bools  # [U]
 
 
-def _tabulate(rule: _Rule) -> Outcomes:
+def _tabulate(rule: _ProposalRule) -> Outcomes:
     """List what may come of a step that ends in each kind of cell, and lay it out in arrays."""
     states, kinds, _ = rule.is_event.shape
     rows = [[_outcomes(rule, state, kind) for kind in range(kinds)] for state in range(states)]
-    everything = [own for row in rows for own in row]
-    most, longest = max(map(len, everything)), max(len(one.entries) for own in everything for one in own)
+    everything = [outcomes for row in rows for outcomes in row]
+    most, longest = max(map(len, everything)), max(len(one.entries) for outcomes in everything for one in outcomes)
     shape = (states, kinds, most)
     if prod(shape) * longest > MOST_HAPPENING:
         raise TaskError(f"{TOO_MANY}, got {longest:,} of {states:,} states", key="machine")
@@ -165,11 +165,11 @@ def _tabulate(rule: _Rule) -> Outcomes:
     next_state = np.zeros(shape, np.int16)
     happened = np.full((*shape, longest), -1)
     for state, row in enumerate(rows):
-        for kind, own in enumerate(row):
+        for kind, outcomes in enumerate(row):
             before = 0.0
-            for number, one in enumerate(own):
+            for number, one in enumerate(outcomes):
                 at = (state, kind, number)
-                if number < len(own) - 1:
+                if number < len(outcomes) - 1:
                     limit[at] = threshold(one.chance)
                 weight[at], next_state[at], reward[at] = one.chance - before, one.state, one.reward
                 happened[at][: len(one.entries)] = one.entries
@@ -177,15 +177,15 @@ def _tabulate(rule: _Rule) -> Outcomes:
     return Outcomes(np.ascontiguousarray(limit[:, :, :-1]), weight, next_state, reward, happened)
 
 
-def _outcomes(rule: _Rule, state: int, kind: int) -> list[_Outcome]:
+def _outcomes(rule: _ProposalRule, state: int, kind: int) -> list[_SyncOutcome]:
     """List what may come of a step that ends in a kind of cell, in the order of the draw.
 
     An event that waits for teammates happens in the first round only: they need a step to notice that the agent is
     ready. What the agent does by itself happens in rounds, in the order of the task, until a machine state comes again.
     """
     if rule.is_final[state]:
-        return [_Outcome(1.0, state, 0.0, ())]
-    outcomes: list[_Outcome] = []
+        return [_SyncOutcome(1.0, state, 0.0, ())]
+    outcomes: list[_SyncOutcome] = []
     covered = 0.0
     for slot in np.flatnonzero(rule.is_event[state, kind]).tolist():
         chance = float(rule.chance[state, kind, slot])
@@ -194,11 +194,11 @@ def _outcomes(rule: _Rule, state: int, kind: int) -> list[_Outcome]:
             outcomes.append(_settle_alone(rule, state, kind, slot)._replace(chance=reach))
             covered = reach
     if covered < 1:
-        outcomes.append(_Outcome(1.0, state, 0.0, ()))
+        outcomes.append(_SyncOutcome(1.0, state, 0.0, ()))
     return outcomes
 
 
-def _settle_alone(rule: _Rule, state: int, kind: int, slot: int) -> _Outcome:
+def _settle_alone(rule: _ProposalRule, state: int, kind: int, slot: int) -> _SyncOutcome:
     """Let a proposed event happen, and then in rounds what the agent does by itself."""
     seen, reward, entries = {state}, 0.0, list[int]()
     shape = rule.is_event.shape
@@ -209,6 +209,6 @@ def _settle_alone(rule: _Rule, state: int, kind: int, slot: int) -> _Outcome:
         state = int(rule.next_state[at])
         by_itself = np.flatnonzero(rule.is_event[state, kind] & np.isnan(rule.chance[state, kind])).tolist()
         if state in seen or rule.is_final[state] or not by_itself:
-            return _Outcome(1.0, state, reward, tuple(entries))
+            return _SyncOutcome(1.0, state, reward, tuple(entries))
         seen.add(state)
         slot = by_itself[0]

@@ -55,7 +55,7 @@ def synchronize(knowers: Mapping[str, Collection[str]], proposals: Mapping[str, 
     >>> synchronize({"meet": ("A1", "A2"), "ring": ("A1",)}, {"A1": ("meet",), "A2": ("meet",)})
     ('meet',)
     """
-    proposed = {event for own in proposals.values() for event in own}
+    proposed = {event for events in proposals.values() for event in events}
     return tuple(
         event
         for event, agents in knowers.items()
@@ -107,11 +107,11 @@ def localize(
         raise TaskError("local labels are made for machines with all their states", key="labelling")
     if set(agents) != set(decomposition.machines):
         raise TaskError(f"states must be given for each of {', '.join(decomposition.machines)}", key="labelling")
-    joint = prod(len(own) for own in states.values()) * len(team.states)
+    joint = prod(len(spots) for spots in states.values()) * len(team.states)
     if joint > LARGEST_JOINT:
         raise TaskError(f"{joint:,} joint states are more than the {LARGEST_JOINT:,} that are tried", key="labelling")
     classes = {
-        agent: {member: own for own, members in machine.members.items() for member in members}
+        agent: {member: merged for merged, members in machine.members.items() for member in members}
         for agent, machine in decomposition.machines.items()
     }
     reached = reachable_part(team).states
@@ -120,12 +120,12 @@ def localize(
     check = LabellingCheck(True)
     for (spots, state), events in seen.items():
         for agent, spot in zip(agents, spots, strict=True):
-            own = events & set(decomposition.knows[agent])
+            local_events = events & set(decomposition.knows[agent])
             view = (spot, classes[agent][state])
-            if len(own) > 1 and check.ok:
-                both = " and ".join(sorted(own))
+            if len(local_events) > 1 and check.ok:
+                both = " and ".join(sorted(local_events))
                 check = LabellingCheck(False, 1, f"in state {state}, with {agent} at {spot}, {both} happen at once")
-            for event in sorted(own):
+            for event in sorted(local_events):
                 known = labels[agent].setdefault(view, event)
                 if known != event and check.ok:
                     said = f"in state {view[1]}, at {spot}, {agent} would propose both {known} and {event}"

@@ -51,12 +51,12 @@ def latched_events(machine: RewardMachine, order: Iterable[str]) -> dict[str, Bo
     """
     if len(machine.events) > MOST_EVENTS:
         return {}
-    found = {}
+    latches = {}
     for event in (event for event in order if event in machine.events):
         after, before = _reached(machine, event)
         if after.any() and not (after & before).any():
-            found[event] = after
-    return found
+            latches[event] = after
+    return latches
 
 
 def _reached(machine: RewardMachine, event: str) -> tuple[Bools, Bools]:
@@ -92,15 +92,15 @@ def derived_options(
     A place is an option once the latest event in memory has happened that always comes before; else always.
     """
     latched = {event: after for event, after in latched_events(machine, memory).items() if event in memory}
-    found: dict[str, set[str | None]] = {}
+    targets: dict[str, set[str | None]] = {}
     for event, condition in conditions.items():
         starts = [source for source, name in machine.transitions if name == event]
         rows = [machine.states.index(state) for state in starts]
-        earlier = [(after.sum(), own) for own, after in latched.items() if rows and after[rows].all()]
+        earlier = [(after.sum(), event) for event, after in latched.items() if rows and after[rows].all()]
         for place in (way.place for way in condition.ways if way.inside and way.place is not None):
-            found.setdefault(place, set()).add(min(earlier)[1] if earlier else None)
+            targets.setdefault(place, set()).add(min(earlier)[1] if earlier else None)
     return tuple(
         Option(place, after)
-        for place, own in found.items()
-        for after in ((None,) if None in own else sorted(filter(None, own)))
+        for place, events in targets.items()
+        for after in ((None,) if None in events else sorted(filter(None, events)))
     )

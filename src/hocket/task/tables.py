@@ -20,10 +20,11 @@ from hocket.capacity import require_memory
 from hocket.errors import TaskError
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.endless import Kinds, find_endless
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, OUTCOMES, Numbers, shortest
 from hocket.task.memory import memory_of, options_of
-from hocket.task.settling import EndlessError, Kinds, find_endless
+from hocket.task.settling import EndlessError
 from hocket.task.task import Task
 
 MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
@@ -89,8 +90,8 @@ def compile_task(task: Task) -> Tables:
     kept = task.__dict__
     if "tables" not in kept:
         kept["tables"] = _compile(task)
-    found: Tables = kept["tables"]
-    return found
+    tables: Tables = kept["tables"]
+    return tables
 
 
 def _compile(task: Task) -> Tables:
@@ -153,12 +154,12 @@ def _compile(task: Task) -> Tables:
 
 def _product(numbers: Iterable[int], most: int) -> int:
     """Multiply, up to a limit."""
-    found = 1
+    joint = 1
     for number in numbers:
-        found *= number
-        if found >= most:
+        joint *= number
+        if joint >= most:
             return most
-    return found
+    return joint
 
 
 def _begins(counts: Sequence[int] | Words) -> Words:
@@ -169,7 +170,7 @@ def _begins(counts: Sequence[int] | Words) -> Words:
 def _places(task: Task, agents: Iterable[Iterable[str]]) -> Words:
     """List agents by their places, one list after the other."""
     place = {agent: index for index, agent in enumerate(task.agents)}
-    return np.array([place[agent] for own in agents for agent in own], np.int32)
+    return np.array([place[agent] for team in agents for agent in team], np.int32)
 
 
 def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
@@ -178,10 +179,10 @@ def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
     world = np.zeros(len(task.agents), np.int32)
     dynamics = np.zeros((len(task.agents), most), np.int16)
     for index, agent in enumerate(task.agents):
-        own: dict[frozenset[int], int] = {}
+        numbers: dict[frozenset[int], int] = {}
         for state, closed in enumerate(closed_cells(task, agent)):
-            dynamics[index, state] = own.setdefault(closed, len(own))
-        world[index] = worlds.setdefault(tuple(own), len(worlds))
+            dynamics[index, state] = numbers.setdefault(closed, len(numbers))
+        world[index] = worlds.setdefault(tuple(numbers), len(worlds))
     shape = (len(worlds), max(map(len, worlds)), task.grid.cells, len(ACTIONS), OUTCOMES)
     next_cell: Numbers = np.zeros(shape, shortest(task.grid.cells))
     made: dict[frozenset[int], Numbers] = {}
@@ -197,24 +198,24 @@ def _proposals(
     task: Task, everyone: Sequence[Kinds], most: int
 ) -> tuple[Numbers, Numbers, Shorts, NDArray[np.float64]]:
     """Tabulate which events each agent proposes where, where its machine then goes, and what that pays."""
-    rows = [_rows(task, own) for own in everyone]
-    kinds, candidates = max(map(len, everyone)), max(1, *(len(row) for own in rows for row in own.values()), 1)
-    shape = (len(everyone), most, kinds, candidates)
+    rows = [_rows(task, kinds) for kinds in everyone]
+    most_kinds = max(map(len, everyone))
+    candidates = max(1, *(len(row) for agent_rows in rows for row in agent_rows.values()), 1)
+    shape = (len(everyone), most, most_kinds, candidates)
     if prod(shape) > MOST_ENTRIES:
-        sizes = (
-            f"{shape[0]:,} agents x {most:,} machine states x {kinds:,} kinds of cells x {candidates:,} events at once"
-        )
+        kinds_and_events = f"{most_kinds:,} kinds of cells x {candidates:,} events at once"
+        sizes = f"{shape[0]:,} agents x {most:,} machine states x {kinds_and_events}"
         raise TaskError(f"a task may have {MOST_ENTRIES:,} entries in its tables, got {sizes}", key="machine")
     event: Numbers = np.full(shape, -1, shortest(len(task.events)))
     next_state = np.broadcast_to(np.arange(most, dtype=np.int16)[None, :, None, None], shape).copy()
     reward = np.zeros(shape)
-    for index, own in enumerate(rows):
-        for (state, kind), row in own.items():
+    for index, agent_rows in enumerate(rows):
+        for (state, kind), row in agent_rows.items():
             for slot, (number, target, paid) in enumerate(sorted(row)):
                 event[index, state, kind, slot] = number
                 next_state[index, state, kind, slot] = target
                 reward[index, state, kind, slot] = paid
-    return np.stack([own.kind for own in everyone]).astype(shortest(kinds)), event, next_state, reward
+    return np.stack([kinds.kind for kinds in everyone]).astype(shortest(most_kinds)), event, next_state, reward
 
 
 def _rows(task: Task, kinds: Kinds) -> dict[tuple[int, int], list[tuple[int, int, float]]]:
@@ -233,15 +234,17 @@ def _rows(task: Task, kinds: Kinds) -> dict[tuple[int, int], list[tuple[int, int
 def _controllers(task: Task) -> Words:
     """Name the agent that alone controls an event; -1 where several do."""
     place = {agent: index for index, agent in enumerate(task.agents)}
-    return np.array([place[next(iter(own))] if len(own) == 1 else -1 for own in task.events.values()], np.int32)
+    return np.array(
+        [place[next(iter(conditions))] if len(conditions) == 1 else -1 for conditions in task.events.values()], np.int32
+    )
 
 
 def _fixed_sync(task: Task) -> tuple[Words, Words, NDArray[np.float64]]:
     """List the chances of synchronisation that a task fixes itself, agent by agent."""
-    own = [agent.sync for agent in task.agents.values()]
-    events = [task.event_numbers[event] for sync in own for event in sync]
-    chances = [chance for sync in own for chance in sync.values()]
-    return _begins([len(sync) for sync in own]), np.array(events, np.int32), np.array(chances, np.float64)
+    syncs = [agent.sync for agent in task.agents.values()]
+    events = [task.event_numbers[event] for sync in syncs for event in sync]
+    chances = [chance for sync in syncs for chance in sync.values()]
+    return _begins([len(sync) for sync in syncs]), np.array(events, np.int32), np.array(chances, np.float64)
 
 
 def _memory(task: Task) -> tuple[Words, Words, Shorts]:
@@ -299,7 +302,7 @@ def _is_into_parts(task: Task, team: Composition) -> bool:
 # The team: what happens when agents propose events.
 
 
-class Settled(NamedTuple):
+class SettledCases(NamedTuple):
     """How steps have settled, in any number of cases that know nothing of each other."""
 
     state: NDArray[np.int64]  # [cases, N] of the agents' machines
@@ -316,14 +319,14 @@ class Settled(NamedTuple):
         return happened
 
 
-def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArray[Any] | None = None) -> Settled:
+def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArray[Any] | None = None) -> SettledCases:
     """Let events happen in rounds until nothing more can, from machine states and kinds of cells: [cases, N] each.
 
     The same as `hocket.task.settling.settle`, for many cases at once. `team` are states of the team machine to follow.
     """
     cases, agents = state.shape
     everyone = np.arange(agents)
-    found = Settled(
+    settled = SettledCases(
         state.astype(np.int64),
         np.zeros(0, np.int64) if team is None else team.astype(np.int64),
         np.zeros((cases, agents)),
@@ -331,24 +334,24 @@ def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArra
     )
     going = np.arange(cases)
     for _ in range(tables.most_rounds + 1):
-        proposed = tables.event[everyone, found.state[going], kind[going]].astype(np.int64)  # [going, N, C]
+        proposed = tables.event[everyone, settled.state[going], kind[going]].astype(np.int64)  # [going, N, C]
         chosen = _choose_events(tables, proposed)
         active = chosen.any(axis=1)
         if not active.any():
-            return found
+            return settled
         going, proposed, chosen = going[active], proposed[active], chosen[active]
         case, event = np.nonzero(chosen)
-        found.rounds.append((going[case], event))
+        settled.rounds.append((going[case], event))
         if team is not None:
             for number in np.flatnonzero(chosen.any(axis=0)).tolist():
-                own = going[chosen[:, number]]
-                found.team[own] = tables.team_next[found.team[own], number]
+                cases = going[chosen[:, number]]
+                settled.team[cases] = tables.team_next[settled.team[cases], number]
         chosen = np.pad(chosen, ((0, 0), (0, 1)))  # a last event, -1, in which nobody takes part
         case, agent, slot = np.nonzero(chosen[np.arange(len(going))[:, None, None], proposed])
         case = going[case]
-        at = (agent, found.state[case, agent], kind[case, agent], slot)  # at most one slot for each agent
-        found.reward[case, agent] += tables.reward[at]
-        found.state[case, agent] = tables.next_state[at]
+        at = (agent, settled.state[case, agent], kind[case, agent], slot)  # at most one slot for each agent
+        settled.reward[case, agent] += tables.reward[at]
+        settled.state[case, agent] = tables.next_state[at]
     raise EndlessError("events")
 
 
@@ -363,7 +366,7 @@ def _choose_events(tables: Tables, proposed: NDArray[np.int64]) -> Bools:
         return ready
     busy = np.zeros((cases, agents), np.bool_)
     for event in np.flatnonzero(ready.any(axis=0)).tolist():
-        own = tables.knower[tables.first_knower[event] : tables.first_knower[event + 1]]
-        ready[:, event] &= ~busy[:, own].any(axis=1)
-        busy[:, own] |= ready[:, event, None]
+        knowers = tables.knower[tables.first_knower[event] : tables.first_knower[event + 1]]
+        ready[:, event] &= ~busy[:, knowers].any(axis=1)
+        busy[:, knowers] |= ready[:, event, None]
     return ready

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.documents import Document
 from hocket.errors import TaskError, known_names
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
-from hocket.machine.formats.schema import Document, machine_to
+from hocket.machine.formats.schema import machine_to
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.notebook_hook import shown
@@ -36,6 +37,7 @@ class Task:
     machine: RewardMachine | Composition
     slip: float = 0.02  # chance that a move goes a quarter turn astray, half of it to either side
     description: str = ""
+    source: str = field(default="", compare=False)  # the name or path by which it was loaded
 
     def __post_init__(self) -> None:
         check_words(self.name, self.description)
@@ -82,7 +84,7 @@ class Task:
             for gate in gates.values():
                 for event in gate.events:
                     waiting[event].append(name)
-        return MappingProxyType({event: Names(own) for event, own in waiting.items()})
+        return MappingProxyType({event: Names(agents) for event, agents in waiting.items()})
 
     @cached_property
     def gates(self) -> Mapping[str, Mapping[str, Gate]]:
@@ -124,7 +126,7 @@ class Task:
     @property
     def is_single_agent(self) -> bool:
         """Whether there is one agent, which knows every event, so that nothing has to be decomposed."""
-        return len(self.agents) == 1 and all(own == self.machine.events for own in self.knows.values())
+        return len(self.agents) == 1 and all(known == self.machine.events for known in self.knows.values())
 
     def with_knows(self, knows: Mapping[str, Iterable[str]]) -> Task:
         """Change the local event sets of some agents."""
@@ -139,7 +141,9 @@ class Task:
     @cached_property
     def digest(self) -> str:
         """The fingerprint of all that it says, except how it is described and how states and events are ordered."""
-        document = {key: own for key, own in self.document().items() if key not in ("name", "description", "machine")}
+        document = {
+            key: value for key, value in self.document().items() if key not in ("name", "description", "machine")
+        }
         machines = self.machine.parts if isinstance(self.machine, Composition) else {"": self.machine}
         document["machine"] = {name: _canonical(machine) for name, machine in machines.items()}
         document["order"] = list(self.agents)  # an agent's random numbers depend on its place
@@ -153,7 +157,7 @@ class Task:
         document: Document = {"name": self.name, "description": self.description, "slip": float(self.slip)}
         document["map"] = "\n".join(lines) + "\n"
         document["places"] = {
-            name: [list(grid.row_column(cell)) for cell in sorted(own)] for name, own in grid.places.items()
+            name: [list(grid.row_column(cell)) for cell in sorted(cells)] for name, cells in grid.places.items()
         }
         document["agents"] = {name: _agent_to(agent, grid) for name, agent in self.agents.items()}
         gates: dict[str, dict[str, object]] = {}
@@ -179,7 +183,7 @@ class Task:
         except TaskError:
             pass
         halves = {agent: [str(way) for way in condition.ways] for agent, condition in conditions.items()}
-        return {agent: own if len(own) > 1 else own[0] for agent, own in halves.items()}
+        return {agent: ways if len(ways) > 1 else ways[0] for agent, ways in halves.items()}
 
     @cached_property
     def _lexicons(self) -> tuple[Lexicon, Lexicon]:
@@ -190,7 +194,16 @@ class Task:
 
     def __reduce__(self) -> tuple[object, ...]:
         events = {event: dict(conditions) for event, conditions in self.events.items()}
-        parts = (self.name, self.grid, dict(self.agents), events, self.machine, self.slip, self.description)
+        parts = (
+            self.name,
+            self.grid,
+            dict(self.agents),
+            events,
+            self.machine,
+            self.slip,
+            self.description,
+            self.source,
+        )
         return Task, parts
 
     def where(self, agent: str, event: str) -> NDArray[np.bool_]:
@@ -219,7 +232,7 @@ def _agent_to(agent: Agent, grid: Grid) -> Document:
     if agent.memory:
         row["memory"] = list(agent.memory)
     if agent.options:
-        row["options"] = [str(own) for own in agent.options]
+        row["options"] = [str(option) for option in agent.options]
     if agent.sync:
         row["sync"] = {event: float(chance) for event, chance in agent.sync.items()}
     return row
@@ -228,7 +241,7 @@ def _agent_to(agent: Agent, grid: Grid) -> Document:
 def _gate_to(gate: Gate) -> Document:
     """Lay a gate out as a file has it, leaving out what goes without saying."""
     lists = {"open": gate.opens, "close": gate.closes}
-    row: Document = {key: own[0] if len(own) == 1 else list(own) for key, own in lists.items() if own}
+    row: Document = {key: events[0] if len(events) == 1 else list(events) for key, events in lists.items() if events}
     if gate.starts_open != (not gate.opens):
         row["starts_open"] = gate.starts_open
     return row

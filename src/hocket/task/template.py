@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hocket.documents import Document
 from hocket.errors import FormatError
 from hocket.files import MEGABYTE
-from hocket.machine.formats.schema import Document
 
 NUMBER, SIZE = "{i}", "{n}"
 MOST_AGENTS = 100_000  # in a family
@@ -36,14 +36,14 @@ class _Writer:
 
     def table(self, table: Mapping[str, object], at: str) -> Document:
         """Repeat the keys with a number, and write out the values of the others."""
-        found: Document = {}
+        written: Document = {}
         for key, value in table.items():
             where = f"{at}{key}"
-            for name, own in self.repeated(key, value) if NUMBER in key else [(self.fill(key), value)]:
-                if name in found:
+            for name, part in self.repeated(key, value) if NUMBER in key else [(self.fill(key), value)]:
+                if name in written:
                     raise FormatError(f"{name!r} is there twice, in full and by a number", where=where)
-                found[name] = self.value(own, where)
-        return found
+                written[name] = self.value(part, where)
+        return written
 
     def repeated(self, key: str, value: object) -> Iterator[tuple[str, object]]:
         for number in range(1, self.count + 1):
@@ -69,9 +69,9 @@ class _Writer:
     def numbered(self, value: object, number: int) -> object:
         """Fill a number in wherever it stands in a value."""
         if isinstance(value, dict):
-            return {self.numbered(key, number): self.numbered(own, number) for key, own in value.items()}
+            return {self.numbered(key, number): self.numbered(part, number) for key, part in value.items()}
         if isinstance(value, list):
-            return [self.numbered(own, number) for own in value]
+            return [self.numbered(part, number) for part in value]
         self.spend(1)
         if not isinstance(value, str):
             return value

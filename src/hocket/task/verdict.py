@@ -21,7 +21,8 @@ from hocket.notebook_hook import shown
 from hocket.task.catalogue import as_task
 from hocket.task.labelling import LabellingCheck, check_labelling
 from hocket.task.reachability import Reachability, find_unreachable
-from hocket.task.settling import EndlessError, order_notes, repeat_notes
+from hocket.task.settling import EndlessError
+from hocket.task.step_notes import order_notes, repeat_notes
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 

@@ -78,33 +78,33 @@ class Counting:
     @cached_property
     def copies(self) -> list[Copy]:
         """The states with all counts that some trace leads to, in the order of the states; each at least once."""
-        found: dict[Copy, None] = {}
-        self._reach(self.initial, found)
-        seen = {state for state, _ in found}
+        reached: dict[Copy, None] = {}
+        self._reach(self.initial, reached)
+        seen = {state for state, _ in reached}
         for state in self.states:
             if state not in seen:
-                self._reach(state, found)
+                self._reach(state, reached)
         rank = {state: number for number, state in enumerate(self.states)}
-        copies = sorted(found, key=lambda copy: (rank[copy[0]], copy[1]))
+        copies = sorted(reached, key=lambda copy: (rank[copy[0]], copy[1]))
         names = {self.name(copy) for copy in copies}
         if len(names) < len(copies):
             raise FormatError("a copy of a state would have the name of another state", where=self.at)
         return copies
 
-    def _reach(self, state: str, found: dict[Copy, None]) -> None:
+    def _reach(self, state: str, reached: dict[Copy, None]) -> None:
         start = (state, (0,) * len(self.counters))
-        found[start] = None
+        reached[start] = None
         queue = deque([start])
         while queue:
             for _, end in self.follow(queue.popleft()):
-                if end not in found:
-                    if len(found) >= len(self.states) + MOST_COPIES:
+                if end not in reached:
+                    if len(reached) >= len(self.states) + MOST_COPIES:
                         advice = "count less, or fewer things at a time"
                         raise FormatError(
                             f"counting would add more than {MOST_COPIES:,} states to the machine: {advice}",
                             where=self.at,
                         )
-                    found[end] = None
+                    reached[end] = None
                     queue.append(end)
 
     def follow(self, copy: Copy) -> Iterable[tuple[str, Copy]]:
@@ -122,15 +122,15 @@ class Counting:
     def _tidy(self, state: str, counts: Counts) -> Copy:
         """Forget the counts that no longer matter in a state, as nothing leads back to where they are made."""
         matters = self._matters.get(state, frozenset())
-        return state, tuple(own if place in matters else 0 for place, own in enumerate(counts))
+        return state, tuple(count if place in matters else 0 for place, count in enumerate(counts))
 
     def name(self, copy: Copy) -> str:
         """Name a copy after its state and what has been counted, as in "road, load 2 of 3"."""
         state, counts = copy
         told = [
-            f"{label} {own} of {counter.times}"
-            for label, own, counter in zip(self._labels, counts, self.counters.values(), strict=True)
-            if own
+            f"{label} {count} of {counter.times}"
+            for label, count, counter in zip(self._labels, counts, self.counters.values(), strict=True)
+            if count
         ]
         return ", ".join((state, *told))
 
@@ -157,7 +157,7 @@ class Counting:
         for (state, _), target in self.moves.items():
             for end in (target.to, target.otherwise) if isinstance(target, Counted) else (target,):
                 sources.setdefault(end, []).append(state)
-        found: dict[str, frozenset[int]] = {}
+        matters: dict[str, frozenset[int]] = {}
         for place, (state, _) in enumerate(self.counters):
             seen, stack = {state}, [state]
             while stack:
@@ -165,6 +165,6 @@ class Counting:
                     if source not in seen:
                         seen.add(source)
                         stack.append(source)
-            for own in seen:
-                found[own] = found.get(own, frozenset()) | {place}
-        return found
+            for earlier in seen:
+                matters[earlier] = matters.get(earlier, frozenset()) | {place}
+        return matters

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
+from hocket.documents import Document
 from hocket.errors import FormatError
-from hocket.machine.formats.schema import Design, Document, design_from, design_to
+from hocket.machine.formats.schema import Design, design_from, design_to
 
 NESTED = {dict, list}
 
@@ -47,14 +48,16 @@ _plain = json.JSONEncoder(ensure_ascii=False).encode  # made once, for a machine
 
 
 def _count_keys(document: object) -> int:
-    found, waiting = 0, [document]
+    keys, waiting = 0, [document]
     while waiting:
-        own = waiting.pop()
-        found += len(own) if isinstance(own, dict) else 0
-        inner: Collection[object] = own.values() if isinstance(own, dict) else own if isinstance(own, list) else ()
+        value = waiting.pop()
+        keys += len(value) if isinstance(value, dict) else 0
+        inner: Collection[object] = (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        )
         if not NESTED.isdisjoint(map(type, inner)):  # many tables have nothing but names in them
             waiting += [value for value in inner if type(value) in NESTED]
-    return found
+    return keys
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> Document:

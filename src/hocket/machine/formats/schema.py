@@ -21,7 +21,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from hocket.errors import FormatError, MachineError, known_names, shown
+from hocket.documents import Document, as_lists, as_number, as_table, as_text, as_texts, check_keys
+from hocket.errors import FormatError, MachineError, shown
 from hocket.graphs import Ints
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
@@ -29,10 +30,7 @@ from hocket.machine.formats.counting import MOST_TIMES, Counted, Counting
 from hocket.machine.formulas import LANGUAGES, read_sentence
 from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
-from hocket.machine.names import is_one_line
 from hocket.machine.reward_machine import RewardMachine
-
-Document = dict[str, object]
 
 TABLE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards")
 MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES)
@@ -175,7 +173,7 @@ def _target(state: str, value: object, where: str) -> str | Counted:
 def _states(rows: Iterable[str], moves: Mapping[tuple[str, str], str | Counted]) -> tuple[str, ...]:
     """List the states that transitions name."""
     ends = [(end,) if isinstance(end, str) else (end.otherwise, end.to) for end in moves.values()]
-    return tuple(dict.fromkeys([*rows, *(state for own in ends for state in own)]))
+    return tuple(dict.fromkeys([*rows, *(state for targets in ends for state in targets)]))
 
 
 def design_to(design: Design) -> Document:
@@ -192,14 +190,14 @@ def _looked_up(names: Sequence[str], places: Ints) -> list[str]:
     """Look many names up at once."""
     table = np.empty(len(names), np.object_)
     table[:] = names
-    found: list[str] = table[places].tolist()
-    return found
+    looked_up: list[str] = table[places].tolist()
+    return looked_up
 
 
 def machine_to(machine: RewardMachine) -> Document:
     """Lay a machine out as `machine_from` reads it, leaving out what goes without saying."""
     states, events, graph = tuple(machine.states), tuple(machine.events), machine.graph
-    names, ends = (_looked_up(*own) for own in ((events, graph.label), (states, graph.target)))
+    names, ends = (_looked_up(*pair) for pair in ((events, graph.label), (states, graph.target)))
     transitions: dict[str, dict[str, str]] = {}
     for state, begin, end in zip(states, graph.first[:-1].tolist(), graph.first[1:].tolist(), strict=True):
         if begin < end:
@@ -235,48 +233,3 @@ def _rewards(table: Document, at: str) -> dict[tuple[str, str], float] | None:
         for state, row in as_table(table["rewards"], f"{at}rewards").items()
         for event, reward in as_table(row, f"{at}rewards.{state}").items()
     }
-
-
-def check_keys(table: Document, known: tuple[str, ...], at: str = "", rule: str = "") -> None:
-    """Refuse keys that have no meaning."""
-    for key in table:
-        if key not in known:
-            raise FormatError(f"unknown key ({rule}{known_names(key, known)})", where=f"{at}{key}")
-
-
-def as_table(value: object, where: str) -> Document:
-    """Require a table."""
-    if not isinstance(value, dict):
-        raise FormatError(f"must be a table, got {shown(value)}", where=where)
-    return dict(value)
-
-
-def as_lists(value: object, where: str) -> dict[str, tuple[str, ...]]:
-    """Require a table of lists of names."""
-    return {name: as_texts(names, f"{where}.{name}") for name, names in as_table(value, where).items()}
-
-
-def as_texts(value: object, where: str) -> tuple[str, ...]:
-    """Require a list of names."""
-    if not isinstance(value, list):
-        raise FormatError(f"must be a list of names, got {shown(value)}", where=where)
-    return tuple(as_text(item, f"{where}[{index}]") for index, item in enumerate(value))
-
-
-def as_text(value: object, where: str) -> str:
-    """Require a name or another text."""
-    if not isinstance(value, str):
-        raise FormatError(f"must be a name in quotes, got {shown(value)}", where=where)
-    if not is_one_line(value.replace("\n", "").replace("\t", "")):
-        raise FormatError(f"must have no control characters, got {shown(value)}", where=where)
-    return value
-
-
-def as_number(value: object, where: str) -> float:
-    """Require a number that a float can hold."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise FormatError(f"must be a number, got {shown(value)}", where=where)
-    try:
-        return float(value)
-    except OverflowError:
-        raise FormatError("must be a number with absolute value below 1.8e308", where=where) from None

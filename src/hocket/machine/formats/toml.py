@@ -6,8 +6,9 @@ import json
 import re
 import tomllib
 
+from hocket.documents import Document
 from hocket.errors import FormatError
-from hocket.machine.formats.schema import Design, Document, design_from, design_to
+from hocket.machine.formats.schema import Design, design_from, design_to
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 DEEPEST_KEY = 32  # parts; the standard library's parser needs time and memory by the square of this
@@ -32,7 +33,7 @@ def write(design: Design) -> str:
 
 def parse(content: str) -> Document:
     """Read a TOML document."""
-    bare = STRING_OR_COMMENT.sub(lambda found: "" if found["comment"] else "text", content)
+    bare = STRING_OR_COMMENT.sub(lambda match: "" if match["comment"] else "text", content)
     if DEEP_KEY.search(bare):
         raise FormatError(f"a key has more than {DEEPEST_KEY} parts; no task or machine needs that")
     try:

@@ -56,12 +56,12 @@ class Automaton(NamedTuple):
 
     def examples(self) -> dict[int, int]:
         """Give for each kind its first event."""
-        found: dict[int, int] = {}
+        first: dict[int, int] = {}
         for event, kind in sorted(self.kind.items()):
-            found.setdefault(kind, event)
-        if self.others >= 0 and self.others not in found:
-            found[self.others] = next(event for event in range(self.events) if event not in self.kind)
-        return dict(sorted(found.items(), key=lambda item: item[1]))
+            first.setdefault(kind, event)
+        if self.others >= 0 and self.others not in first:
+            first[self.others] = next(event for event in range(self.events) if event not in self.kind)
+        return dict(sorted(first.items(), key=lambda item: item[1]))
 
     def way(self, start: int, is_goal: Callable[[int], bool]) -> list[int]:
         """Find a shortest trace from one state to another that is a goal; nothing where there is none."""
@@ -115,17 +115,17 @@ def make_automaton(
 def _with_kinds(move: Ints, accepts: Flags, kind: Mapping[int, int], others: int, events: int) -> Automaton:
     """Merge the kinds of events that do the same."""
     move, column = _merge_columns(move)
-    kind = {event: column[own] for event, own in kind.items()}
+    kind = {event: column[old] for event, old in kind.items()}
     others = column[others] if others >= 0 else -1
     if others < 0:  # let one kind stand for the rest: the events that change nothing, if there are any
         still = np.flatnonzero((move == np.arange(len(move), dtype=np.int32)[:, None]).all(axis=0))
         others = int(still[0]) if len(still) else -1
-    kind = {event: own for event, own in kind.items() if own != others}
+    kind = {event: number for event, number in kind.items() if number != others}
     used = sorted({*kind.values(), others} - {-1})
     if len(used) < move.shape[1]:
         place = {old: new for new, old in enumerate(used)}
         move = np.ascontiguousarray(move[:, used])
-        kind, others = {event: place[own] for event, own in kind.items()}, place.get(others, -1)
+        kind, others = {event: place[number] for event, number in kind.items()}, place.get(others, -1)
     if len(kind) == events:
         others = -1
     return Automaton(move, accepts, kind, others, events)
@@ -149,7 +149,7 @@ def product(
 ) -> Automaton:
     """Run two automata side by side, reachable pairs only; `accept` says which pairs accept."""
     kind, others, columns = _joint_kinds(left, right)
-    own, other = (np.array(part, np.intp) for part in zip(*columns, strict=True))
+    left_column, right_column = (np.array(part, np.intp) for part in zip(*columns, strict=True))
     wide = right.states
     sinks = _sinks(left, right, accept)
     queue: list[Longs] = [sinks.settle(np.zeros(1, np.int64))]
@@ -160,7 +160,10 @@ def product(
     for codes in queue:  # grows while it is read
         for code in np.array_split(codes, 1 + len(codes) * len(columns) // AT_ONCE):
             limits.check(what, count, len(columns))
-            ends = left.move[code // wide][:, own].astype(np.int64) * wide + right.move[code % wide][:, other]
+            ends = (
+                left.move[code // wide][:, left_column].astype(np.int64) * wide
+                + right.move[code % wide][:, right_column]
+            )
             ends = sinks.settle(ends)
             moves.append(ends)
             fresh = seen.fresh(ends.ravel())
@@ -205,17 +208,17 @@ class _Sinks(NamedTuple):
 def _sinks(left: Automaton, right: Automaton, accept: Callable[[Flags, Flags], Flags]) -> _Sinks:
     """Find the states that are never left and that decide what a product accepts, whatever the other side does."""
     both = np.array([False, True])
-    found = []
-    for own, order in ((left, 1), (right, -1)):
-        still = (own.move == np.arange(own.states, dtype=np.int32)[:, None]).all(axis=1)
-        code = np.full(own.states, -1, np.int64)
+    codes = []
+    for side, order in ((left, 1), (right, -1)):
+        still = (side.move == np.arange(side.states, dtype=np.int32)[:, None]).all(axis=1)
+        code = np.full(side.states, -1, np.int64)
         for state in np.flatnonzero(still).tolist():
-            mine = np.repeat(own.accepts[state], 2)
+            mine = np.repeat(side.accepts[state], 2)
             verdict = accept(*(mine, both)[::order])
             if verdict[0] == verdict[1]:
                 code[state] = state * right.states if order == 1 else state
-        found.append(code)
-    return _Sinks(found[0], found[1], right.states)
+        codes.append(code)
+    return _Sinks(codes[0], codes[1], right.states)
 
 
 class _Seen:

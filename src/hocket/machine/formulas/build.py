@@ -31,7 +31,7 @@ from hocket.machine.reward_machine import RewardMachine
 NAMED_EAGERLY = 5_000  # states up to which names are made at once and without numbers
 
 
-class Group(NamedTuple):
+class ConjunctGroup(NamedTuple):
     """Conjuncts that events tie together, and the automaton of all of them."""
 
     conjuncts: tuple[Conjunct, ...]
@@ -46,7 +46,7 @@ class Reading(NamedTuple):
     """A task in the form of conjuncts, sorted into groups that have no event in common."""
 
     events: tuple[str, ...]
-    groups: tuple[Group, ...]  # more than one only if each, once it holds, holds for good: they are independent
+    groups: tuple[ConjunctGroup, ...]  # more than one only if each, once it holds, holds for good: they are independent
     notes: tuple[str, ...]
 
     def parts(self, limits: Limits) -> Composition:
@@ -54,11 +54,11 @@ class Reading(NamedTuple):
         named = distinct(group.text for group in self.groups)
         return Composition({name: self.part(group, limits) for name, group in zip(named, self.groups, strict=True)})
 
-    def part(self, group: Group, limits: Limits) -> RewardMachine:
+    def part(self, group: ConjunctGroup, limits: Limits) -> RewardMachine:
         """Make the machine of a group, over the events that matter to it (all, if there are no other groups)."""
-        own = group.automaton.relevant() if len(self.groups) > 1 else range(len(self.events))
+        events = group.automaton.relevant() if len(self.groups) > 1 else range(len(self.events))
         meaning = FormulaMeaning(self.events, group.conjuncts, self.notes)
-        return _machine(group.automaton, list(own), meaning, limits)
+        return _machine(group.automaton, list(events), meaning, limits)
 
     def machine(self, limits: Limits) -> RewardMachine:
         """Make one machine of all groups."""
@@ -74,7 +74,7 @@ def read_conjuncts(
     serious = [conjunct for conjunct in conjuncts if not _is_trivial(conjunct.automaton)]
     if all(conjunct.automaton.accepts[0] for conjunct in serious):
         raise FormulaError(f"{_quoted(conjuncts)} is true before anything happens, so there is nothing to do")
-    groups = [_grouped(own, limits) for own in _tied(serious)]
+    groups = [_grouped(tied, limits) for tied in _tied(serious)]
     if len(groups) > 1 and not all(group.automaton.lasts for group in groups):
         factors = [group.automaton for group in groups]
         _check_room(factors, serious, limits)
@@ -101,13 +101,13 @@ def _tied(conjuncts: Sequence[Conjunct]) -> list[list[Conjunct]]:
     for index, conjunct in enumerate(conjuncts):
         for event in conjunct.automaton.relevant():
             root[top(index)] = top(owner.setdefault(event, index))
-    found: dict[int, list[Conjunct]] = {}
+    groups: dict[int, list[Conjunct]] = {}
     for index, conjunct in enumerate(conjuncts):
-        found.setdefault(top(index), []).append(conjunct)
-    return list(found.values())
+        groups.setdefault(top(index), []).append(conjunct)
+    return list(groups.values())
 
 
-def _grouped(conjuncts: Sequence[Conjunct], limits: Limits, factors: Sequence[Automaton] = ()) -> Group:
+def _grouped(conjuncts: Sequence[Conjunct], limits: Limits, factors: Sequence[Automaton] = ()) -> ConjunctGroup:
     """Multiply the automata of conjuncts, and refuse what can never come true."""
     for conjunct in conjuncts:
         if not conjunct.automaton.accepts.any():
@@ -116,7 +116,7 @@ def _grouped(conjuncts: Sequence[Conjunct], limits: Limits, factors: Sequence[Au
     automaton = conjunction(factors, limits, _quoted(conjuncts))
     if not automaton.accepts.any():
         raise FormulaError(f"{_quoted(conjuncts)} can never come true, as its conjuncts exclude each other")
-    return Group(tuple(conjuncts), automaton)
+    return ConjunctGroup(tuple(conjuncts), automaton)
 
 
 def _check_room(factors: Sequence[Automaton], conjuncts: Sequence[Conjunct], limits: Limits) -> None:
@@ -139,7 +139,7 @@ def _count_states(factors: Sequence[Automaton]) -> int:
     return math.prod(size[id(factor.move)] for factor in factors)
 
 
-def _breaking_note(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
+def _breaking_note(groups: Sequence[ConjunctGroup], names: Sequence[str]) -> list[str]:
     if not names:
         return []
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
@@ -156,14 +156,14 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + "…"
 
 
-def _machine(automaton: Automaton, own: list[int], meaning: FormulaMeaning, limits: Limits) -> RewardMachine:
+def _machine(automaton: Automaton, events: list[int], meaning: FormulaMeaning, limits: Limits) -> RewardMachine:
     """Cut an automaton off where it first accepts, and make a machine over some events of what is before that."""
-    limits.check(_quoted(meaning.conjuncts), automaton.states, len(own))
+    limits.check(_quoted(meaning.conjuncts), automaton.states, len(events))
     move, accepts = automaton.move, automaton.accepts
     if not automaton.lasts:
         still = np.arange(automaton.states, dtype=np.int32)
         move, accepts, _ = minimal(np.where(accepts[:, None], still[:, None], move), accepts, 0, limits)
-    table = Table(move[:, [automaton.column(event) for event in own]], accepts, own)
+    table = Table(move[:, [automaton.column(event) for event in events]], accepts, events)
     return table.machine(meaning, Ways(table, meaning).conjuncts)
 
 
@@ -229,16 +229,16 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
         )
     limits.check(_quoted(conjuncts), count, len(reading.events))
     digits = [_Digits.of(group) for group in reading.groups]
-    ends_badly = any(own.dead for own in digits)
+    ends_badly = any(group.dead for group in digits)
     target = np.repeat(np.arange(count + ends_badly, dtype=np.int32)[:, None], len(reading.events), axis=1)
     codes = np.arange(count, dtype=np.int32)
     final, place = 0, 1
-    for own in digits:
-        digit = codes // place % own.size
-        for event, following in own.moves.items():
-            end = codes + ((following - np.arange(own.size)) * place).astype(np.int32)[digit]
-            target[:count, event] = np.where(following[digit] < 0, count, end) if own.dead else end
-        final, place = final + own.final * place, place * own.size
+    for group in digits:
+        digit = codes // place % group.size
+        for event, following in group.moves.items():
+            end = codes + ((following - np.arange(group.size)) * place).astype(np.int32)[digit]
+            target[:count, event] = np.where(following[digit] < 0, count, end) if group.dead else end
+        final, place = final + group.final * place, place * group.size
     accepts = np.zeros(len(target), np.bool_)
     accepts[final] = True
     no_dead_ends = {} if ends_badly else reading.parts(limits).parts
@@ -246,11 +246,11 @@ def _side_by_side(reading: Reading, limits: Limits) -> RewardMachine:
     reached = [states_of_conjuncts(*group) for group in reading.groups]
 
     def states(code: int) -> list[int]:
-        found: list[int] = []
-        for own, conjunct_states in zip(digits, reached, strict=True):
-            code, digit = divmod(code, own.size)
-            found += conjunct_states[own.state[digit]]
-        return found
+        joint: list[int] = []
+        for group, conjunct_states in zip(digits, reached, strict=True):
+            code, digit = divmod(code, group.size)
+            joint += conjunct_states[group.state[digit]]
+        return joint
 
     return Table(target, accepts, range(len(reading.events))).machine(meaning, states)
 
@@ -265,7 +265,7 @@ class _Digits(NamedTuple):
     moves: dict[int, Ints]  # event -> [size] the next digit, -1 for the dead end
 
     @classmethod
-    def of(cls, group: Group) -> _Digits:
+    def of(cls, group: ConjunctGroup) -> _Digits:
         automaton = group.automaton
         hopeless = automaton.hopeless
         state = np.flatnonzero(~hopeless)

@@ -88,16 +88,16 @@ class Decisions:
 
     def nodes(self, f: int) -> list[int]:
         """List the nodes that a function is made of, except the constant, those further down first."""
-        found = {f >> 1}
+        reached = {f >> 1}
         waiting = [f >> 1]
         while waiting:
             node = waiting.pop()
             for edge in (self.low[node], self.high[node]):
-                if edge >> 1 not in found:
-                    found.add(edge >> 1)
+                if edge >> 1 not in reached:
+                    reached.add(edge >> 1)
                     waiting.append(edge >> 1)
-        found.discard(0)
-        return sorted(found, key=self.variable.__getitem__, reverse=True)
+        reached.discard(0)
+        return sorted(reached, key=self.variable.__getitem__, reverse=True)
 
     def substitute(self, f: int, value: Callable[[int], int]) -> int:
         """Put a function in place of each variable."""
@@ -120,13 +120,13 @@ class Decisions:
 
         Where one side of a node holds whenever the other does, it does not matter there what the variable is.
         """
-        found: list[list[int]] = []
+        paths: list[list[int]] = []
         waiting: list[tuple[int, list[int]]] = [(f, [])]
         while waiting:
             f, taken = waiting.pop()
             if f == TRUE:
-                found.append(taken)
-            if len(found) + len(waiting) > most:
+                paths.append(taken)
+            if len(paths) + len(waiting) > most:
                 return None
             if f > 1:
                 node, negated = f >> 1, f & 1
@@ -134,4 +134,4 @@ class Decisions:
                 low, high = self.low[node] ^ negated, self.high[node] ^ negated
                 waiting.append((low, taken if self.conjoin(low, high) == low else [*taken, ~variable]))
                 waiting.append((high, taken if self.conjoin(low, high) == high else [*taken, variable]))
-        return found
+        return paths

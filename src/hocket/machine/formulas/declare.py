@@ -101,18 +101,18 @@ def _arguments(text: str, tokens: list[Token]) -> list[Token]:
     """Read what stands in the parentheses."""
     if tokens[0].kind != "open":
         raise error_at(text, tokens[0].place, "expected '('", tokens[0].text)
-    found: list[Token] = []
+    arguments: list[Token] = []
     for index, token in enumerate(tokens[1:], start=1):
         if index % 2:
             if token.kind not in ("word", "string"):
                 raise error_at(text, token.place, "expected an event", token.text)
-            found.append(token)
+            arguments.append(token)
         elif token.kind == "close":
             if tokens[index + 1].kind != "end":
                 raise error_at(
                     text, tokens[index + 1].place, "expected the end of the constraint", tokens[index + 1].text
                 )
-            return found
+            return arguments
         elif token.kind != "comma":
             raise error_at(text, token.place, "expected ',' or ')'", token.text)
     raise FormulaError("expected ')', got the end")  # pragma: no cover - the last token is the end, and is refused

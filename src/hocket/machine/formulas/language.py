@@ -109,12 +109,12 @@ def _combine(formulas: Formulas, formula: int, events: int, limits: Limits, at_l
 
 def _skeleton(formulas: Formulas, formula: int) -> set[int]:
     """List a formula and what it is a Boolean function of, down to what is temporal."""
-    found = {formula}
+    reached = {formula}
     waiting = [formula]
     while waiting:
         number = waiting.pop()
         if formulas.op[number] in RULES or formulas.op[number] is Op.NOT:
-            fresh = {*formulas.arguments[number]} - found
-            found |= fresh
+            fresh = {*formulas.arguments[number]} - reached
+            reached |= fresh
             waiting += fresh
-    return found
+    return reached

@@ -40,17 +40,19 @@ class FormulaMeaning:
         """Take each conjunct through a trace of events by their numbers."""
         states = [0] * len(self.conjuncts)
         for event in trace:
-            states = [conjunct.automaton.step(own, event) for conjunct, own in zip(self.conjuncts, states, strict=True)]
+            states = [
+                conjunct.automaton.step(state, event) for conjunct, state in zip(self.conjuncts, states, strict=True)
+            ]
         return tuple(states)
 
     def say(self, trace: Sequence[str]) -> str:
         """Say in a sentence which conjuncts are broken after a trace or, if none is, which are still open."""
         states = self.follow(self._number[event] for event in trace)
         pairs = list(zip(self.conjuncts, states, strict=True))
-        broken = [conjunct.text for conjunct, own in pairs if _is_hopeless(conjunct.automaton, own)]
+        broken = [conjunct.text for conjunct, state in pairs if _is_hopeless(conjunct.automaton, state)]
         if broken:
             return f"{_listed(broken)} broken."
-        open_ones = [conjunct.text for conjunct, own in pairs if not conjunct.automaton.accepts[own]]
+        open_ones = [conjunct.text for conjunct, state in pairs if not conjunct.automaton.accepts[state]]
         if open_ones:
             return f"{_listed(open_ones)} still open."
         return "All conjuncts hold."
@@ -71,7 +73,7 @@ class FormulaMeaning:
 
     def name(self, states: Sequence[int]) -> str:
         """Say shortly what is left to do where the conjuncts are in these states."""
-        labels = [self._label(index, own) for index, own in enumerate(states)]
+        labels = [self._label(index, state) for index, state in enumerate(states)]
         open_ones = [text for is_open, text in labels if is_open]
         if len(open_ones) > MOST_NAMED:
             return f"{len(open_ones)} left"
@@ -133,24 +135,24 @@ def distinct(names: Iterable[str]) -> Iterator[str]:
     taken: set[str] = set()
     for name in names:
         times[name] = times.get(name, 0) + 1
-        own = name if times[name] == 1 else f"{name} #{times[name]}"
-        while own in taken:
+        unique = name if times[name] == 1 else f"{name} #{times[name]}"
+        while unique in taken:
             times[name] += 1
-            own = f"{name} #{times[name]}"
-        taken.add(own)
-        yield own
+            unique = f"{name} #{times[name]}"
+        taken.add(unique)
+        yield unique
 
 
 def states_of_conjuncts(conjuncts: Sequence[Conjunct], automaton: Automaton) -> list[tuple[int, ...]]:
     """Say for each state of the product of some conjuncts in which state they are after a shortest trace to it."""
-    found: dict[int, tuple[int, ...]] = {0: (0,) * len(conjuncts)}
+    reached: dict[int, tuple[int, ...]] = {0: (0,) * len(conjuncts)}
     events = automaton.examples()
     queue = [0]
     for state in queue:  # grows while it is read
         for kind, event in events.items():
             end = int(automaton.move[state, kind])
-            if end not in found:
-                pairs = zip(conjuncts, found[state], strict=True)
-                found[end] = tuple([conjunct.automaton.step(own, event) for conjunct, own in pairs])
+            if end not in reached:
+                pairs = zip(conjuncts, reached[state], strict=True)
+                reached[end] = tuple([conjunct.automaton.step(local, event) for conjunct, local in pairs])
                 queue.append(end)
-    return [found[state] for state in range(automaton.states)]
+    return [reached[state] for state in range(automaton.states)]

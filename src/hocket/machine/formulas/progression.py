@@ -42,10 +42,10 @@ class Progression:
         below = formulas.below(formula)
         self.events = sorted({formulas.event[number] for number in below} - {-1})
         self.cells = self._cells(below)
-        self.decisions = Decisions(lambda nodes: limits.check("this formula", len(self.found)))
+        self.decisions = Decisions(lambda nodes: limits.check("this formula", len(self.numbers)))
         self.variable: dict[int, int] = {}  # formula -> the variable of its obligation
         self.obligation: list[int] = []
-        self.found: dict[State, int] = {}
+        self.numbers: dict[State, int] = {}
         self._memory: dict[int, dict[int, int]] = {}  # event -> formula -> its value there, where the past is no matter
 
     def _cells(self, below: list[int]) -> dict[int, int]:
@@ -164,15 +164,15 @@ class Progression:
         """Find all states and make the automaton; give up at more than `most` states."""
         has_others = len(self.events) < events
         letters = [*self.events, -1] if has_others else self.events
-        self.found = {self.start(): 0}
-        states = list(self.found)
+        self.numbers = {self.start(): 0}
+        states = list(self.numbers)
         rows: list[list[int]] = []
         for state in states:  # grows while it is read
             self.limits.check("this formula", len(states))
             row = []
             for letter in letters:
                 end = self.step(state, letter)
-                index = self.found.setdefault(end, len(states))
+                index = self.numbers.setdefault(end, len(states))
                 if index == len(states):
                     states.append(end)
                 row.append(index)
@@ -193,17 +193,17 @@ class Progression:
         if not paths:
             return []
         either = []
-        found = []
+        named = []
         for path in paths:
             left = TRUE
             for variable in path:
-                own = self._next(self.obligation[max(variable, ~variable)])
-                left = self.decisions.conjoin(left, own if variable >= 0 else own ^ 1)
+                following = self._next(self.obligation[max(variable, ~variable)])
+                left = self.decisions.conjoin(left, following if variable >= 0 else following ^ 1)
             both = [self.obligation[v] if v >= 0 else self.formulas.negate(self.obligation[~v]) for v in path]
             either.append(self.formulas.join(Op.AND, both))
-            found.append((self._text(either[-1]), State(left, state.before)))
+            named.append((self._text(either[-1]), State(left, state.before)))
         whole = (self._text(self.formulas.join(Op.OR, either)), state)
-        return sorted([*found, whole], key=lambda pair: len(pair[0]))
+        return sorted([*named, whole], key=lambda pair: len(pair[0]))
 
     def _text(self, formula: int) -> str:
         return self.formulas.text(formula, LONGEST_REMAINDER + 1)

@@ -31,7 +31,7 @@ OPERANDS = ("string", "word", "any")
 EXPECTED = "expected an event, '.', '!' or '('"
 
 
-class Node(NamedTuple):
+class Expression(NamedTuple):
     """An expression; `parts` are the numbers of smaller ones."""
 
     op: str  # event, any, seq, or, and, not, repeat
@@ -59,7 +59,7 @@ class Regex:
 
     def __init__(self, text: str, formulas: Formulas) -> None:
         self.text, self.formulas, self.events = text, formulas, formulas.events
-        self.nodes: list[Node] = []
+        self.nodes: list[Expression] = []
         self.spans: dict[int, str] = {}  # factor of an intersection -> its text
         self._frames = [_Frame(0)]
         self.root = -1
@@ -69,7 +69,7 @@ class Regex:
     def _node(self, op: str, *parts: int, event: int = -1, least: int = 0, most: int | None = None) -> int:
         if op in ("seq", "or", "and") and len(parts) == 1:
             return parts[0]
-        self.nodes.append(Node(op, parts, event, least, most))
+        self.nodes.append(Expression(op, parts, event, least, most))
         return len(self.nodes) - 1
 
     def _take(self, token: Token) -> None:
@@ -220,7 +220,7 @@ class _Places:
             return self.repeat(node, begin, end)
         return []
 
-    def repeat(self, node: Node, begin: int, end: int) -> list[tuple[int, int, int]]:
+    def repeat(self, node: Expression, begin: int, end: int) -> list[tuple[int, int, int]]:
         (part,) = node.parts
         laid = []
         here = begin
@@ -259,14 +259,14 @@ class _Places:
         self.known.update(range(len(self.regex.events)))
 
     def closure(self, places: list[int]) -> frozenset[int]:
-        found = set(places)
-        waiting = list(found)
+        reached = set(places)
+        waiting = list(reached)
         while waiting:
             for place in self.jumps[waiting.pop()]:
-                if place not in found:
-                    found.add(place)
+                if place not in reached:
+                    reached.add(place)
                     waiting.append(place)
-        return frozenset(place for place in found if self.steps[place] or place == self.end)
+        return frozenset(place for place in reached if self.steps[place] or place == self.end)
 
     def step(self, state: frozenset[int], event: int) -> frozenset[int]:
         ends = [end for place in state for key in (event, ANY) for end in self.steps[place].get(key, ())]

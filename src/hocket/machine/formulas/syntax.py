@@ -127,14 +127,14 @@ class Formulas:
 
     def below(self, formula: int) -> list[int]:
         """List a formula and all that is in it, arguments before what they are in."""
-        found = {formula}
+        reached = {formula}
         waiting = [formula]
         while waiting:
             for argument in self.arguments[waiting.pop()]:
-                if argument not in found:
-                    found.add(argument)
+                if argument not in reached:
+                    reached.add(argument)
                     waiting.append(argument)
-        return sorted(found)
+        return sorted(reached)
 
     def shape(self, formula: int) -> tuple[tuple[int, ...], list[int]]:
         """Describe a formula without the names of its events; also list these in the order in which they appear."""
@@ -151,16 +151,16 @@ class Formulas:
 
     def conjuncts(self, formula: int) -> list[int]:
         """Take a formula apart at `&`, and where `&` can be pulled out: G (a & b), X (a & b), !(a | b)."""
-        found: dict[int, None] = {}
+        conjuncts: dict[int, None] = {}
         waiting = [formula]
         while waiting:
             formula = waiting.pop()
             parts = self._split(formula)
             if parts is None:
-                found[formula] = None
+                conjuncts[formula] = None
             else:
                 waiting += reversed(parts)
-        return [formula for formula in found if formula != self.true] or [self.true]
+        return [formula for formula in conjuncts if formula != self.true] or [self.true]
 
     def _split(self, formula: int) -> tuple[int, ...] | None:
         """Write a formula as a conjunction of others, if its root allows it."""
@@ -222,13 +222,13 @@ class Formulas:
             yield SIGNS[op] if tight else SIGNS[op] + " "
             yield (inner, TIGHTEST)
         else:
-            own = LEVEL[op]
-            brackets = own <= level and not (own == level and op in (Op.AND, Op.OR))
+            inner = LEVEL[op]
+            brackets = inner <= level and not (inner == level and op in (Op.AND, Op.OR))
             left, right = arguments
             yield "(" if brackets else ""
-            yield (left, own)
+            yield (left, inner)
             yield f" {SIGNS[op]} "
-            yield (right, own)
+            yield (right, inner)
             yield ")" if brackets else ""
 
 

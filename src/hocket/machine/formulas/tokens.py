@@ -25,17 +25,17 @@ def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
         raise FormulaError(f"a formula must be text, got {text!r:.60}")
     if len(text) > LONGEST:
         raise FormulaError(f"a formula must have at most {LONGEST:,} characters, got {len(text):,}")
-    found: list[Token] = []
+    tokens: list[Token] = []
     place = 0
     for match in pattern.finditer(text):
         if text[place : match.start()].strip():
             break
-        found.append(Token(str(match.lastgroup), match[0], match.start()))
+        tokens.append(Token(str(match.lastgroup), match[0], match.start()))
         place = match.end()
     rest = text[place:].lstrip()
     if rest:
         raise error_at(text, len(text) - len(rest), f"{printable(repr(rest[0]))} means nothing here", got=None)
-    return [*found, Token("end", "", len(text.rstrip()))]
+    return [*tokens, Token("end", "", len(text.rstrip()))]
 
 
 def error_at(text: str, place: int, message: str, got: str | None = "") -> FormulaError:

@@ -7,41 +7,37 @@ import re
 from hocket.errors import FormatError
 from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, inline, put, rename_key, replace_all
 from hocket.studio.understanding import subject_of
+from hocket.task.editing import set_events
 from hocket.task.grid import WALL
 
 
 def know(draft: Draft, gesture: Gesture) -> None:
     """Put an event into an agent's local event set, or take it out."""
     agent, event = gesture.text("agent"), gesture.text("event")
-    known = _known(draft, agent)
-    if gesture.flag("known") and event not in known:
-        known.append(event)
-    elif not gesture.flag("known"):
-        drop_all(known, event)
+    row, key = _known(draft, agent)
+    others = [name for name in row[key] if name != event]
+    set_events(row, key, [*row[key], event] if gesture.flag("known") else others)
 
 
 def repair(draft: Draft, gesture: Gesture) -> None:
     """Add events to local event sets, as a repair asks for."""
     added = gesture.values.get("add")
-    if not isinstance(added, dict) or not all(isinstance(own, list) for own in added.values()):
+    if not isinstance(added, dict) or not all(isinstance(events, list) for events in added.values()):
         raise FormatError("must be a table of lists", where="add")
     for agent, events in added.items():
-        known = _known(draft, str(agent))
-        for event in map(str, events):
-            if event not in known:
-                known.append(event)
+        row, key = _known(draft, str(agent))
+        set_events(row, key, [*row[key], *map(str, events)])
 
 
-def _known(draft: Draft, agent: str) -> list[str]:
-    """Find the list of an agent's local event set; where it goes without saying, it is written down first."""
+def _known(draft: Draft, agent: str) -> tuple[Row, str]:
+    """Find where an agent's local event set stands: a table and a key; where it is not written, it is added first."""
     row, key = (draft.agent(agent), "knows") if draft.has_world else (draft.table("knows"), agent)
     if key not in row:
         knows = subject_of(draft.text).knows
         if agent not in knows and draft.has_world:
             raise FormatError(f"agent {agent!r} does not exist")
         put(row, key, list(knows.get(agent, ())))
-    found: list[str] = row[key]
-    return found
+    return row, key
 
 
 def add_agent(draft: Draft, gesture: Gesture) -> None:
@@ -86,7 +82,7 @@ def keep_event(draft: Draft, part: str, event: str) -> None:
     table = draft.machine(part)
     if any(event in row for row in table["transitions"].values()) or event in table.get("events", []):
         return
-    used = dict.fromkeys(own for row in table["transitions"].values() for own in row)
+    used = dict.fromkeys(event for row in table["transitions"].values() for event in row)
     put(table, "events", [*table.get("events", used), event])
 
 
@@ -108,10 +104,10 @@ def _lists(draft: Draft) -> list[list[str]]:
     """Find all lists of events."""
     document = draft.document
     rows: list[Row] = list(document.get("agents", {}).values()) if draft.has_world else []
-    found = [row[key] for row in rows for key in ("knows", "memory") if key in row]
-    found += [table["events"] for table in draft.parts().values() if isinstance(table.get("events"), list)]
-    found += list(document.get("knows", {}).values())
-    return found + ([document["memory"]] if "memory" in document else [])
+    lists = [row[key] for row in rows for key in ("knows", "memory") if key in row]
+    lists += [table["events"] for table in draft.parts().values() if isinstance(table.get("events"), list)]
+    lists += list(document.get("knows", {}).values())
+    return lists + ([document["memory"]] if "memory" in document else [])
 
 
 def rename_event(draft: Draft, gesture: Gesture) -> None:

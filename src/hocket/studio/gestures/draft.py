@@ -67,13 +67,13 @@ class Draft:
 
     def table(self, key: str) -> Row:
         """Find a table, or begin it at the end of the file."""
-        found = self.document.get(key)
-        if found is None:
+        table = self.document.get(key)
+        if table is None:
             self.document[key] = tomlkit.table()
-            found = self.document[key]
-        if not isinstance(found, MutableMapping):
+            table = self.document[key]
+        if not isinstance(table, MutableMapping):
             raise FormatError("must be a table", where=key)
-        return found
+        return table
 
     # The machine.
 
@@ -91,16 +91,16 @@ class Draft:
 
     def machine(self, part: str) -> Row:
         """Find the table of a part, or of the machine, if its transitions stand in the text."""
-        found = self.parts().get(part)
-        if found is None:
+        table = self.parts().get(part)
+        if table is None:
             raise FormatError(
                 f"the machine of {part or 'the team'} is made of what the text says; change the text instead"
             )
-        if "file" in found:
+        if "file" in table:
             raise FormatError("the machine is in a file of its own; change that file instead")
-        if {*LANGUAGES} & {*found}:
+        if {*LANGUAGES} & {*table}:
             raise FormatError("the machine is made from a sentence; change the sentence instead")
-        return found
+        return table
 
     def rows(self) -> Iterator[tuple[Row, str, Row]]:
         """List all transitions that the text has: a machine's table, a state, and its row."""
@@ -129,10 +129,10 @@ def put(row: Row, key: str, value: object) -> None:
         row[key] = value
         return
     spaced = row.as_string().endswith(" }")
-    own = tomlkit.item(value)
-    row[key] = own
+    item = tomlkit.item(value)
+    row[key] = item
     if spaced and not row.as_string().endswith(" }"):
-        own.trivia.trail = " "
+        item.trivia.trail = " "
 
 
 def inline(values: Mapping[str, object]) -> InlineTable:
@@ -160,15 +160,15 @@ def rename_key(row: Row, key: str, name: str) -> None:
     container._replace(key, name, row[key])  # tomlkit has no public way to do this
     if isinstance(row, dict):  # the table's own copy of what its container has
         dict.clear(row)
-        dict.update(row, {own: container[own] for own in container})
+        dict.update(row, {name: container[name] for name in container})
 
 
 def _forget_heading(value: object) -> None:
     """Let a table and those in it have the headings that follow from their keys."""
     if isinstance(value, Table):
         value.display_name = None
-        for own in value.values():
-            _forget_heading(own)
+        for inner in value.values():
+            _forget_heading(inner)
 
 
 def replace_all(names: MutableSequence[str], old: str, new: str) -> None:

@@ -37,8 +37,8 @@ class _Map(NamedTuple):
 
     def names(self, letter: str) -> list[str]:
         """List what the legend says of a letter."""
-        own = self.draft.document.get("legend", {}).get(letter, [])
-        return [str(own)] if isinstance(own, str) else [str(name) for name in own]
+        names = self.draft.document.get("legend", {}).get(letter, [])
+        return [str(names)] if isinstance(names, str) else [str(name) for name in names]
 
     def letter_of(self, place: str) -> str | None:
         """Find the letter that stands for a place and for nothing else."""
@@ -48,8 +48,8 @@ class _Map(NamedTuple):
     def new_letter(self, place: str) -> str:
         """Choose a letter that is not in use, if possible out of a place's name."""
         used = {WALL, FLOOR, *self.draft.document.get("legend", {}), *(letter for row in self.rows for letter in row)}
-        own = [letter for letter in place if letter.isascii() and letter.isalnum()]
-        candidates: list[str] = [*own, *(letter.swapcase() for letter in own), *ascii_letters, *digits]
+        letters = [letter for letter in place if letter.isascii() and letter.isalnum()]
+        candidates: list[str] = [*letters, *(letter.swapcase() for letter in letters), *ascii_letters, *digits]
         for letter in candidates:
             if letter not in used:
                 return letter
@@ -71,51 +71,51 @@ class _Map(NamedTuple):
         self.rows[row][column] = letter
 
 
-def _cells(gesture: Gesture, found: _Map) -> Iterator[Cell]:
+def _cells(gesture: Gesture, board: _Map) -> Iterator[Cell]:
     cells = gesture.values.get("cells")
     if not isinstance(cells, list) or len(cells) > MOST_CELLS:
         raise FormatError(f"must be a list of cells, got {cells!r:.60}", where="cells")
     for cell in cells:
-        if not (isinstance(cell, list) and len(cell) == 2 and all(type(own) is int for own in cell)):
+        if not (isinstance(cell, list) and len(cell) == 2 and all(type(number) is int for number in cell)):
             raise FormatError(f"must be [row, column], got {cell!r:.60}", where="cells")
         row, column = cell
-        if not (0 <= row < len(found.rows) and 0 <= column < len(found.rows[row])):
+        if not (0 <= row < len(board.rows) and 0 <= column < len(board.rows[row])):
             raise FormatError(f"must lie on the map, got {cell!r:.60}", where="cells")
         yield row, column
 
 
 def paint(draft: Draft, gesture: Gesture) -> None:
     """Paint cells as walls, as floor, or as a place, which may be new."""
-    found, brush = _Map.of(draft), gesture.text("brush")
-    cells = list(_cells(gesture, found))
+    board, brush = _Map.of(draft), gesture.text("brush")
+    cells = list(_cells(gesture, board))
     if brush == "place":
-        _paint_place(found, gesture.name("place", "a place"), cells)
+        _paint_place(board, gesture.name("place", "a place"), cells)
     elif brush in ("wall", "floor"):
         for cell in cells:
-            found.clear(cell, WALL if brush == "wall" else FLOOR)
+            board.clear(cell, WALL if brush == "wall" else FLOOR)
             _forget(draft, cell)
     else:
         raise FormatError(f"a brush paints a wall, floor or a place, got {brush!r:.60}")
-    found.write()
+    board.write()
 
 
-def _paint_place(found: _Map, place: str, cells: list[Cell]) -> None:
-    draft = found.draft
-    letter = found.letter_of(place)
+def _paint_place(board: _Map, place: str, cells: list[Cell]) -> None:
+    draft = board.draft
+    letter = board.letter_of(place)
     listed = draft.document.get("places", {}).get(place)
     if letter is None and listed is not None:
         coordinates = _as_list(draft, place)
         for row, column in cells:
-            if found.rows[row][column] == WALL:
-                found.rows[row][column] = FLOOR
+            if board.rows[row][column] == WALL:
+                board.rows[row][column] = FLOOR
             if [row, column] not in coordinates:
                 coordinates.append([row, column])
         return
     if letter is None:
-        letter = found.new_letter(place)
+        letter = board.new_letter(place)
         put(draft.table("legend"), letter, place)
     for cell in cells:
-        found.clear(cell, letter)
+        board.clear(cell, letter)
 
 
 def _as_list(draft: Draft, place: str) -> MutableSequence[object]:
@@ -123,8 +123,8 @@ def _as_list(draft: Draft, place: str) -> MutableSequence[object]:
     places = draft.table("places")
     if places[place] and not isinstance(places[place][0], list):
         places[place] = [[*places[place]]]
-    found: MutableSequence[object] = places[place]
-    return found
+    cells: MutableSequence[object] = places[place]
+    return cells
 
 
 def _forget(draft: Draft, cell: Cell) -> None:
@@ -137,39 +137,39 @@ def _forget(draft: Draft, cell: Cell) -> None:
 
 def start(draft: Draft, gesture: Gesture) -> None:
     """Let an agent start elsewhere: its letter moves where it can, or else the start is given by coordinates."""
-    found, name = _Map.of(draft), gesture.text("agent")
+    board, name = _Map.of(draft), gesture.text("agent")
     agent = draft.agent(name)
-    cells = list(_cells(gesture, found))
+    cells = list(_cells(gesture, board))
     if not cells:
         raise FormatError(f"{name} needs a cell to start in")
     row, column = cells[0]
-    if found.rows[row][column] == WALL:
+    if board.rows[row][column] == WALL:
         raise FormatError(f"{name} cannot start in a wall")
     letter = agent.get("start")
     where = [
         (r, c)
-        for r, line in enumerate(found.rows)
-        for c, own in enumerate(line)
-        if isinstance(letter, str) and own == letter
+        for r, line in enumerate(board.rows)
+        for c, other in enumerate(line)
+        if isinstance(letter, str) and other == letter
     ]
-    alone = len(where) == 1 and found.starters(str(letter)) == [name]
-    if alone and found.rows[row][column] == FLOOR:
-        found.rows[where[0][0]][where[0][1]] = FLOOR
-        found.rows[row][column] = str(letter)
+    alone = len(where) == 1 and board.starters(str(letter)) == [name]
+    if alone and board.rows[row][column] == FLOOR:
+        board.rows[where[0][0]][where[0][1]] = FLOOR
+        board.rows[row][column] = str(letter)
     else:
         agent["start"] = [row, column]
-        if alone and not found.names(str(letter)):
-            found.rows[where[0][0]][where[0][1]] = FLOOR
-    found.write()
+        if alone and not board.names(str(letter)):
+            board.rows[where[0][0]][where[0][1]] = FLOOR
+    board.write()
 
 
 def gate(draft: Draft, gesture: Gesture) -> None:
     """Close a place to an agent until an event, or open it for good; the cells, if there are any, become the place."""
     place, agent = gesture.name("place", "a place"), gesture.text("agent")
     if gesture.values.get("cells"):
-        found = _Map.of(draft)
-        _paint_place(found, place, list(_cells(gesture, found)))
-        found.write()
+        board = _Map.of(draft)
+        _paint_place(board, place, list(_cells(gesture, board)))
+        board.write()
     gates = draft.table("gates")
     if gesture.has("event"):
         row = gates.get(place)
@@ -194,8 +194,8 @@ def resize(draft: Draft, gesture: Gesture) -> None:
     corner = gesture.text("corner") if gesture.has("corner") else CORNERS[0]
     if corner not in CORNERS:
         raise FormatError(f"a map grows at its {' or '.join(CORNERS)}, got {corner!r:.60}")
-    found = _Map.of(draft)
-    before = found.rows
+    board = _Map.of(draft)
+    before = board.rows
     above = rows - len(before) if corner.startswith("upper") else 0
     left = columns - len(before[0]) if corner.endswith("left") else 0
     _shift(draft, above, left)
@@ -210,8 +210,10 @@ def resize(draft: Draft, gesture: Gesture) -> None:
 def _shift(draft: Draft, down: int, right: int) -> None:
     """Move all that is given by coordinates."""
     starts = [row.get("start") for row in draft.document.get("agents", {}).values()]
-    listed = [own if own and isinstance(own[0], list) else [own] for own in draft.document.get("places", {}).values()]
-    for pair in (*(own for own in starts if isinstance(own, list)), *(own for places in listed for own in places)):
+    listed = [
+        pair if pair and isinstance(pair[0], list) else [pair] for pair in draft.document.get("places", {}).values()
+    ]
+    for pair in (*(pair for pair in starts if isinstance(pair, list)), *(pair for places in listed for pair in places)):
         for index, by in enumerate((down, right)):
             if by:
                 pair[index] = int(pair[index]) + by

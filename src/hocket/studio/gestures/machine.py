@@ -21,7 +21,7 @@ def transition(draft: Draft, gesture: Gesture) -> None:
     for key, names in (("states", (state, target)), ("events", (event,))):
         declared = draft.machine(part).get(key)
         if declared is not None:
-            declared.extend(own for own in dict.fromkeys(names) if own not in declared)
+            declared.extend(name for name in dict.fromkeys(names) if name not in declared)
     if draft.has_world:
         new_event(draft, event, part)
 
@@ -100,7 +100,7 @@ def initial(draft: Draft, gesture: Gesture) -> None:
 def sentence(draft: Draft, gesture: Gesture) -> None:
     """Change the formula or regular expression that a machine is made from."""
     table: Row = draft.table("machine") if draft.has_world else draft.document
-    key = next((own for own in LANGUAGES if own in table), None)
+    key = next((language for language in LANGUAGES if language in table), None)
     if key is None or not isinstance(table[key], str):
         raise FormatError("the machine is not made from one sentence; change the text instead")
     table[key] = gesture.text("sentence")
@@ -116,17 +116,17 @@ def _transitions(draft: Draft, part: str) -> Row:
     machine = draft.machine(part)
     if "transitions" not in machine:
         raise FormatError("the machine has no transitions in this text")
-    found: Row = machine["transitions"]
-    return found
+    rows: Row = machine["transitions"]
+    return rows
 
 
 def _initial(machine: Row) -> str:
-    found: str = machine.get("initial") or next(iter(machine["transitions"]), "")
-    return found
+    state: str = machine.get("initial") or next(iter(machine["transitions"]), "")
+    return state
 
 
 def _named(rows: Row) -> set[str]:
     """List the states that transitions lead to."""
     ends = [target for row in rows.values() for target in row.values()]
     plain = {str(target) for target in ends if isinstance(target, str)}
-    return plain | {str(own.get(key)) for own in ends if isinstance(own, dict) for key in ("to", "otherwise")}
+    return plain | {str(end.get(key)) for end in ends if isinstance(end, dict) for key in ("to", "otherwise")}

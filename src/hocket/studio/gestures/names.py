@@ -49,7 +49,7 @@ def rename_agent(draft: Draft, gesture: Gesture) -> None:
     _check(old, new, draft.table("agents"), "agent")
     _rename_sentences(draft, "agent", old, new)
     tables: list[Row] = [draft.table("agents"), *document.get("gates", {}).values()]
-    tables += [own for own in document.get("events", {}).values() if isinstance(own, dict)]
+    tables += [conditions for conditions in document.get("events", {}).values() if isinstance(conditions, dict)]
     if "" not in draft.parts():
         tables.append(draft.table("machine")["parts"])
     for table in tables:
@@ -83,11 +83,11 @@ def _rename_sentences(draft: Draft, what: Named, old: str, new: str) -> None:
         if isinstance(said, str):
             _put(events, event, rename_in_conditions(said, agents, places, what, old, new))
             continue
-        for agent, own in said.items() if what == "place" else ():  # whose agents are keys
-            if isinstance(own, str):
-                _put(said, agent, half(agent, own))
-            for index, way in enumerate(own) if isinstance(own, list) else ():
-                _put(own, index, half(agent, way))
+        for agent, ways in said.items() if what == "place" else ():  # whose agents are keys
+            if isinstance(ways, str):
+                _put(said, agent, half(agent, ways))
+            for index, way in enumerate(ways) if isinstance(ways, list) else ():
+                _put(ways, index, half(agent, way))
 
 
 def _put(holder: Any, key: str | int, sentence: str) -> None:  # noqa: ANN401

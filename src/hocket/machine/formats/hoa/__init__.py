@@ -41,8 +41,8 @@ def write(design: Design) -> str:
         moves[state].setdefault(target, []).append(f"@{machine.events.index(event)}")
     for state in states:
         lines.append(f"State: {number[state]} {quote(state)}{' {0}' if state in machine.final else ''}")
-        lines += [f"[{'|'.join(own)}] {number[target]}" for target, own in moves[state].items()]
-        leaving = [alias for own in moves[state].values() for alias in own]
+        lines += [f"[{'|'.join(aliases)}] {number[target]}" for target, aliases in moves[state].items()]
+        leaving = [alias for aliases in moves[state].values() for alias in aliases]
         lines.append(f"[{'!(' + '|'.join(leaving) + ')' if leaving else 't'}] {number[state]}")
     return "\n".join((*lines, "--END--")) + "\n"
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hocket.errors import FormatError, printable
 from hocket.machine.formats.hoa.letters import END_MARK, Letters
-from hocket.machine.formats.hoa.syntax import Automaton, State
+from hocket.machine.formats.hoa.syntax import HoaAutomaton, HoaState
 from hocket.machine.formats.hoa.tokens import line_of
 from hocket.machine.names import make_distinct
 from hocket.machine.reward_machine import RewardMachine
@@ -29,15 +29,15 @@ class _Row(NamedTuple):
         return next(target for target, letters in self.targets.items() if letters & letter)
 
 
-def interpret(automaton: Automaton) -> RewardMachine:
+def interpret(automaton: HoaAutomaton) -> RewardMachine:
     """Make the machine that an automaton means, or say why there is none."""
-    return _Reading(automaton).machine()
+    return _HoaReading(automaton).machine()
 
 
-class _Reading:
+class _HoaReading:
     """The meaning of an automaton for traces of single events."""
 
-    def __init__(self, automaton: Automaton) -> None:
+    def __init__(self, automaton: HoaAutomaton) -> None:
         self.automaton = automaton
         self.letters: Letters = automaton.letters
         self.rows = [self.row(state) for state in automaton.states]
@@ -56,9 +56,9 @@ class _Reading:
         self.hopeful = self.leading_to(self.final)
 
     def error(self, state: int, message: str) -> FormatError:
-        found = self.automaton.states[state]
-        name = printable(repr(found.name), 60)
-        return FormatError(f"state {name} {message}", where=line_of(self.automaton.content, found.place))
+        described = self.automaton.states[state]
+        name = printable(repr(described.name), 60)
+        return FormatError(f"state {name} {message}", where=line_of(self.automaton.content, described.place))
 
     def say(self, letter: int) -> str:
         """Name the first of some letters."""
@@ -66,7 +66,7 @@ class _Reading:
         names = self.letters.propositions
         return printable(repr(names[first]), 60) if first < len(names) else "nothing"
 
-    def row(self, state: State) -> _Row:
+    def row(self, state: HoaState) -> _Row:
         targets: dict[int, int] = {}
         defined = marked = 0
         for edge in state.edges:
@@ -99,14 +99,14 @@ class _Reading:
                 state = following[state]
             if state is not None and state in place:
                 cycle = path[place[state] :]
-                found = any(states[s].is_marked or rows[s].marked & end for s in cycle)
+                is_accepted = any(states[s].is_marked or rows[s].marked & end for s in cycle)
             else:
-                found = state is not None and verdict[state] is True
+                is_accepted = state is not None and verdict[state] is True
             for passed in path:
-                verdict[passed] = found
+                verdict[passed] = is_accepted
         after = {state for state in following if state is not None}
         self.check_ends(after)
-        return [found is True and state not in after for state, found in enumerate(verdict)]
+        return [is_accepted is True and state not in after for state, is_accepted in enumerate(verdict)]
 
     def check_ends(self, ended: Iterable[int]) -> None:
         """Require that nothing comes of events in states after the end, as in Spot's encoding."""
@@ -223,30 +223,30 @@ class _Reading:
     def transitions(self, name: dict[int, str], violated: str) -> list[tuple[str, str, str]]:
         propositions, events = self.letters.propositions, self.letters.events
         triples: list[tuple[str, str, str]] = []
-        for state, own in name.items():
+        for state, source in name.items():
             if state in self.final:
                 continue
             row = self.rows[state]
             moves = {name[target]: letters & events for target, letters in row.targets.items() if target in name}
-            moves.pop(own, None)
+            moves.pop(source, None)
             if state in self.hopeful:
                 moves[violated] = events & ~row.defined
             if len(triples) + sum(letters.bit_count() for letters in moves.values()) > MOST_TRANSITIONS:
                 raise FormatError(f"must have at most {MOST_TRANSITIONS:,} transitions")
             for target, letters in moves.items():
-                triples += [(own, propositions[j], target) for j in _bits(letters)]
+                triples += [(source, propositions[j], target) for j in _bits(letters)]
         return triples
 
 
 def _closure(roots: Iterable[int], successors: Callable[[int], Iterable[int]]) -> set[int]:
-    found = set(roots)
-    waiting = list(found)
+    reached = set(roots)
+    waiting = list(reached)
     while waiting:
         for state in successors(waiting.pop()):
-            if state not in found:
-                found.add(state)
+            if state not in reached:
+                reached.add(state)
                 waiting.append(state)
-    return found
+    return reached
 
 
 def _bits(letters: int) -> Iterator[int]:

@@ -26,7 +26,7 @@ class Edge(NamedTuple):
     place: int  # in the file, in characters
 
 
-class State(NamedTuple):
+class HoaState(NamedTuple):
     """A state as its section of the body gives it."""
 
     name: str
@@ -35,21 +35,21 @@ class State(NamedTuple):
     place: int
 
 
-class Automaton(NamedTuple):
+class HoaAutomaton(NamedTuple):
     """What a file says, before it means anything."""
 
     content: str
     letters: Letters
     start: int
-    states: list[State]
+    states: list[HoaState]
 
 
-def parse(content: str) -> Automaton:
+def parse(content: str) -> HoaAutomaton:
     """Parse a file with one automaton."""
-    return _Parser(content).automaton()
+    return _HoaParser(content).automaton()
 
 
-class _Parser:
+class _HoaParser:
     """A recursive descent over the tokens."""
 
     def __init__(self, content: str) -> None:
@@ -61,7 +61,7 @@ class _Parser:
         self.accepts_all = False
         self.aliases: dict[str, int] = {}
 
-    def automaton(self) -> Automaton:
+    def automaton(self) -> HoaAutomaton:
         tokens = self.tokens
         self.header()
         tokens.require("--BODY--")
@@ -79,9 +79,11 @@ class _Parser:
             raise FormatError(f"must have as many states as 'States:' says, {self.size:,}, got {len(states):,}")
         if max(states) >= len(states):
             raise FormatError(f"states must be numbered from 0 to {len(states) - 1:,}, got {max(states):,}")
-        return Automaton(tokens.content, self.known_letters, start, [states[number] for number in range(len(states))])
+        return HoaAutomaton(
+            tokens.content, self.known_letters, start, [states[number] for number in range(len(states))]
+        )
 
-    def refuse_missing(self, number: int, states: dict[int, State]) -> None:
+    def refuse_missing(self, number: int, states: dict[int, HoaState]) -> None:
         edges = [edge for state in states.values() for edge in state.edges if edge.target == number]
         where = line_of(self.tokens.content, edges[0].place) if edges else None
         raise FormatError(f"state {number} does not exist", where=where)
@@ -160,22 +162,22 @@ class _Parser:
         tokens = self.tokens
         self.refuse_twice(self.accepting, "Acceptance:")
         place, sets = tokens.place, tokens.number("the number of acceptance sets")
-        found = sets
+        accepting = sets
         if tokens.text in ("t", "f"):
-            self.accepts_all, found = tokens.text == "t", -1
+            self.accepts_all, accepting = tokens.text == "t", -1
             tokens.advance()
         elif tokens.skip("Inf") and tokens.skip("(") and tokens.kind == "number":
-            found = tokens.number("an acceptance set")
+            accepting = tokens.number("an acceptance set")
             tokens.require(")")
-        if found >= sets or tokens.text in ("&", "|"):
+        if accepting >= sets or tokens.text in ("&", "|"):
             raise tokens.error("acceptance must be that of Büchi, like: Acceptance: 1 Inf(0)", place=place)
-        self.accepting = found
+        self.accepting = accepting
 
     # The body.
 
-    def body(self) -> dict[int, State]:
+    def body(self) -> dict[int, HoaState]:
         tokens = self.tokens
-        states: dict[int, State] = {}
+        states: dict[int, HoaState] = {}
         while tokens.text == "State:":
             place = tokens.place
             tokens.advance()
@@ -185,7 +187,7 @@ class _Parser:
                 raise tokens.error(f"state {number} must be given once", place=place)
             name = tokens.string("a name") if tokens.kind == "string" else str(number)
             is_marked = self.marks() or self.accepts_all
-            states[number] = State(name, is_marked, self.edges(label, place), place)
+            states[number] = HoaState(name, is_marked, self.edges(label, place), place)
         return states
 
     def edges(self, label: int | None, place: int) -> list[Edge]:
@@ -194,14 +196,14 @@ class _Parser:
         edges: list[Edge] = []
         are_numbered = False
         while tokens.text == "[" or tokens.kind == "number":
-            here, own = tokens.place, self.bracketed_label()
+            here, edge_label = tokens.place, self.bracketed_label()
             if not edges:
-                are_numbered = own is None and label is None
-            if (own is None) != (are_numbered or label is not None):
+                are_numbered = edge_label is None and label is None
+            if (edge_label is None) != (are_numbered or label is not None):
                 raise tokens.error("labels must be on a state, on all of its edges or on none", place=here)
-            if own is None:
-                own = letters.numbered(len(edges)) if label is None else label
-            edges.append(Edge(own, self.target("where an edge leads to"), self.marks(), here))
+            if edge_label is None:
+                edge_label = letters.numbered(len(edges)) if label is None else label
+            edges.append(Edge(edge_label, self.target("where an edge leads to"), self.marks(), here))
         if are_numbered and len(edges) != 2 ** len(letters.propositions):
             raise tokens.error("edges without labels must be as many as there are sets of propositions", place=place)
         return edges
@@ -215,11 +217,11 @@ class _Parser:
     def marks(self) -> bool:
         """Read the acceptance sets that a state or an edge is in; tell whether the one that counts is among them."""
         tokens = self.tokens
-        found = False
+        is_marked = False
         if tokens.skip("{"):
             while not tokens.skip("}"):
-                found |= tokens.number("an acceptance set") == self.accepting
-        return found
+                is_marked |= tokens.number("an acceptance set") == self.accepting
+        return is_marked
 
     # Labels.
 
@@ -231,16 +233,16 @@ class _Parser:
         return label
 
     def label(self, depth: int = 0) -> int:
-        found = self.conjunction(depth)
+        letters = self.conjunction(depth)
         while self.tokens.skip("|"):
-            found |= self.conjunction(depth)
-        return found
+            letters |= self.conjunction(depth)
+        return letters
 
     def conjunction(self, depth: int) -> int:
-        found = self.literal(depth)
+        letters = self.literal(depth)
         while self.tokens.skip("&"):
-            found &= self.literal(depth)
-        return found
+            letters &= self.literal(depth)
+        return letters
 
     def literal(self, depth: int) -> int:
         tokens, letters = self.tokens, self.known_letters
@@ -251,19 +253,19 @@ class _Parser:
             if depth == MOST_PARENTHESES:
                 raise tokens.error(f"parentheses must be at most {MOST_PARENTHESES} deep", got=False)
             tokens.advance()
-            found = self.label(depth + 1)
+            chosen = self.label(depth + 1)
             tokens.require(")")
         elif tokens.kind == "number":
             place, number = tokens.place, tokens.number("a proposition")
             if number >= len(letters.propositions):
                 raise tokens.error(f"proposition {number} does not exist", place=place)
-            found = letters.where(number)
+            chosen = letters.where(number)
         elif tokens.text in ("t", "f"):
-            found = letters.every if tokens.text == "t" else 0
+            chosen = letters.every if tokens.text == "t" else 0
             tokens.advance()
         elif tokens.text in self.aliases:
-            found = self.aliases[tokens.text]
+            chosen = self.aliases[tokens.text]
             tokens.advance()
         else:
             raise tokens.error("expected a label: t, f, the number of a proposition or an alias given before")
-        return letters.every & ~found if is_negated else found
+        return letters.every & ~chosen if is_negated else chosen
