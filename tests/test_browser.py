@@ -405,11 +405,11 @@ def test_selectors_choose_the_episode(page):
     status, outcome = player.locator(".status .at"), player.locator(".outcome")
     assert status.inner_text() == "step 0 of 17"
     player.locator("select[data-choice=seed]").select_option("2")  # which waits two steps
-    assert status.inner_text() == "step 0 of 19" and outcome.inner_text() == "done after 19 steps"
+    assert status.inner_text() == "step 0 of 19" and outcome.inner_text() == "completed in 19 steps"
     player.locator("button[data-value=greedy]").click()
     assert status.inner_text() == "step 0 of 17"
     player.locator("select[data-choice=group]").select_option(label="iql")
-    assert outcome.inner_text() == "not done within 17 steps"
+    assert outcome.inner_text() == "not completed within 17 steps"
     assert player.locator("select[data-choice=seed]").input_value() == "2"  # as before
 
 

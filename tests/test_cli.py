@@ -198,7 +198,7 @@ def test_check_of_a_rendezvous_of_any_size(hocket):
     assert set(found["agents"]["A2"]["events"]) == {"r2", "l2", "r", "g2"}
     code, out, _ = hocket("check", "rendezvous-50")
     assert code == 0
-    assert "… and 10 agents more" in out
+    assert "… and 10 more agents" in out
 
 
 def test_check_of_a_rendezvous_whose_agents_miss_the_meeting(hocket):
@@ -313,7 +313,7 @@ def test_show_leaves_out_most_of_a_large_machine_and_says_so(hocket, tmp_path):
     path = save(tmp_path, hk.RewardMachine(initial="u0", transitions=moves, final={"u99"}))
     out = hocket("show", path)[1]
     assert len(out.splitlines()) < 50
-    assert "… and 60 states more" in out
+    assert "… and 60 more states" in out
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG\r\n"), ("pdf", b"%PDF-")])

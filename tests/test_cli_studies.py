@@ -13,7 +13,7 @@ from rich.status import Status
 
 import hocket as hk
 from hocket.cli import evaluate, progress
-from hocket.cli.runs import Done
+from hocket.cli.runs import StudyOutcome
 from hocket.study.study import Update, run_study
 from hocket.task.grid import ACTIONS, STAY
 from hocket.task.tables import compile_task
@@ -41,7 +41,7 @@ def test_training_sums_up_the_last_tests(hocket, task):
     assert lines[1].split()[:4] == ["sweep", "3", "3,000", "softmax"]
     assert lines[2].split()[:4] == ["sweep", "3", "3,000", "greedy"]
     assert lines[-2].startswith("Theorem 3 for sweep, over 300 episodes: ")
-    assert lines[-1].startswith("Nothing was kept; with --out FOLDER it is")
+    assert lines[-1].startswith("Nothing was saved. Save runs with --out FOLDER")
 
 
 def test_training_as_json_says_the_same(hocket, task):
@@ -94,7 +94,7 @@ def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(hocket
         code, out, _ = hocket(*command)
     kept = len(list((tmp_path / "runs").glob("runs/*.json")))
     assert code == 130 and 1 <= kept < 3
-    assert out.startswith("Stopped early; runs that were finished are kept.")
+    assert out.startswith("Stopped early; finished runs are saved.")
     code, out, _ = hocket(*command)
     assert code == 0 and len(list((tmp_path / "runs").glob("runs/*.json"))) == 3
 
@@ -103,7 +103,7 @@ def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(hocket
 def test_on_leaving_no_more_tests_are_summed_up_than_take_a_moment(tmp_path, monkeypatch, by_signal, most, runs):
     monkeypatch.setattr("hocket.cli.runs.MOST_ON_LEAVING", most)
     folder = write_study(tmp_path / "runs", [record("x", "1" * 64, "dqprm", seed, [20, 20]) for seed in range(3)])
-    done = Done(hk.load_results(folder), by_signal, None)
+    done = StudyOutcome(hk.load_results(folder), by_signal, None)
     assert sum(len(group.seeds) for section in done.summary().sections for group in section.groups) == runs
     assert done.is_brief == (runs == 0)
 
@@ -247,7 +247,7 @@ def test_evaluate_says_how_many_of_how_many_policies_it_uses(hocket, task, tmp_p
     assert code == 0
     assert err.splitlines() == [
         f"hocket: left out: {first}: is not a policy that hocket has written",
-        "hocket: evaluating 2 of 6 policies (3 of other tasks, 1 left out)",
+        "hocket: evaluating 2 of 6 policies (3 of other tasks, 1 unreadable)",
     ]
     assert [line.split()[:2] for line in out.splitlines()[1:3]] == [["sweep", "1"], ["sweep", "2"]]
     for path in (second, third):
@@ -309,7 +309,7 @@ def test_of_what_learns_nothing_all_tests_count_and_nothing_is_learnt(hocket, ta
         "--out",
         tmp_path / "runs",
     )
-    note = "Of optimal, which learns nothing, all tests count."
+    note = "All tests of optimal count, as it does not learn."
     assert note in hocket(*words)[1]
     assert note not in hocket("train", task, *SMALL, "--out", tmp_path / "other")[1]
     rows = {row["learner"]: row for row in json.loads(hocket(*words, "--json")[1])["learners"]}
@@ -325,14 +325,17 @@ def test_of_what_learns_nothing_all_tests_count_and_nothing_is_learnt(hocket, ta
         assert rows[name]["softmax"]["quartiles"][1] == middle
     hocket("report", tmp_path / "runs")
     page = (tmp_path / "runs" / "report.html").read_text(encoding="utf-8")
-    assert "its last 10 tests, as in the curves (of optimal, which learns nothing, all); a failed" in page
+    assert (
+        "the last 10 tests of each run, as the curves do (all tests of optimal, which does not learn); a failure"
+        in page
+    )
 
 
 def test_an_evaluation_says_what_its_limits_are_over(hocket, task, tmp_path):
     hocket("train", task, "--seeds", "3", "--steps", "1000", "--learner", "optimal", "--out", tmp_path / "runs")
     _, out, _ = hocket("evaluate", task, tmp_path / "runs", "--episodes", "20")
-    assert "a failed one counts as 1,000 steps" in out
-    assert "optimal, 3 runs: V = 1.0000, over runs 1.0000 to 1.0000" in out
+    assert "A failure counts as 1,000 steps" in out
+    assert "optimal, 3 runs: V = 1.0000, 95 % limits over runs 1.0000 to 1.0000" in out
 
 
 def test_runs_with_other_settings_or_steps_are_evaluated_apart(hocket, task, tmp_path):

@@ -272,7 +272,7 @@ def test_where_no_learner_is_named_the_device_has_a_default_of_its_own(hocket):
     )
     words = ("train", "rendezvous-2", "--seeds", "2", "--steps", "30", "--set", "test_every=30", "--json")
     code, out, err = hocket(*words, "--device", "cuda")
-    assert (code, err) == (0, "The learner is dqprm, the default on cuda.\n")
+    assert (code, err) == (0, "Training with dqprm, the default on cuda.\n")
     assert [row["learner"] for row in json.loads(out)["learners"]] == ["dqprm"]
     code, out, err = hocket(*words, "--learner", "dqprm", "--device", "cuda")
     assert (code, err) == (0, "")

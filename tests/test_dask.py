@@ -292,7 +292,7 @@ def test_a_command_whose_cluster_fails_says_so_in_a_sentence(hocket, tmp_path, m
         "hocket: the cluster at tcp://there:8786 has failed 3 times (iql on meeting, seed 1): KilledWorker; "
         "runs that are finished (1) are kept, and the same command goes on with those that are missing (1)"
     ]
-    assert out.startswith("Stopped early; runs that were finished are kept.")
+    assert out.startswith("Stopped early; finished runs are saved.")
     assert (tmp_path / "runs" / "curves.csv").exists()
 
 

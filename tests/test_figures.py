@@ -25,7 +25,7 @@ from hocket.draw import geometry
 from hocket.draw.palette import AGENT_COLORS
 from hocket.report import figures
 from hocket.report.figures import canvas, curves, maps
-from hocket.report.summary import Beside, Section, summarize
+from hocket.report.summary import LevelComparison, Section, summarize
 from hocket.study import records
 from hocket.study.published import Level
 from hocket.study.store import Results, keep_records, keep_task, load_results, open_store, sum_up
@@ -356,7 +356,7 @@ def test_lines_are_medians_bands_are_quartiles_and_the_reference_is_dashed(ordin
 
 def test_what_is_published_is_drawn_in_and_told(ordinary):
     level = Level(30.0, 17_000, 0.75)
-    section = replace(ordinary, beside=(Beside("dqprm", level, level),))
+    section = replace(ordinary, published_levels=(LevelComparison("dqprm", level, level),))
     axes, below = make(curves.curves_figure, section).axes
     hollow = [own for panel in (axes, below) for own in panel.lines if own.get_markerfacecolor() == "white"]
     diamonds = [(*own.get_xdata(), *own.get_ydata()) for own in hollow]
@@ -368,7 +368,9 @@ def test_what_is_published_is_drawn_in_and_told(ordinary):
 
 def test_a_published_level_that_was_never_reached_has_no_diamond(ordinary):
     level = Level(1000.0, None, 0.0)
-    axes, _ = make(curves.curves_figure, replace(ordinary, beside=(Beside("iql", level, level),))).axes
+    axes, _ = make(
+        curves.curves_figure, replace(ordinary, published_levels=(LevelComparison("iql", level, level),))
+    ).axes
     assert not [own for own in axes.lines if own.get_markerfacecolor() == "white"]
     assert [0, 40_000, 1000.0, 1000.0] in [[*own.get_xdata(), *own.get_ydata()] for own in axes.lines]
 
@@ -548,7 +550,7 @@ def test_gates_are_hatched_while_they_are_closed_and_nobody_goes_there():
 def test_independent_learners_have_a_map_for_each_memory():
     figure = make(maps.policy_figure, gatehouse(), wavy(gatehouse(), "iql"), agent="A1")
     first, second, _ = figure.axes
-    assert [first.get_title(), second.get_title()] == ["at first", "after press"]
+    assert [first.get_title(), second.get_title()] == ["at the start", "after press"]
     assert (hatched(first), hatched(second)) == ({2}, set())
 
 

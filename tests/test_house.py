@@ -163,6 +163,15 @@ def test_the_learners_are_listed_without_the_compiler():
     assert loaded_by(code) == {"hocket", "numpy"}
 
 
+def test_a_report_on_a_folder_of_runs_loads_no_compiler(tmp_path):
+    task = hk.rendezvous(agents=2, rows=3, columns=3)
+    hk.run_study(hk.Study([task], ["sweep", "optimal"], seeds=1, steps=1_000), tmp_path)
+    report = f"from hocket.cli.main import run; run(['report', {str(tmp_path)!r}])"
+    loaded = loaded_by(f"import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): {report}")
+    assert loaded & {"numba", "llvmlite", "matplotlib", "scipy"} == set()
+    assert (tmp_path / "report.html").is_file()
+
+
 def test_a_command_is_in_the_module_of_its_name():
     for annotated in get_args(Command):
         command, about = get_args(annotated)

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.draw.geometry import Shape
+from hocket.draw.map_svg import map_svg, number_of
+from hocket.draw.markup import data_block, tag
 from hocket.draw.scene import Area, Scene
 from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
@@ -31,8 +33,6 @@ from hocket.report.page.encoding import (
     curves_data,
     replay_data,
 )
-from hocket.report.page.maps import map_svg, number_of
-from hocket.report.page.markup import data_block, tag
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize
 from hocket.study.records import Replay, TestSummary
@@ -162,7 +162,7 @@ def test_ids_are_unique(reader):
 
 
 def test_the_opening_counts_what_was_run(reader):
-    assert "14 runs of 5 learners on 3 tasks: 1 to 3 seeds for each, and 2,000 to 6,000 training steps" in reader.words
+    assert "14 runs of 5 learners on 3 tasks: 1 to 3 seeds each, 2,000 to 6,000 training steps per run" in reader.words
 
 
 def test_verdicts_machines_and_known_events_need_no_script(page, reader):
@@ -210,8 +210,8 @@ def test_what_is_missing_and_what_could_not_be_read_is_named(folder):
     problems = ("runs/broken.json: is not JSON", "tasks/x.toml: is not UTF-8")
     found = summarize(replace(results, about={**results.about, "missing": 2}, problems=problems))
     words = Reader(report_html(found)).words
-    assert "2 runs of this study are still to come." in words
-    assert "2 files could not be read; what follows leaves out: runs/broken.json: is not JSON" in words
+    assert "2 runs of this study are not finished yet." in words
+    assert "2 files could not be read; skipped: runs/broken.json: is not JSON" in words
 
 
 def test_runs_without_reviews_have_neither_bounds_nor_episodes(tmp_path):
@@ -224,7 +224,7 @@ def test_runs_without_reviews_have_neither_bounds_nor_episodes(tmp_path):
 def test_runs_whose_task_is_not_there_still_have_their_curves(tmp_path):
     scene = scene_of(hk.load_task("rendezvous-2"))
     page = page_of(write_study(tmp_path / "lost", [record("gone", "0" * 64, "dqprm", 0, [30], meeting_review(scene))]))
-    assert "neither a map nor machines" in page
+    assert "its map and machines cannot be shown" in page
     assert 'class="curves"' in page and 'class="replay"' not in page
     assert "agent 1 0.900" in Reader(page).words
 
@@ -376,7 +376,9 @@ def test_an_episode_with_other_agents_than_the_scene_is_left_out(tmp_path):
 
 def test_agents_that_start_in_one_place_are_drawn_side_by_side():
     scene = drift_scene()
-    discs = re.findall(r'translate\((\S+) (\S+)\)"><circle r="([^"]*)"', map_svg(scene, [(1.0, 1.0), (1.0, 1.0)]))
+    discs = re.findall(
+        r'translate\((\S+) (\S+)\)"><title>[^<]*</title><circle r="([^"]*)"', map_svg(scene, [(1.0, 1.0), (1.0, 1.0)])
+    )
     (left, top, radius), (right, bottom, _) = [tuple(map(float, disc)) for disc in discs]
     unit = 400 / 6
     assert (left + right) / 2 == pytest.approx(unit, abs=0.01) and top == bottom == pytest.approx(unit, abs=0.01)
@@ -483,7 +485,7 @@ def test_a_real_study_of_trained_teams_has_its_report(tmp_path):
     task = hk.load_task("rendezvous-2")
     run_study(Study([task], ["dqprm", "optimal"], 2, 3_000), tmp_path / "real")
     reader = Reader(page_of(tmp_path / "real"))
-    assert "4 runs of 2 learners on 1 task: 2 seeds for each, and 3,000 training steps" in reader.words
+    assert "4 runs of 2 learners on 1 task: 2 seeds each, 3,000 training steps per run" in reader.words
     groups = reader.blocks["episodes-0"]["groups"]
     assert [own["label"] for own in groups] == ["dqprm", "optimal"]
     assert all({*own["seeds"]} == {"0", "1"} for own in groups)

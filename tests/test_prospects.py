@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
-from hocket.cli.game import Game, draw_frame
+from hocket.cli.game import TerminalGame, draw_frame
 from hocket.machine import completion
 from hocket.machine.completion import find_idle
 from hocket.machine.names import Names
@@ -109,7 +109,7 @@ def test_check_warns_of_an_agent_that_can_leave_a_final_state_again(hocket, tmp_
 
 
 def test_an_agent_that_can_leave_its_final_state_is_final_for_now_until_the_team_is_done():
-    game = Game(carrying(), (), seed=0, steps=100)
+    game = TerminalGame(carrying(), (), seed=0, steps=100)
 
     def row(agent: str) -> str:
         return next(line.plain for line in draw_frame(game, 120) if f" {agent} " in line.plain)

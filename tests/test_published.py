@@ -101,8 +101,8 @@ def test_a_folder_keeps_what_is_published_and_a_summary_sets_it_beside_what_is_m
     summary = hk.summarize(load_results(folder))
     assert summary.published == PUBLISHED
     (section,) = summary.sections
-    assert [own.label for own in section.beside] == ["dqprm", "hil"]
-    first = section.beside[0]
+    assert [own.label for own in section.published_levels] == ["dqprm", "hil"]
+    first = section.published_levels[0]
     with (folder / "curves.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["learner"] == "dqprm" and row["policy"] == "softmax"]
     steps = [str(step) for step in range(3_000, 13_000, 1_000)]
@@ -128,12 +128,14 @@ def test_what_run_study_returns_is_what_the_folder_holds(tmp_path):
 
 def test_the_page_shows_published_and_measured_side_by_side(folder):
     page = report_html(hk.summarize(load_results(folder)))
-    assert "As published" in page and SOURCE in page
+    assert "Published results" in page and SOURCE in page
     assert "Theirs is &lt;slower&gt;." in page and "Theirs is <slower>" not in page
 
 
 def test_a_page_of_a_study_that_names_nothing_published_says_nothing_of_it(tmp_path):
-    assert "As published" not in report_html(hk.summarize(run_study(Study([meeting()], ["iql"], 1, 1_000), tmp_path)))
+    assert "Published results" not in report_html(
+        hk.summarize(run_study(Study([meeting()], ["iql"], 1, 1_000), tmp_path))
+    )
 
 
 def test_damaged_published_levels_are_a_problem_and_not_the_end(folder, tmp_path):
@@ -151,7 +153,7 @@ def test_print_and_json_show_published_and_measured(folder, hocket):
     study.write_text(f'{runs}[published]\nsource = "{SOURCE}"\n[[published.levels]]\n{level}', encoding="utf-8")
     code, out, err = hocket("study", study)
     assert code == 0, err
-    assert f"Published by {SOURCE}" in out and "8,000" in out
+    assert f"Published values from {SOURCE}" in out and "8,000" in out
     code, out, _ = hocket("study", study, "--json")
     (row,) = json.loads(out)["learners"]
     assert row["published"] == asdict(Level(20.0, 8_000, 1.0)) and row["measured"]["final"] > 0

@@ -8,6 +8,7 @@ import pytest
 
 import hocket as hk
 from hocket.draw import palette
+from hocket.draw.map_svg import legend, map_svg
 from hocket.draw.palette import LINE_COLORS, PALE, PLACE_COLORS, choose_colors, choose_styles
 from hocket.draw.pixels import Frames, rgb
 from hocket.draw.scene import Area, Moment, Scene
@@ -16,9 +17,8 @@ from hocket.draw.task_scene import MOST_NAMED, scene_of
 from hocket.draw.text import CELL, CLOSED, TextMap
 from hocket.report.figures import maps
 from hocket.report.figures.canvas import look
-from hocket.report.figures.panels import arrange_panels, tell_areas
+from hocket.report.figures.panels import arrange_panels, list_areas
 from hocket.report.page.encoding import Numbering, scene_data
-from hocket.report.page.maps import legend, map_svg
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.gates import closed_cells
 from test_drawing import SVG, groups, points
@@ -51,19 +51,20 @@ def text_entries(scene: Scene) -> Entries:
     return found
 
 
-def own_color(element: ElementTree.Element) -> str:
-    return re.search(r"--own:(#\w{6})", element.get("style"))[1]
+def css_color(element: ElementTree.Element) -> str:
+    return re.search(r"--color:(#\w{6})", element.get("style"))[1]
 
 
 def page_areas(scene: Scene) -> Entries:
     root = ElementTree.fromstring(legend(scene))
-    return [(swatch.text, words.text, own_color(swatch)) for swatch, words in root]
+    return [(swatch.text, words.text, css_color(swatch)) for swatch, words in root]
 
 
 def page_agents(scene: Scene) -> Entries:
     told = scene_data(scene, Numbering())["agents"]
     root = ElementTree.fromstring(map_svg(scene, [scene.starts[name] for name in scene.agents]))
-    drawn = [(group.find("text").text, own_color(group)) for group in root.iter("g") if group.get("class") == "agent"]
+    discs = [group for group in root.iter("g") if group.get("class") == "agent"]
+    drawn = [(disc.find("text").text, disc.find("circle").get("fill")) for disc in discs]
     assert drawn == [(own["number"], own["color"]) for own in told]
     return [(own["number"], own["name"], own["color"]) for own in told]
 
@@ -91,7 +92,7 @@ def test_tags_and_colours_of_areas_are_the_same_in_all_pictures_and_in_the_same_
     assert [own for own in text_entries(scene) if own[1] in {area.name for area in scene.areas}] == areas
     assert page_areas(scene) == areas
     assert picture_areas(ElementTree.fromstring(task_svg(task))) == areas
-    assert tell_areas(scene) == "; ".join(f"{tag}: {words}" for tag, words, _ in areas)
+    assert list_areas(scene) == "; ".join(f"{tag}: {words}" for tag, words, _ in areas)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -112,6 +113,23 @@ def test_the_ground_has_the_colours_and_tags_of_its_areas_in_all_pictures(name):
         assert (square == rgb(area.color)).all(axis=2).mean() > 0.5
         assert written[CELL * cell] == area.tag[0]
     assert tags == {area.shapes[0][:2]: area.tag for area in scene.areas}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_tag_on_a_page_is_on_its_area_and_if_possible_under_no_agent(name):
+    scene = scene_of(hk.load_task(name))
+    root = ElementTree.fromstring(map_svg(scene, [scene.starts[name] for name in scene.agents]))
+    unit, occupied = float(root.get("data-unit")), {*scene.opening.cells.values()}
+    written = {}
+    for text in (element for element in root.iter("text") if element.get("class") == "tag"):
+        column, row = (float(text.get(side)) / unit for side in "xy")
+        written[text.text] = [
+            int(y) * scene.columns + int(x) for y in (row - 0.01, row + 0.01) for x in (column - 0.01, column + 0.01)
+        ]
+    assert written.keys() == {area.tag for area in scene.areas if scene.visible[area]}
+    for area in filter(lambda area: scene.visible[area], scene.areas):
+        assert {*written[area.tag]} <= scene.visible[area]
+        assert not {*written[area.tag]} & occupied or scene.visible[area] <= occupied
 
 
 def initial_states(task: hk.Task) -> dict[str, str]:

@@ -72,7 +72,7 @@ def test_a_signal_ends_a_study_without_tests_and_keeps_what_is_finished(tmp_path
         process.kill()
     assert process.returncode == 128 + number
     assert "Traceback" not in err
-    assert out.startswith("Stopped early; runs that were finished are kept.")
+    assert out.startswith("Stopped early; finished runs are saved.")
     results = hk.load_results(tmp_path / "runs")
     assert [record.steps for record in results.records] == [1_000] and results.problems == ()
     assert results.about["missing"] == 1

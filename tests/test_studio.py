@@ -27,7 +27,7 @@ from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.repairs import cheapest_repairs
 from hocket.studio.server import Studio, _body, _while_wanted
 from hocket.studio.starts import start_text
-from hocket.studio.trainings import Training
+from hocket.studio.trainings import TrainingProcess
 from hocket.studio.understanding import COLOR_NUMBERS, subject_of, understand
 from hocket.studio.worker import answer
 from hocket.task.episode import TeamEpisode
@@ -181,7 +181,7 @@ def folder(tmp_path) -> Folder:
     ],
 )
 def test_files_outside_the_folder_are_refused(folder, name):
-    with pytest.raises(FormatError, match="below the folder of the studio"):
+    with pytest.raises(FormatError, match="in the folder of the studio or below"):
         folder.read(name)
 
 
@@ -321,7 +321,7 @@ def test_a_file_is_read_changed_and_written(client, folder):
 def test_files_elsewhere_are_refused_by_the_server_too(client):
     for name in ("open", "mark", "save", "understand"):
         told = client.post(f"/api/{name}", json={"name": "../secret.toml", "text": "", "expected": None}).json()
-        assert "below the folder" in told["refused"]
+        assert "in the folder of the studio" in told["refused"]
 
 
 @pytest.mark.parametrize("sent", [b"", b"[]", b"{", b"nonsense", b'{"text": 3}', b'{"name": ["x"]}', b"[" * 100_000])
@@ -341,7 +341,7 @@ def test_a_check_that_hangs_is_cut_off_and_the_next_one_is_done(client, studio):
     client.post("/api/understand", json={"text": BUTTONS})
     checks.limit = 0.0
     told = client.post("/api/understand", json={"text": BUTTONS}).json()
-    assert told["cut_off"] and "cut off after 0 seconds" in told["refused"]
+    assert told["cut_off"] and "stopped after 0 seconds" in told["refused"]
     checks.limit = 60.0
     assert client.post("/api/understand", json={"text": BUTTONS}).json()["verdict"]["ok"]
 
@@ -349,7 +349,7 @@ def test_a_check_that_hangs_is_cut_off_and_the_next_one_is_done(client, studio):
 def test_the_time_that_a_process_takes_to_start_is_no_part_of_a_check():
     async def ask() -> None:
         worker = Worker(0.0)
-        with pytest.raises(CutOffError, match="cut off after 0 seconds"):
+        with pytest.raises(CutOffError, match="stopped after 0 seconds"):
             await worker.ask({"do": "warm"})
         assert worker.is_ready and worker.starting is None  # it had started, and was ended
 
@@ -506,7 +506,7 @@ def test_the_command_prints_its_address_on_the_first_line_and_listens_on_this_ma
             assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}\n", address)
             with urllib.request.urlopen(address.strip(), timeout=60) as page:  # at once
                 assert b"hocket studio" in page.read()
-            assert started.stderr.readline() == "Ctrl-C ends the studio, and a training that goes on in it.\n"
+            assert started.stderr.readline() == "Press Ctrl-C to stop the studio and any training in it.\n"
         finally:
             started.terminate()
 
@@ -628,7 +628,7 @@ def test_training_tells_its_tests_and_leaves_a_report_and_teammates(client):
 
 def test_nothing_that_a_training_tells_while_it_is_followed_is_lost(tmp_path):
     async def story() -> list[bytes]:
-        training, heard = Training(None, tmp_path), []
+        training, heard = TrainingProcess(None, tmp_path), []
         training.told += [b"1\n", b"2\n"]
         async for chunk in training.follow():
             heard.append(chunk)
@@ -643,8 +643,8 @@ def test_nothing_that_a_training_tells_while_it_is_followed_is_lost(tmp_path):
 def test_training_stops_and_goes_on_as_if_it_had_not(client):
     job = {"text": start_text("rendezvous-2"), "learner": "dqprm", "steps": 400_000, "seeds": 1}
     name = client.post("/api/train", json=job).json()["training"]
-    assert client.post("/api/steer", json={"training": name, "wish": "stop"}).json() == {}
-    assert client.post("/api/steer", json={"training": name, "wish": "continue"}).json() == {}
+    assert client.post("/api/steer", json={"training": name, "command": "stop"}).json() == {}
+    assert client.post("/api/steer", json={"training": name, "command": "continue"}).json() == {}
     told = follow(client, name)
     assert [own["now"] for own in told if "now" in own][-1] == "done"
     assert "stopped" in [own.get("now") for own in told]
@@ -679,7 +679,7 @@ def test_reports_and_trainings_that_are_not_there_are_not_found(client):
     for path in ("/report/x/1", "/report/x/..", "/report/../1", "/report/x/%2e%2e"):
         assert client.get(path).status_code == 404
     for name in ("follow", "steer"):
-        assert "refused" in client.post(f"/api/{name}", json={"training": "x", "wish": "stop"}).json()
+        assert "refused" in client.post(f"/api/{name}", json={"training": "x", "command": "stop"}).json()
 
 
 def test_a_training_is_ended_by_the_next_one(client):

@@ -178,7 +178,7 @@ def test_typing_changes_the_world_at_every_key(page):
     area.evaluate("(own, at) => own.setSelectionRange(at, at + 5)", at)
     page.keyboard.press("Delete")
     is_shown(page, "no")
-    expect(page.locator("#story .telling")).to_contain_text("A1 proposes Goal")
+    expect(page.locator("#counterexample .telling")).to_contain_text("A1 proposes Goal")
     page.keyboard.type('"R", ')
     is_shown(page, "yes")
     assert text_of(page) == BUTTONS
@@ -248,27 +248,27 @@ def lit(page: Page, root: str) -> list[str]:
 def test_the_counterexample_is_played_on_all_machines_side_by_side(page):
     check_mark(page, "A1", "R").click()
     is_shown(page, "no")
-    story = page.locator("#story")
-    expect(story).to_be_visible()
+    counterexample = page.locator("#counterexample")
+    expect(counterexample).to_be_visible()
     assert lit(page, "#team") == ["u1"] and lit(page, '[data-agent="A1"]') == ["{u1,…,u6}"]
     confused = page.locator("#team .node.confused")
     assert confused.evaluate_all("all => all.map((own) => own.dataset.name)") == ["u6"]
     expect(page.locator('[data-agent="A1"].proposing')).to_be_visible()
-    story.get_by_role("button", name="Back").click()
+    counterexample.get_by_role("button", name="Back").click()
     expect(confused).to_have_count(0)
     expect(page.locator("#team .edge.taken")).to_have_count(1)
-    expect(story.locator(".telling")).to_have_text(
+    expect(counterexample.locator(".telling")).to_have_text(
         "After Y the team is in u1, A1 in {u1,…,u6}, A2 in u1, A3 in {u0,u1}."
     )
-    story.locator(".chip", has_text="start").click()
-    expect(story).to_have_attribute("data-step", "0")
+    counterexample.locator(".chip", has_text="start").click()
+    expect(counterexample).to_have_attribute("data-step", "0")
     assert lit(page, "#team") == ["u0"] and lit(page, '[data-agent="A2"]') == ["u0"]
-    story.get_by_role("button", name="Next").press("Enter")
-    expect(story).to_have_attribute("data-step", "1")
+    counterexample.get_by_role("button", name="Next").press("Enter")
+    expect(counterexample).to_have_attribute("data-step", "1")
     assert lit(page, "#team") == ["u1"]
 
 
-def test_a_story_stays_lit_on_machines_that_are_drawn_again(page):
+def test_a_counterexample_stays_lit_on_machines_that_are_drawn_again(page):
     check_mark(page, "A1", "R").click()
     is_shown(page, "no")
     page.locator('#team [data-name="u3"]').click()
@@ -330,7 +330,7 @@ def test_a_wide_machine_is_scrolled_to_where_the_story_is_and_stays_there(page):
     page.locator("#team .node.lit").click()
     expect(page.get_by_label("Name of the state")).to_have_value("s21")
     assert drawing.evaluate("own => own.scrollLeft") == before
-    page.locator("#story .chip", has_text="start").click()
+    page.locator("#counterexample .chip", has_text="start").click()
     expect(page.locator("#team .node.lit")).to_have_attribute("data-name", "s0")
     expect(page.locator("#team .node.lit")).to_be_in_viewport()
 
@@ -628,7 +628,7 @@ def test_a_team_plays_by_itself_to_the_end(page):
 
 def test_training_is_watched_stopped_continued_and_its_episodes_replayed(page):
     page.locator("#tab-train").click()
-    expect(page.locator("#train")).to_contain_text("A training ends with the studio")
+    expect(page.locator("#train")).to_contain_text("Runs of the studio are deleted when it ends")
     page.locator("#learner").select_option("dqprm")
     page.get_by_label("steps", exact=True).fill("10000000")  # more than it is ever let do here
     page.get_by_label("seeds", exact=True).fill("16")
@@ -641,7 +641,7 @@ def test_training_is_watched_stopped_continued_and_its_episodes_replayed(page):
     replay = frame.locator(".replay")
     expect(replay).to_be_visible()
     expect(replay).to_have_attribute("data-step", "0")  # its script has begun
-    replay.get_by_role("button", name="A step on").click()
+    replay.get_by_role("button", name="One step forward").click()
     expect(replay).to_have_attribute("data-step", "1")
     page.locator("#steer").click()
     expect(now).to_have_attribute("data-now", "training")
@@ -692,9 +692,9 @@ def test_two_tabs_on_one_file_never_overwrite_each_other_silently(open_page, fil
     expect(first.locator("#saved")).to_have_text("saved")
     written = file.read_text()
     second.locator("#save").click()
-    expect(second.locator("#conflict")).to_contain_text("Somebody else has changed the file")
+    expect(second.locator("#conflict")).to_contain_text("The file was changed on disk")
     assert file.read_text() == written
-    second.get_by_role("button", name="Take theirs").click()
+    second.get_by_role("button", name="Load the version on disk").click()
     expect(second.locator("#editor textarea")).to_have_value(written)
     second.locator("#undo").click()
     expect(second.locator(".line", has_text='knows = ["A3on"')).to_be_visible()
@@ -708,7 +708,7 @@ def test_mine_can_be_kept_against_theirs(page, file):
     is_shown(page, "no")
     change_on_disk(file, "theirs = 1\n")
     expect(page.locator("#conflict")).to_be_visible()
-    page.get_by_role("button", name="Keep mine").click()
+    page.get_by_role("button", name="Keep my version").click()
     expect(page.locator("#saved")).to_have_text("saved")
     assert file.read_text() == text_of(page) and '"Y", "Goal"]' in file.read_text()
 
@@ -718,7 +718,7 @@ def test_another_file_of_the_folder_is_opened_and_one_outside_is_not(page, file)
     page.keyboard.press("Control+o")
     page.locator("dialog.start input").fill("../outside.toml")
     page.keyboard.press("Enter")
-    expect(page.locator("#toast")).to_contain_text("below the folder")
+    expect(page.locator("#toast")).to_contain_text("in the folder of the studio")
     page.locator("dialog.start input").fill("other")
     page.keyboard.press("Enter")
     expect(page.locator("#file-name")).to_have_text("other.toml")
@@ -731,7 +731,7 @@ def test_a_machine_of_another_format_is_opened_as_a_start(page, file):
     page.locator("dialog.start input").fill("door.txt")
     page.keyboard.press("Enter")
     expect(page.locator("#file-name")).to_have_text("untitled")
-    expect(page.locator("#toast")).to_contain_text("door.txt is written as TOML here")
+    expect(page.locator("#toast")).to_contain_text("door.txt was converted to TOML")
     assert 'ring = "1"' in text_of(page) and file.read_text() == BUTTONS
     expect(page.locator("#team .node")).to_have_count(3)
 
@@ -766,12 +766,12 @@ def test_a_task_of_the_gallery_is_a_start_and_gets_a_name_when_saved(page, file)
 def test_an_empty_text_can_begin_with_another(open_page, file):
     file.write_text("")
     page = open_page()
-    page.get_by_role("button", name="Begin with a task").click()
+    page.get_by_role("button", name="Start from a task").click()
     page.locator(".start-card", has_text="drawbridge").click()
     is_shown(page, "yes")
-    expect(page.get_by_role("button", name="Begin with a task")).to_have_count(0)
+    expect(page.get_by_role("button", name="Start from a task")).to_have_count(0)
     put_text(page, " ")
-    expect(page.get_by_role("button", name="Begin with a task")).to_be_visible()
+    expect(page.get_by_role("button", name="Start from a task")).to_be_visible()
 
 
 def test_a_window_that_was_narrow_and_scrolled_is_whole_when_it_is_wide(open_page):
@@ -871,7 +871,7 @@ def test_a_choice_between_two_texts_belongs_to_its_file(page, file):
     expect(page.locator("#conflict")).to_have_count(0)
     page.locator("#undo").click()
     expect(page.locator("#conflict")).to_be_visible()
-    page.get_by_role("button", name="Take theirs").click()
+    page.get_by_role("button", name="Load the version on disk").click()
     expect(page.locator("#editor textarea")).to_have_value("theirs = 1\n")
     expect(page.locator("#conflict")).to_have_count(0)
 
@@ -1103,7 +1103,7 @@ def test_what_was_typed_is_there_after_the_page_was_closed(open_page, server):
     again = open_page(context=first.context)
     is_shown(again, "no")
     assert '"Y", "Goal"]' in text_of(again)
-    expect(again.locator("#toast")).to_contain_text("what you had typed and not saved")
+    expect(again.locator("#toast")).to_contain_text("Your unsaved text was restored")
 
 
 def test_reloading_the_page_goes_on_where_it_was(page):

@@ -20,12 +20,12 @@ ALGEBRA_AGENTS = 10  # whose machine is decomposed to see how fast that is
 
 @dataclass(frozen=True)
 class Bench:
-    """How fast is it here? Speeds on this machine, as ratios to a straightforward loop in the same run."""
+    """Measure training speed on this machine, and its ratio to a plain loop measured in the same run."""
 
     tasks: Annotated[tuple[str, ...], option("TASK")] = ("rendezvous-2", "buttons")
-    """What to train on."""
+    """Tasks to train on."""
     device: Annotated[str, option("DEVICE")] = "cpu"
-    """cpu, or cuda: a graphics processor, beside one core."""
+    """cpu, or cuda to compare a GPU with one CPU core."""
     json: Flag = False
     """Print one JSON object."""
 
@@ -33,9 +33,9 @@ class Bench:
         from hocket.learn.devices import check_device
 
         check_device(self.device)
-        return self._on_processor() if self.device == "cpu" else self._on_device()
+        return self._on_cpu() if self.device == "cpu" else self._on_device()
 
-    def _on_processor(self) -> int:
+    def _on_cpu(self) -> int:
         from hocket.learn.benchmark import ROUNDS, measure_algebra, measure_learning  # loads the compiler
 
         rows = [row for name in self.tasks for row in measure_learning(name)]
@@ -47,22 +47,22 @@ class Bench:
         console = make_console()
         _print_speeds(console, rows, "what, on one core")
         console.print(f"Decomposing rendezvous-{ALGEBRA_AGENTS} with all its states takes {seconds * 1000:.1f} ms.")
-        load = f" The machine's load is {os.getloadavg()[0]:.1f}." if hasattr(os, "getloadavg") else ""
-        words = f"Seconds of processor time; medians of {ROUNDS} rounds in which rivals take turns.{load}"
+        load = f" Load average: {os.getloadavg()[0]:.1f}." if hasattr(os, "getloadavg") else ""
+        words = f"CPU time; median of {ROUNDS} rounds, alternating between the compared programs.{load}"
         console.print(words, style="dim")
         return 0
 
     def _on_device(self) -> int:
         from hocket.learn.cuda.benchmark import measure_device  # loads the compiler, and what few have
 
-        found = [measure_device(name) for name in self.tasks]
+        results = [measure_device(name) for name in self.tasks]
         if self.json:
-            print_json({name: asdict(own) for name, own in zip(self.tasks, found, strict=True)})
+            print_json({name: asdict(result) for name, result in zip(self.tasks, results, strict=True)})
             return 0
         console = make_console()
-        _print_speeds(console, [row for own in found for row in own.speeds], f"what, on {found[0].device}")
-        same = all(own.same_bits for own in found)
-        console.print(f"What is learnt is {'what' if same else 'NOT what'} the processor learns, bit for bit.")
+        _print_speeds(console, [row for result in results for row in result.speeds], f"what, on {results[0].device}")
+        same = all(result.same_bits for result in results)
+        console.print(f"The learnt values {'equal' if same else 'DIFFER from'} those of the CPU, bit for bit.")
         return 0 if same else 1
 
 

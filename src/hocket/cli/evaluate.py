@@ -1,4 +1,4 @@
-"""evaluate: many test episodes with what was learnt."""
+"""evaluate: many test episodes with trained policies."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ NEARLY_NONE = 1e-6  # chance of failure below which it is written out
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Play many test episodes with what was learnt: success, the bounds of Theorem 3, and how long it takes."""
+    """Run many test episodes with trained policies: success, the bounds of Theorem 3, and steps to completion."""
 
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name or a file."""
     runs: Annotated[Positional[Path], option("FOLDER")]
     """The folder that `hocket train --out` wrote."""
     episodes: Number = 10_000
-    """Test episodes for each policy."""
+    """Number of test episodes per policy."""
     greedy: Flag = False
-    """Take the best action instead of drawing by softmax."""
+    """Take the greedy action instead of sampling from the softmax policy."""
     exact: Flag = False
-    """Also solve the team's Markov chain, with certified errors, where a learner's policies make one."""
+    """Also solve the team's Markov chain, with certified error bounds, for learners whose policies define one."""
     json: Flag = False
     """Print one JSON object."""
 
@@ -47,9 +47,9 @@ class Evaluate:
 
         task = load_task(self.target)
         policies, labels = _usable_policies(self.runs, task)
-        found = evaluate(task, policies, self.episodes, greedy=self.greedy)
+        evaluations = evaluate(task, policies, self.episodes, greedy=self.greedy)
         exact = _solve_all(task, policies, self.greedy) if self.exact else [None] * len(policies)
-        tried = [Tried(*row) for row in zip(labels, policies, found, exact, strict=True)]
+        tried = [EvaluatedPolicy(*row) for row in zip(labels, policies, evaluations, exact, strict=True)]
         if self.json:
             print_json(_as_json(task, tried))
         else:
@@ -58,45 +58,45 @@ class Evaluate:
         return 0
 
 
-class Tried(NamedTuple):
-    """A policy, and what its episodes show."""
+class EvaluatedPolicy(NamedTuple):
+    """A policy and its evaluation."""
 
-    label: str  # its learner, and the settings that set it apart from others of the folder
+    label: str  # its learner, and the settings that differ within the folder
     policy: Policy
-    found: Evaluation
+    evaluation: Evaluation
     exact: Exact | None
 
 
 def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[str]]:
-    """Read a task's policies, with a label each; say which files are left out, and how many of all are used."""
+    """Read a task's policies, with a label each; print which files are skipped, and how many are used."""
     from hocket.study.labels import group_label
     from hocket.study.policies import find_policies, load_policies
 
-    found = find_policies(folder, task)
+    stored = find_policies(folder, task)
     console = make_console(stderr=True)
-    for problem in found.problems:
+    for problem in stored.problems:
         console.print(f"hocket: left out: {problem}", style="yellow")
-    if not found.of_task:
+    if not stored.of_task:
         load_policies(folder, task)  # which says why there are none
-    if found.files > len(found.of_task):
-        rest = f"{len(found.others):,} of other tasks, {len(found.problems):,} left out"
-        console.print(f"hocket: evaluating {len(found.of_task):,} of {found.files:,} policies ({rest})")
-    rows = zip(found.of_task, found.apart, strict=True)
-    return found.of_task, [group_label(policy.learner, apart) for policy, apart in rows]
+    if stored.files > len(stored.of_task):
+        rest = f"{len(stored.others):,} of other tasks, {len(stored.problems):,} unreadable"
+        console.print(f"hocket: evaluating {len(stored.of_task):,} of {stored.files:,} policies ({rest})")
+    rows = zip(stored.of_task, stored.apart, strict=True)
+    return stored.of_task, [group_label(policy.learner, apart) for policy, apart in rows]
 
 
-def _as_json(task: Task, tried: Sequence[Tried]) -> dict[str, Any]:
-    """Tell every run, and what the runs of one label have in common."""
+def _as_json(task: Task, tried: Sequence[EvaluatedPolicy]) -> dict[str, Any]:
+    """List every run, and the success of the runs of each label together."""
     runs = [
         {
             "label": label,
             "learner": policy.learner,
             "seed": policy.seed,
             "settings": dict(policy.settings),
-            **asdict(found),
+            **asdict(evaluation),
             "exact": exact and asdict(exact),
         }
-        for label, policy, found, exact in tried
+        for label, policy, evaluation, exact in tried
     ]
     learners = [
         {"label": label, "runs": runs, "success": asdict(share)} for label, (runs, share) in _over_runs(tried).items()
@@ -104,30 +104,32 @@ def _as_json(task: Task, tried: Sequence[Tried]) -> dict[str, Any]:
     return {"task": task.name, "runs": runs, "learners": learners}
 
 
-def _over_runs(tried: Sequence[Tried]) -> dict[str, tuple[int, Share]]:
-    """Say for each label how many runs have it, and what share of their episodes succeed, with limits over runs.
+def _over_runs(tried: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Share]]:
+    """Give for each label the number of runs and their success rate, with confidence limits over runs.
 
-    A single run has the limits of its episodes.
+    The limits of a single run are over its episodes.
     """
     groups: dict[str, list[Share]] = {}
-    for own in tried:
-        groups.setdefault(own.label, []).append(own.found.success)
+    for row in tried:
+        groups.setdefault(row.label, []).append(row.evaluation.success)
     return {
-        label: (len(own), Share(*bootstrap_interval([[share.value] for share in own], np.mean)) if own[1:] else own[0])
-        for label, own in groups.items()
+        label: (
+            len(shares),
+            Share(*bootstrap_interval([[share.value] for share in shares], np.mean)) if shares[1:] else shares[0],
+        )
+        for label, shares in groups.items()
     }
 
 
 def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence[Exact | None]:
-    """Solve the chain of each policy that makes one, and name the others; a terminal shows what is being done."""
+    """Solve the Markov chain of each policy that defines one, and name the others; a terminal shows progress."""
     from hocket.evaluation.exact import evaluate_exact, has_exact_value  # loads scipy
 
     console = make_console(stderr=True)
     left_out = dict.fromkeys(policy.learner for policy in policies if not has_exact_value(policy.learner))
     if left_out:
-        console.print(
-            f"hocket: no exact values for {', '.join(left_out)}, which go by more than cells and machine states"
-        )
+        reason = "their policies depend on more than the cell and the machine's state"
+        console.print(f"hocket: no exact values for {', '.join(left_out)}: {reason}")
     with console.status("") as line:
 
         def solve(number: int, policy: Policy) -> Exact | None:
@@ -139,37 +141,37 @@ def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence
         return [solve(number, policy) for number, policy in enumerate(policies, 1)]
 
 
-def _print_evaluations(tried: Sequence[Tried]) -> None:
+def _print_evaluations(tried: Sequence[EvaluatedPolicy]) -> None:
     titles = ["learner", "seed", "success V (95 %)", "Theorem 3", "steps: mean", "quartiles"]
-    has_exact = any(own.exact is not None for own in tried)
+    has_exact = any(row.exact is not None for row in tried)
     if has_exact:
         titles += ["exact V", "exact mean", "if done"]
     table = [[Text(title, "dim") for title in titles]]
-    for label, policy, own, solved in tried:
-        low, middle, high = own.quartiles
+    for label, policy, evaluation, solved in tried:
+        low, middle, high = evaluation.quartiles
         cells = [label, str(policy.seed)]
-        cells += [f"{own.success.value:.4f} ({own.success.low:.4f} to {own.success.high:.4f})"]
-        cells += [f"{own.lower:.4f} <= V <= {own.upper:.4f}"]
-        cells += [f"{own.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
+        cells += [f"{evaluation.success.value:.4f} ({evaluation.success.low:.4f} to {evaluation.success.high:.4f})"]
+        cells += [f"{evaluation.lower:.4f} <= V <= {evaluation.upper:.4f}"]
+        cells += [f"{evaluation.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
         if has_exact:
             cells += ["–"] * 3 if solved is None else _describe(solved)
         table.append([Text(cell) for cell in cells])
     print_columns(make_console(), table)
 
 
-def _print_notes(tried: Sequence[Tried]) -> None:
-    """Say what the limits are over, what a failure counts as, and how good a learner's runs are together."""
+def _print_notes(tried: Sequence[EvaluatedPolicy]) -> None:
+    """Print what the limits are over, what a failure counts as, and the success of each learner's runs together."""
     console = make_console()
-    counted = ", ".join(f"{most:,}" for most in sorted({own.found.most_steps for own in tried}))
-    console.print(f"Limits are over the episodes of each run; a failed one counts as {counted} steps.", style="dim")
+    counted = ", ".join(f"{most:,}" for most in sorted({row.evaluation.most_steps for row in tried}))
+    console.print(f"95 % limits are over the episodes of each run. A failure counts as {counted} steps.", style="dim")
     for label, (runs, share) in _over_runs(tried).items():
         if runs > 1:
-            limits = f"over runs {share.low:.4f} to {share.high:.4f}"
+            limits = f"95 % limits over runs {share.low:.4f} to {share.high:.4f}"
             console.print(f"{label}, {runs} runs: V = {share.value:.4f}, {limits}")
 
 
 def _describe(solved: Exact) -> list[str]:
-    """Write exact values with their errors; what the graph decides has none."""
+    """Format exact values with their error bounds; what follows from the graph alone has none."""
     if 0 < solved.failure < NEARLY_NONE:
         success = f"1 - {with_error(solved.failure, solved.failure_error)}"
     else:

@@ -39,7 +39,7 @@ class LoggedEvent(NamedTuple):
 
 
 @dataclass
-class Game:
+class TerminalGame:
     """An episode in progress, and what has happened in it."""
 
     task: Task
@@ -112,15 +112,15 @@ class Game:
         self.episode = TeamEpisode(self.task, self.seed, strict=self.is_sound)
 
 
-def tell(game: Game, entry: LoggedEvent) -> Text:
+def describe_event(game: TerminalGame, entry: LoggedEvent) -> Text:
     """Say which event took effect, who made it happen, and who else synchronised on it."""
     makers = list(game.task.control[entry.event])
-    others = [name for name, own in game.task.knows.items() if entry.event in own and name not in makers]
+    others = [name for name, known in game.task.knows.items() if entry.event in known and name not in makers]
     said = f" by {listed(makers)}" + (f" with {listed(others)}" if others else "")
     return Text.assemble(f"step {entry.step:,}: ", (entry.event, "bold"), f"{said}; team in {entry.team_state}")
 
 
-def give_verdict(game: Game, outcome: Outcome) -> Text:
+def describe_outcome(game: TerminalGame, outcome: Outcome) -> Text:
     """Say how an episode has ended."""
     steps = f"{game.episode.time:,} step{'' if game.episode.time == 1 else 's'}"
     if outcome == "completed":
@@ -131,7 +131,7 @@ def give_verdict(game: Game, outcome: Outcome) -> Text:
     return Text(f"Stopped after {steps}." if outcome == "stopped" else f"Not completed within {steps}.", "bold")
 
 
-def draw_frame(game: Game, width: int, height: int = UNLIMITED, keys: str = "") -> list[Text]:
+def draw_frame(game: TerminalGame, width: int, height: int = UNLIMITED, keys: str = "") -> list[Text]:
     """Draw all there is to see, in at most `height` lines of at most `width` characters."""
     scene, center = game.board.scene, game.episode.cells[game.driven or next(iter(game.episode.cells))]
     foot = [] if height < LOW else game.board.legend(game.moment, width, agents=False)
@@ -160,15 +160,15 @@ def _set_beside(left: Sequence[Text], right: Sequence[Text]) -> list[Text]:
     """Set two columns of lines side by side."""
     width = left[0].cell_len
     lines = []
-    for own, other in zip_longest(left, right):
-        line = own.copy() if own else Text()
+    for row, other in zip_longest(left, right):
+        line = row.copy() if row else Text()
         if other:
             line.append(" " * (width - line.cell_len + GAP)).append_text(other)
         lines.append(line)
     return lines
 
 
-def _panel(game: Game, events: int) -> list[Text]:
+def _panel(game: TerminalGame, events: int) -> list[Text]:
     """Write what stands beside the map: time, the machines' states, and the last events, in a fixed number of lines."""
     time = f"  step {game.episode.time:,} of {game.steps:,}, seed {game.seed}"
     lines = [Text.assemble((game.task.name, "bold"), (time, "dim")), Text()]
@@ -180,12 +180,12 @@ def _panel(game: Game, events: int) -> list[Text]:
         agents[-1] = game.driven
     lines += aligned([_agent_row(game, name) for name in agents])
     if len(game.task.agents) > len(agents):
-        lines.append(Text(f"… and {len(game.task.agents) - len(agents):,} agents more", "dim"))
-    told = [tell(game, entry) for entry in game.happenings[-events:]]
-    return [*lines, Text(), *told, *(Text() for _ in range(events - len(told)))]
+        lines.append(Text(f"… and {len(game.task.agents) - len(agents):,} more agents", "dim"))
+    events_seen = [describe_event(game, entry) for entry in game.happenings[-events:]]
+    return [*lines, Text(), *events_seen, *(Text() for _ in range(events - len(events_seen)))]
 
 
-def _agent_row(game: Game, name: str) -> list[Text]:
+def _agent_row(game: TerminalGame, name: str) -> list[Text]:
     """Say who an agent is, in which state, for whom it waits, and where."""
     cell, grid = game.episode.cells[name], game.task.grid
     state = Text(game.episode.states[name])

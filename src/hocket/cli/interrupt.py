@@ -13,16 +13,16 @@ BY_SIGNAL = 128  # added to the number of the signal that has ended a command, t
 INTERRUPTED = BY_SIGNAL + signal.SIGINT
 
 
-class Stop(threading.Event):
+class SignalStop(threading.Event):
     """A wish to stop, and the exit code of what it has ended; 0, as long as nobody wishes it."""
 
     code = 0
 
 
 @contextmanager
-def stopping() -> Iterator[Stop]:
+def stopping() -> Iterator[SignalStop]:
     """Turn the first signal into a wish to stop; a second one is an interrupt."""
-    stop = Stop()
+    stop = SignalStop()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.code:  # and not is_set, for a signal may come while another one is being handled
@@ -30,9 +30,9 @@ def stopping() -> Iterator[Stop]:
         stop.code = BY_SIGNAL + number
         stop.set()
 
-    previous = [signal.signal(own, handle) for own in SIGNALS]
+    previous = [signal.signal(number, handle) for number in SIGNALS]
     try:
         yield stop
     finally:
-        for own, handler in zip(SIGNALS, previous, strict=True):
-            signal.signal(own, handler)
+        for number, handler in zip(SIGNALS, previous, strict=True):
+            signal.signal(number, handler)

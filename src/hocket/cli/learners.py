@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from shutil import get_terminal_size
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
 from hocket.cli.terminal import Flag, make_console, option, print_entries, print_json
 from hocket.learn.devices import DEVICES
-from hocket.learn.settings import Settings, declared
+from hocket.learn.settings import SettingInfo, describe_settings
 
 if TYPE_CHECKING:
     from hocket.learn.learner import Learner
@@ -21,39 +21,23 @@ WIDTH = 79  # columns
 INDENT = "    "
 
 
-class About(NamedTuple):
-    """What a user has to know of a setting."""
-
-    name: str
-    default: bool | int | float
-    unit: str  # empty for a plain number, and for what is true or false
-    rule: str  # which values it may have
-    meaning: str
-
-
-def describe_settings(kind: type[Settings]) -> list[About]:
-    """List the settings of a learner, as they are declared."""
-    found = [(name, getattr(kind, name), own) for name, own in declared(kind).items()]
-    return [About(name, value, own.unit, own.rule(type(value)), own.meaning) for name, value, own in found]
-
-
 @dataclass(frozen=True)
-class Learners:
-    """List the learners, with a sentence each; of those that are named also every setting."""
+class ListLearners:
+    """List the learners, or the settings of the learners that are named."""
 
     names: Annotated[Positional[tuple[str, ...]], option("LEARNER")] = ()
     """Learners whose settings to list."""
     markdown: Flag = False
-    """Write the page of docs that lists all learners and settings."""
+    """Print the documentation page of all learners and settings."""
     json: Flag = False
     """Print one JSON object."""
 
     def run(self) -> int:
-        from hocket.learn.catalogue import LEARNERS, find_learner  # loads the compiler
+        from hocket.learn.catalogue import LEARNERS, find_learner
 
         chosen = [find_learner(name) for name in self.names] or [*LEARNERS.values()]
         if self.json:
-            print_json({own.name: _row(own) for own in chosen})
+            print_json({learner.name: _row(learner) for learner in chosen})
         elif self.markdown:
             print(settings_page(chosen), end="")
         else:
@@ -62,7 +46,7 @@ class Learners:
 
 
 def _row(learner: Learner) -> dict[str, object]:
-    settings = [own._asdict() for own in describe_settings(learner.settings)]
+    settings = [setting._asdict() for setting in describe_settings(learner.settings)]
     default_on = _default_on(learner)
     about = {"default": DEVICES[0] in default_on, "devices": list(learner.devices), "default_on": default_on}
     return {"summary": learner.summary, **about, "settings": settings}
@@ -70,13 +54,13 @@ def _row(learner: Learner) -> dict[str, object]:
 
 def _default_on(learner: Learner) -> list[str]:
     """List the devices on which a learner trains where nobody names one."""
-    from hocket.learn.catalogue import default_learner  # loads the compiler
+    from hocket.learn.catalogue import default_learner
 
     return [device for device in DEVICES if default_learner(device) == learner.name]
 
 
 def _in_a_sentence(learner: Learner) -> str:
-    """Say what a learner is, and where it trains beside the processor."""
+    """Describe a learner, with the devices on which it trains."""
     here, *elsewhere = DEVICES
     default_on = _default_on(learner)
     remarks = ["the default"] if here in default_on else []
@@ -89,38 +73,39 @@ def _in_a_sentence(learner: Learner) -> str:
 def _print_learners(learners: Sequence[Learner], *, with_settings: bool) -> None:
     console = make_console()
     if not with_settings:
-        print_entries(console, {own.name: _in_a_sentence(own) for own in learners})
-        console.print("The settings of one: hocket learners NAME", style="dim")
+        print_entries(console, {learner.name: _in_a_sentence(learner) for learner in learners})
+        console.print("List the settings of a learner: hocket learners NAME", style="dim")
         return
     for learner in learners:
         print_entries(console, {learner.name: _in_a_sentence(learner)})
-        for own in describe_settings(learner.settings):
-            print(_in_words(own))
+        for setting in describe_settings(learner.settings):
+            print(_in_words(setting))
 
 
 def print_settings() -> None:
     """List the settings of all learners below the help of a command that takes them."""
-    from hocket.learn.catalogue import LEARNERS  # loads the compiler
+    from hocket.learn.catalogue import LEARNERS
 
-    print("\nFor --set NAME=VALUE (all learners, where none is named):")
-    for own, names in shared_settings(LEARNERS.values()):
-        print(_in_words(own, () if len(names) == len(LEARNERS) else names))
+    print("\nSettings for --set NAME=VALUE (of all learners, unless some are listed):")
+    for setting, names in shared_settings(LEARNERS.values()):
+        print(_in_words(setting, () if len(names) == len(LEARNERS) else names))
 
 
-def _in_words(own: About, names: Sequence[str] = ()) -> str:
+def _in_words(setting: SettingInfo, names: Sequence[str] = ()) -> str:
     """Say all of a setting in a few lines.
 
-    >>> print(_in_words(About("discount", 0.9, "per step", "a number between 0 and 1", "what it is worth"), ["hil"]))
+    >>> discount = SettingInfo("discount", 0.9, "per step", "a number between 0 and 1", "what it is worth")
+    >>> print(_in_words(discount, ["hil"]))
       discount=0.9 (per step; hil)
           what it is worth; a number between 0 and 1
     """
-    remarks = "; ".join(filter(None, (own.unit, ", ".join(names))))
-    head = f"{own.name}={as_written(own.default)}{f' ({remarks})' if remarks else ''}"
+    remarks = "; ".join(filter(None, (setting.unit, ", ".join(names))))
+    head = f"{setting.name}={as_written(setting.default)}{f' ({remarks})' if remarks else ''}"
     width = min(WIDTH, get_terminal_size((WIDTH, 24)).columns)
     deep = INDENT + "  "
     lines = (
         fill(head, width, initial_indent="  ", subsequent_indent=deep),
-        fill(f"{own.meaning}; {own.rule}", width, initial_indent=deep, subsequent_indent=deep),
+        fill(f"{setting.meaning}; {setting.rule}", width, initial_indent=deep, subsequent_indent=deep),
     )
     return "\n".join(lines)
 
@@ -134,24 +119,24 @@ def as_written(value: bool | int | float) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def shared_settings(learners: Iterable[Learner]) -> list[tuple[About, list[str]]]:
+def shared_settings(learners: Iterable[Learner]) -> list[tuple[SettingInfo, list[str]]]:
     """List every setting once, with the learners that have it; those of most learners come first."""
-    found: dict[About, list[str]] = {}
+    users: dict[SettingInfo, list[str]] = {}
     for learner in learners:
-        for own in describe_settings(learner.settings):
-            found.setdefault(own, []).append(learner.name)
-    return sorted(found.items(), key=lambda item: -len(item[1]))
+        for setting in describe_settings(learner.settings):
+            users.setdefault(setting, []).append(learner.name)
+    return sorted(users.items(), key=lambda item: -len(item[1]))
 
 
 def settings_page(learners: Sequence[Learner]) -> str:
     """Write the page of docs that lists learners and settings."""
     rows = [
-        f"| `{own.name}` | {as_written(own.default)} | {own.unit or '–'} | {own.meaning} | {own.rule} |"
+        f"| `{name}` | {as_written(default)} | {unit or '–'} | {meaning} | {rule} |"
         f" {'all' if len(names) == len(learners) else ', '.join(names)} |"
-        for own, names in shared_settings(learners)
+        for (name, default, unit, rule, meaning), names in shared_settings(learners)
     ]
-    said = [f"- `{own.name}`: {_in_a_sentence(own)}." for own in learners]
-    return "\n".join([*PAGE, *said, "", "## Settings", "", *SETTINGS, "", *COLUMNS, *rows, ""])
+    summaries = [f"- `{learner.name}`: {_in_a_sentence(learner)}." for learner in learners]
+    return "\n".join([*PAGE, *summaries, "", "## Settings", "", *SETTINGS, "", *COLUMNS, *rows, ""])
 
 
 PAGE = (
@@ -166,9 +151,9 @@ PAGE = (
 SETTINGS = (
     "On the command line `--set learning_rate=0.5`, several values separated by commas; in a study's file under",
     '`[settings]`; in Python `hk.train(task, "dqprm", settings={"learning_rate": 0.5})`. A setting that no learner of',
-    "those named has, or a value that makes no sense, is refused; of several learners, those that lack a setting run",
-    "without it. Rewards are those of the task's machine: 1 for completing it, unless it says otherwise. A run keeps",
-    "at most 10,000,000 tests (of softmax and greedy policies together), and at most 500,000,000 numbers in them, one",
-    "for each test and for each agent and event in it; more is refused at once.",
+    "those named has, or a value out of range, is an error; of several learners, those without it ignore it. Rewards",
+    "are those of the task's machine: 1 for completing it, unless the task file gives others. A run keeps at most",
+    "10,000,000 tests (of softmax and greedy policies together), and at most 500,000,000 numbers in them, one for each",
+    "test and for each agent and event in it; more is an error before training starts.",
 )
 COLUMNS = ("| setting | default | unit | meaning | values | learners |", "| --- | --- | --- | --- | --- | --- |")

@@ -1,6 +1,6 @@
-"""The command line: parse, run a command, report.
+"""The command line: parse, run a command, print errors.
 
-Exit code 0: all is well; 1: the answer is no; 2: bad input; 70: a mistake of hocket's own.
+Exit code 0: success; 1: the answer is no; 2: invalid input; 70: an internal error.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from hocket.cli.check import Check
 from hocket.cli.completion import completion_script
 from hocket.cli.evaluate import Evaluate
 from hocket.cli.interrupt import BY_SIGNAL, INTERRUPTED
-from hocket.cli.learners import Learners, print_settings
+from hocket.cli.learners import ListLearners, print_settings
 from hocket.cli.new import New
 from hocket.cli.paper import Paper
-from hocket.cli.play import Play
+from hocket.cli.play import PlayTask
 from hocket.cli.repair import Repair
 from hocket.cli.report import Report
 from hocket.cli.show import Show
 from hocket.cli.studio import OpenStudio
 from hocket.cli.study import RunStudy
-from hocket.cli.tasks import Tasks
+from hocket.cli.tasks import ListTasks
 from hocket.cli.terminal import Flag, drop, make_console, option
 from hocket.cli.train import Train
 from hocket.errors import HocketError, known_names, printable
 
-BAD_INPUT, OWN_MISTAKE = 2, 70  # the second is EX_SOFTWARE of sysexits.h, which no answer is ever mistaken for
-COLLECTING = (100_000, 20, 20)  # how seldom Python looks for cycles: results are many objects and have none
+INVALID_INPUT, INTERNAL_ERROR = 2, 70  # the second is EX_SOFTWARE of sysexits.h
+GC_THRESHOLDS = (100_000, 20, 20)  # large, since results are many objects without cycles
 
 Command = (  # in the order in which a newcomer needs them
-    Annotated[Tasks, subcommand("tasks")]
+    Annotated[ListTasks, subcommand("tasks")]
     | Annotated[New, subcommand("new")]
     | Annotated[Check, subcommand("check")]
     | Annotated[Repair, subcommand("repair")]
     | Annotated[Show, subcommand("show")]
-    | Annotated[Play, subcommand("play")]
+    | Annotated[PlayTask, subcommand("play")]
     | Annotated[OpenStudio, subcommand("studio")]
-    | Annotated[Learners, subcommand("learners")]
+    | Annotated[ListLearners, subcommand("learners")]
     | Annotated[Train, subcommand("train")]
     | Annotated[RunStudy, subcommand("study")]
     | Annotated[Paper, subcommand("paper")]
@@ -61,19 +61,19 @@ Command = (  # in the order in which a newcomer needs them
 
 @dataclass(frozen=True)
 class Hocket:
-    """Split a team's task among its agents, and prove that the parts make the whole."""
+    """Reward machines for teams: split a team task into one task per agent, prove the split sound, train and test."""
 
     command: Command
     version: Annotated[Flag, option(None, "-V")] = False
-    """Say which version this is, and exit."""
+    """Print the version and exit."""
     completion: Annotated[str | None, option("SHELL")] = None
-    """Print what makes a shell (bash or zsh) complete commands, tasks, learners and settings: eval it, and exit."""
+    """Print a completion script for SHELL (bash or zsh) and exit. Load it with eval."""
 
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit."""
     gc.freeze()  # what is loaded stays
-    gc.set_threshold(*COLLECTING)
+    gc.set_threshold(*GC_THRESHOLDS)
     code = run(sys.argv[1:] if args is None else args)
     if code >= BY_SIGNAL:  # threads may be at work still, for which nobody should have to wait
         for stream in (sys.stdout, sys.stderr):
@@ -88,58 +88,58 @@ def run(args: list[str]) -> int:
     _prepare_streams()
     code = 0
     try:
-        code = _obey(args)
+        code = _dispatch(args)
         sys.stdout.flush()
     except HocketError as error:
-        return _complain(str(error))
+        return _print_error(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader has had enough, and the answer stays what it is
         drop(sys.stdout)
     except OSError as error:
         if error.filename is not None:
-            return _complain(f"{printable(str(error.filename))}: {error.strerror}")
+            return _print_error(f"{printable(str(error.filename))}: {error.strerror}")
         drop(sys.stdout)  # a full disk
-        return _complain(f"cannot write: {error.strerror or error}")
+        return _print_error(f"cannot write: {error.strerror or error}")
     except MemoryError:
-        return _complain("there is not enough memory for this")
+        return _print_error("not enough memory")
     except Exception:
-        return _confess(args)
+        return _print_internal_error(args)
     return code
 
 
-def _obey(args: list[str]) -> int:
+def _dispatch(args: list[str]) -> int:
     if args in (["--version"], ["-V"]):
         print(f"hocket {__version__}")
         return 0
     if args[:1] == ["--completion"] and len(args) == 2:
         print(completion_script(args[1], Command))
         return 0
-    commands = [own.__metadata__[0].name for own in get_args(Command)]
+    commands = [command.__metadata__[0].name for command in get_args(Command)]
     if args and args[0].isprintable() and not args[0].startswith("-") and args[0] not in commands:
         raise HocketError(f"there is no command {args[0]!r} ({known_names(args[0], commands)})")
     try:
-        words = _parse(args or ["--help"])
-    except SystemExit as stop:  # help was asked for, or the words were wrong
+        parsed = _parse(args or ["--help"])
+    except SystemExit as stop:  # help was asked for, or the arguments are invalid
         if stop.code == 0 and args[:1] == ["train"]:
             print_settings()
         return stop.code if isinstance(stop.code, int) else 2
-    return words.command.run()
+    return parsed.command.run()
 
 
 def _parse(args: list[str]) -> Hocket:
-    """Turn words into a command; where they are wrong, what is said of them may be printed by any terminal."""
-    said = io.StringIO()
+    """Parse arguments; control characters in them are escaped before an error message repeats them."""
+    errors = io.StringIO()
     try:
-        with nullcontext() if all(word.isprintable() for word in args) else redirect_stderr(said):
+        with nullcontext() if all(word.isprintable() for word in args) else redirect_stderr(errors):
             return tyro.cli(Hocket, prog="hocket", args=args, config=(OmitArgPrefixes, OmitSubcommandPrefixes))
     except SystemExit:
-        make_console(stderr=True).print(said.getvalue(), end="")
+        make_console(stderr=True).print(errors.getvalue(), end="")
         raise
 
 
 def _prepare_streams() -> None:
-    """See to it that there is an output, and that no name ever fails to be printed."""
+    """Open missing standard streams, and replace characters that they cannot encode."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -147,8 +147,8 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _complain(sentence: str, code: int = BAD_INPUT) -> int:
-    """Say what is wrong, where anybody can be told; return the exit code, which has to be right in any case."""
+def _print_error(sentence: str, code: int = INVALID_INPUT) -> int:
+    """Print an error if standard error can be written; return the exit code in any case."""
     try:
         make_console(stderr=True).print(f"hocket: {sentence}", style="red")
         sys.stderr.flush()
@@ -157,10 +157,10 @@ def _complain(sentence: str, code: int = BAD_INPUT) -> int:
     return code
 
 
-def _confess(args: list[str]) -> int:
-    """Show where hocket itself has gone wrong, and say what to do with it."""
+def _print_internal_error(args: list[str]) -> int:
+    """Print the traceback, and what to report."""
     with suppress(OSError):
         make_console(stderr=True).print(traceback.format_exc(), end="")
-    said = printable(shlex.join(["hocket", *args]))
-    rule = "this is a mistake of hocket's own, and not of what it was given; please report the lines above"
-    return _complain(f"{rule}, with version {__version__} and the command: {said}", OWN_MISTAKE)
+    command = printable(shlex.join(["hocket", *args]))
+    advice = f"please report the lines above, version {__version__}, and the command: {command}"
+    return _print_error(f"internal error, not caused by the input; {advice}", INTERNAL_ERROR)

@@ -18,10 +18,10 @@ from hocket.task.files import save_task
 
 @dataclass(frozen=True)
 class New:
-    """Write a task to start from: a small one with comments, or a copy of one that comes with hocket."""
+    """Write a new task file: a small commented example, or a copy of a built-in task."""
 
     out: Annotated[Positional[Path], option("FILE")]
-    """The file to write (.toml); one that exists is never overwritten."""
+    """The file to write (.toml). An existing file is never overwritten."""
     source: Annotated[str, option("TASK", name="from")] = ""
     """A task that `hocket tasks` lists, or one of its sizes (rendezvous-5, crew-4)."""
 
@@ -37,5 +37,5 @@ class New:
             write_whole(self.out, content)
         written = printable(str(self.out))
         words = shlex.quote(written)
-        make_console().print(f"{written} is written. Edit it, and: hocket check {words}, hocket play {words}")
+        make_console().print(f"Wrote {written}. Next: hocket check {words}, hocket play {words}")
         return 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from hocket.cli.runs import OnRuns
+from hocket.cli.runs import RunOptions
 from hocket.cli.terminal import Flag, MaybeNumber, option, print_json, print_plain
 
 if TYPE_CHECKING:
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Paper(OnRuns):
-    """Repeat all experiments of the paper, and write their report."""
+class Paper(RunOptions):
+    """Reproduce all experiments of the paper, and write a report."""
 
     seeds: MaybeNumber = None
-    """How many runs of each; 10 as in the paper, if not given."""
+    """Number of seeds for each experiment (default: 10, as in the paper)."""
     quick: Flag = False
-    """Few and short runs, for a first impression in seconds."""
+    """Few and short runs: a first impression in seconds."""
     out: Annotated[Path | None, option("FOLDER", "-o")] = None
-    """Where to write everything; runs/paper, if not given. What is there already is not run again."""
+    """Output folder (default: runs/paper). Runs that are already there are not repeated."""
 
     def run(self) -> int:
         from hocket.cli.results import print_results, results_as_json
@@ -33,8 +33,8 @@ class Paper(OnRuns):
         folder = self.out or Path("runs/paper-quick" if self.quick else "runs/paper")
         study = load_study("paper-quick" if self.quick else "paper", self.seeds)
         done = self.work(study, folder, self.choose_engine(study))
-        summary = done.summary("The paper's experiments" + (", in short" if self.quick else ""))
-        written = write_pages(summary, folder) if not done.by_signal else []  # who wants an end wants no pictures
+        summary = done.summary("The paper's experiments" + (" (quick)" if self.quick else ""))
+        written = write_pages(summary, folder) if not done.by_signal else []  # after a signal, end at once
         seconds = time.perf_counter() - begin
         if self.json:
             about = {"written": [str(path) for path in written], "seconds": round(seconds, 2)}

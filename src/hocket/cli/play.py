@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.game import NOT_SOUND, Game, Outcome, draw_frame, give_verdict, tell
+from hocket.cli.game import NOT_SOUND, Outcome, TerminalGame, describe_event, describe_outcome, draw_frame
 from hocket.cli.terminal import PIPE_WIDTH, Number, make_console, option, print_line
 from hocket.draw.text import CELL
 from hocket.errors import HocketError, TaskError, known_names
@@ -46,21 +46,22 @@ IDLE = 0.5  # seconds after which the screen is drawn again, for the window may 
 
 
 @dataclass(frozen=True)
-class Play:
-    """Drive agents in the terminal (arrows, wasd or hjkl) beside random, optimal or trained teammates, or watch."""
+class PlayTask:
+    """Play agents in the terminal (arrows, wasd or hjkl) with random, optimal or trained teammates, or watch them."""
 
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json)."""
     agent: Annotated[str, option("AGENT,...")] = ""
-    """Whom to drive; several take turns. Without any, watch. Without a terminal, lines of keys: "dd.w" are four."""
+    """Agents to control, in turn (default: none, only watch). Without a terminal, keys are read from standard input:
+    "dd.w" is four steps."""
     mates: Annotated[str, option("random|optimal|FOLDER", name="with")] = "random"
-    """How the others act: at random, by optimal policies, or as a folder's first run has learnt."""
+    """Policies of the other agents: random, optimal, or those of the first run in a folder."""
     seed: Number = 0
-    """Seed of all that is random."""
+    """Random seed."""
     steps: Number = 1000
-    """Steps after which it ends."""
+    """Maximum number of steps."""
     delay: Annotated[float, option("SECONDS")] = 0.15
-    """Seconds between steps when watching."""
+    """Seconds between steps while watching."""
 
     def run(self) -> int:
         task = load_task(self.target)
@@ -72,14 +73,14 @@ class Play:
             raise HocketError(f"--steps must be at least 1, got {self.steps}")
         if not 0 <= self.delay <= LONGEST_DELAY:
             raise HocketError(f"--delay must be between 0 and {LONGEST_DELAY} seconds, got {self.delay}")
-        game = Game(task, drivers, self.seed, self.steps, _teammates(task, self.mates))
+        game = TerminalGame(task, drivers, self.seed, self.steps, _teammates(task, self.mates))
         console = make_console()
         has_screen = sys.stdout.isatty() and not console.is_dumb_terminal
         if has_screen and (not drivers or _is_terminal(sys.stdin)):
             outcome = _play_on_screen(game, console, self.delay)
         else:
             outcome = _drive_lines(game, console) if drivers else _watch_lines(game, console)
-        console.print(give_verdict(game, outcome))
+        console.print(describe_outcome(game, outcome))
         return 0 if outcome in ("completed", "stopped") else 1
 
 
@@ -87,7 +88,7 @@ def _teammates(task: Task, named: str) -> Teammates:
     """Find how those act whom nobody drives."""
     if named == "random":
         return TeamEpisode.random_actions
-    from hocket.learn.catalogue import references  # loads the compiler
+    from hocket.learn.catalogue import references
     from hocket.learn.teammates import reference_teammates, trained_teammates
     from hocket.study.policies import load_policies
 
@@ -101,8 +102,8 @@ def _teammates(task: Task, named: str) -> Teammates:
     return trained_teammates(task, load_policies(named, task)[0])
 
 
-def _play_on_screen(game: Game, console: Console, delay: float) -> Outcome:
-    """Play on a screen of its own, and leave the last picture behind."""
+def _play_on_screen(game: TerminalGame, console: Console, delay: float) -> Outcome:
+    """PlayTask on a screen of its own, and leave the last picture behind."""
     from rich.live import Live  # only where there is a terminal
 
     keys = WATCHING if game.driven is None else DRIVING
@@ -127,17 +128,17 @@ def _play_on_screen(game: Game, console: Console, delay: float) -> Outcome:
     return outcome
 
 
-def _watch_lines(game: Game, console: Console) -> Outcome:
+def _watch_lines(game: TerminalGame, console: Console) -> Outcome:
     """Print the events of a random team."""
     if not game.is_sound:
         console.print(Text(NOT_SOUND, "bold red"))
     while game.outcome is None:
         for entry in game.advance():
-            console.print(tell(game, entry))
+            console.print(describe_event(game, entry))
     return game.outcome
 
 
-def _drive_lines(game: Game, console: Console) -> Outcome:
+def _drive_lines(game: TerminalGame, console: Console) -> Outcome:
     """Read a line of keys at a time; print events as they happen, and a picture after every line."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
@@ -151,7 +152,7 @@ def _drive_lines(game: Game, console: Console) -> Outcome:
                 raise HocketError(f"key {key!r} does nothing; wasd and hjkl move, '.' stays, r starts again, q quits")
             elif game.outcome is None:
                 for entry in game.choose(ACTION_KEYS[key]):
-                    console.print(tell(game, entry))
+                    console.print(describe_event(game, entry))
         width = console.width if console.is_terminal else max(PIPE_WIDTH, game.task.grid.columns * CELL)
         for row in draw_frame(game, width):
             print_line(console, row)
@@ -171,11 +172,11 @@ class Keyboard:
             self._fill(timeout)
         while UNFINISHED.fullmatch(self.typed) and self._fill(ESCAPE_DELAY):
             pass
-        found = KEY.match(self.typed)
-        if found is None:
+        key = KEY.match(self.typed)
+        if key is None:
             return None
-        self.typed = self.typed[found.end() :]
-        return found[0] if len(found[0]) > 1 else found[0].lower()
+        self.typed = self.typed[key.end() :]
+        return key[0] if len(key[0]) > 1 else key[0].lower()
 
     def _fill(self, timeout: float) -> bool:
         """Wait for something typed; a terminal that has gone away quits."""

@@ -14,16 +14,16 @@ from hocket.errors import SettingsError
 
 @dataclass(frozen=True)
 class Report:
-    """Write one page with all that a folder of runs has to tell: curves, statistics, machines and replays."""
+    """Write an HTML report on a folder of runs: learning curves, statistics, machines and episode replays."""
 
     runs: Annotated[Positional[Path], option("FOLDER")]
-    """What `hocket train --out`, `study` or `paper` wrote."""
+    """The folder that `hocket train --out`, `study` or `paper` wrote."""
     out: Annotated[Path | None, option("FILE", "-o")] = None
-    """The page; report.html in the folder, if not given."""
+    """The HTML file to write (default: report.html in the folder)."""
     figures: Annotated[Path | None, option("FOLDER")] = None
-    """Also draw figures for print into this folder."""
+    """Also write figures for print into this folder."""
     format: Annotated[str, option("FORMAT,...")] = "svg"
-    """svg, png or pdf; several, separated by commas."""
+    """Formats of the figures: svg, png, pdf, separated by commas."""
     json: Flag = False
     """Print one JSON object."""
 

@@ -1,4 +1,4 @@
-"""What a study has found: a table on a terminal, or JSON."""
+"""The results of a study: a table on a terminal, or JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def results_as_json(summary: Summary, stopped: bool) -> dict[str, object]:
 
 def _row(section: Section, group: RunGroup) -> dict[str, object]:
     row: dict[str, object] = {"task": section.title, "learner": group.learner, "seeds": len(group.seeds)}
-    row |= {"steps": group.steps, "settings": dict(group.apart)}
+    row |= {"steps": group.steps, "settings": dict(group.varied)}
     for policy, final in group.finals.items():
         row[policy] = {
             "quartiles": list(final.quartiles),
@@ -29,9 +29,9 @@ def _row(section: Section, group: RunGroup) -> dict[str, object]:
             "learnt_after": None if group.is_reference else final.learnt_after,
             "learnt": None if group.is_reference else final.learnt,
         }
-    for own in section.beside:
-        if own.label == group.label:
-            row |= {"published": asdict(own.published), "measured": asdict(own.measured)}
+    for comparison in section.published_levels:
+        if comparison.label == group.label:
+            row |= {"published": asdict(comparison.published), "measured": asdict(comparison.measured)}
     if (bounds := group.bounds) is not None:
         about = {"episodes": bounds.episodes, "lower": bounds.lower, "success": bounds.success.value}
         row["bounds"] = {**about, "upper": bounds.upper}
@@ -42,9 +42,9 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
     """Print the last tests of every learner, and the bounds on its success."""
     console = make_console()
     if stopped:
-        console.print(f"Stopped early; {'runs that were finished are kept' if kept else 'some runs are missing'}.")
+        console.print(f"Stopped early; {'finished runs are saved' if kept else 'some runs are missing'}.")
     if not summary.sections:
-        console.print("No runs are summed up.")
+        console.print("There are no runs to summarize.")
         print_problems(summary)
         return
     many = len(summary.sections) > 1
@@ -60,8 +60,9 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
                 table.append([Text(cell) for cell in ((section.title, *shown) if many else shown)])
     print_columns(console, table)
     console.print(MEANING, style="dim")
-    for label in dict.fromkeys(own.reference.label for own in summary.sections if own.reference is not None):
-        console.print(f"Of {label}, which learns nothing, all tests count.", style="dim")
+    references = [section.reference for section in summary.sections if section.reference is not None]
+    for label in dict.fromkeys(reference.label for reference in references):
+        console.print(f"All tests of {label} count, as it does not learn.", style="dim")
     _print_published(summary)
     for section in summary.sections:
         for group in section.all_groups:
@@ -73,47 +74,38 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
 
 
 MEANING = (
-    f"Over runs, the median of each one's median of its last {LAST_TESTS} tests; a failed test counts as its most "
-    f"steps.\nLearnt: from then on {ENOUGH:.0%} of a run's tests succeed, at most {NEAR:.0%} slower than in the end; "
-    "the median."
+    f"Test steps: median over runs of each run's median over its last {LAST_TESTS} tests; a failure counts as the step "
+    f"limit.\nLearnt after: the median training step from which at least {ENOUGH:.0%} of tests succeed, within "
+    f"{NEAR:.0%} of the final length."
 )
 
 
 def _print_published(summary: Summary) -> None:
-    """Print what is published beside what is measured, and why they differ."""
-    rows = [(section.title, own) for section in summary.sections for own in section.beside]
+    """Print published and measured values, and why they differ."""
+    rows = [(section.title, comparison) for section in summary.sections for comparison in section.published_levels]
     if summary.published is None or not rows:
         return
     console = make_console()
-    titles = (
-        "task",
-        "learner",
-        "published",
-        "measured",
-        "",
-        "published from",
-        "measured from",
-        "published",
-        "measured",
-    )
+    pair = ("published", "measured")
+    titles = ["task", "learner", *pair, "", "published from", "measured from", *pair]
     table = [[Text(title, "dim") for title in titles]]
-    for task, own in rows:
-        levels = (own.published, own.measured)
-        final = (*(f"{level.final:.1f}" for level in levels), f"{own.difference:+.0%}")
+    for task, comparison in rows:
+        levels = (comparison.published, comparison.measured)
+        final = (*(f"{level.final:.1f}" for level in levels), f"{comparison.difference:+.0%}")
         reached = ["never" if level.reached is None else f"{level.reached:,}" for level in levels]
         success = [f"{level.success:.3f}" for level in levels]
-        table.append([Text(cell) for cell in (task, own.label, *final, *reached, *success)])
+        table.append([Text(cell) for cell in (task, comparison.label, *final, *reached, *success)])
     console.print()
     print_columns(console, table)
-    words = "final test steps, the training steps from which on they are within a tenth, and success"
-    console.print(f"Published by {summary.published.source}: {words}.", style="dim")
+    words = "final test steps, the training steps after which they are within 10% of it, and success"
+    console.print(f"Published values from {summary.published.source}: {words}.", style="dim")
     for note in summary.published.notes:
         console.print(f"- {note}", style="dim")
     console.print()
 
 
 def print_problems(summary: Summary) -> None:
-    """Say which files of a folder were left out, and why."""
+    """Print which files of a folder were skipped, and why."""
     console = make_console(stderr=True)
     for problem in summary.problems:
         console.print(f"hocket: left out: {problem}", style="yellow")

@@ -25,28 +25,28 @@ MOST_ON_LEAVING = 1_000_000  # tests that are still summed up when a signal has 
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnRuns:
+class RunOptions:
     """Where runs happen, and where they are kept."""
 
     out: Annotated[Path | None, option("FOLDER", "-o")] = None
-    """Where to write curves, settings and policies. What is there already is not run again."""
+    """Output folder for curves, settings and policies. Runs that are already there are not repeated."""
     engine: Annotated[str, option("ENGINE")] = "threads"
-    """threads of this machine, or a dask cluster (dask)."""
+    """Where to run: threads (this machine) or dask (a cluster)."""
     scheduler: Annotated[str | None, option("ADDRESS")] = None
-    """The address of dask's scheduler, such as tcp://10.0.0.1:8786."""
+    """Address of the dask scheduler, such as tcp://10.0.0.1:8786."""
     threads: MaybeNumber = None
-    """How many threads to use; by default one for each core."""
+    """Number of threads (default: one per core)."""
     device: Annotated[str, option("DEVICE")] = "cpu"
-    """cpu, or cuda: a graphics processor, which trains thousands of runs at once with the same results."""
+    """cpu, or cuda: a GPU, which trains thousands of runs at once with the same results."""
     policies: MaybeNumber = None
-    """With --device cuda, keep what runs of seeds below N have learnt; 10, if not given."""
+    """With --device cuda, keep the policies of seeds below N (default: 10)."""
     tensorboard: Flag = False
-    """Also write logs for TensorBoard."""
+    """Also write TensorBoard logs."""
     json: Flag = False
     """Print one JSON object."""
 
-    def report(self, study: Study, note: str = "") -> int:
-        """Run a study, keep its runs if asked, and sum them up; a note is said before it begins."""
+    def execute(self, study: Study, note: str = "") -> int:
+        """Run a study, keep its runs if there is a folder for them, and print a summary; a note is printed first."""
         from hocket.cli.results import print_results, results_as_json
         from hocket.study.prospects import foresee
 
@@ -67,13 +67,13 @@ class OnRuns:
             print_results(summary, stopped=done.is_stopped, kept=self.out is not None)
             if done.is_brief:
                 make_console().print(
-                    f"{len(done.results.records):,} runs have too many tests for a summary on leaving."
+                    f"No summary: {len(done.results.records):,} runs have too many tests to stop fast."
                 )
             make_console().print(_what_next(self.out), style="dim")
         return done.exit_code()
 
     def choose_engine(self, study: Study) -> Engine:
-        """Choose where a study runs, refusing what there is not."""
+        """Make the engine for a study; refuse one that is not available."""
         from hocket.study.engines import DeviceEngine, make_engine  # loads the compiler
 
         with _without_logs():
@@ -82,8 +82,8 @@ class OnRuns:
             engine.require([group.learner for group in study.groups()])
         return engine
 
-    def work(self, study: Study, folder: Path, engine: Engine) -> Done:
-        """Run a study, or as much of it as signals and clusters let it; what is finished is kept."""
+    def work(self, study: Study, folder: Path, engine: Engine) -> StudyOutcome:
+        """Run a study until it is finished, a signal comes or the cluster fails; finished runs are kept."""
         from hocket.cli.progress import Progress
         from hocket.study.study import UnfinishedError, run_study
         from hocket.study.tensorboard import check_available, log_records
@@ -98,12 +98,12 @@ class OnRuns:
                 results, failure = error.results, error
         if self.tensorboard and not stop.code:
             log_records(results.records, folder / "tensorboard")
-        return Done(results, stop.code, failure)
+        return StudyOutcome(results, stop.code, failure)
 
 
 @contextmanager
 def _without_logs() -> Iterator[None]:
-    """Keep dask from telling what the command says in a sentence."""
+    """Silence dask's logs: the command prints errors itself."""
     logging.disable()
     try:
         yield
@@ -111,8 +111,8 @@ def _without_logs() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-class Done(NamedTuple):
-    """What there is of a study, and what has ended it before its time."""
+class StudyOutcome(NamedTuple):
+    """The runs of a study that are finished, and what has stopped it early."""
 
     results: Results
     by_signal: int  # the exit code of a signal; 0 without one
@@ -124,19 +124,19 @@ class Done(NamedTuple):
         return bool(self.by_signal or self.failure)
 
     def summary(self, title: str | None = None) -> Summary:
-        """Sum all runs up, or none, where that would keep waiting who wants an end."""
+        """Sum all runs up; none after a signal if that would take long."""
         from hocket.report.summary import summarize
 
         return summarize(replace(self.results, records=()) if self.is_brief else self.results, title)
 
     @property
     def is_brief(self) -> bool:
-        """Say whether somebody wants an end, and there are so many tests that it would be long in coming."""
-        tests = (len(own.step) for record in self.results.records for own in record.tests.values())
+        """Say whether a signal has come and there are too many tests to sum up quickly."""
+        tests = (len(tests.step) for record in self.results.records for tests in record.tests.values())
         return bool(self.by_signal) and sum(tests) > MOST_ON_LEAVING
 
     def exit_code(self) -> int:
-        """Say on stderr what has failed, and return the command's exit code."""
+        """Print what has failed, and return the command's exit code."""
         if self.failure is not None:
             make_console(stderr=True).print(f"hocket: {self.failure}", style="red")
             return 2
@@ -144,8 +144,8 @@ class Done(NamedTuple):
 
 
 def _what_next(folder: Path | None) -> str:
-    """Say where it was written and what to do with it."""
+    """Say where the runs are, and how to make a report."""
     if folder is None:
-        return "Nothing was kept; with --out FOLDER it is, and `hocket report FOLDER` makes a page of it."
+        return "Nothing was saved. Save runs with --out FOLDER, then write a report: hocket report FOLDER"
     named = printable(str(folder))
-    return f"Kept in {named}. Make a page of it: hocket report {shlex.quote(named)}"
+    return f"Saved in {named}. Write a report: hocket report {shlex.quote(named)}"

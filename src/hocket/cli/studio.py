@@ -20,13 +20,13 @@ LARGEST_PORT = 65_535
 
 @dataclass(frozen=True)
 class OpenStudio:
-    """Design a task in the browser: draw it, see the proof at every keystroke, play it, train on it."""
+    """Edit a task in the browser: draw it, see whether it is decomposable as you type, play it, train on it."""
 
     target: Annotated[Positional[Path | None], option("[FILE]")] = None
-    """A task or machine (.toml; other formats are a start); the page may open others below its folder. It need not be
-    there yet."""
+    """A task or machine (.toml; machines in other formats are imported). It may be a new file. The page can open other
+    files in the same folder and below."""
     port: MaybeNumber = None
-    """Where to listen, on this machine only; if not given, 8377, or any port where that one is taken."""
+    """Port on 127.0.0.1 (default: 8377, or any free port if it is taken)."""
     no_browser: Flag = False
     """Do not open a browser."""
 
@@ -40,7 +40,7 @@ class OpenStudio:
         with _listen(self.port) as listening:
             studio = Studio.of(self.target, listening.getsockname()[1])
             print(studio.address, flush=True)
-            make_console(stderr=True).print("Ctrl-C ends the studio, and a training that goes on in it.", style="dim")
+            make_console(stderr=True).print("Press Ctrl-C to stop the studio and any training in it.", style="dim")
             if not self.no_browser:
                 Thread(target=webbrowser.open, args=[studio.address], daemon=True).start()
             config = uvicorn.Config(studio.app(), log_level="error", server_header=False, timeout_graceful_shutdown=1)

@@ -10,8 +10,8 @@ from hocket.task.task import Task
 
 
 @dataclass(frozen=True)
-class Tasks:
-    """List the tasks that come with hocket."""
+class ListTasks:
+    """List the built-in tasks."""
 
     json: Flag = False
     """Print one JSON object."""
@@ -21,22 +21,16 @@ class Tasks:
         if self.json:
             print_json({name: _row(task) for name, task in tasks.items()})
             return 0
-        console = make_console()
-        print_entries(console, {name: f"{task.description} {_size(task)}" for name, task in tasks.items()})
-        console.print(
-            "Any size of a team: rendezvous-5, crew-4. Have a copy to change: hocket new FILE --from NAME", style="dim"
-        )
+        console, entries = make_console(), {}
+        for name, task in tasks.items():
+            size = f"{count(len(task.agents), 'agent')}, {task.grid.rows} x {task.grid.columns} cells"
+            entries[name] = f"{task.description} ({size})"
+        print_entries(console, entries)
+        advice = "Any team size: rendezvous-5, crew-4. Copy a task to edit it: hocket new FILE --from NAME"
+        console.print(advice, style="dim")
         return 0
 
 
 def _row(task: Task) -> dict[str, object]:
-    return {
-        "description": task.description,
-        "agents": list(task.agents),
-        "rows": task.grid.rows,
-        "columns": task.grid.columns,
-    }
-
-
-def _size(task: Task) -> str:
-    return f"({count(len(task.agents), 'agent')}, {task.grid.rows} x {task.grid.columns} cells)"
+    size = {"rows": task.grid.rows, "columns": task.grid.columns}
+    return {"description": task.description, "agents": list(task.agents), **size}

@@ -120,9 +120,9 @@ def print_json(value: object) -> None:
 
 def _without_infinities(value: object) -> object:
     if isinstance(value, Mapping):
-        return {key: _without_infinities(own) for key, own in value.items()}
+        return {key: _without_infinities(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_infinities(own) for own in value]
+        return [_without_infinities(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -168,8 +168,8 @@ def _wrap(cell: Text, width: int) -> Sequence[Text]:
 def print_entries(console: Console, entries: Mapping[str, str]) -> None:
     """Print names with a sentence each; on a terminal the sentences wrap beside the names."""
     room = max(map(len, entries), default=0) + 2
-    for name, said in entries.items():
-        lines = textwrap.wrap(said, max(20, console.width - room)) or [""]
+    for name, sentence in entries.items():
+        lines = textwrap.wrap(sentence, max(20, console.width - room)) or [""]
         console.print(Text.assemble((name, "bold"), " " * (room - len(name)), lines[0]))
         for line in lines[1:]:
             console.print(" " * room + line)
@@ -178,7 +178,7 @@ def print_entries(console: Console, entries: Mapping[str, str]) -> None:
 def print_rest(console: Console, left: int, what: str) -> None:
     """Say what a table leaves out."""
     if left > 0:
-        console.print(Text(f"… and {count(left, what)} more", "dim"))
+        console.print(Text(f"… and {left:,} more {what}{'' if left == 1 else 's'}", "dim"))
 
 
 def count(number: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""train: tasks x learners x settings x seeds, from words of the command line."""
+"""train: tasks x learners x settings x seeds, from command-line arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction
 
-from hocket.cli.runs import OnRuns
+from hocket.cli.runs import RunOptions
 from hocket.cli.terminal import MaybeNumber, Number, Words, option
 from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
@@ -18,24 +18,24 @@ Value = float | int | bool
 
 
 @dataclass(frozen=True)
-class Train(OnRuns):
-    """Train each agent alone (or a baseline), and test the team every so often."""
+class Train(RunOptions):
+    """Train each agent alone (or a baseline), with regular tests of the team."""
 
     target: Annotated[Positional[tuple[str, ...]], option("TASK")]
     """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
     learner: Annotated[str | None, option("LEARNER,...")] = None
-    """sweep, dqprm, cqrm, iql, hil or optimal; several, separated by commas. If none, sweep; on cuda, dqprm."""
+    """One or more of sweep, dqprm, cqrm, iql, hil and optimal, separated by commas (default: sweep; on cuda, dqprm)."""
     seeds: Number = 10
-    """How many runs."""
+    """Number of runs, each with its own seed."""
     steps: MaybeNumber = None
-    """Training steps of each run; if not given, 25000 of sweep and 250000 of the others."""
+    """Training steps per run (default: 25000 for sweep, 250000 for the others)."""
     settings: Annotated[str | None, option("NAME")] = None
-    """Settings by name, in place of the defaults: paper."""
+    """Named settings instead of the defaults: paper."""
     set: Annotated[UseAppendAction[Words], option("NAME=VALUE,...")] = ()
-    """Settings one by one, such as sync_probability=1; of several values each has its runs."""
+    """A setting, such as sync_probability=1. Several values give several groups of runs."""
 
     def run(self) -> int:
-        from hocket.learn.catalogue import default_learner, named_settings  # loads the compiler
+        from hocket.learn.catalogue import default_learner, named_settings
         from hocket.study.study import Study
         from hocket.task.catalogue import load_task
 
@@ -48,12 +48,12 @@ class Train(OnRuns):
         chosen = {**named, **parse_sweeps(self.set, learners)}
         study = Study(tasks, learners, self.seeds, self.steps, chosen)
         is_other = self.learner is None and usual != default_learner(DEVICES[0])
-        return self.report(study, f"The learner is {usual}, the default on {self.device}." if is_other else "")
+        return self.execute(study, f"Training with {usual}, the default on {self.device}." if is_other else "")
 
 
 def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value, ...]]:
     """Read NAME=VALUE,... words by the types of the learners' settings."""
-    from hocket.learn.catalogue import find_learner, require_setting  # loads the compiler
+    from hocket.learn.catalogue import find_learner, require_setting
 
     kinds: dict[str, type] = {}
     for learner in learners:

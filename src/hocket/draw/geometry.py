@@ -40,17 +40,17 @@ def rectangles(cells: Collection[int], columns: int) -> list[Shape]:
     [(0, 0, 2, 1), (0, 1, 3, 1), (0, 2, 1, 1)]
     """
     growing: dict[tuple[int, int], list[int]] = {}  # first and last column -> the latest rectangle there
-    found: list[list[int]] = []
+    shapes: list[list[int]] = []
     where = [divmod(cell, columns) for cell in sorted(cells)]
     for (row, _), run in groupby(enumerate(where), lambda item: (item[1][0], item[1][1] - item[0])):
-        own = [column for _, (_, column) in run]
-        latest = growing.get((own[0], own[-1]))
+        run_columns = [column for _, (_, column) in run]
+        latest = growing.get((run_columns[0], run_columns[-1]))
         if latest is not None and latest[1] + latest[3] == row:
             latest[3] += 1
         else:
-            found.append([own[0], row, len(own), 1])
-            growing[own[0], own[-1]] = found[-1]
-    return [Shape(left, top, width, height) for left, top, width, height in found]
+            shapes.append([run_columns[0], row, len(run_columns), 1])
+            growing[run_columns[0], run_columns[-1]] = shapes[-1]
+    return [Shape(left, top, width, height) for left, top, width, height in shapes]
 
 
 def parts(cells: Collection[int], columns: int) -> list[set[int]]:
@@ -59,7 +59,7 @@ def parts(cells: Collection[int], columns: int) -> list[set[int]]:
     >>> parts({0, 1, 5, 6}, columns=3)
     [{0, 1}, {5}, {6}]
     """
-    waiting, found = set(cells), []
+    waiting, components = set(cells), []
     for first in sorted(cells):
         queue = [first] if first in waiting else []
         waiting -= {*queue}
@@ -69,8 +69,8 @@ def parts(cells: Collection[int], columns: int) -> list[set[int]]:
             waiting -= near
             queue += sorted(near)
         if queue:
-            found.append({*queue})
-    return found
+            components.append({*queue})
+    return components
 
 
 def covered(shapes: Iterable[Shape], rows: int, columns: int) -> Flags:

@@ -73,7 +73,7 @@ class Drawing(NamedTuple):
     size: Pair
 
 
-class Placed(NamedTuple):
+class MachineLayout(NamedTuple):
     """Where Graphviz puts the states and edges of a machine, right and down from the upper left corner, in points."""
 
     size: Pair
@@ -113,7 +113,7 @@ def embedded_machine(machine: RewardMachine, events: Iterable[str] = ()) -> Draw
     svg, marks = _picture({"": machine}, ".svg", events=events)
     root, known = ElementTree.fromstring(svg), {mark.name: mark.data for mark in marks}
     graph = root[0]
-    for element in [own for own in graph if own.get("id") not in known]:
+    for element in [element for element in graph if element.get("id") not in known]:
         graph.remove(element)  # background and frame, which the page has
     for element in graph.iter():
         element.tag = element.tag.rpartition("}")[2]
@@ -124,7 +124,7 @@ def embedded_machine(machine: RewardMachine, events: Iterable[str] = ()) -> Draw
     return Drawing(ElementTree.tostring(graph, encoding="unicode"), root.attrib["viewBox"], (width, height))
 
 
-def place_machine(machine: RewardMachine) -> Placed:
+def place_machine(machine: RewardMachine) -> MachineLayout:
     """Let Graphviz lay a machine out, for those who draw it themselves."""
     _check_size("", machine)
     marks = _marks(machine, "m", choose_styles(machine.events))
@@ -135,14 +135,14 @@ def place_machine(machine: RewardMachine) -> Placed:
         edges = {}
         for mark in marks:
             if "data-state" in mark.data:
-                own = graph.get_node(mark.name).attr
-                (x, y), wide, high = _points(own["pos"])[0], float(own["width"]), float(own["height"])
+                node = graph.get_node(mark.name).attr
+                (x, y), wide, high = _points(node["pos"])[0], float(node["width"]), float(node["height"])
                 states.append((x, height - y, wide * POINTS, high * POINTS))
             elif "data-edge" in mark.data:
                 source, target = map(int, mark.data["data-edge"].split("-"))
-                found = graph.get_edge(*mark.ends, mark.name).attr
-                edges[source, target] = _route(found["pos"], found["lp"], height)
-    return Placed((width, height), states, edges)
+                edge = graph.get_edge(*mark.ends, mark.name).attr
+                edges[source, target] = _route(edge["pos"], edge["lp"], height)
+    return MachineLayout((width, height), states, edges)
 
 
 def _route(curve: str, label: str, height: float) -> Route:
@@ -154,7 +154,7 @@ def _route(curve: str, label: str, height: float) -> Route:
 
 
 def _points(text: str) -> list[Pair]:
-    return [(float(found[1]), float(found[2])) for found in POINT.finditer(text)]
+    return [(float(match[1]), float(match[2])) for match in POINT.finditer(text)]
 
 
 def _inked(text: str | None) -> str | None:
@@ -291,8 +291,8 @@ def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
     graph = _laid_out(text, marks)
     placed = []
     for mark in marks:
-        found = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
-        positions = {name: found[name] for name in POSITIONS if found[name]}
+        attributes = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
+        positions = {name: attributes[name] for name in POSITIONS if attributes[name]}
         placed.append(mark._replace(attributes={**mark.attributes, **positions}))
     right, top = map(float, graph.graph_attr["bb"].split(",")[2:])
     if not text:
@@ -340,7 +340,7 @@ def _with_tooltips(svg: bytes, marks: Iterable[Mark]) -> bytes:
     """Put tooltips where Graphviz has its own titles, which are made of our names for marks."""
     tooltips = {mark.name: f"<title>{_xml(mark.tooltip)}</title>\n" for mark in marks if mark.tooltip}
     titles = r'(<g id="([^"]*)" [^>]*>\n)<title>.*?</title>\n'
-    return re.sub(titles, lambda found: found[1] + tooltips.get(found[2], ""), svg.decode()).encode()
+    return re.sub(titles, lambda match: match[1] + tooltips.get(match[2], ""), svg.decode()).encode()
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def choose_letters(names: Iterable[str], regions: Collection[str] = ()) -> dict[
     letters: dict[str, str] = {}
     taken = {""}
     for name in names:
-        letters[name] = next((own for own in _candidates(name, name in regions) if own not in taken), "")
+        letters[name] = next((letter for letter in _candidates(name, name in regions) if letter not in taken), "")
         taken.add(letters[name])
     return letters
 
@@ -46,27 +46,29 @@ def choose_letters(names: Iterable[str], regions: Collection[str] = ()) -> dict[
 def _candidates(name: str, is_region: bool) -> Iterator[str]:
     """List letters for a place, best first: the initials of its words, their other letters, then any."""
     first, second = (ascii_lowercase, ascii_uppercase) if is_region else (ascii_uppercase, ascii_lowercase)
-    own = [letter for letter in (*(word[0] for word in name.split()), *name) if letter.isascii() and letter.isalpha()]
-    yield from (letter.lower() if is_region else letter.upper() for letter in own)
+    letters = [
+        letter for letter in (*(word[0] for word in name.split()), *name) if letter.isascii() and letter.isalpha()
+    ]
+    yield from (letter.lower() if is_region else letter.upper() for letter in letters)
     yield from first
     yield from second
 
 
 def choose_colors(places: Mapping[str, Hashable], tags: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """Choose a background for each place: the colour that its name tells, or else its tag, or else the next.
+    """Choose a background for each place: the colour in its name, or else its tag, or else the next.
 
-    It is paler where only a tag tells it, and where it is taken. Names of the same place share one.
+    It is paler where only a tag names it, and where it is taken. Names of the same place share one.
     """
-    told = {name: told_color(name, PLACE_COLORS) for name in places}
-    meant = {name: told_color(INITIALS.get(tag.lower(), ""), PLACE_COLORS) for name, tag in tags.items()}
-    hints = {name: color for name, color in meant.items() if color and not told[name] and color not in told.values()}
-    used = {*told.values(), *hints.values()}
+    named = {name: named_color(name, PLACE_COLORS) for name in places}
+    meant = {name: named_color(INITIALS.get(tag.lower(), ""), PLACE_COLORS) for name, tag in tags.items()}
+    hints = {name: color for name, color in meant.items() if color and not named[name] and color not in named.values()}
+    used = {*named.values(), *hints.values()}
     free = cycle(sorted(PLACE_COLORS.values(), key=lambda color: color in used))
     colors: dict[Hashable, str] = {}
     taken = {*hints.values()}
     for name, place in places.items():
         if place not in colors:
-            color = told[name] or hints.get(name) or next(free)
+            color = named[name] or hints.get(name) or next(free)
             colors[place] = paler(color) if color in taken else color
             taken.add(color)
     return {name: colors[place] for name, place in places.items()}
@@ -75,28 +77,28 @@ def choose_colors(places: Mapping[str, Hashable], tags: Mapping[str, str] = Mapp
 def paler(color: str) -> str:
     """Mix a colour with that of the floor."""
     pairs = zip(bytes.fromhex(color[1:]), bytes.fromhex(FLOOR[1:]), strict=True)
-    return "#" + "".join(f"{(own + floor) // 2:02x}" for own, floor in pairs)
+    return "#" + "".join(f"{(channel + floor) // 2:02x}" for channel, floor in pairs)
 
 
 def choose_styles(events: Iterable[str]) -> dict[str, Style]:
-    """Choose a colour and a line for each event: the colour that its name tells, or else the next.
+    """Choose a colour and a line for each event: the colour in its name, or else the next.
 
     >>> choose_styles(["go", "Y", "yellow"])
     {'go': ('#0072b2', 'solid'), 'Y': ('#966900', 'solid'), 'yellow': ('#966900', 'dashed')}
     """
-    told = {name: told_color(INITIALS.get(name.lower(), name), LINE_COLORS) for name in events}
+    named = {name: named_color(INITIALS.get(name.lower(), name), LINE_COLORS) for name in events}
     styles: dict[str, Style] = {}
-    for name, color in told.items():
+    for name, color in named.items():
         if color is not None:
             lines = [line for line in LINES if (color, line) not in styles.values()]
             styles[name] = color, (lines or LINES)[0]
     pairs = [(color, line) for line in LINES for color in AGENT_COLORS]
-    free = cycle([own for own in pairs if own not in styles.values()] or pairs)
-    return {name: styles.get(name) or next(free) for name in told}
+    free = cycle([pair for pair in pairs if pair not in styles.values()] or pairs)
+    return {name: styles.get(name) or next(free) for name in named}
 
 
-def told_color(name: str, colors: Mapping[str, str]) -> str | None:
-    """Find the colour that a name tells."""
+def named_color(name: str, colors: Mapping[str, str]) -> str | None:
+    """Find the colour in a name."""
     return next((colors[word] for word in name.lower().split() if word in colors), None)
 
 

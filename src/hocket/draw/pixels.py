@@ -69,10 +69,10 @@ class Frames:
 
     def _write(self, moment: Moment, time: int) -> str:
         assert moment.states is not None
-        told = [f"{name} in {state}" for name, state in list(moment.states.items())[:LISTED]]
-        told += ["…"] if len(moment.states) > LISTED else []
+        states = [f"{name} in {state}" for name, state in list(moment.states.items())[:LISTED]]
+        states += ["…"] if len(moment.states) > LISTED else []
         lines = [line.plain.rstrip() for line in TextMap(self.scene).draw(moment)]
-        return "\n".join([*lines, f"step {time:,}: {', '.join(told)}", ""])
+        return "\n".join([*lines, f"step {time:,}: {', '.join(states)}", ""])
 
     def _paint(self, moment: Moment) -> Pixels:
         scene, image = self.scene, self._ground.copy()

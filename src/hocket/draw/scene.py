@@ -87,10 +87,10 @@ class Moment:
     @property
     def crowds(self) -> dict[int, list[str]]:
         """The agents in each cell."""
-        found: dict[int, list[str]] = {}
+        crowds: dict[int, list[str]] = {}
         for agent, cell in self.cells.items():
-            found.setdefault(cell, []).append(agent)
-        return found
+            crowds.setdefault(cell, []).append(agent)
+        return crowds
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ class Scene:
     def numbers(self) -> dict[str, int]:
         """A number for each agent: the one that its name ends in, if these tell all agents apart, or else from 1 on."""
         ends = [re.search(r"\d+$", name, re.ASCII) for name in self.agents]
-        found = [int(end[0]) for end in ends if end and len(end[0]) <= LONGEST_NUMBER]
-        is_clear = len({*found}) == len(self.agents)
-        return dict(zip(self.agents, found if is_clear else range(1, len(self.agents) + 1), strict=True))
+        ends_in = [int(end[0]) for end in ends if end and len(end[0]) <= LONGEST_NUMBER]
+        is_clear = len({*ends_in}) == len(self.agents)
+        return dict(zip(self.agents, ends_in if is_clear else range(1, len(self.agents) + 1), strict=True))
 
     @cached_property
     def styles(self) -> dict[str, Style]:
@@ -160,6 +160,14 @@ class Scene:
         return {cell: area for area in self.painted for cell in self.cells_in(area.shapes)}
 
     @cached_property
+    def visible(self) -> dict[Area, set[int]]:
+        """The cells in which each area is seen."""
+        cells: dict[Area, set[int]] = {area: set() for area in self.areas}
+        for cell, area in self.ground.items():
+            cells[area].add(cell)
+        return cells
+
+    @cached_property
     def walled(self) -> frozenset[int]:
         """The cells that are walls."""
         return self.cells_in(self.walls)
@@ -175,15 +183,15 @@ class Scene:
         """Find the areas that are closed, to the driven agent or else to anyone, and to whom."""
         watched = {*self.agents} if moment.driven is None else {moment.driven}
         states = moment.states or {agent: machine.initial for agent, machine in self.machines.items()}
-        found = {}
+        closed = {}
         for area in filter(lambda area: area.gates, self.areas):
             agents = dict.fromkeys(agent for agent, _ in area.gates if agent in watched)
-            found[area] = [own for own in agents if self.bars(area, own, states[own])]
-        return {area: agents for area, agents in found.items() if agents}
+            closed[area] = [agent for agent in agents if self.bars(area, agent, states[agent])]
+        return {area: agents for area, agents in closed.items() if agents}
 
     def bars(self, area: Area, agent: str, state: str) -> bool:
         """Say whether an area is closed to an agent in a state of its machine: unless all gates there are open."""
-        return any(own == agent and state not in self._open(agent, gate) for own, gate in area.gates)
+        return any(name == agent and state not in self._open(agent, gate) for name, gate in area.gates)
 
     def _open(self, agent: str, gate: Gate | str) -> frozenset[str]:
         """Find the states of an agent's machine in which a gate is open; where that cannot be told, none."""
@@ -212,9 +220,9 @@ class Scene:
             "description": self.description,
             "size": [float(self.width), float(self.height)],  # 2 and 2.0 are one length, and have one fingerprint
             "machines": {name: machine_to(machine) for name, machine in self.machines.items()},
-            "knows": {name: list(own) for name, own in self.knows.items()},
+            "knows": {name: list(events) for name, events in self.knows.items()},
             "starts": {name: [float(x), float(y)] for name, (x, y) in self.starts.items()},
-            "corners": {name: list(own) for name, own in self.corners.items()},
+            "corners": {name: list(places) for name, places in self.corners.items()},
             "team": None if self.team is None else machine_to(self.team),
             "areas": [_area_to(area) for area in self.areas],
             "walls": [_shape_to(wall) for wall in self.walls],

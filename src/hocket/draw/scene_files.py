@@ -40,15 +40,17 @@ def _scene_from(document: Document) -> Scene:
     if document.get("format") != FORMAT:
         raise FormatError(f"its format must be {FORMAT!r}, got {document.get('format')!r:.40}")
     machines = {
-        name: machine_from(as_table(own, f"machines.{name}"), f"machines.{name}.")
-        for name, own in as_table(document.get("machines"), "machines").items()
+        name: machine_from(as_table(machine, f"machines.{name}"), f"machines.{name}.")
+        for name, machine in as_table(document.get("machines"), "machines").items()
     }
     knows, corners = (as_lists(document.get(key), key) for key in ("knows", "corners"))
-    starts = {name: _point(own, f"starts.{name}") for name, own in as_table(document.get("starts"), "starts").items()}
+    starts = {
+        name: _point(point, f"starts.{name}") for name, point in as_table(document.get("starts"), "starts").items()
+    }
     verdict = as_texts(document.get("verdict"), "verdict")
     if not machines or knows.keys() != machines.keys() or not verdict:
         raise FormatError("it must have a verdict, and a machine and known events for each agent")
-    areas = tuple(_area(own, "areas") for own in _list(document.get("areas"), "areas"))
+    areas = tuple(_area(area, "areas") for area in _list(document.get("areas"), "areas"))
     agents = {*starts, *corners, *(agent for area in areas for agent, _ in area.gates)}
     if not agents <= machines.keys():
         raise FormatError(f"agents must have a machine, got {min(agents - machines.keys())!r:.40}")
@@ -65,7 +67,7 @@ def _scene_from(document: Document) -> Scene:
         knows,
         None if team is None else machine_from(as_table(team, "team"), "team."),
         areas,
-        tuple(_shape(own, "walls") for own in _list(document.get("walls"), "walls")),
+        tuple(_shape(wall, "walls") for wall in _list(document.get("walls"), "walls")),
         starts,
         corners,
         document.get("has_cells") is True,
@@ -77,38 +79,38 @@ def _scene_from(document: Document) -> Scene:
 
 
 def _area(value: object, where: str) -> Area:
-    own = as_table(value, where)
-    check_keys(own, ("names", "tag", "color", "shapes", "gates"), f"{where}.")
-    color, tag = (as_text(own.get(key), f"{where}.{key}") for key in ("color", "tag"))
+    table = as_table(value, where)
+    check_keys(table, ("names", "tag", "color", "shapes", "gates"), f"{where}.")
+    color, tag = (as_text(table.get(key), f"{where}.{key}") for key in ("color", "tag"))
     if not re.fullmatch(r"#[0-9a-f]{6}", color):
         raise FormatError(f"a colour must be like #0072b2, got {color!r:.20}", where=where)
-    shapes = tuple(_shape(shape, f"{where}.shapes") for shape in _list(own.get("shapes"), f"{where}.shapes"))
-    gates = tuple(_gate(gate, f"{where}.gates") for gate in _list(own.get("gates"), f"{where}.gates"))
-    return Area(shapes, color, as_texts(own.get("names"), f"{where}.names"), tag, gates)
+    shapes = tuple(_shape(shape, f"{where}.shapes") for shape in _list(table.get("shapes"), f"{where}.shapes"))
+    gates = tuple(_gate(gate, f"{where}.gates") for gate in _list(table.get("gates"), f"{where}.gates"))
+    return Area(shapes, color, as_texts(table.get("names"), f"{where}.names"), tag, gates)
 
 
 def _gate(value: object, where: str) -> Barrier:
-    own = _list(value, where)
-    if len(own) == 4 and isinstance(own[3], bool):
-        return as_text(own[0], where), Gate(as_texts(own[1], where), as_texts(own[2], where), own[3])
-    if len(own) != 2:
+    entries = _list(value, where)
+    if len(entries) == 4 and isinstance(entries[3], bool):
+        return as_text(entries[0], where), Gate(as_texts(entries[1], where), as_texts(entries[2], where), entries[3])
+    if len(entries) != 2:
         raise FormatError("must be an agent and an event, or what opens, what closes, and true or false", where=where)
-    return as_text(own[0], where), as_text(own[1], where)
+    return as_text(entries[0], where), as_text(entries[1], where)
 
 
 def _shape(value: object, where: str) -> Shape:
-    own = _list(value, where)
-    if len(own) != len(Shape._fields) or not isinstance(own[-1], bool):
+    entries = _list(value, where)
+    if len(entries) != len(Shape._fields) or not isinstance(entries[-1], bool):
         raise FormatError(f"must have {len(Shape._fields)} entries, the last true or false", where=where)
-    left, top, width, height = (_length(number, where) for number in own[:4])
-    return Shape(left, top, width, height, own[-1])
+    left, top, width, height = (_length(number, where) for number in entries[:4])
+    return Shape(left, top, width, height, entries[-1])
 
 
 def _point(value: object, where: str) -> Point:
-    own = _list(value, where)
-    if len(own) != 2:
+    entries = _list(value, where)
+    if len(entries) != 2:
         raise FormatError("must be two numbers", where=where)
-    return _length(own[0], where), _length(own[1], where)
+    return _length(entries[0], where), _length(entries[1], where)
 
 
 def _list(value: object, where: str) -> Sequence[object]:

@@ -29,7 +29,7 @@ CELL, SMALL, FINE = 34.0, 18.0, 4.0  # a cell's side on a small map; below which
 LARGEST = (640.0, 440.0)  # width and height of a map; if it has many cells, they are smaller
 TOP, GAP = 26.0, 18.0  # from a panel's top to the map, from the map to the legend and between the legend's columns
 ROW, LINE, SWATCH = 20.0, 14.0, 26.0  # heights of an entry of the legend and of its further lines, width of a sample
-LOWEST = 340.0  # height up to which a legend has one column, be the map ever so low
+LOWEST = 340.0  # height up to which a legend has one column, however low the map is
 TEXT, NAME, LEAST = 11.0, 10.0, 6.5  # sizes of the legend, of agents' names, and of the smallest that can be read
 MARGIN, WIDEST = 3.0, 48.0  # beside the name of an agent, and with it
 DOT, UPPER = 5.0, 0.46  # diameter of an agent without a name; how much of a cell a tag has above an agent
@@ -126,13 +126,13 @@ def _count_states(team: Composition) -> str:
     if team.most_states > MOST_COUNTED**2:
         return f"up to 10^{math.ceil(math.log10(team.most_states))}"
     queue = [team.initial]
-    found = set(queue)
+    reached = set(queue)
     for state in queue:  # grows while it is read
         if len(queue) > MOST_COUNTED:
             return f"more than {MOST_COUNTED:,}"
-        reached = {target for event in team.events if (target := team.step(state, event)) is not None} - found
-        found |= reached
-        queue += reached
+        new = {target for event in team.events if (target := team.step(state, event)) is not None} - reached
+        reached |= new
+        queue += new
     return f"{len(queue):,}"
 
 
@@ -190,14 +190,14 @@ def _ground(scene: Scene, cell: float) -> Iterator[Mark]:
     whole = _frame(Shape(0, 0, scene.columns, scene.rows), cell)
     yield box("floor", whole, filled(FLOOR))
     for number, area in enumerate(scene.painted):
-        for own, shape in enumerate(area.shapes):
-            yield box(f"place{number}n{own}", _frame(shape, cell), filled(area.color), area.name)
+        for index, shape in enumerate(area.shapes):
+            yield box(f"place{number}n{index}", _frame(shape, cell), filled(area.color), area.name)
     if cell >= FINE:
         _, width, _, height = whole
         across = [((0.0, TOP + row * cell), (width, TOP + row * cell)) for row in range(1, scene.rows)]
         down = [((column * cell, TOP), (column * cell, TOP + height)) for column in range(1, scene.columns)]
         yield from lines("cells", [*across, *down], {"color": FAINT, "penwidth": "0.5"})
-    barred = {own for area in scene.closed(scene.opening) for own in scene.cells_in(area.shapes)}
+    barred = {index for area in scene.closed(scene.opening) for index in scene.cells_in(area.shapes)}
     yield from _hatched("gates", [_frame(shape, cell) for shape in rectangles(barred, scene.columns)])
     for number, wall in enumerate(scene.walls):
         yield box(f"wall{number}", _frame(wall, cell), filled(WALL))
@@ -208,11 +208,8 @@ def _tags_and_agents(scene: Scene, agents: Sequence[tuple[_Start, _Pill]], cell:
     """Draw the tag of an area once on each part of it that hangs together, and agents where they start."""
     occupied = {*scene.opening.cells.values()}
     below: set[int] = set()  # cells in which an agent has a tag above it
-    seen: dict[Area, set[int]] = {area: set() for area in scene.areas}
-    for own, area in scene.ground.items():
-        seen[area].add(own)
-    for number, (area, cells) in enumerate(seen.items()):
-        for own, part in enumerate(parts(cells, scene.columns) if area.tag else ()):
+    for number, (area, cells) in enumerate(scene.visible.items()):
+        for index, part in enumerate(parts(cells, scene.columns) if area.tag else ()):
             free = part - occupied
             best = max(rectangles(free or part, scene.columns), key=lambda shape: shape.width * shape.height)
             left, width, top, height = _frame(best, cell)
@@ -220,13 +217,13 @@ def _tags_and_agents(scene: Scene, agents: Sequence[tuple[_Start, _Pill]], cell:
                 below |= part
                 height = cell * UPPER
             if free or cell >= SMALL:
-                yield _area_tag(area, f"tag{number}n{own}", (left, width, top, height))
+                yield _area_tag(area, f"tag{number}n{index}", (left, width, top, height))
     named = {start.cell: partial(_pill, pill, scene.columns * cell) for start, pill in agents}
-    for own in sorted(occupied):
-        row, column = divmod(own, scene.columns)
+    for place in sorted(occupied):
+        row, column = divmod(place, scene.columns)
         left, width, top, height = _frame(Shape(column, row, 1, 1), cell)
-        above = cell * UPPER if own in below and cell >= SMALL else 0
-        yield from named.get(own, _dot)(f"start{own}", (left, width, top + above, height - above))
+        above = cell * UPPER if place in below and cell >= SMALL else 0
+        yield from named.get(place, _dot)(f"start{place}", (left, width, top + above, height - above))
 
 
 def _area_tag(area: Area, name: str, frame: Frame) -> Mark:
@@ -299,9 +296,9 @@ def _legend(entries: Sequence[_Entry], left: float, bottom: float) -> tuple[list
         if sample is not None:
             marks += sample(f"sample{number}", (left, before, top + 2, ROW - 4))
         start = left if sample is None else left + before + GAP / 2
-        for own, line in enumerate((*names, *remarks)):
-            frame = start, widths[line], top + own * LINE, ROW
-            marks.append(words(f"line{number}n{own}", line, frame, TEXT, NOTE if own >= len(names) else INK))
+        for index, line in enumerate((*names, *remarks)):
+            frame = start, widths[line], top + index * LINE, ROW
+            marks.append(words(f"line{number}n{index}", line, frame, TEXT, NOTE if index >= len(names) else INK))
             right = max(right, start + widths[line])
         top += heights[number]
         lowest = max(lowest, top)

@@ -20,16 +20,17 @@ def scene_of(task: Task) -> Scene:
     """Say what there is to see of a task on a grid."""
     grid, corners = task.grid, _corners(task)
     starts = {name: grid.row_column(agent.start) for name, agent in task.agents.items()}
-    verdict, *notes = _verdict(task).splitlines()
+    single = "One agent knows every event; there is nothing to decompose."
+    verdict, *notes = (single if task.is_single_agent else task.decomposition.explain()).splitlines()
     return Scene(
         task.name,
         grid.columns,
         grid.rows,
         tuple(task.agents),
         dict(task.machines),
-        {name: tuple(own) for name, own in task.knows.items()},
+        {name: tuple(events) for name, events in task.knows.items()},
         _team(task.machine),
-        _areas(task, {name for own in corners.values() for name in own}),
+        _areas(task, {name for names in corners.values() for name in names}),
         tuple(rectangles(grid.walls, grid.columns)),
         {name: (column + 0.5, row + 0.5) for name, (row, column) in starts.items()},
         corners,
@@ -47,15 +48,10 @@ def _team(machine: RewardMachine | Composition) -> RewardMachine | None:
     return machine
 
 
-def _verdict(task: Task) -> str:
-    if task.is_single_agent:
-        return "One agent knows every event; there is nothing to decompose."
-    return task.decomposition.explain()
-
-
 def _corners(task: Task) -> dict[str, tuple[str, ...]]:
     """List for each agent the places that are where it starts, and that no event and no gate is about."""
-    used = {place for own in task.events.values() for condition in own.values() for place in condition.places}
+    conditions = [condition for by_agent in task.events.values() for condition in by_agent.values()]
+    used = {place for condition in conditions for place in condition.places}
     used |= {region for agent in task.agents.values() for region in agent.gates}
     single: dict[int, list[str]] = {}
     for name, cells in task.grid.places.items():
@@ -104,8 +100,8 @@ def _choose_tags(places: Mapping[str, Collection[int]], gated: Collection[str]) 
 
 def _gates(task: Task) -> dict[str, list[Barrier]]:
     """List for each region to whom it is closed, and when."""
-    found: dict[str, list[Barrier]] = {}
+    barriers: dict[str, list[Barrier]] = {}
     for name, agent in task.agents.items():
         for region, gate in agent.gates.items():
-            found.setdefault(region, []).append((name, gate))
-    return found
+            barriers.setdefault(region, []).append((name, gate))
+    return barriers

@@ -71,8 +71,9 @@ class TextMap:
             line = Text(no_wrap=True)
             first = row * scene.columns + window.left
             for cell in range(first, first + window.columns):
-                if cell in crowds:
-                    line.append(*self._crowd(crowds[cell], moment.driven))
+                if here := crowds.get(cell):
+                    shown = moment.driven if moment.driven in here else here[0]
+                    line.append(*self.agent(shown, moment.driven, len(here)))
                 else:
                     line.append(*self._cell(cell, cell in barred))
             lines.append(line)
@@ -99,10 +100,6 @@ class TextMap:
         for name, cell in self.scene.opening.cells.items():
             first.setdefault(cell, self.scene.numbers[name])
         return {cell: SUBSCRIPTS[number] if number < 10 else START for cell, number in first.items()}
-
-    def _crowd(self, here: list[str], driven: str | None) -> tuple[str, str]:
-        """Choose the characters and the style of a cell with agents in it."""
-        return self.agent(driven if driven in here else here[0], driven, len(here))
 
     def _cell(self, cell: int, is_barred: bool) -> tuple[str, str]:
         """Choose the characters and the style of a cell without agents."""

@@ -86,6 +86,25 @@ def declared(kind: type[Settings]) -> dict[str, Setting]:
     return {own.name: own.metadata["setting"] for own in fields(kind) if own.name not in kind.unused}
 
 
+class SettingInfo(NamedTuple):
+    """What a user has to know of a setting."""
+
+    name: str
+    default: bool | int | float
+    unit: str  # empty for a plain number, and for what is true or false
+    rule: str  # which values it may have
+    meaning: str
+
+
+def describe_settings(kind: type[Settings]) -> list[SettingInfo]:
+    """List the settings of a learner, as they are declared."""
+    return [
+        SettingInfo(name, default, declaration.unit, declaration.rule(type(default)), declaration.meaning)
+        for name, declaration in declared(kind).items()
+        for default in [getattr(kind, name)]
+    ]
+
+
 @dataclass(frozen=True)
 class Settings:
     """What all learners have in common, but for what some of them do not use."""

@@ -16,7 +16,7 @@ RESAMPLES = 2_000
 LIMITS = (2.5, 97.5)  # percentiles
 
 
-class Across(NamedTuple):
+class TaskAverage(NamedTuple):
     """Runs of one kind on several tasks, all tasks counting alike."""
 
     label: str  # of the groups
@@ -27,20 +27,20 @@ class Across(NamedTuple):
     success: Interval  # the mean over tasks of the mean over runs
 
 
-def across_tasks(sections: Sequence[Section]) -> list[Across]:
+def across_tasks(sections: Sequence[Section]) -> list[TaskAverage]:
     """Sum up what was run on more than one task."""
-    found = []
+    rows = []
     for kind in KINDS:
         groups = [group for section in sections for group in section.all_groups if kind in group.finals]
         for label in dict.fromkeys(group.label for group in groups):
             same = [group for group in groups if group.label == label]
-            own = [group.finals[kind] for group in same]
-            if len(own) > 1:
-                runs = sum(len(final.shares) for final in own)
-                learnt = None if same[0].is_reference else sum(final.learnt for final in own)
-                success = stratified_mean([final.shares for final in own])
-                found.append(Across(label, kind, len(own), runs, learnt, success))
-    return found
+            finals = [group.finals[kind] for group in same]
+            if len(finals) > 1:
+                runs = sum(len(final.shares) for final in finals)
+                learnt = None if same[0].is_reference else sum(final.learnt for final in finals)
+                success = stratified_mean([final.shares for final in finals])
+                rows.append(TaskAverage(label, kind, len(finals), runs, learnt, success))
+    return rows
 
 
 def stratified_mean(strata: Sequence[ArrayLike], *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
@@ -50,9 +50,9 @@ def stratified_mean(strata: Sequence[ArrayLike], *, resamples: int = RESAMPLES, 
     Interval(value=0.5, low=0.5, high=0.5)
     """
     generator = np.random.default_rng(seed)
-    rows = [np.asarray(own, np.float64) for own in strata]
+    rows = [np.asarray(row, np.float64) for row in strata]
     means = [
-        generator.multinomial(len(own), np.full(len(own), 1 / len(own)), resamples) @ own / len(own) for own in rows
+        generator.multinomial(len(row), np.full(len(row), 1 / len(row)), resamples) @ row / len(row) for row in rows
     ]
     low, high = np.percentile(np.mean(means, axis=0), LIMITS).tolist()
-    return Interval(float(np.mean([own.mean() for own in rows])), low, high)
+    return Interval(float(np.mean([row.mean() for row in rows])), low, high)

@@ -30,7 +30,7 @@ MOST_DRAWN = 10_000_000  # runs in all of them, above which there are fewer
 ENOUGH = 0.9  # share of tests from which on a run has learnt
 
 Numbers = NDArray[np.float64]
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 class Curve(NamedTuple):
@@ -44,7 +44,7 @@ class Curve(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Final:
+class FinalPerformance:
     """The final performance of a group of runs, under one kind of policy; limits are over runs."""
 
     quartiles: tuple[float, float, float]  # over runs, of the median steps of each run's last tests
@@ -63,7 +63,7 @@ class Final:
         return when if self.learnt in (0, runs) else f"{when} ({self.learnt} of {runs} runs)"
 
 
-class Tested(NamedTuple):
+class RunTests(NamedTuple):
     """The tests of runs that were tested after the same steps, under one kind of policy, in order of training."""
 
     place: list[int]  # [R] of the runs among all
@@ -72,55 +72,57 @@ class Tested(NamedTuple):
     success: NDArray[np.bool_]  # [R, T, K]
 
 
-def gather_tests(records: Sequence[Record], kind: str) -> list[Tested]:
+def gather_tests(records: Sequence[Record], kind: str) -> list[RunTests]:
     """Put runs together that were tested after the same steps, so that as many as have room are summed up at once."""
     parts: dict[bytes, list[int]] = {}
     for number, record in enumerate(records):
         parts.setdefault(record.tests[kind].step.tobytes(), []).append(number)
     return [
-        _side_by_side([records[number].tests[kind] for number in own[begin : begin + most]], own[begin : begin + most])
-        for steps, own in parts.items()
+        _side_by_side(
+            [records[number].tests[kind] for number in places[begin : begin + most]], places[begin : begin + most]
+        )
+        for steps, places in parts.items()
         for most in [max(1, MOST_TOGETHER // (len(steps) // 8))]
-        for begin in range(0, len(own), most)
+        for begin in range(0, len(places), most)
     ]
 
 
-def _side_by_side(runs: Sequence[Trials], place: list[int]) -> Tested:
+def _side_by_side(runs: Sequence[Trials], place: list[int]) -> RunTests:
     """Put episodes after the same step together; where some tests have more than others, as many as all have."""
     step = runs[0].step
     order = np.argsort(step, kind="stable")
     unique, first, counts = np.unique(step[order], return_index=True, return_counts=True)
     episodes = order[first[:, None] + np.arange(counts.min())]
-    taken, success = np.array([own.test_steps for own in runs]), np.array([own.success for own in runs])
-    return Tested(place, unique, taken[:, episodes].astype(np.float64), success[:, episodes])
+    taken, success = np.array([tests.test_steps for tests in runs]), np.array([tests.success for tests in runs])
+    return RunTests(place, unique, taken[:, episodes].astype(np.float64), success[:, episodes])
 
 
-def _of_each(tests: Sequence[Tested], of: Callable[[Tested], Sequence[Found]]) -> list[Found]:
+def _of_each(tests: Sequence[RunTests], of: Callable[[RunTests], Sequence[Value]]) -> list[Value]:
     """List something of each run, in their order."""
-    found = {place: own for part in tests for place, own in zip(part.place, of(part), strict=True)}
-    return [found[place] for place in range(len(found))]
+    by_place = {place: value for part in tests for place, value in zip(part.place, of(part), strict=True)}
+    return [by_place[place] for place in range(len(by_place))]
 
 
-def curve_of(tests: Sequence[Tested]) -> Curve:
+def curve_of(tests: Sequence[RunTests]) -> Curve:
     """Put the runs' tests side by side, as far as all of them go."""
-    steps = np.array(sorted(set.intersection(*(set(own.step.tolist()) for own in tests))), np.int64)
+    steps = np.array(sorted(set.intersection(*(set(part.step.tolist()) for part in tests))), np.int64)
 
-    def together(of: Callable[[Tested], Numbers]) -> Numbers:  # [runs, T]
-        found = np.empty((sum(len(own.place) for own in tests), len(steps)))
-        for own in tests:
-            found[own.place] = of(own)[:, np.searchsorted(own.step, steps)]
-        return found
+    def together(of: Callable[[RunTests], Numbers]) -> Numbers:  # [runs, T]
+        table = np.empty((sum(len(part.place) for part in tests), len(steps)))
+        for part in tests:
+            table[part.place] = of(part)[:, np.searchsorted(part.step, steps)]
+        return table
 
     return Curve(
         steps,
-        quartiles(together(lambda own: trailing_median(own.taken, LAST_TESTS))),
-        together(lambda own: trailing_mean(own.success.mean(axis=2), LAST_TESTS)).mean(axis=0),
-        np.median(together(lambda own: own.taken.mean(axis=2)), axis=0),
-        together(lambda own: own.success.mean(axis=2)).mean(axis=0),
+        quartiles(together(lambda part: trailing_median(part.taken, LAST_TESTS))),
+        together(lambda part: trailing_mean(part.success.mean(axis=2), LAST_TESTS)).mean(axis=0),
+        np.median(together(lambda part: part.taken.mean(axis=2)), axis=0),
+        together(lambda part: part.success.mean(axis=2)).mean(axis=0),
     )
 
 
-def _learnt_steps(tests: Tested) -> list[int | None]:
+def _learnt_steps(tests: RunTests) -> list[int | None]:
     return learnt_steps(tests.step, tests.taken, tests.success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
 
 
@@ -133,15 +135,15 @@ def _draws(runs: int) -> int:
     return max(FEWEST_DRAWS, min(DRAWS, MOST_DRAWN // runs))
 
 
-def final_of(tests: Sequence[Tested], *, is_same: bool) -> Final:
+def final_of(tests: Sequence[RunTests], *, is_same: bool) -> FinalPerformance:
     """Sum up the last tests of each run; all of them, where they are all of the same policy."""
     count = 0 if is_same else LAST_TESTS
-    low, middle, high = quartiles(_of_each(tests, lambda own: np.median(own.taken[:, -count:], axis=(1, 2)).tolist()))
-    scores = tuple(_of_each(tests, lambda own: own.taken[:, -count:].mean(axis=(1, 2)).tolist()))
-    shares = tuple(_of_each(tests, lambda own: own.success[:, -count:].mean(axis=(1, 2)).tolist()))
+    low, middle, high = quartiles(_of_each(tests, lambda part: np.median(part.taken[:, -count:], axis=(1, 2)).tolist()))
+    scores = tuple(_of_each(tests, lambda part: part.taken[:, -count:].mean(axis=(1, 2)).tolist()))
+    shares = tuple(_of_each(tests, lambda part: part.success[:, -count:].mean(axis=(1, 2)).tolist()))
     learnt = _of_each(tests, _learnt_steps)
     after = median_or_never(learnt)
-    return Final(
+    return FinalPerformance(
         (float(low), float(middle), float(high)),
         bootstrap_interval(np.array(scores)[:, None], resamples=_draws(len(scores))),
         bootstrap_means(np.array(shares)[:, None])[0],

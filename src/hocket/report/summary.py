@@ -22,7 +22,7 @@ from hocket.evaluation.bounds import Bounds, bound_runs
 from hocket.learn.catalogue import LEARNERS, is_reference
 from hocket.learn.policies import Run
 from hocket.notebook_hook import shown
-from hocket.report.performance import LAST_TESTS, NEAR, Curve, Final, curve_of, final_of, gather_tests
+from hocket.report.performance import LAST_TESTS, NEAR, Curve, FinalPerformance, curve_of, final_of, gather_tests
 from hocket.statistics import Comparison, compare, trailing_mean
 from hocket.study.labels import differences, group_label, task_titles
 from hocket.study.published import Level, Published, published_from
@@ -36,8 +36,8 @@ FAR_APART = 10  # times: groups whose times of learning differ by more are drawn
 Numbers = NDArray[np.float64]
 
 
-class Beside(NamedTuple):
-    """What is published of a learner on a task, and what is measured of a group of runs, by the same definition."""
+class LevelComparison(NamedTuple):
+    """The published and the measured level of a learner on a task, by the same definition."""
 
     label: str  # of the group
     published: Level
@@ -56,12 +56,12 @@ class RunGroup:
     label: str  # unique in its section: the learner, and what sets it apart
     learner: str
     settings: Mapping[str, float | int | bool]
-    apart: Mapping[str, float | int | bool]  # the settings in which it differs from others of this learner
+    varied: Mapping[str, float | int | bool]  # the settings in which it differs from others of this learner
     steps: int
     seeds: tuple[int, ...]
     seconds: float  # of computing
     curves: Mapping[str, Curve]  # by kind of policy
-    finals: Mapping[str, Final]  # likewise
+    finals: Mapping[str, FinalPerformance]  # likewise
     bounds: Bounds | None
     replays: Mapping[tuple[int, str], Replay]  # by seed and kind of policy
     visits: NDArray[np.int64] | None  # [N, S] summed over runs
@@ -85,7 +85,7 @@ class Section:
     reference: RunGroup | None  # drawn as a line across, for nothing was learnt
     most_steps: int  # a failed test counts as that many
     comparisons: tuple[tuple[str, str, Comparison], ...]  # the first label's runs against the second's, softmax
-    beside: tuple[Beside, ...] = ()  # what is published
+    published_levels: tuple[LevelComparison, ...] = ()  # what is published
 
     @property
     def all_groups(self) -> tuple[RunGroup, ...]:
@@ -94,8 +94,8 @@ class Section:
 
     def level(self, kind: str) -> float | None:
         """Say how many steps the reference takes, if there is one."""
-        found = self.reference.finals.get(kind) if self.reference is not None else None
-        return None if found is None else found.quartiles[1]
+        final = self.reference.finals.get(kind) if self.reference is not None else None
+        return None if final is None else final.quartiles[1]
 
     def __repr__(self) -> str:
         return f"<Section {self.title!r}: {', '.join(group.label for group in self.groups)}>"
@@ -128,8 +128,8 @@ class Summary:
 
 def needs_log_x(section: Section, policy: str = KINDS[0]) -> bool:
     """Say whether some groups learn so much sooner than others that a linear axis would not show it."""
-    found = [group.finals[policy].learnt_after for group in section.groups if policy in group.finals]
-    steps = [step for step in found if step]
+    times = [group.finals[policy].learnt_after for group in section.groups if policy in group.finals]
+    steps = [step for step in times if step]
     return bool(steps) and max(steps) > FAR_APART * min(steps)
 
 
@@ -139,11 +139,11 @@ def line_numbers(groups: Sequence[RunGroup]) -> list[int]:
     What is not ours, or there several times, has what is left.
     """
     learners = [group.learner for group in groups]
-    ours = [own.name for own in LEARNERS.values() if not own.is_reference]
-    known = {own: ours.index(own) for own in {*learners} & {*ours} if learners.count(own) == 1}
+    ours = [learner.name for learner in LEARNERS.values() if not learner.is_reference]
+    known = {name: ours.index(name) for name in {*learners} & {*ours} if learners.count(name) == 1}
     taken = {*known.values()}
     free = (number for number in range(len(taken) + len(groups)) if number not in taken)
-    return [known[own] if own in known else next(free) for own in learners]
+    return [known[name] if name in known else next(free) for name in learners]
 
 
 def summarize(results: Results | Sequence[Run], title: str | None = None) -> Summary:
@@ -158,7 +158,11 @@ def summarize(results: Results | Sequence[Run], title: str | None = None) -> Sum
     for digest, name in task_titles(results.records).items():
         records = [record for record in results.records if record.digest == digest]
         section = _section(name, digest, scenes.get(digest), records, policies)
-        sections.append(replace(section, beside=_beside(section, published)) if published is not None else section)
+        sections.append(
+            replace(section, published_levels=_published_levels(section, published))
+            if published is not None
+            else section
+        )
     missing = results.about.get("missing", 0)
     return Summary(
         title or results.folder.resolve().name,
@@ -181,13 +185,13 @@ def _published(results: Results) -> tuple[Published | None, tuple[str, ...]]:
         return None, (f"{results.folder / 'study.json'}: {error}",)
 
 
-def _beside(section: Section, published: Published) -> tuple[Beside, ...]:
+def _published_levels(section: Section, published: Published) -> tuple[LevelComparison, ...]:
     """Put what is measured beside what is published of the same learner on the same task."""
     kind = KINDS[0]
     return tuple(
-        Beside(group.label, found, measure_level(group.curves[kind], section.most_steps))
+        LevelComparison(group.label, level, measure_level(group.curves[kind], section.most_steps))
         for group in section.groups
-        if (found := published.levels.get((section.title, group.learner))) is not None and kind in group.curves
+        if (level := published.levels.get((section.title, group.learner))) is not None and kind in group.curves
     )
 
 
@@ -216,12 +220,12 @@ def _scenes(results: Results) -> tuple[dict[str, Scene], list[str]]:
 def _made(results: Results) -> tuple[tuple[str, str], ...]:
     """Say with what, on what, and in how much time all this was run."""
     about, records = results.about, results.records
-    found = [(name, str(about[name])) for name in ("hocket", "python", "numpy", "numba", "machine") if name in about]
+    facts = [(name, str(about[name])) for name in ("hocket", "python", "numpy", "numba", "machine") if name in about]
     if isinstance(cores := about.get("cores"), int):
-        found.append(("cores", str(cores)))
+        facts.append(("cores", str(cores)))
     if isinstance(wall := about.get("wall_seconds"), int | float):
-        found.append(("last session", f"{wall:.1f} s"))
-    return (*found, ("runs", f"{len(records):,}"), ("training steps", f"{sum(own.steps for own in records):,}"))
+        facts.append(("last session", f"{wall:.1f} s"))
+    return (*facts, ("runs", f"{len(records):,}"), ("training steps", f"{sum(record.steps for record in records):,}"))
 
 
 def _section(
@@ -231,29 +235,25 @@ def _section(
     parts: dict[str, list[Record]] = {}
     for record in records:
         parts.setdefault(group_label(record.learner, apart[record.key]), []).append(record)
-    groups = [_group(label, own, apart[own[0].key], scene, policies) for label, own in parts.items()]
+    groups = [_group(label, members, apart[members[0].key], scene, policies) for label, members in parts.items()]
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
     most = max((int(record.settings.get("max_episode_steps", 0)) for record in records), default=0)
-    return Section(title, digest, scene, learners, reference, most or _largest(records), _compare(learners))
-
-
-def _largest(records: Sequence[Record]) -> int:
-    taken = [own.test_steps.max() for record in records for own in record.tests.values() if len(own.test_steps)]
-    return int(max(taken, default=1))
+    taken = [tests.test_steps.max() for record in records for tests in record.tests.values() if len(tests.test_steps)]
+    return Section(title, digest, scene, learners, reference, most or int(max(taken, default=1)), _compare(learners))
 
 
 def _group(
     label: str,
     records: Sequence[Record],
-    apart: Mapping[str, float],
+    varied: Mapping[str, float],
     scene: Scene | None,
     policies: frozenset[str],
 ) -> RunGroup:
     first = records[0]
-    kinds = [kind for kind in KINDS if all(kind in own.tests and len(own.tests[kind].step) for own in records)]
+    kinds = [kind for kind in KINDS if all(kind in record.tests and len(record.tests[kind].step) for record in records)]
     tests = {kind: gather_tests(records, kind) for kind in kinds}
-    visits = [own.review.visits for own in records if own.review is not None and own.review.visits.size]
+    visits = [record.review.visits for record in records if record.review is not None and record.review.visits.size]
     with ThreadPoolExecutor() as pool:  # most of the work leaves Python's lock alone
         curves = pool.map(curve_of, tests.values())
         finals = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
@@ -261,34 +261,34 @@ def _group(
         label,
         first.learner,
         first.settings,
-        apart,
+        varied,
         first.steps,
-        tuple(own.seed for own in records),
-        math.fsum(own.seconds for own in records),
+        tuple(record.seed for record in records),
+        math.fsum(record.seconds for record in records),
         dict(zip(kinds, curves, strict=True)),
         dict(zip(kinds, finals, strict=True)),
         _bounds(records, scene),
         {
-            (own.seed, kind): replay
-            for own in records
-            if own.review is not None
-            for kind, replay in own.review.replays.items()
+            (record.seed, kind): replay
+            for record in records
+            if record.review is not None
+            for kind, replay in record.review.replays.items()
         },
-        sum(visits[1:], start=visits[0]) if visits and len({own.shape for own in visits}) == 1 else None,
-        tuple(own.name for own in records),
-        frozenset(own.name for own in records) & policies,
+        sum(visits[1:], start=visits[0]) if visits and len({counts.shape for counts in visits}) == 1 else None,
+        tuple(record.name for record in records),
+        frozenset(record.name for record in records) & policies,
     )
 
 
 def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
     """Put the reviews of all runs together; the bounds hold for all their episodes at once, too."""
     reviews = [record.review for record in records if record.review is not None and record.review.episodes]
-    if not reviews or len({(len(own.own_successes), own.policy) for own in reviews}) != 1:
+    if not reviews or len({(len(review.own_successes), review.policy) for review in reviews}) != 1:
         return None
     agents = len(reviews[0].own_successes)
     names: Iterable[str] = scene.agents if scene is not None else [f"agent {number + 1}" for number in range(agents)]
-    shares = [np.array([own.successes, *own.own_successes]) / own.episodes for own in reviews]
-    return bound_runs(reviews[0].policy, sum(own.episodes for own in reviews), names, np.array(shares))
+    shares = [np.array([review.successes, *review.own_successes]) / review.episodes for review in reviews]
+    return bound_runs(reviews[0].policy, sum(review.episodes for review in reviews), names, np.array(shares))
 
 
 def _compare(groups: Sequence[RunGroup]) -> tuple[tuple[str, str, Comparison], ...]:
@@ -301,5 +301,6 @@ def _compare(groups: Sequence[RunGroup]) -> tuple[tuple[str, str, Comparison], .
     else:
         pairs = list(combinations(able, 2))
     return tuple(
-        (one.label, other.label, compare(*(own.finals[kind].scores for own in (one, other)))) for one, other in pairs
+        (one.label, other.label, compare(*(group.finals[kind].scores for group in (one, other))))
+        for one, other in pairs
     )

@@ -29,14 +29,14 @@ class Folder:
     _writing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def path(self, name: str, suffixes: Collection[str] = (SUFFIX,)) -> Path:
-        """Find a file below the folder; one that lies elsewhere, be it by a link, is refused."""
+        """Find a file in the folder or below; one elsewhere, also by a link, is refused."""
         try:
             path = (self.root / name).resolve()
         except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
             path = self.root
         if self.root not in path.parents or path.suffix.lower() not in suffixes:
             kinds = f"{', '.join([*suffixes][:-1])} or {[*suffixes][-1]}" if len(suffixes) > 1 else SUFFIX
-            raise FormatError(f"a file must be {kinds} and lie below the folder of the studio, got {name!r:.80}")
+            raise FormatError(f"a file must be {kinds} and lie in the folder of the studio or below, got {name!r:.80}")
         return path
 
     def has(self, name: str) -> bool:

@@ -62,16 +62,16 @@ class Guard:
     def refuses(self, headers: Headers, path: str) -> str | None:
         """Say why a request is refused, if it is."""
         if headers.getlist("host") == [] or {*headers.getlist("host")} - self.hosts:
-            return "The studio answers to its own address only."  # a name that was bent to this machine
+            return "The studio only answers requests to its own address."  # DNS rebinding
         if {*headers.getlist("origin")} - self.origins:
-            return "The studio answers to its own pages only."
+            return "The studio only answers its own pages."
         if path.startswith("/api/") and not same(headers.get(KEY_HEADER, ""), self.key):
-            return "The studio answers to those who have its address, with the token in it."
+            return "The studio needs the address that it has printed, with its token."
         return None
 
 
 def same(given: str, secret: str) -> bool:
-    """Compare with a secret, in a time that tells nothing."""
+    """Compare with a secret in constant time."""
     return hmac.compare_digest(given.encode(), secret.encode())
 
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 import numpy as np
 
-from hocket.draw.graphviz import MAX_TRANSITIONS, Placed, place_machine
+from hocket.draw.graphviz import MAX_TRANSITIONS, MachineLayout, place_machine
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import LARGEST_ENUMERATION
 from hocket.machine.reward_machine import RewardMachine
@@ -18,7 +18,7 @@ MOST_KEPT = 256  # layouts
 MOST_COUNTED = 20_000  # states of a composition up to which it is enumerated for a summary
 Data = dict[str, object]
 
-_kept: OrderedDict[RewardMachine, Placed] = OrderedDict()
+_kept: OrderedDict[RewardMachine, MachineLayout] = OrderedDict()
 
 
 def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
@@ -30,16 +30,16 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
     events = tuple(machine.events)
     for source, label, target in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
         edges.setdefault((source, target), []).append(events[label])
-    told: Data = {
+    data: Data = {
         "states": list(names),
         "initial": machine.start,
         "final": np.flatnonzero(machine.is_final).tolist(),
-        "members": {name: list(states) for name, states in machine.members.items() if states != (name,)},
+        "members": {name: list(members) for name, members in machine.members.items() if members != (name,)},
         "edges": [{"from": source, "to": target, "events": events} for (source, target), events in edges.items()],
     }
     if wait or len(names) <= AT_ONCE:
-        return told | {"layout": _layout(machine, list(edges))}
-    return told | {"later": True}
+        return data | {"layout": _layout(machine, list(edges))}
+    return data | {"later": True}
 
 
 def is_drawn(machine: RewardMachine) -> bool:
@@ -52,7 +52,7 @@ def _layout(machine: RewardMachine, edges: list[tuple[int, int]]) -> Data:
     routes = [placed.edges[edge] for edge in edges]
     return {
         "size": _rounded(placed.size),
-        "nodes": [_rounded(state) for state in placed.states],
+        "nodes": [_rounded(node) for node in placed.states],
         "routes": [
             {
                 "curve": [_rounded(point) for point in route.curve],
@@ -64,7 +64,7 @@ def _layout(machine: RewardMachine, edges: list[tuple[int, int]]) -> Data:
     }
 
 
-def _placed(machine: RewardMachine) -> Placed:
+def _placed(machine: RewardMachine) -> MachineLayout:
     """Lay a machine out, or find how it was laid out lately."""
     if machine not in _kept:
         _kept[machine] = place_machine(machine)

@@ -15,7 +15,7 @@ from hocket.draw.task_scene import scene_of
 from hocket.errors import SettingsError, known_names
 from hocket.learn.catalogue import LEARNERS, references
 from hocket.learn.learner import PolicyInput
-from hocket.learn.settings import DEFAULT_LEARNER, declared
+from hocket.learn.settings import DEFAULT_LEARNER, describe_settings
 from hocket.learn.teammates import reference_teammates, trained_teammates
 from hocket.machine.formats.schema import Design
 from hocket.studio.pictures import Data
@@ -32,7 +32,7 @@ MOST_SEEDS = 1_000_000
 Moves = Sequence[Mapping[str, str]]  # in each step, the actions of those who are walked
 
 
-class Game:
+class StudioGame:
     """An episode in progress, and what it was asked for."""
 
     def __init__(self, key: str, task: Task, mates: Mapping[str, str], seed: int, policies: Path | None) -> None:
@@ -61,7 +61,7 @@ class Game:
             return "completed" if self.episode.completed else "disagreed"
         return "ran out" if self.episode.time >= MOST_STEPS else None
 
-    def tell(self) -> Data:
+    def state(self) -> Data:
         """Tell the page where everybody is, in which states, who waits for whom, and what has happened."""
         episode = self.episode
         closed = self.scene.closed(Moment(episode.cells, episode.states))
@@ -72,20 +72,20 @@ class Game:
             "finished": episode.finished,
             "team": episode.team_state_name,
             "waiting": {name: [event, *others] for name, (event, others) in episode.waiting.items()},
-            "closed": [name for area in closed for name in area.names],
-            "events": [list(events) for events in self.events],
+            "closed": [number for number, area in enumerate(self.scene.areas) if area in closed],
+            "events": [list(event) for event in self.events],
             "outcome": self.outcome,
             "sound": self.is_sound,
         }
 
 
-_last: list[Game] = []  # the game that was played last; more are not kept
+_last: list[StudioGame] = []  # the game that was played last; more are not kept
 
 
 def play(job: Mapping[str, object], subject: Task | Design) -> Data:
     """Play a game up to where it is: from where it was, if it only has gone on."""
     if isinstance(subject, Design):
-        raise SettingsError("a machine without a world cannot be played; a task has a map, agents and events")
+        raise SettingsError("this text is a machine; to play, it has to be a task with a map, agents and events")
     mates, moves, seed = _mates(job, subject), _moves(job, subject), job.get("seed", 0)
     if type(seed) is not int or not 0 <= seed < MOST_SEEDS:
         raise SettingsError(f"a seed must be a whole number from 0 to {MOST_SEEDS:,}, got {seed!r:.60}")
@@ -93,12 +93,12 @@ def play(job: Mapping[str, object], subject: Task | Design) -> Data:
     key = json.dumps([job["text"], sorted(mates.items()), seed, str(policies)])
     game = _last[0] if _last and _last[0].key == key else None
     if game is None or game.moves != list(moves[: len(game.moves)]):
-        game = Game(key, subject, mates, seed, policies)
+        game = StudioGame(key, subject, mates, seed, policies)
         _last[:] = [game]
     for move in moves[len(game.moves) :]:
         if game.outcome is None:
             game.step(move)
-    return game.tell()
+    return game.state()
 
 
 def _mates(job: Mapping[str, object], task: Task) -> dict[str, str]:
@@ -119,7 +119,7 @@ def _moves(job: Mapping[str, object], task: Task) -> Moves:
         if not isinstance(move, dict) or any(
             agent not in task.agents or action not in ACTIONS for agent, action in move.items()
         ):
-            raise SettingsError(f"a move is an action for each agent that is walked, got {move!r:.60}")
+            raise SettingsError(f"a move is an action for each agent that is controlled, got {move!r:.60}")
     return moves
 
 
@@ -129,7 +129,7 @@ def _teammates(task: Task, kind: str, policies: Path | None) -> Teammates:
     if kind != TRAINED:
         return reference_teammates(task, kind)
     if policies is None:
-        raise SettingsError("nothing was trained yet; train first, or choose other teammates")
+        raise SettingsError("there are no trained policies yet; train first, or choose other teammates")
     return trained_teammates(task, load_policies(policies, task)[0])
 
 
@@ -141,16 +141,7 @@ def learners() -> Data:
                 "name": learner.name,
                 "summary": learner.summary,
                 "plays": learner.policy_input is PolicyInput.MACHINE,
-                "settings": [
-                    {
-                        "name": name,
-                        "default": getattr(learner.settings, name),
-                        "unit": about.unit,
-                        "rule": about.rule(type(getattr(learner.settings, name))),
-                        "meaning": about.meaning,
-                    }
-                    for name, about in declared(learner.settings).items()
-                ],
+                "settings": [setting._asdict() for setting in describe_settings(learner.settings)],
             }
             for learner in LEARNERS.values()
         ],

@@ -55,7 +55,7 @@ class Worker:
                 line = await asyncio.wait_for(_answer(await self._ready(), job), self.limit)
             except TimeoutError:
                 await self.close()
-                raise CutOffError(f"was cut off after {self.limit:g} seconds; is the machine very large?") from None
+                raise CutOffError(f"was stopped after {self.limit:g} seconds; is the machine very large?") from None
             except (BrokenPipeError, ConnectionResetError):
                 line = b""
             except BaseException:

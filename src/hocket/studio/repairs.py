@@ -25,16 +25,16 @@ def cheapest_repairs(subject: Task | Design) -> Data:
     if isinstance(subject, Design):
         knows = subject.knows
         if not knows or decompose(subject.machine, knows, subject.control).ok:
-            return _told([])
-        return _told(list(_cheapest(_enumerated(subject.machine), knows, subject.control)))
+            return _as_data([])
+        return _as_data(list(_cheapest(_enumerated(subject.machine), knows, subject.control)))
     if subject.decomposition.ok:
-        return _told([])
-    cheapest = list(_cheapest(_enumerated(subject.machine), subject.knows, subject.needs))
-    passing = [added for added in cheapest if _passes(subject, added)]
-    return _told(passing or [repair_task(subject).added])
+        return _as_data([])
+    repairs = list(_cheapest(_enumerated(subject.machine), subject.knows, subject.needs))
+    passing = [repair for repair in repairs if _passes(subject, repair)]
+    return _as_data(passing or [repair_task(subject).added])
 
 
-def _told(repairs: list[Assignment]) -> Data:
+def _as_data(repairs: list[Assignment]) -> Data:
     return {
         "repairs": [
             {"add": {agent: list(events) for agent, events in fix.items()}, "cost": fix.cost, "exact": fix.exact}

@@ -1,4 +1,4 @@
-"""The server of the studio: files, what a text means, gestures, games and training, for pages of its own."""
+"""The server of the studio: files, checks, edits, games and training, for its own pages."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.starts import start_text
 from hocket.studio.trainings import Trainings
-from hocket.studio.worker import PAGE_JOBS
+from hocket.studio.worker import CHECKS, GAMES, JOBS, SEARCHES
 
-CHECK_LIMIT, SEARCH_LIMIT, GAME_LIMIT = 10.0, 20.0, 60.0  # seconds; the first game may have to compile
 MOST_SENT = 3 * LIMIT  # bytes of a request
 KINDS = {".js": "text/javascript", ".css": "text/css"}
-PALETTE = "palette.css"
+LIMITS = {CHECKS: 10.0, SEARCHES: 20.0, GAMES: 60.0}  # seconds; the first game may have to compile
+PAGE_JOBS = {name: job.worker for name, job in JOBS.items() if job.worker is not None}
 
 Body = dict[str, object]
 Answer = Callable[[Body], Awaitable[Data]]
@@ -98,9 +98,8 @@ class Studio:
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Have workers while the server runs."""
-        limits = {"checks": CHECK_LIMIT, "searches": SEARCH_LIMIT, "games": GAME_LIMIT}
-        self.workers = {name: Worker(limit) for name, limit in limits.items()}
-        warm = [asyncio.ensure_future(self.workers[name].ask({"do": "warm"})) for name in ("checks", "searches")]
+        self.workers = {name: Worker(limit) for name, limit in LIMITS.items()}
+        warm = [asyncio.ensure_future(self.workers[name].ask({"do": "warm"})) for name in (CHECKS, SEARCHES)]
         try:
             yield
         finally:
@@ -133,7 +132,7 @@ class Studio:
         text, mark = await run_in_threadpool(self.folder.read, name)
         if suffix == SUFFIX:
             return {"name": name, "text": text, "mark": mark}
-        answer = await self.workers["checks"].ask({"do": "import", "text": text, "suffix": suffix})
+        answer = await self.workers[CHECKS].ask({"do": "import", "text": text, "suffix": suffix})
         return {"name": None, "mark": None, **answer}
 
     async def mark(self, body: Body) -> Data:
@@ -154,10 +153,10 @@ class Studio:
         return {"text": start_text(_text(body, "name"))}
 
     def work(self, job: str) -> Answer:
-        """Have a job done by the worker whose it is."""
+        """Run a job in its worker."""
 
         async def answer(body: Body) -> Data:
-            return await self.workers[PAGE_JOBS[job].worker].ask({**self.checked(body), "do": job})
+            return await self.workers[PAGE_JOBS[job]].ask({**self.checked(body), "do": job})
 
         return answer
 
@@ -181,12 +180,12 @@ class Studio:
         return {"training": await self.trainings.start(self.checked(body))}
 
     async def steer(self, body: Body) -> Data:
-        """Let a training stop or go on."""
-        await self.trainings.steer(body.get("training"), body.get("wish"))
+        """Stop or continue a training."""
+        await self.trainings.steer(body.get("training"), body.get("command"))
         return {}
 
     async def follow(self, request: Request) -> Response:
-        """Tell the page all that a training tells, as long as it lasts."""
+        """Stream the messages of a training to the page."""
         try:
             training = self.trainings.find((await _body(request)).get("training"))
         except HocketError as error:
@@ -200,7 +199,7 @@ class Studio:
 
 
 def _endpoint(answer: Answer, gives_up: bool) -> Callable[[Request], Awaitable[Response]]:
-    """Answer requests; `gives_up` when nobody waits for the answer any more."""
+    """Answer requests; `gives_up` stops the work when the page no longer waits."""
 
     async def respond(request: Request) -> Response:
         try:
@@ -215,16 +214,16 @@ def _endpoint(answer: Answer, gives_up: bool) -> Callable[[Request], Awaitable[R
 
 
 async def _while_wanted(working: Awaitable[Data], request: Request) -> Data:
-    """Work as long as the page waits: one that has newer wishes, or is gone, hangs up."""
+    """Work as long as the page waits; it hangs up when it is closed or has a newer request."""
     work, leaving = asyncio.ensure_future(working), asyncio.ensure_future(_hang_up(request))
     try:
         await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            raise CutOffError("is no longer wanted")
+            raise CutOffError("was cancelled")
         return await work
     finally:
-        for future in (work, leaving):
-            future.cancel()
+        for task in (work, leaving):
+            task.cancel()
         await asyncio.gather(work, leaving, return_exceptions=True)
 
 
@@ -244,13 +243,13 @@ async def _body(request: Request) -> Body:
     except ClientDisconnect:
         raise FormatError("a request must come whole") from None  # which nobody hears
     try:
-        body = json.loads(sent or b"{}")
-        json.dumps(body, ensure_ascii=False).encode()  # fails where a text has half a character
+        data = json.loads(sent or b"{}")
+        json.dumps(data, ensure_ascii=False).encode()  # fails where a text has half a character
     except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
+        data = None
+    if not isinstance(data, dict):
         raise FormatError("a request is a JSON object whose texts have whole characters")
-    return body
+    return data
 
 
 def _text(body: Body, key: str) -> str:
@@ -271,9 +270,9 @@ async def _asset(request: Request) -> Response:
 
 @cache
 def _assets() -> dict[str, Traversable]:
-    """Find the page's files: its own, and the colours that it shares with reports."""
-    files = {entry.name: entry for entry in resources.files("hocket.studio.page").iterdir()}
-    return files | {PALETTE: resources.files("hocket.report.page") / PALETTE}
+    """List the files of the page, and those that it shares with reports."""
+    folders = (resources.files("hocket.studio.page"), resources.files("hocket.draw") / "web")
+    return {entry.name: entry for folder in folders for entry in folder.iterdir()}
 
 
 def _read(name: str) -> str:

@@ -1,6 +1,6 @@
-"""A process that trains for the server: the job on its first line, then wishes; it tells a line for whatever is new.
+"""A process that trains for the server: reads a job, then commands, one per line; writes a line for each message.
 
-Training can be stopped and continued. Whenever it stops, what was learnt is written down, with a report.
+Training can be stopped and continued. Whenever it stops, the policies and a report are written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
 from hocket.studio.understanding import subject_of
-from hocket.studio.worker import private_output, tell
+from hocket.studio.worker import private_output, send
 from hocket.study.study import save_runs
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
@@ -39,12 +39,12 @@ Job = Mapping[str, object]
 
 
 def main() -> None:
-    """Train as the first line asks, and obey the others."""
+    """Train as the first line asks; the other lines are commands."""
     with private_output() as output:
         try:
-            _Training(json.loads(sys.stdin.buffer.readline()), output).run()
+            TrainingLoop(json.loads(sys.stdin.buffer.readline()), output).run()
         except (HocketError, RecursionError) as error:
-            tell(output, {"refused": printable(str(error), 1_000)})
+            send(output, {"refused": printable(str(error), 1_000)})
 
 
 def number(job: Job, key: str, most: int) -> int:
@@ -55,7 +55,7 @@ def number(job: Job, key: str, most: int) -> int:
     return value
 
 
-class _Training:
+class TrainingLoop:
     """Seeds of one learner on one task, side by side."""
 
     def __init__(self, job: Job, output: BinaryIO) -> None:
@@ -72,24 +72,24 @@ class _Training:
         self.learner.check(self.tables, self.settings)
         self.out, self.written = Path(str(job["out"])), 0
         self.done, self.seconds = 0, 0.0  # of each seed
-        self.wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.commands: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Train until all steps are done; between pieces, see whether somebody wants it to stop."""
+        """Train until all steps are done; between pieces, obey a command to stop."""
         threading.Thread(target=self._listen, daemon=True).start()
-        tell(self.output, {"now": "compiling", "most": self.settings.max_episode_steps, "steps": self.steps})
+        send(self.output, {"now": "compiling", "most": self.settings.max_episode_steps, "steps": self.steps})
         compile_kernels(self.learner.name, len(self.seeds), self.task, self.settings)
         self.block = self.learner.block(self.tables, self.settings, self.seeds, 1)
         self.player = self.learner.player(self.tables, self.settings.temperature, self.settings.max_episode_steps)
         kept = (len(self.player.finish), len(self.player.event_time))
         self.tests = Tests(self.settings, self.steps, len(self.seeds), *kept)
-        tell(self.output, {"now": "training"})
+        send(self.output, {"now": "training"})
         pace = Pace()
         while True:
             self._train(pace)
             if self.done == self.steps:
                 break
-            if not self.wishes.empty() and self.wishes.get() == "stop":
+            if not self.commands.empty() and self.commands.get() == "stop":
                 self._write("stopped")
                 if not self._wait():
                     return
@@ -97,15 +97,15 @@ class _Training:
 
     def _listen(self) -> None:
         for line in sys.stdin.buffer:
-            self.wishes.put(str(json.loads(line)))
-        self.wishes.put("end")
+            self.commands.put(str(json.loads(line)))
+        self.commands.put("end")
 
     def _wait(self) -> bool:
-        """Wait for a wish to go on; False where nobody is left who could have it."""
-        while (wish := self.wishes.get()) != "continue":
-            if wish == "end":
+        """Wait for the command to continue; False if input has ended."""
+        while (command := self.commands.get()) != "continue":
+            if command == "end":
                 return False
-        tell(self.output, {"now": "training"})
+        send(self.output, {"now": "training"})
         return True
 
     def _train(self, pace: Pace) -> None:
@@ -124,19 +124,19 @@ class _Training:
             latest = [
                 [kind, most if steps < 0 else steps, steps >= 0]
                 for seed in range(len(self.seeds))
-                for kind, row in zip(KINDS, taken[seed].tolist(), strict=True)
-                for steps in row
+                for kind, episodes in zip(KINDS, taken[seed].tolist(), strict=True)
+                for steps in episodes
             ]
-            tell(self.output, {"step": self.done, "tests": latest})
+            send(self.output, {"step": self.done, "tests": latest})
 
     def _write(self, now: str) -> None:
-        """Write down what was learnt so far, and the report on it."""
-        tell(self.output, {"now": "reviewing", "step": self.done})
+        """Write the runs as they are now, and a report."""
+        send(self.output, {"now": "reviewing", "step": self.done})
         self.written += 1
         folder = self.out / str(self.written)
         results = save_runs(self.task, self._runs(), folder)
         write_whole(folder / REPORT, report_html(summarize(results, self.task.name)))
-        tell(self.output, {"now": now, "step": self.done, "report": self.written})
+        send(self.output, {"now": now, "step": self.done, "report": self.written})
 
     def _runs(self) -> list[Run]:
         def policy(index: int, seed: int) -> Policy:
@@ -154,7 +154,7 @@ class _Training:
 def _task(job: Job) -> Task:
     subject = subject_of(str(job["text"]), Path(str(job["folder"])) if job.get("folder") else None)
     if not isinstance(subject, Task):
-        raise SettingsError("a machine without a world cannot be trained on; a task has a map, agents and events")
+        raise SettingsError("this text is a machine; to train, it has to be a task with a map, agents and events")
     return subject
 
 

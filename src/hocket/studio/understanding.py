@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hocket.documents import Document
+from hocket.draw.map_svg import map_svg
 from hocket.draw.palette import LINE_COLORS, agent_colors, choose_styles
 from hocket.draw.scene import Scene
 from hocket.draw.task_scene import scene_of
@@ -142,12 +143,12 @@ def _map(task: Task, scene: Scene) -> Data:
         "columns": grid.columns,
         "walls": sorted(grid.walls),
         "places": {name: sorted(cells) for name, cells in grid.places.items()},
+        "svg": map_svg(scene, [scene.starts[name] for name in scene.agents]),
         "areas": [
             {
                 "names": list(area.names),
                 "tag": area.tag,
                 "color": area.color,
-                "cells": sorted(scene.cells_in(area.shapes)),
                 "gates": [
                     {"place": place, "agent": agent, "when": when} for place, agent, when in _gates(task, area.names)
                 ],

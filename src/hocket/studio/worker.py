@@ -1,8 +1,7 @@
-"""A process that works for the server: a job a line on standard input, its answer a line on standard output.
+"""A process that works for the server: reads a request per line of standard input, writes an answer per line.
 
-A first line of its own says that it is ready.
-
-What a text means is found out here, so that a check that hangs, or that takes all memory, can be cut off.
+Its first line of output says that it is ready. Texts are checked here, so that a check that hangs, or that needs too
+much memory, can be killed.
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ from hocket.studio.understanding import NESTED, subject_of, understand
 
 MOST_MEMORY = 6 * 1024**3  # bytes of addresses, where the system can hold a process to that
 
-Job = Mapping[str, object]
+Request = Mapping[str, object]
 
 
 def main() -> None:
-    """Work until there are no more jobs."""
+    """Answer requests until there are no more."""
     _limit_memory()
     with private_output() as output:
-        tell(output, {"ready": True})
+        send(output, {"ready": True})
         for line in sys.stdin.buffer:
-            tell(output, answer(json.loads(line)))
+            send(output, answer(json.loads(line)))
 
 
-def tell(output: BinaryIO, value: Data) -> None:
-    """Write a value on a line of its own."""
+def send(output: BinaryIO, value: Data) -> None:
+    """Write a value as a line of JSON."""
     output.write(json.dumps(value, allow_nan=False).encode() + b"\n")
     output.flush()
 
 
-def answer(job: Job) -> Data:
-    """Do a job; what is wrong with the user's input, or too large for this machine, is an answer, too."""
+def answer(request: Request) -> Data:
+    """Run a job; invalid input, or one that is too large for this machine, is an answer, too."""
     try:
-        return JOBS[str(job["do"])](job)
+        return JOBS[str(request["do"])].run(request)
     except HocketError as error:
         return {"refused": printable(str(error), 1_000)}
     except RecursionError:
@@ -53,65 +52,58 @@ def answer(job: Job) -> Data:
         return {"refused": "this needs more memory than the studio gives it"}
 
 
-def _understand(job: Job) -> Data:
-    return understand(str(job["text"]), _folder(job))
+def _understand(request: Request) -> Data:
+    return understand(str(request["text"]), _folder(request))
 
 
-def _pictures(job: Job) -> Data:
-    return {"machines": understand(str(job["text"]), _folder(job), wait=True).get("machines")}
+def _pictures(request: Request) -> Data:
+    return {"machines": understand(str(request["text"]), _folder(request), wait=True).get("machines")}
 
 
-def _repairs(job: Job) -> Data:
-    return cheapest_repairs(subject_of(str(job["text"]), _folder(job)))
-
-
-def _edit(job: Job) -> Data:
+def _edit(request: Request) -> Data:
     """Apply a gesture; one that would leave a text without meaning is refused, and the reason given."""
-    before = str(job["text"])
-    text = apply_gesture(before, job.get("gesture"))
-    world = understand(text, _folder(job))
+    text = apply_gesture(str(request["text"]), request.get("gesture"))
+    world = understand(text, _folder(request))
     error = world["error"]
     if isinstance(error, dict):
         return {"refused": error["message"]}
     return {"text": text, "world": world}
 
 
-def _play(job: Job) -> Data:
+def _play(request: Request) -> Data:
     from hocket.studio.playing import play  # loads the compiler
 
-    return play(job, subject_of(str(job["text"]), _folder(job)))
+    return play(request, subject_of(str(request["text"]), _folder(request)))
 
 
-def _learners(job: Job) -> Data:
+def _learners(request: Request) -> Data:
     from hocket.studio.playing import learners
 
     return learners()
 
 
-def _folder(job: Job) -> Path | None:
-    return Path(str(job["folder"])) if job.get("folder") else None
+def _folder(request: Request) -> Path | None:
+    return Path(str(request["folder"])) if request.get("folder") else None
 
 
-class PageJob(NamedTuple):
-    """A job that the page may ask for."""
+class Job(NamedTuple):
+    """What a request can ask for."""
 
-    worker: str  # the process that does it
-    answer: Callable[[Job], Data]
+    run: Callable[[Request], Data]
+    worker: str | None  # the process that runs it for pages; None: only the server asks for it
 
 
-PAGE_JOBS = {
-    "understand": PageJob("checks", _understand),
-    "edit": PageJob("checks", _edit),
-    "pictures": PageJob("searches", _pictures),
-    "repairs": PageJob("searches", _repairs),
-    "gallery": PageJob("searches", lambda job: gallery()),
-    "play": PageJob("games", _play),
-    "learners": PageJob("games", _learners),
-}
-JOBS: Mapping[str, Callable[[Job], Data]] = {
-    "warm": lambda job: _understand({"text": start_text(NEW)}),
-    "import": lambda job: {"text": imported(str(job["text"]), str(job["suffix"]))},
-    **{name: job.answer for name, job in PAGE_JOBS.items()},
+CHECKS, SEARCHES, GAMES = "checks", "searches", "games"  # a process each
+JOBS: Mapping[str, Job] = {
+    "warm": Job(lambda request: _understand({"text": start_text(NEW)}), None),
+    "import": Job(lambda request: {"text": imported(str(request["text"]), str(request["suffix"]))}, None),
+    "understand": Job(_understand, CHECKS),
+    "edit": Job(_edit, CHECKS),
+    "pictures": Job(_pictures, SEARCHES),
+    "repairs": Job(lambda request: cheapest_repairs(subject_of(str(request["text"]), _folder(request))), SEARCHES),
+    "gallery": Job(lambda request: gallery(), SEARCHES),
+    "play": Job(_play, GAMES),
+    "learners": Job(_learners, GAMES),
 }
 
 

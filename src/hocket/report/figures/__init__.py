@@ -28,16 +28,17 @@ def draw_figures(what: Results | Summary, folder: str | Path, *, formats: Sequen
     """
     wrong = [form for form in formats if f".{form}" not in FORMATS]
     if wrong:
-        raise FormatError(f"a figure's format must be one of {', '.join(own[1:] for own in FORMATS)}, got {wrong[0]!r}")
+        known = ", ".join(suffix[1:] for suffix in FORMATS)
+        raise FormatError(f"a figure's format must be one of {known}, got {wrong[0]!r}")
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FormatError(f"cannot be made: {error.strerror or error}", path=folder) from None
     summary = what if isinstance(what, Summary) else summarize(what)
-    drawings = [own for section in summary.sections for own in _of_section(section)]
+    drawings = [drawing for section in summary.sections for drawing in _of_section(section)]
     if isinstance(what, Results):
-        drawings += [own for section in summary.sections for own in _of_policies(what, section)]
+        drawings += [drawing for section in summary.sections for drawing in _of_policies(what, section)]
     if sum(has_tests(section) for section in summary.sections) > 1:
         drawings.append(("learning-times", partial(draw_learning_times, summary)))
     made: list[Path] = []
@@ -51,13 +52,13 @@ def draw_figures(what: Results | Summary, folder: str | Path, *, formats: Sequen
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Set a name apart from those that are taken, also where a file system does not tell cases apart."""
-    number, found = 1, name
-    while found.lower() in taken:
+    """Make a name unique, also on a file system that ignores case."""
+    number, unused = 1, name
+    while unused.lower() in taken:
         number += 1
-        found = f"{name}-{number}"
-    taken.add(found.lower())
-    return found
+        unused = f"{name}-{number}"
+    taken.add(unused.lower())
+    return unused
 
 
 def _of_section(section: Section) -> Iterator[tuple[str, Drawing]]:
@@ -79,11 +80,11 @@ def _of_policies(results: Results, section: Section) -> Iterator[tuple[str, Draw
     looks = PICTURED if len(task.agents) <= FEW_AGENTS else (PolicyInput.MACHINE,)
     learners = learners_with_input(*looks)
     for group in section.all_groups:
-        own = (section.digest, group.learner, group.seeds[0], group.steps, group.settings)
+        key = (section.digest, group.learner, group.seeds[0], group.steps, group.settings)
         first = next(
             record
             for record in results.records
-            if own == (record.digest, record.learner, record.seed, record.steps, record.settings)
+            if key == (record.digest, record.learner, record.seed, record.steps, record.settings)
         )
         policy = results.policy(first) if group.learner in learners else None
         if policy is not None:

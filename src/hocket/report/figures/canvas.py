@@ -76,7 +76,7 @@ _one_at_a_time = threading.RLock()  # matplotlib's settings are global
 
 
 class Stroke(NamedTuple):
-    """How a group of runs looks: told apart by colour, and without colours by marker and line."""
+    """How a group of runs looks: distinct by colour, and without colours by marker and line."""
 
     color: str
     marker: str
@@ -109,18 +109,15 @@ def render(make: Callable[[], Figure], form: str = ".svg") -> bytes:
 
 def strokes(groups: Sequence[RunGroup]) -> list[Stroke]:
     """Choose how each group looks."""
-    return [_stroke(number) for number in line_numbers(groups)]
-
-
-def _stroke(number: int) -> Stroke:
-    turn, index = divmod(number, len(LINE_COLORS))
-    return Stroke([*LINE_COLORS.values()][index], MARKERS[index], LINES[turn % len(LINES)])
+    colors = [*LINE_COLORS.values()]
+    turns = [divmod(number, len(colors)) for number in line_numbers(groups)]
+    return [Stroke(colors[index], MARKERS[index], LINES[turn % len(LINES)]) for turn, index in turns]
 
 
 # Text.
 
 
-def tell_runs(groups: Iterable[RunGroup]) -> str:
+def count_runs(groups: Iterable[RunGroup]) -> str:
     """Say how many runs groups have."""
     numbers = sorted({len(group.seeds) for group in groups})
     if numbers == [1]:

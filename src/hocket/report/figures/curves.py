@@ -26,13 +26,13 @@ from hocket.report.figures.canvas import (
     TEXT,
     TITLE,
     Stroke,
+    count_runs,
     counted,
     literal,
     measure,
     shorten,
     spans,
     strokes,
-    tell_runs,
     wrap,
     write_figure,
 )
@@ -88,8 +88,9 @@ def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | Non
         names.append([f"{literal(section.reference.learner)} ({level:g})"])
     columns, rows = _legend_shape(names)
     spread = "" if all(len(group.seeds) == 1 for group in groups) else ": median and quartiles over runs,"
-    heading = f"{policy} policies, {tell_runs(groups)}{spread} of the median of each run’s last {LAST_TESTS} tests"
-    published = {own.label: own.published for own in section.beside} if policy == KINDS[0] else {}
+    heading = f"{policy} policies, {count_runs(groups)}{spread} of the median of each run’s last {LAST_TESTS} tests"
+    levels = section.published_levels if policy == KINDS[0] else ()
+    published = {comparison.label: comparison.published for comparison in levels}
     if published:
         heading += "; diamonds and dotted lines are published"
     figure = _titled(section.title, heading, HEIGHT * POINTS + (rows - 1) * LINE * TEXT)
@@ -141,11 +142,6 @@ def _tested(section: Section, policy: str) -> list[RunGroup]:
 
 def _nothing(title: str, policy: str) -> HocketError:
     return HocketError(f"{printable(title)}: there must be tests of {policy} policies to draw, got none")
-
-
-def _times(groups: Sequence[RunGroup], policy: str) -> list[int]:
-    found = [group.finals[policy].learnt_after for group in groups if policy in group.finals]
-    return [step for step in found if step is not None]
 
 
 def _legend_shape(names: Sequence[Sequence[str]]) -> tuple[int, int]:
@@ -210,7 +206,7 @@ def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str
         axes.xaxis.set_major_formatter(FuncFormatter(counted))
     if log_y:
         shown = [float(group.curves[policy].quartiles.low.min()) for group in groups]
-        shown += [own.published.final for own in section.beside if policy == KINDS[0]]
+        shown += [comparison.published.final for comparison in section.published_levels if policy == KINDS[0]]
         least = min([*shown, section.level(policy) or math.inf, most / 2])
         _logarithmic(axes, "y", max(least, 1) / 1.15, most * 1.08)  # as on the page
     else:
@@ -245,22 +241,23 @@ def _logarithmic(axes: Axes, name: str, least: float, most: float) -> None:
 
 def learning_times_figure(what: Section | Summary, *, policy: str = KINDS[0]) -> Figure:
     """Make the figure of how long learners take."""
-    sections = [own for own in (what.sections if isinstance(what, Summary) else (what,)) if has_tests(own, policy)]
+    candidates = what.sections if isinstance(what, Summary) else (what,)
+    sections = [section for section in candidates if has_tests(section, policy)]
     if not sections:
         raise _nothing(what.title, policy)
     parts = [_tested(section, policy) for section in sections]
     names = [[wrap(literal(group.label), TEXT, WIDEST) for group in groups] for groups in parts]
-    heights = [sum(max(BAR, len(name) * LINE * TEXT) for name in own) for own in names]
+    heights = [sum(max(BAR, len(name) * LINE * TEXT) for name in labels) for labels in names]
     every = [group for groups in parts for group in groups]
     heading = (
-        f"{policy} policies, median of {tell_runs(every)}: from when on {ENOUGH:.0%} of a run’s tests succeed, and "
-        f"take at most {NEAR:.0%} more steps than in the end"
+        f"{policy} policies, median of {count_runs(every)}: the training step from which at least {ENOUGH:.0%} of "
+        f"tests succeed, within {NEAR:.0%} of the final length"
     )
     figure = _titled(what.title, heading, sum(heights) + BETWEEN * len(parts) + AROUND)
     panels = figure.subplots(len(parts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    room = WIDTH - max(measure(line, TEXT) for own in names for name in own for line in name) - BAR
-    for axes, section, groups, own in zip(panels, sections, parts, names, strict=True):
-        _draw_bars(axes, groups, own, policy)
+    room = WIDTH - max(measure(line, TEXT) for labels in names for name in labels for line in name) - BAR
+    for axes, section, groups, labels in zip(panels, sections, parts, names, strict=True):
+        _draw_bars(axes, groups, labels, policy)
         if isinstance(what, Summary):
             axes.set_title(shorten(literal(section.title), TEXT, room), loc="left", size=TEXT, pad=3)
     _scale_bars(panels[-1], every, policy)
@@ -290,7 +287,8 @@ def _draw_bars(axes: Axes, groups: Sequence[RunGroup], names: Sequence[Sequence[
 
 def _scale_bars(axes: Axes, groups: Sequence[RunGroup], policy: str) -> None:
     """Leave room for the numbers beside the bars."""
-    reached = _times(groups, policy)
+    learnt = [group.finals[policy].learnt_after for group in groups if policy in group.finals]
+    reached = [step for step in learnt if step is not None]
     most = max(reached, default=max(group.steps for group in groups))
     if spans(reached, LONG_BARS):
         least = 10.0 ** np.floor(np.log10(min(step for step in reached if step > 0)) - 0.3)

@@ -21,15 +21,15 @@ from hocket.errors import FormatError, HocketError, SettingsError, known_names
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
-from hocket.report.figures.canvas import INK, WHITE, literal, tell_runs, write_figure
+from hocket.report.figures.canvas import INK, WHITE, count_runs, literal, write_figure
 from hocket.report.figures.panels import (
     CELL,
     FEW,
     SMALL_CELL,
     Numbers,
     arrange_panels,
+    list_areas,
     scale_for,
-    tell_areas,
     wide_scale_for,
 )
 from hocket.report.summary import RunGroup, Section
@@ -87,26 +87,26 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
     words = [
         "arrows: best actions",
         "dot: stay",
-        "no mark: all are worth the same",
-        "pale: worth nothing",
+        "no mark: all actions equal",
+        "pale: value 0",
         "ring: start",
     ]
     words += ["hatched: closed"] if any(view.closed for view in few) else []
     notes = ["; ".join(words)]
-    notes += [tell_areas(scene)] if scene.areas else []
+    notes += [list_areas(scene)] if scene.areas else []
     notes += [f"the first {len(few)} of {len(views):,} states"] if len(views) > len(few) else []
     title = f"{literal(task.name, LONGEST)}: {literal(agent, LONGEST)}, {policy.learner} (seed {policy.seed})"
     panels = arrange_panels(scene, [literal(view.title) for view in few], title, notes)
     start = task.agents[agent].start
     row, column = task.grid.row_column(start)
-    for axes, view, own in zip(panels.maps, few, best, strict=True):
+    for axes, view, values in zip(panels.maps, few, best, strict=True):
         closed = view.closed if start not in view.closed else frozenset[int]()  # who is inside moves inside
         seen = floor.copy()
         seen[list(closed)] = False
-        panels.draw_ground(axes, own, colors, norm)
+        panels.draw_ground(axes, values, colors, norm)
         _draw_closed(axes, scene, view.closed, CLOSED if closed else "none")
         panels.draw_areas(axes)
-        _draw_arrows(axes, view.q, seen, scene.columns, colors(norm(np.nan_to_num(own))))
+        _draw_arrows(axes, view.q, seen, scene.columns, colors(norm(np.nan_to_num(values))))
         if view.is_first:
             axes.add_patch(Circle((column + 0.5, row + 0.5), 0.46, fill=False, color=WHITE, linewidth=1.4, zorder=3))
             axes.add_patch(Circle((column + 0.5, row + 0.5), 0.46, fill=False, color=INK, linewidth=0.7, zorder=3))
@@ -123,8 +123,8 @@ def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[Polic
         raise SettingsError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})")
     policy.require_task(task.digest)
     is_by_machine = find_learner(policy.learner).policy_input is PolicyInput.MACHINE
-    sizes = [len(own.states) for own in task.machines.values()]
-    memories = [1 << len(own) for own in memory_of(task).values()]
+    sizes = [len(machine.states) for machine in task.machines.values()]
+    memories = [1 << len(memory) for memory in memory_of(task).values()]
     shape = len(sizes), task.grid.cells, len(ACTIONS), max(sizes if is_by_machine else memories)
     q = policy.arrays.get("q")
     if q is None or q.shape != shape or not np.isfinite(q).all():
@@ -152,13 +152,13 @@ def _closed(scene: Scene, agent: str, state: str) -> frozenset[int]:
 
 
 def _by_memory(scene: Scene, agent: str, memory: Sequence[str], q: Numbers) -> list[PolicyView]:  # [S, A, M]
-    """Tell what is remembered; a gate is known to be closed if memory would tell that it has opened."""
+    """List a map for each value of memory; a gate counts as closed if memory would show that it has opened."""
     views = []
     for value in range(1 << len(memory)):
         events = [name for bit, name in enumerate(memory) if value >> bit & 1]
         waiting = {(agent, event) for event in memory if event not in events}
         closed = scene.cells_in([shape for area in scene.areas if waiting & {*area.gates} for shape in area.shapes])
-        title = f"after {', '.join(events)}" if events else "at first"
+        title = f"after {', '.join(events)}" if events else "at the start"
         views.append(PolicyView(title, q[:, :, value], closed, value == 0))
     return views
 
@@ -210,16 +210,16 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
     episodes = chosen.bounds.episodes if chosen.bounds is not None else 0
     values = chosen.visits[: len(agents)] / (episodes or 1)
     of = f"{episodes:,} episodes of " if episodes else ""
-    notes = [f"softmax policies, {of}{tell_runs([chosen])}; pale: never there"]
-    notes += [tell_areas(scene)] if scene.areas else []
+    notes = [f"softmax policies, {of}{count_runs([chosen])}; pale: never there"]
+    notes += [list_areas(scene)] if scene.areas else []
     if len(scene.agents) > len(agents):
         notes.append(f"the first {len(agents)} of {len(scene.agents):,} agents")
     title = f"{literal(section.title, LONGEST)}: visits, {literal(chosen.label)}"
     cell = CELL if len(agents) <= FEW else SMALL_CELL
     panels = arrange_panels(scene, [literal(name) for name in agents], title, notes, cell)
     norm, colors = wide_scale_for(values), matplotlib.colormaps[VISITS]
-    for axes, own in zip(panels.maps, values, strict=True):
-        panels.draw_ground(axes, np.where(own > 0, own, np.nan), colors, norm)
+    for axes, counts in zip(panels.maps, values, strict=True):
+        panels.draw_ground(axes, np.where(counts > 0, counts, np.nan), colors, norm)
         panels.draw_areas(axes)
     panels.draw_scale(colors, norm, "visits per episode" if episodes else "visits")
     return panels.figure
@@ -227,11 +227,11 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
 
 def _visited(section: Section, label: str | None) -> RunGroup:
     """Find a group whose visits can be drawn."""
-    groups = [own for own in (*section.groups, section.reference) if own is not None]
-    if label is not None and label not in {own.label for own in groups}:
-        known = known_names(label, (own.label for own in groups))
+    groups = [group for group in (*section.groups, section.reference) if group is not None]
+    if label is not None and label not in {group.label for group in groups}:
+        known = known_names(label, (group.label for group in groups))
         raise SettingsError(f"group {label!r} does not exist ({known})")
-    fitting = [own for own in groups if can_show_visits(section, own) and label in (None, own.label)]
+    fitting = [group for group in groups if can_show_visits(section, group) and label in (None, group.label)]
     if not fitting:
         what = "any group" if label is None else label
         raise HocketError(f"{section.title}: visits are drawn on a map of cells where runs keep them, {what} has none")

@@ -48,7 +48,7 @@ LINE = 1.4  # height of a line of text, to its size
 EDGE = 5.0  # that text keeps free
 LEAST_TAG, MOST_TAG = 4.0, 4.8  # sizes of an area's tag
 MOST_NUMBERS = 4  # at the side of a map
-MOST_NAMED = 24  # areas that are told under a figure
+MOST_NAMED = 24  # areas that are listed under a figure
 MOST_SHAPES = 20_000  # cells that are drawn one by one; more are drawn as dots, or the file would be huge
 FAR_APART = 300  # times: values that are further apart have a logarithmic scale
 
@@ -79,7 +79,7 @@ class Panels(NamedTuple):
         """Outline areas, and write their tags into their upper left corners."""
         size = min(MOST_TAG, max(LEAST_TAG, 0.45 * self.cell))
         cells = [covered(area.shapes, self.scene.rows, self.scene.columns) for area in self.scene.painted]
-        edges = [edge for own in cells for edge in outline(own)]
+        edges = [edge for flags in cells for edge in outline(flags)]
         for color, width in ((WHITE, 1.5), (INK, 0.6)):  # seen on whatever lies below
             axes.add_collection(LineCollection(edges, colors=color, linewidths=width, capstyle="round", zorder=2))
         for area in self.scene.painted:
@@ -149,11 +149,11 @@ def _prepare(axes: Axes, scene: Scene, title: str, is_left: bool, is_lowest: boo
             axis.labelpad = 1.5
 
 
-def tell_areas(scene: Scene) -> str:
+def list_areas(scene: Scene) -> str:
     """Say what the tags on a map mean."""
-    told = [f"{area.tag}: {area.name}" for area in scene.areas if area.tag]
-    more = len(told) - MOST_NAMED
-    return literal("; ".join(told[:MOST_NAMED]), 1_000) + (f"; and {more:,} more" if more > 0 else "")
+    entries = [f"{area.tag}: {area.name}" for area in scene.areas if area.tag]
+    more = len(entries) - MOST_NAMED
+    return literal("; ".join(entries[:MOST_NAMED]), 1_000) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def scale_for(values: NDArray[np.floating]) -> Normalize:

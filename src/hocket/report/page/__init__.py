@@ -9,17 +9,19 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
+from hocket.draw.markup import Html, data_block, escape, join
 from hocket.files import write_whole
-from hocket.report.page.encoding import Episodes, choose_episodes, curves_data, scene_data
-from hocket.report.page.markup import Html, data_block, escape, join
+from hocket.report.page.encoding import EpisodeData, choose_episodes, curves_data, scene_data
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
 from hocket.report.page.standings import over_all_tasks
 from hocket.report.summary import Section, Summary, line_numbers, summarize
 from hocket.study.store import Results, load_results
 
 LINE = Html("\n")
-STYLES = ("palette.css", "page.css")
+SHARED = ("shared.css", "elements.js")  # of hocket.draw
+STYLES = ("shared.css", "page.css")
 SCRIPTS = (
+    "elements.js",
     "page.js",
     "table.js",
     "download.js",
@@ -33,8 +35,8 @@ SCRIPTS = (
 
 def write_report(what: Summary | Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
     """Write the report on a folder of runs, or on what it comes to, and say where it is."""
-    found = load_results(what) if isinstance(what, str | Path) else what
-    summary = found if isinstance(found, Summary) else summarize(found, title)
+    results = load_results(what) if isinstance(what, str | Path) else what
+    summary = results if isinstance(results, Summary) else summarize(results, title)
     write_whole(Path(path), report_html(summary, _way(summary.folder, Path(path))))
     return Path(path)
 
@@ -69,12 +71,14 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
         "data": _data(summary),
     }
     # In one pass, so that nothing that a part says is taken for one to fill.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
 @cache
 def _asset(name: str) -> Html:
-    return Html(files("hocket.report.page").joinpath(name).read_text(encoding="utf-8"))
+    """Read a file of this folder, or one that is shared with the studio; scripts of a page export nothing."""
+    path = files("hocket.draw") / "web" / name if name in SHARED else files("hocket.report.page") / name
+    return Html(re.sub(r"^export ", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
 
 
 def line_colors(section: Section) -> dict[str, int]:
@@ -88,7 +92,7 @@ def _common_colors(summary: Summary) -> dict[str, int]:
     for section in summary.sections:
         for label, number in line_colors(section).items():
             numbers.setdefault(label, set()).add(number)
-    return {label: min(own) for label, own in numbers.items() if len(own) == 1}
+    return {label: min(lines) for label, lines in numbers.items() if len(lines) == 1}
 
 
 def _data(summary: Summary) -> Html:
@@ -96,17 +100,22 @@ def _data(summary: Summary) -> Html:
     chosen = choose_episodes(summary)
     curves = data_block("curves", [curves_data(section, line_colors(section)) for section in summary.sections])
     episodes = [
-        data_block(f"episodes-{number}", _episodes(section, own))
-        for number, (section, own) in enumerate(zip(summary.sections, chosen, strict=True))
+        data_block(f"episodes-{number}", _episodes(section, episodes))
+        for number, (section, episodes) in enumerate(zip(summary.sections, chosen, strict=True))
     ]
     return join([curves, *episodes], LINE)
 
 
-def _episodes(section: Section, own: Episodes) -> object:
+def _episodes(section: Section, episodes: EpisodeData) -> object:
     scene = section.scene
     if scene is None:
         return None
-    told = scene_data(scene, own.names)
     labels = [group.label for group in section.all_groups]
-    groups = [{"label": labels[number], "seeds": kept} for number, kept in sorted(own.kept.items())]
-    return {**told, "title": section.title, "groups": groups, "left_out": own.left_out, "names": [*own.names.number]}
+    groups = [{"label": labels[number], "seeds": kept} for number, kept in sorted(episodes.kept.items())]
+    return {
+        **scene_data(scene, episodes.names),
+        "title": section.title,
+        "groups": groups,
+        "left_out": episodes.left_out,
+        "names": [*episodes.names.number],
+    }

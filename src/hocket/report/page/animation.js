@@ -3,13 +3,13 @@
 const PAUSE = 1.5; // seconds for which the end of an episode is seen before it begins again
 const STRIP = 34; // units of height for the words and the bar under the map
 
-// All that an episode tells, with names in place of numbers.
+// An episode as data, with names instead of numbers.
 function recording(player) {
   const { data, episode, choice } = player;
   const steps = [...Array(episode.length + 1).keys()];
   const column = (agent, axis) => steps.map((step) => episode.points[(step * episode.agents + agent) * 2 + axis]);
   const states = (index) => Array.from(episode.states[index], (state) => data.names[state]);
-  const told = {
+  const record = {
     task: data.title,
     learner: data.groups[choice.group].label,
     seed: Number(choice.seed),
@@ -18,9 +18,9 @@ function recording(player) {
     steps: episode.length,
     agents: Object.fromEntries(data.agents.map((agent, index) => [agent.name, { x: column(index, 0), y: column(index, 1), states: states(index) }])),
     ...(data.team ? { team: states(data.agents.length) } : {}),
-    events: [...episode.events].sort(([one], [other]) => one - other).flatMap(([step, own]) => own.map((event) => [step, data.names[event]])),
+    events: [...episode.events].sort(([one], [other]) => one - other).flatMap(([step, events]) => events.map((event) => [step, data.names[event]])),
   };
-  return `${JSON.stringify(told)}\n`;
+  return `${JSON.stringify(record)}\n`;
 }
 
 // The map with its agents on their ways, gates that open and close, what happens, and the state of the team.
@@ -37,8 +37,8 @@ function animation(player) {
   const hatching = document.getElementById("hatching").cloneNode(true);
   hatching.firstElementChild.setAttribute("style", "stroke:#00000038;stroke-width:2.5");
   root.append(hatching);
-  root.querySelectorAll("[data-moves]").forEach((own, agent) => moveAlong(own, player, agent, share, timing));
-  root.querySelectorAll("[data-area]").forEach((own, index) => openAndClose(own, player, map.gates[index], share, timing));
+  root.querySelectorAll("[data-moves]").forEach((element, agent) => moveAlong(element, player, agent, share, timing));
+  root.querySelectorAll("[data-area]").forEach((element, index) => openAndClose(element, player, map.gates[index], share, timing));
   root.append(...captions(player, root, share, timing));
   return new XMLSerializer().serializeToString(root);
 }
@@ -52,23 +52,23 @@ function eachStep(player, share, value) {
   };
 }
 
-function moveAlong(own, player, agent, share, timing) {
+function moveAlong(element, player, agent, share, timing) {
   const { episode, parts: { map } } = player;
   const spots = [...Array(episode.length + 1).keys()].map((step) => arrange(episode, step)[agent]);
   const place = (step) => {
     const index = (step * episode.agents + agent) * 2;
     return [0, 1].map((axis) => (episode.points[index + axis] * map.unit + (axis ? spots[step].y : spots[step].x) * map.radius).toFixed(1)).join(" ");
   };
-  const size = draw("g", {}, ...own.childNodes, draw("animateTransform", {
+  const size = draw("g", {}, ...element.childNodes, draw("animateTransform", {
     attributeName: "transform", type: "scale", ...timing, ...eachStep(player, share, (step) => spots[step].size.toFixed(2)),
   }));
-  own.removeAttribute("transform");
-  own.replaceChildren(size, draw("animateTransform", {
+  element.removeAttribute("transform");
+  element.replaceChildren(size, draw("animateTransform", {
     attributeName: "transform", type: "translate", ...timing, ...eachStep(player, share, place),
   }));
 }
 
-// What is seen from step to step and not in between: `value` of a step, told only where it changes.
+// What is seen from step to step and not in between: `value` of a step, given only where it changes.
 function discrete(player, share, timing, attributeName, value) {
   const steps = [...Array(player.episode.length + 1).keys()].filter((step) => !step || value(step) !== value(step - 1));
   return draw("animate", {
@@ -76,16 +76,16 @@ function discrete(player, share, timing, attributeName, value) {
   });
 }
 
-function openAndClose(own, player, gate, share, timing) {
+function openAndClose(element, player, gate, share, timing) {
   const closed = (step) => closedTo(player, gate.area, step);
-  for (const shape of own.querySelectorAll("[data-closed]")) {
+  for (const shape of element.querySelectorAll("[data-closed]")) {
     shape.style.display = "";
     shape.style.fill = "url(#hatching)";
     const look = (step) => (closed(step).length === gate.barred ? 1 : closed(step).length ? 0.4 : 0);
     shape.append(discrete(player, share, timing, "opacity", look));
   }
   gate.locks.forEach(([agent], index) => {
-    const lock = own.querySelectorAll("[data-lock]")[index];
+    const lock = element.querySelectorAll("[data-lock]")[index];
     lock.style.display = "";
     lock.append(discrete(player, share, timing, "opacity", (step) => Number(closed(step).includes(agent))));
   });

@@ -79,9 +79,9 @@ function showCurves(figure, data) {
   };
   figure.replaceChildren(
     make("div", { class: "choices" },
-      ...(kinds.length > 1 ? [segments("tests", kinds.map((kind) => [kind, kind]), view.kind, set("kind"))] : []),
-      segments("x axis", [["linear", "linear"], ["log", "log"]], view.x, set("x")),
-      segments("y axis", [["linear", "linear"], ["log", "log"]], view.y, set("y"))),
+      ...(kinds.length > 1 ? [labelled("tests", segments("tests", kinds.map((kind) => [kind, kind]), view.kind, set("kind")))] : []),
+      labelled("x axis", segments("x axis", [["linear", "linear"], ["log", "log"]], view.x, set("x"))),
+      labelled("y axis", segments("y axis", [["linear", "linear"], ["log", "log"]], view.y, set("y")))),
     chart,
     toggles(data, view, () => render()),
     downloads(
@@ -124,15 +124,15 @@ function toggles(data, view, render) {
   const sample = (dash) => draw("svg", { viewBox: "0 0 27 10", "aria-hidden": "true" },
     draw("line", { x1: 0, x2: 27, y1: 5, y2: 5, "stroke-dasharray": dash }));
   const button = (label, kind, dash) => {
-    const own = make("button", { type: "button", class: kind, "aria-pressed": "true", "data-label": label }, sample(dash), label);
-    own.addEventListener("click", () => {
-      const isShown = own.getAttribute("aria-pressed") === "false";
-      own.setAttribute("aria-pressed", isShown);
+    const toggle = make("button", { type: "button", class: kind, "aria-pressed": "true", "data-label": label }, sample(dash), label);
+    toggle.addEventListener("click", () => {
+      const isShown = toggle.getAttribute("aria-pressed") === "false";
+      toggle.setAttribute("aria-pressed", isShown);
       if (isShown) view.hidden.delete(label);
       else view.hidden.add(label);
       render();
     });
-    return own;
+    return toggle;
   };
   const lines = data.groups.map((group) => button(group.label, `line-${group.color % 8}`, dashOf(group.color)));
   if (Object.keys(data.levels).length) lines.push(button(data.reference, "reference", "2 4"));
@@ -259,16 +259,16 @@ function endLabels(lines, level, reference, y, right, frame, bottom) {
   if (level !== undefined) wanted.push({ text: `${reference} ${stepsText(level)}`, kind: "reference", height: y(level) });
   wanted.sort((one, other) => one.height - other.height);
   const gap = 16;
-  wanted.forEach((own, index) => {
-    if (index) own.height = Math.max(own.height, wanted[index - 1].height + gap);
+  wanted.forEach((label, index) => {
+    if (index) label.height = Math.max(label.height, wanted[index - 1].height + gap);
   });
   for (let index = wanted.length - 1, limit = bottom + 2; index >= 0; index -= 1, limit -= gap) {
     wanted[index].height = Math.min(wanted[index].height, limit);
   }
   const room = Math.floor((frame.right - 12) / 7);
-  return wanted.map((own) => {
-    const short = own.text.length > room ? `${own.text.slice(0, room - 1)}…` : own.text;
-    return draw("text", { class: `end ${own.kind}`, x: right + 8, y: own.height + 4, style: "fill:var(--own)" }, short);
+  return wanted.map((label) => {
+    const short = label.text.length > room ? `${label.text.slice(0, room - 1)}…` : label.text;
+    return draw("text", { class: `end ${label.kind}`, x: right + 8, y: label.height + 4, style: "fill:var(--color)" }, short);
   });
 }
 

@@ -25,8 +25,8 @@ const LOOKS = [
 // A drawing as a file of its own: with the looks that it has here, and the paper that it lies on.
 function standalone(svg) {
   const copy = svg.cloneNode(true);
-  const [own, copied] = [svg, copy].map((root) => [root, ...root.querySelectorAll("*")]);
-  own.forEach((element, index) => {
+  const [originals, copied] = [svg, copy].map((root) => [root, ...root.querySelectorAll("*")]);
+  originals.forEach((element, index) => {
     const style = getComputedStyle(element);
     copied[index].setAttribute("style", LOOKS.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
     copied[index].removeAttribute("class");

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.draw.map_svg import number_of
 from hocket.draw.palette import LINE_COLORS
 from hocket.draw.scene import Scene
-from hocket.report.page.maps import number_of
 from hocket.report.performance import Curve
 from hocket.report.summary import Section, Summary, needs_log_x
 from hocket.study.records import KINDS, Replay, changes_of
@@ -49,7 +49,7 @@ class Numbering:
 def curves_data(section: Section, colors: Mapping[str, int]) -> Data:
     """Tell the curves of a task; groups that were tested at the same steps share them."""
     steps: dict[tuple[int, ...], int] = {}
-    published = {own.label: asdict(own.published) for own in section.beside}
+    published = {comparison.label: asdict(comparison.published) for comparison in section.published_levels}
     groups: list[Data] = [
         {
             "label": group.label,
@@ -62,8 +62,8 @@ def curves_data(section: Section, colors: Mapping[str, int]) -> Data:
     ]
     levels = {kind: level for kind in KINDS if (level := section.level(kind)) is not None}
     reference = section.reference.label if section.reference is not None else ""
-    told = {"title": section.title, "most_steps": section.most_steps, "log_x": needs_log_x(section)}
-    return {**told, "steps": [*map(list, steps)], "groups": groups, "levels": levels, "reference": reference}
+    heading = {"title": section.title, "most_steps": section.most_steps, "log_x": needs_log_x(section)}
+    return {**heading, "steps": [*map(list, steps)], "groups": groups, "levels": levels, "reference": reference}
 
 
 def _curve(curve: Curve, steps: dict[tuple[int, ...], int]) -> Data:
@@ -117,16 +117,16 @@ def _team(scene: Scene, names: Numbering) -> Data | None:
 
 def _closed(scene: Scene, agent: str, names: Numbering) -> dict[int, list[int]]:
     """List by state the numbers of the areas that are closed to an agent."""
-    gated = [(number, area) for number, area in enumerate(scene.areas) if any(own == agent for own, _ in area.gates)]
-    found = {
+    gated = [(number, area) for number, area in enumerate(scene.areas) if any(name == agent for name, _ in area.gates)]
+    closed = {
         names[state]: [number for number, area in gated if scene.bars(area, agent, state)]
         for state in scene.machines[agent].states
     }
-    return {state: areas for state, areas in found.items() if areas}
+    return {state: areas for state, areas in closed.items() if areas}
 
 
 @dataclass
-class Episodes:
+class EpisodeData:
     """Those episodes of a task that a page has room for."""
 
     names: Numbering = field(default_factory=Numbering)
@@ -136,14 +136,14 @@ class Episodes:
     def keep(self, key: tuple[int, int, str], replay: Replay) -> int:
         """Add an episode, and say how many characters it takes."""
         group, seed, kind = key
-        found = replay_data(replay, self.names)
-        self.kept.setdefault(group, {}).setdefault(str(seed), {})[kind] = found
-        return len(str(found))
+        data = replay_data(replay, self.names)
+        self.kept.setdefault(group, {}).setdefault(str(seed), {})[kind] = data
+        return len(str(data))
 
 
-def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[Episodes]:
+def choose_episodes(summary: Summary, room: int = MOST_CHARACTERS) -> list[EpisodeData]:
     """Take episodes until there is no room, so that every task and learner has its first seeds before others more."""
-    chosen = [Episodes() for _ in summary.sections]
+    chosen = [EpisodeData() for _ in summary.sections]
     for index, group, seed, kind, replay in _in_turn(summary):
         if room > 0:
             room -= chosen[index].keep((group, seed, kind), replay)
@@ -160,11 +160,11 @@ def _in_turn(summary: Summary) -> Iterator[tuple[int, int, int, str, Replay]]:
         if section.scene is not None
         for number, group in enumerate(section.all_groups)
     ]
-    for rank in range(max((len(own) for _, _, own in waiting), default=0)):
-        for index, number, own in waiting:
+    for rank in range(max((len(replays) for _, _, replays in waiting), default=0)):
+        for index, number, replays in waiting:
             scene = summary.sections[index].scene
-            if rank < len(own) and scene is not None and own[rank][1].points.shape[1] == len(scene.agents):
-                (seed, kind), replay = own[rank]
+            if rank < len(replays) and scene is not None and replays[rank][1].points.shape[1] == len(scene.agents):
+                (seed, kind), replay = replays[rank]
                 yield index, number, seed, kind, replay
 
 

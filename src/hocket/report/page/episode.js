@@ -1,14 +1,13 @@
 // Reading an episode, and where on the map its agents stand.
 
 const MOVES = [[0, 0], [0, -1], [1, 0], [0, 1], [-1, 0]]; // as the page's data number them
-const WIDEST = 1.55; // radii of an agent: the circle on which many agents at one point stand
 
-function decode(own, team) {
-  const agents = own.ways.length;
-  const points = new Float64Array((own.length + 1) * agents * 2);
-  own.ways.forEach((way, agent) => {
-    let [across, down] = [own.start[2 * agent], own.start[2 * agent + 1]];
-    for (let step = 0; step <= own.length; step += 1) {
+function decode(recorded, team) {
+  const agents = recorded.ways.length;
+  const points = new Float64Array((recorded.length + 1) * agents * 2);
+  recorded.ways.forEach((way, agent) => {
+    let [across, down] = [recorded.start[2 * agent], recorded.start[2 * agent + 1]];
+    for (let step = 0; step <= recorded.length; step += 1) {
       if (step) {
         const [right, below] = moveAt(way, step - 1);
         across += right;
@@ -18,18 +17,18 @@ function decode(own, team) {
       points[(step * agents + agent) * 2 + 1] = down / 100;
     }
   });
-  const states = own.states.map((changes) => {
-    const line = new Int32Array(own.length + 1);
+  const states = recorded.states.map((changes) => {
+    const line = new Int32Array(recorded.length + 1);
     for (let index = 0; index < changes.length; index += 2) line.fill(changes[index + 1], changes[index]);
     return line;
   });
   const events = new Map(); // step -> the events after it
-  for (let index = 0; index < own.events.length; index += 2) {
-    const [step, event] = own.events.slice(index, index + 2);
+  for (let index = 0; index < recorded.events.length; index += 2) {
+    const [step, event] = recorded.events.slice(index, index + 2);
     events.set(step, [...(events.get(step) ?? []), event]);
   }
-  if (team) states.push(teamStates(team, own.length, events));
-  return { success: own.success, length: own.length, agents, points, states, events };
+  if (team) states.push(teamStates(team, recorded.length, events));
+  return { success: recorded.success, length: recorded.length, agents, points, states, events };
 }
 
 // The team machine steps with what happens, in the order in which it does, and stays where an event is undefined.
@@ -38,7 +37,7 @@ function teamStates(team, length, events) {
   let state = team.initial;
   for (let step = 0; step <= length; step += 1) {
     for (const event of events.get(step) ?? []) {
-      state = team.steps.find(([from, own]) => from === state && own === event)?.[2] ?? state;
+      state = team.steps.find(([from, label]) => from === state && label === event)?.[2] ?? state;
     }
     line[step] = state;
   }
@@ -64,14 +63,8 @@ function arrange(episode, step) {
   }
   const spots = [];
   for (const group of together.values()) {
-    const count = group.length;
-    const touching = Math.sin(Math.PI / count) / 1.06; // how large discs may be on a circle of radius 1
-    const wanted = count === 1 ? 1 : clamp(0.7 - 0.05 * count, 0.44, 0.6);
-    const reach = count === 1 ? 0 : Math.min(wanted / touching, WIDEST);
-    const size = count === 1 ? 1 : Math.max(Math.min(wanted, reach * touching), 0.24);
     group.forEach((agent, index) => {
-      const angle = (2 * Math.PI * index) / count - Math.PI * (count === 2 ? 1 : 0.5);
-      spots[agent] = { x: reach * Math.cos(angle), y: reach * Math.sin(angle), size };
+      spots[agent] = aroundPoint(index, group.length);
     });
   }
   return spots; // offsets are in radii of an agent

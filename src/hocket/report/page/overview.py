@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hocket.draw.geometry import Point
+from hocket.draw.map_svg import agent_badge, is_drawable, legend, machine_svg, map_svg
+from hocket.draw.markup import Html, join, tag
 from hocket.draw.scene import Scene
 from hocket.machine.reward_machine import RewardMachine
-from hocket.report.page.maps import agent_badge, is_drawable, legend, machine_svg, map_svg
-from hocket.report.page.markup import Html, join, tag
 
 MOST_DRAWN = 24  # agents' machines
 FEW_DRAWN = 4  # of many agents' machines, that are seen at once
 
 
 def overview(scene: Scene, starts: Sequence[Point]) -> Html:
-    """Say what a scene says, with the agents on the map where they start, if that is known."""
+    """Describe a task: the verdict, the map with the agents at their starts (if known), and the machines."""
     picture = tag("figure", map_svg(scene, starts), tag("figcaption", legend(scene)), class_="map-figure")
     return join(
         [
@@ -35,7 +35,7 @@ def _verdict(scene: Scene) -> Html:
 
 def _machines(scene: Scene) -> Html:
     """Draw the team machine and the local reward machines; of many agents, some are folded away or left out."""
-    own = [
+    drawings = [
         _machine(
             scene,
             scene.machines[name],
@@ -46,13 +46,13 @@ def _machines(scene: Scene) -> Html:
         )
         for number, name in enumerate(scene.agents[:MOST_DRAWN])
     ]
-    shown = own if len(own) <= FEW_DRAWN else own[: FEW_DRAWN - 1]
+    shown = drawings if len(drawings) <= FEW_DRAWN else drawings[: FEW_DRAWN - 1]
     parts = [_team(scene), tag("div", *shown, class_="machines")]
-    if len(shown) < len(own):
-        more = tag("div", *own[len(shown) :], class_="machines")
-        left_out = len(scene.agents) - len(own)
-        words = f"{len(own) - len(shown)} more agents" + (f"; {left_out:,} others are not drawn" if left_out else "")
-        parts.append(tag("details", tag("summary", words), more))
+    if len(shown) < len(drawings):
+        more = tag("div", *drawings[len(shown) :], class_="machines")
+        left_out = len(scene.agents) - len(drawings)
+        others = f"; {left_out:,} others are not drawn" if left_out else ""
+        parts.append(tag("details", tag("summary", f"{len(drawings) - len(shown)} more agents{others}"), more))
     return tag("div", *parts, class_="all-machines")
 
 

@@ -7,7 +7,7 @@ let playing = null; // the one replay that plays
 function showReplay(root, section) {
   const data = read(`episodes-${root.dataset.section}`);
   if (!data || !data.groups.length) {
-    root.append(make("p", { class: "note" }, "No episode of this task was kept."));
+    root.append(make("p", { class: "note" }, "No episode of this task was recorded."));
     return;
   }
   const player = { data, root, at: 0, speed: 4, episode: null, choice: firstChoice(data) };
@@ -33,7 +33,7 @@ function showReplay(root, section) {
     downloads(
       ["animation", "the episode as an animated drawing (SVG)", () => save(`${nameOf(player)}.svg`, "image/svg+xml", animation(player))],
       ["recording", "the episode as data (JSON)", () => save(`${nameOf(player)}.json`, "application/json", recording(player))]),
-    ...(data.left_out ? [make("p", { class: "note" }, `${grouped(data.left_out)} more episodes are in the folder; the page has no room for them.`)] : []));
+    ...(data.left_out ? [make("p", { class: "note" }, `${grouped(data.left_out)} more episodes are in the folder; they are left out to keep the page small.`)] : []));
   parts.map.gates = findGates(parts.map.svg, data); // now that it is on the page and shapes have a size
   root.addEventListener("keydown", (event) => onKey(player, event));
   load(player);
@@ -48,10 +48,10 @@ function keyHelp() {
 
 // The first episode that succeeds, if there is one.
 function firstChoice(data) {
-  for (const [group, own] of data.groups.entries()) {
-    for (const seed of seedsOf(own)) {
-      for (const kind of Object.keys(own.seeds[seed])) {
-        if (own.seeds[seed][kind].success) return { group, seed, kind };
+  for (const [group, entry] of data.groups.entries()) {
+    for (const seed of seedsOf(entry)) {
+      for (const kind of Object.keys(entry.seeds[seed])) {
+        if (entry.seeds[seed][kind].success) return { group, seed, kind };
       }
     }
   }
@@ -69,7 +69,7 @@ function choices(player) {
   };
   const learner = pick("learner", "group");
   const seed = pick("seed", "seed");
-  const kind = segments("policy", ["softmax", "greedy"].map((own) => [own, own]), choice.kind, (own) => change("kind", own));
+  const kind = segments("policy", ["softmax", "greedy"].map((name) => [name, name]), choice.kind, (name) => change("kind", name));
   learner.select.append(...data.groups.map((group, index) => make("option", { value: index }, group.label)));
   const change = (name, value) => {
     choice[name] = name === "group" ? Number(value) : value;
@@ -83,14 +83,14 @@ function choices(player) {
     if (!group.seeds[choice.seed]) choice.seed = seeds[0];
     const kinds = Object.keys(group.seeds[choice.seed]);
     if (!kinds.includes(choice.kind)) choice.kind = kinds[0];
-    seed.select.replaceChildren(...seeds.map((own) => make("option", { value: own }, own)));
+    seed.select.replaceChildren(...seeds.map((number) => make("option", { value: number }, number)));
     learner.select.value = choice.group;
     seed.select.value = choice.seed;
-    kind.press(choice.kind, false);
+    kind.press(choice.kind);
     for (const button of kind.querySelectorAll("button")) button.disabled = !kinds.includes(button.dataset.value);
   };
   refresh();
-  return { row: make("div", { class: "choices" }, learner.label, seed.label, kind) };
+  return { row: make("div", { class: "choices" }, learner.label, seed.label, labelled("policy", kind)) };
 }
 
 const ICONS = {
@@ -111,14 +111,14 @@ function icon(button, name, label) {
 
 function controls(player) {
   const button = (name, label, act) => {
-    const own = make("button", { type: "button", "data-act": name, onclick: act });
-    icon(own, name, label);
-    return own;
+    const element = make("button", { type: "button", "data-act": name, onclick: act });
+    icon(element, name, label);
+    return element;
   };
   const play = button("play", "Play", () => toggle(player));
   play.className = "play";
   const speed = make("select", { "data-choice": "speed", "aria-label": "Speed", onchange: () => setSpeed(player, Number(speed.value)) },
-    ...SPEEDS.map((own) => make("option", { value: own }, `${own} steps/s`)));
+    ...SPEEDS.map((rate) => make("option", { value: rate }, `${rate} steps/s`)));
   const slider = make("input", { type: "range", min: 0, step: 1, value: 0, "aria-label": "Step" });
   slider.addEventListener("input", () => stepTo(player, Number(slider.value)));
   const ticks = draw("svg", { class: "events", preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -126,11 +126,11 @@ function controls(player) {
     play, speed, slider, ticks,
     scrub: make("div", { class: "scrub" }, ticks, slider),
     buttons: make("div", { class: "controls" },
-      button("start", "To the start", () => stepTo(player, 0)),
-      button("back", "A step back", () => stepTo(player, Math.ceil(player.at) - 1)),
+      button("start", "Go to the start", () => stepTo(player, 0)),
+      button("back", "One step back", () => stepTo(player, Math.ceil(player.at) - 1)),
       play,
-      button("forward", "A step on", () => stepTo(player, Math.floor(player.at) + 1)),
-      button("end", "To the end", () => stepTo(player, Infinity)),
+      button("forward", "One step forward", () => stepTo(player, Math.floor(player.at) + 1)),
+      button("end", "Go to the end", () => stepTo(player, Infinity)),
       make("label", {}, make("span", {}, "speed"), speed)),
   };
 }
@@ -142,15 +142,15 @@ function load(player) {
   player.episode = decode(data.groups[choice.group].seeds[choice.seed][choice.kind], data.team);
   const { length, success, events } = player.episode;
   parts.slider.max = length;
-  parts.outcome.textContent = success ? `done after ${grouped(length)} steps` : `not done within ${grouped(length)} steps`;
+  parts.outcome.textContent = success ? `completed in ${grouped(length)} steps` : `not completed within ${grouped(length)} steps`;
   parts.ticks.setAttribute("viewBox", `0 0 ${length || 1} 10`);
-  parts.ticks.replaceChildren(...[...events].map(([step, own]) => {
-    const isShared = own.some((event) => knowers(player, event).length > 1);
-    return draw("line", { class: eventColor(player, own[0]), x1: step, x2: step, y1: isShared ? 0 : 5, y2: 10 });
+  parts.ticks.replaceChildren(...[...events].map(([step, happened]) => {
+    const isShared = happened.some((event) => knowers(player, event).length > 1);
+    return draw("line", { class: eventColor(player, happened[0]), x1: step, x2: step, y1: isShared ? 0 : 5, y2: 10 });
   }));
-  parts.items = [...events].sort(([one], [other]) => one - other).map(([step, own]) => logItem(player, step, own));
-  parts.log.replaceChildren(...(parts.items.length ? parts.items.map((item) => item.row) : [make("li", { class: "note" }, "Nothing happens in this episode.")]));
-  if (!player.hasOwnSpeed) player.speed = length > 200 ? 16 : 4;
+  parts.items = [...events].sort(([one], [other]) => one - other).map(([step, happened]) => logItem(player, step, happened));
+  parts.log.replaceChildren(...(parts.items.length ? parts.items.map((item) => item.row) : [make("li", { class: "note" }, "No event happens in this episode.")]));
+  if (!player.hasChosenSpeed) player.speed = length > 200 ? 16 : 4;
   parts.speed.value = player.speed;
   player.shown = -1;
   player.logged = 0;
@@ -196,7 +196,7 @@ function stepTo(player, step) {
 
 function setSpeed(player, speed) {
   player.speed = speed;
-  player.hasOwnSpeed = true;
+  player.hasChosenSpeed = true;
   player.parts.speed.value = speed;
 }
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hocket.draw.geometry import Point
+from hocket.draw.markup import Html, join, tag
 from hocket.draw.scene import Scene
 from hocket.learn.catalogue import LEARNERS
-from hocket.report.page.markup import Html, join, tag
 from hocket.report.page.overview import overview
-from hocket.report.page.published import beside
+from hocket.report.page.published import published_table
 from hocket.report.page.settings import settings_and_data
 from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
 from hocket.report.performance import LAST_TESTS
@@ -29,8 +29,8 @@ def opening(summary: Summary) -> Html:
     steps = ranged([group.steps for group in groups], "training step")
     words = (
         f"{counted(runs, 'run')} of {counted(len(learners), 'learner')} on {counted(tasks, 'task')}: "
-        f"{ranged(counts, 'seed')} for each, and {steps} in a run. "
-        "Agents learn, and the team is tested all the while; fewer steps in a test are better."
+        f"{ranged(counts, 'seed')} each, {steps} per run. "
+        "The team is tested regularly during training; fewer steps per test are better."
     )
     known = [(name, LEARNERS[name].summary if name in LEARNERS else "") for name in learners]
     items = [tag("li", tag("b", name), f": {meaning}" if meaning else "") for name, meaning in known]
@@ -45,19 +45,17 @@ def facts(summary: Summary) -> Html:
 
 def warnings(summary: Summary) -> Html:
     """Say what is missing."""
-    found = []
+    lines = []
     if summary.missing:
         verb = "is" if summary.missing == 1 else "are"
-        found.append(tag("p", f"{counted(summary.missing, 'run')} of this study {verb} still to come."))
+        lines.append(tag("p", f"{counted(summary.missing, 'run')} of this study {verb} not finished yet."))
     if summary.problems:
         files = [tag("li", problem) for problem in summary.problems[:MOST_NAMED]]
         if (left := len(summary.problems) - MOST_NAMED) > 0:
             files.append(tag("li", f"and {left:,} more"))
-        found += [
-            tag("p", f"{counted(len(summary.problems), 'file')} could not be read; what follows leaves out:"),
-            tag("ul", *files),
-        ]
-    return tag("div", *found, class_="warning", role="note") if found else Html("")
+        count = counted(len(summary.problems), "file")
+        lines += [tag("p", f"{count} could not be read; skipped:"), tag("ul", *files)]
+    return tag("div", *lines, class_="warning", role="note") if lines else Html("")
 
 
 def navigation(summary: Summary) -> Html:
@@ -80,7 +78,7 @@ def task_section(
         overview(scene, _starts(scene, section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
         _curves(section, number),
         statistics(section, colors),
-        beside(section, summary.published, colors),
+        published_table(section, summary.published, colors),
         comparisons(section),
         bounds(section, colors),
         settings_and_data(section, colors, folder),
@@ -90,15 +88,15 @@ def task_section(
 
 
 MOST_NAMED = 100  # files that were left out
-NO_SCENE = "The folder has no file of this task that could be read, so there is neither a map nor machines to show."
+NO_SCENE = "The folder has no readable file of this task, so its map and machines cannot be shown."
 
 
 def _starts(scene: Scene, section: Section) -> list[Point]:
     """Find where all agents start, if need be from any episode."""
     if scene.starts.keys() == {*scene.agents}:
         return [scene.starts[name] for name in scene.agents]
-    found = next((replay for group in section.all_groups for replay in group.replays.values()), None)
-    return [] if found is None else [(across, down) for across, down in found.points[0].tolist()]
+    replay = next((candidate for group in section.all_groups for candidate in group.replays.values()), None)
+    return [] if replay is None else [(across, down) for across, down in replay.points[0].tolist()]
 
 
 def _curves(section: Section, number: int) -> Html:
@@ -109,9 +107,9 @@ def _curves(section: Section, number: int) -> Html:
         tag("h3", "Learning curves"),
         tag(
             "p",
-            f"Of each run, at any time, its last {LAST_TESTS} tests: the median of their steps, and the share of them "
-            "that succeeded. Over runs, the median of these medians with the band between the quartiles, and the mean "
-            f"of these shares. A failed test counts as {section.most_steps:,} steps.",
+            f"Upper plot: median over runs of each run’s median over its last {LAST_TESTS} tests; the band is the "
+            "interquartile range over runs. Lower plot: success rate in the same tests, mean over runs. A failure "
+            f"counts as {section.most_steps:,} steps.",
             class_="note",
         ),
         tag("div", NO_SCRIPT, class_="curves", data_section=number - 1),

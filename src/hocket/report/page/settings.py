@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from itertools import islice
 from urllib.parse import quote
 
+from hocket.draw.markup import Html, join, tag
 from hocket.learn.catalogue import LEARNERS
-from hocket.learn.settings import declared
-from hocket.report.page.markup import Html, join, tag
+from hocket.learn.settings import SettingInfo, describe_settings
 from hocket.report.page.standings import learner_key, scrolling
 from hocket.report.summary import RunGroup, Section
 
 MOST_LINKED = 100  # runs of a group
-
-Value = float | int | bool
 
 
 def settings_and_data(section: Section, colors: Mapping[str, int], folder: str | None) -> Html:
@@ -28,16 +26,16 @@ def settings_and_data(section: Section, colors: Mapping[str, int], folder: str |
         rows.append(_row("runs, by seed", "", [_links(group, folder) for group in groups], "record and policy of each"))
     table = tag("table", head, tag("tbody", *rows), class_="statistics settings")
     label = f"Settings of {section.title}"
-    note = "In bold: not the default."
+    note = "Bold: not the default."
     if folder is not None:
         data = tag("a", "curves.csv", href=f"{folder}curves.csv")
         about = tag("a", "study.json", href=f"{folder}study.json")
         note = join(
             [
                 note,
-                " π is what a run learnt. Every test of every run is in ",
+                " π: the policies of a run. All tests of all runs are in ",
                 data,
-                ", versions and times are in ",
+                ", versions and times in ",
                 about,
                 ".",
             ]
@@ -51,31 +49,30 @@ def settings_and_data(section: Section, colors: Mapping[str, int], folder: str |
 
 
 def _setting(name: str, groups: tuple[RunGroup, ...]) -> Html:
-    about = next((own for group in groups if (own := _about(group.learner).get(name)) is not None), None)
+    known = [setting for group in groups if (setting := _known_settings(group.learner).get(name)) is not None]
     cells = [_value(group, name) for group in groups]
-    return _row(name, about[0] if about else "", cells, about[1] if about else "")
+    return _row(name, known[0].unit if known else "", cells, known[0].meaning if known else "")
 
 
 def _row(name: str, unit: str, cells: list[str], meaning: str) -> Html:
     title = tag("th", name, scope="row", title=meaning or None)
-    return tag("tr", title, tag("td", tag("small", unit)), *(tag("td", own) for own in cells))
+    return tag("tr", title, tag("td", tag("small", unit)), *(tag("td", content) for content in cells))
 
 
-def _about(learner: str) -> dict[str, tuple[str, str, Value]]:
-    """List unit, meaning and default of a learner's settings; of one from elsewhere nothing is known."""
+def _known_settings(learner: str) -> dict[str, SettingInfo]:
+    """List the settings of a learner by name; those of a third-party learner are not known."""
     if learner not in LEARNERS:
         return {}
-    kind = LEARNERS[learner].settings
-    return {name: (own.unit, own.meaning, getattr(kind, name)) for name, own in declared(kind).items()}
+    return {setting.name: setting for setting in describe_settings(LEARNERS[learner].settings)}
 
 
 def _value(group: RunGroup, name: str) -> str:
-    known = _about(group.learner)
+    known = _known_settings(group.learner)
     if name not in group.settings or (known and name not in known):
         return "–"
-    value, about = group.settings[name], known.get(name)
+    value = group.settings[name]
     text = ("yes" if value else "no") if isinstance(value, bool) else f"{value:,}" if value >= 1 else f"{value:g}"
-    return text if about is None or about[2] == value else tag("b", text)
+    return tag("b", text) if name in known and known[name].default != value else text
 
 
 def _links(group: RunGroup, folder: str) -> Html:
@@ -85,7 +82,7 @@ def _links(group: RunGroup, folder: str) -> Html:
         links.append(tag("a", str(seed), href=f"{folder}runs/{quote(name)}.json", title=f"The record of seed {seed}"))
         if name in group.policies:
             href = f"{folder}policies/{quote(name)}.npz"
-            links.append(tag("a", "π", href=href, title=f"What seed {seed} has learnt"))
+            links.append(tag("a", "π", href=href, title=f"The policies of seed {seed}"))
     if (left := len(group.seeds) - MOST_LINKED) > 0:
         links.append(tag("a", f"and {left:,} more", href=f"{folder}runs/", title="The records of all runs"))
     return join(links, " ")

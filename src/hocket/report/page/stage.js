@@ -26,7 +26,7 @@ function crewPanel(section, data) {
     const card = cards[index];
     card.isShown = isShown && Boolean(card.figure);
     card.chip.setAttribute("aria-pressed", card.isShown);
-    list.replaceChildren(...inOrder(cards).filter((own) => own.isShown).map((own) => own.figure.root));
+    list.replaceChildren(...inOrder(cards).filter((card) => card.isShown).map((card) => card.figure.root));
   };
   const inOrder = (all) => (data.team ? [all.at(-1), ...all.slice(0, -1)] : all);
   cards.forEach((card, index) => {
@@ -37,8 +37,6 @@ function crewPanel(section, data) {
   const crew = make("div", { class: "crew", role: "group", "aria-label": "The team, its agents, and their states" }, ...inOrder(cards).map((card) => card.chip));
   return { panel: make("div", {}, crew, list), cards };
 }
-
-const disc = (agent) => make("span", { class: "disc", style: `--own:${agent.color}`, "aria-hidden": "true" }, agent.number);
 
 function copyFigure(figure, agent) {
   const svg = figure.querySelector("svg")?.cloneNode(true);
@@ -58,18 +56,10 @@ function mapLayer(section, data) {
   svg.querySelector(".starts").remove();
   const unit = Number(svg.dataset.unit);
   const radius = Number(svg.dataset.disc);
-  const trails = data.agents.map((agent) => draw("polyline", { class: "trail", style: `--own:${agent.color}` }));
+  const trails = data.agents.map((agent) => draw("polyline", { class: "trail", color: agent.color }));
   const meetings = draw("g");
-  const agents = data.agents.map((agent) => {
-    const size = radius * (agent.number.length < 3 ? 1.15 : 0.8);
-    const ring = draw("circle", { class: "ring", r: radius + 3.2 });
-    const own = draw("g", { class: "agent", style: `--own:${agent.color}`, "data-moves": true },
-      draw("title", {}, agent.name),
-      draw("circle", { class: "halo", r: radius + 3.2 }), ring,
-      draw("circle", { r: radius }), draw("text", { "font-size": size }, agent.number));
-    return { own, ring };
-  });
-  svg.append(...trails, meetings, ...agents.map((agent) => agent.own));
+  const agents = data.agents.map((agent) => drawAgent(agent, radius, { "data-moves": true }));
+  svg.append(...trails, meetings, ...agents);
   return { svg, unit, radius, trails, meetings, agents, gates: [] };
 }
 
@@ -82,19 +72,19 @@ function showGates(player, step) {
   const { map } = player.parts;
   for (const gate of map.gates) {
     const closed = closedTo(player, gate.area, step);
-    gate.own.classList.toggle("open", !closed.length);
-    gate.own.classList.toggle("ajar", closed.length > 0 && closed.length < gate.barred);
+    gate.element.classList.toggle("open", !closed.length);
+    gate.element.classList.toggle("ajar", closed.length > 0 && closed.length < gate.barred);
     for (const [agent, lock] of gate.locks) lock.classList.toggle("shut", closed.includes(agent));
   }
 }
 
 // The areas with gates: how many agents each is closed to at times, and a lock for each of them where they are few.
 function findGates(svg, data) {
-  return [...svg.querySelectorAll("[data-area]")].map((own) => {
-    const area = Number(own.dataset.area);
+  return [...svg.querySelectorAll("[data-area]")].map((element) => {
+    const area = Number(element.dataset.area);
     const barred = data.agents.flatMap((agent, index) => (Object.values(agent.closed).some((areas) => areas.includes(area)) ? [index] : []));
-    const locks = barred.length <= MOST_LOCKS ? barred.map((agent, place) => [agent, lockOf(data.agents[agent], own, place)]) : [];
-    return { area, own, barred: barred.length, locks };
+    const locks = barred.length <= MOST_LOCKS ? barred.map((agent, place) => [agent, lockOf(data.agents[agent], element, place)]) : [];
+    return { area, element, barred: barred.length, locks };
   });
 }
 
@@ -103,7 +93,7 @@ function lockOf(agent, area, place) {
   const box = area.querySelector(".area").getBBox();
   const size = Math.min(box.width, box.height, 40) * 0.17;
   const at = `translate(${(box.x + size * (1.3 + 2.3 * place)).toFixed(1)} ${(box.y + size * 1.3).toFixed(1)})`;
-  const lock = draw("g", { class: "lock", "data-lock": true, style: `--own:${agent.color}`, transform: at },
+  const lock = draw("g", { class: "lock", "data-lock": true, color: agent.color, transform: at },
     draw("title", {}, `closed to ${agent.name}`),
     draw("circle", { r: size.toFixed(1) }),
     draw("line", { x1: (-0.55 * size).toFixed(1), x2: (0.55 * size).toFixed(1), "stroke-width": (0.4 * size).toFixed(1) }));
@@ -120,12 +110,12 @@ function moveAgents(player, step, share) {
   const next = Math.min(step + 1, episode.length);
   const ease = share * share * (3 - 2 * share);
   const mix = (one, other) => one + (other - one) * ease;
-  player.now = map.agents.map(({ own }, agent) => {
+  player.now = map.agents.map((element, agent) => {
     const [from, to] = [step, next].map((when) => (when * episode.agents + agent) * 2);
     const [one, other] = [player.spots[0][agent], player.spots[1][agent]];
     const x = mix(episode.points[from], episode.points[to]) * map.unit + mix(one.x, other.x) * map.radius;
     const y = mix(episode.points[from + 1], episode.points[to + 1]) * map.unit + mix(one.y, other.y) * map.radius;
-    own.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${mix(one.size, other.size).toFixed(3)})`);
+    element.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${mix(one.size, other.size).toFixed(3)})`);
     moveTrail(map, episode, agent, step, [x, y]);
     return [x, y];
   });
@@ -152,7 +142,7 @@ function showMachines(player, step, events) {
     card.chip.classList.toggle("done", !card.agent.steps.some(([from]) => from === state));
     card.chip.classList.toggle("flash", events.some((event) => card.agent.knows.includes(event)));
     if (!card.figure) return;
-    for (const [own, node] of card.figure.states) node?.classList.toggle("lit", own === state);
+    for (const [name, node] of card.figure.states) node?.classList.toggle("lit", name === state);
     for (const edge of card.figure.svg.querySelectorAll(".taken")) edge.classList.remove("taken");
     const before = step ? episode.states[index][step - 1] : state;
     for (const edge of takenEdges(card, before, state, events)) edge.classList.add("taken");
@@ -162,25 +152,25 @@ function showMachines(player, step, events) {
 
 // The edges that a machine went along in a step, one after another.
 function takenEdges(card, before, after, events) {
-  const found = [];
+  const edgesTaken = [];
   let state = before;
   for (const event of events) {
-    const taken = card.agent.steps.find(([from, own]) => from === state && own === event);
+    const taken = card.agent.steps.find(([from, label]) => from === state && label === event);
     if (!taken) continue;
-    found.push(card.figure.edge(state, taken[2]));
+    edgesTaken.push(card.figure.edge(state, taken[2]));
     state = taken[2];
   }
-  const edges = state === after ? found : [card.figure.edge(before, after)];
+  const edges = state === after ? edgesTaken : [card.figure.edge(before, after)];
   return edges.filter(Boolean);
 }
 
 function showFlashes(player, events, isPlaying) {
   const { map } = player.parts;
   const flashing = new Set(events.flatMap((event) => knowers(player, event)));
-  map.agents.forEach(({ own, ring }, agent) => {
-    own.classList.toggle("flash", flashing.has(agent));
+  map.agents.forEach((element, agent) => {
+    element.classList.toggle("flash", flashing.has(agent));
     if (flashing.has(agent) && isPlaying && !isCalm()) {
-      ring.animate([{ transform: "scale(2.2)", opacity: 0 }, { transform: "scale(1)", opacity: 1 }], { duration: 260, easing: "ease-out" });
+      element.querySelector(".ring").animate([{ transform: "scale(2.2)", opacity: 0 }, { transform: "scale(1)", opacity: 1 }], { duration: 260, easing: "ease-out" });
     }
   });
   const links = events.flatMap((event) => {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from hocket.draw.markup import Html, join, tag
 from hocket.evaluation.bounds import Bounds
 from hocket.report.across import across_tasks
-from hocket.report.page.markup import Html, join, tag
-from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, Final
+from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
 from hocket.report.summary import RunGroup, Section
 from hocket.statistics import Comparison, Interval, Share
 from hocket.study.records import KINDS
@@ -20,24 +19,28 @@ FEW_AGENTS = 12  # up to which each has its number
 # Statistics.
 
 
-class _Column(NamedTuple):
-    """A column of the table of statistics."""
+STATISTICS = ("learner", "policy", "runs", "test steps", "mean steps", "success", "learnt after", "computing")
+STATISTICS_UNITS = (
+    "", "", "", "median (quartiles)", "with failures [95 %]", "share [95 %]", "training steps", "seconds",
+)  # fmt: skip
+AVERAGES = ("learner", "policy", "tasks", "runs", "success", "learnt")
+AVERAGES_UNITS = ("", "", "", "", "share [95 %]", "runs")
 
-    title: str
-    unit: str = ""
-    is_number: bool = True
 
-
-COLUMNS = (
-    _Column("learner", is_number=False),
-    _Column("policy", is_number=False),
-    _Column("runs"),
-    _Column("test steps", "median (quartiles)"),
-    _Column("mean steps", "with failures [95 %]"),
-    _Column("success", "share [95 %]"),
-    _Column("learnt after", "training steps"),
-    _Column("computing", "seconds"),
-)
+def table(titles: Sequence[str], units: Sequence[str], rows: Sequence[Html], label: str, *, texts: int = 0) -> Html:
+    """Lay out a table that scrolls; it can be sorted if the first `texts` columns are text and the others numbers."""
+    heads = [
+        tag(
+            "th",
+            title,
+            tag("small", unit) if unit else "",
+            scope="col",
+            data_sort=("number" if index >= texts else "text") if texts else None,
+        )
+        for index, (title, unit) in enumerate(zip(titles, units, strict=True))
+    ]
+    head, body = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
+    return scrolling(tag("table", head, body, class_="statistics", data_sortable=bool(texts)), label)
 
 
 def statistics(section: Section, colors: Mapping[str, int]) -> Html:
@@ -50,65 +53,47 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     ]
     if not rows:
         return Html("")
-    heads = [
-        tag(
-            "th",
-            column.title,
-            tag("small", column.unit) if column.unit else "",
-            scope="col",
-            data_sort="number" if column.is_number else "text",
-        )
-        for column in COLUMNS
-    ]
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="statistics", data_sortable=True)
-    everything = "" if section.reference is None else f" (of {section.reference.label}, which learns nothing, all)"
+    everything = "" if section.reference is None else f" (all tests of {section.reference.label}, which does not learn)"
     note = (
-        f"Of each run its last {LAST_TESTS} tests, as in the curves{everything}; a failed one counts as "
-        f"{section.most_steps:,} steps. Test steps are the median and quartiles over runs of each run’s median, mean "
-        "steps the interquartile mean over runs of each run’s mean, and success is the mean over runs; limits come "
-        f"from resampling runs. Learnt after: from then on {ENOUGH:.0%} of a run’s tests succeed, and take at most "
-        f"{NEAR:.0%} more steps than in the end; the median over all runs."
+        f"All columns use the last {LAST_TESTS} tests of each run, as the curves do{everything}; a failure counts as "
+        f"{section.most_steps:,} steps. Test steps: median and quartiles over runs of each run’s median. Mean steps: "
+        "interquartile mean over runs of each run’s mean. Success: mean over runs. The 95 % limits are bootstrapped "
+        f"over runs. Learnt after: the median training step from which at least {ENOUGH:.0%} of tests succeed, within "
+        f"{NEAR:.0%} of the final length."
     )
     return tag(
         "div",
         tag("h3", "Final performance"),
-        scrolling(table, f"Statistics of {section.title}"),
+        table(STATISTICS, STATISTICS_UNITS, rows, f"Statistics of {section.title}", texts=2),
         tag("p", note, class_="note"),
     )
 
 
 def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Html:
     """Tabulate what was run on several tasks."""
-    found = across_tasks(sections)
-    if not found:
+    averages = across_tasks(sections)
+    if not averages:
         return Html("")
-    titles = ("learner", "policy", "tasks", "runs", "success", "learnt")
-    units = ("", "", "", "", "share [95 %]", "runs")
-    heads = [
-        tag("th", title, tag("small", unit) if unit else "", scope="col", data_sort="number" if rank > 1 else "text")
-        for rank, (title, unit) in enumerate(zip(titles, units, strict=True))
-    ]
     rows = [
         tag(
             "tr",
-            tag("th", learner_key(own.label, colors), scope="row", data_value=own.label),
-            tag("td", own.policy, data_value=own.policy),
-            cell(own.tasks, str(own.tasks)),
-            cell(own.runs, f"{own.runs:,}"),
-            cell(own.success.value, share(own.success.value), _limits(own.success, share, own.runs)),
-            cell(None, "–") if own.learnt is None else cell(own.learnt / own.runs, f"{own.learnt:,} of {own.runs:,}"),
+            tag("th", learner_key(row.label, colors), scope="row", data_value=row.label),
+            tag("td", row.policy, data_value=row.policy),
+            cell(row.tasks, str(row.tasks)),
+            cell(row.runs, f"{row.runs:,}"),
+            cell(row.success.value, share(row.success.value), _limits(row.success, share, row.runs)),
+            cell(None, "–") if row.learnt is None else cell(row.learnt / row.runs, f"{row.learnt:,} of {row.runs:,}"),
         )
-        for own in found
+        for row in averages
     ]
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="statistics", data_sortable=True)
     note = (
-        "All tasks count alike: success is the mean over tasks of the mean over runs, and its limits come from "
-        "resampling the runs of each task (the stratified bootstrap). Compare only learners with the same tasks."
+        "Every task has the same weight: success is the mean over tasks of the mean over runs, with 95 % limits by the "
+        "stratified bootstrap (runs are resampled within each task). Compare only learners with the same tasks."
     )
     return tag(
         "section",
         tag("h3", "Over all tasks"),
-        scrolling(table, "Statistics over all tasks"),
+        table(AVERAGES, AVERAGES_UNITS, rows, "Statistics over all tasks", texts=2),
         tag("p", note, class_="note"),
     )
 
@@ -118,11 +103,10 @@ def scrolling(table: Html, label: str) -> Html:
     return tag("div", table, class_="scrolling", tabindex="0", role="region", aria_label=label)
 
 
-def _row(group: RunGroup, kind: str, final: Final, colors: Mapping[str, int]) -> Html:
+def _row(group: RunGroup, kind: str, final: FinalPerformance, colors: Mapping[str, int]) -> Html:
     low, middle, high = final.quartiles
     when, _, some = final.learnt_in_words.partition(" ")
     learnt = cell(None, "–") if group.is_reference else cell(final.learnt_after, when, some)  # it had nothing to learn
-    seconds = f"{group.seconds:,.1f}"
     return tag(
         "tr",
         tag("th", learner_key(group.label, colors), scope="row", data_value=group.label),
@@ -132,7 +116,7 @@ def _row(group: RunGroup, kind: str, final: Final, colors: Mapping[str, int]) ->
         cell(final.mean.value, number(final.mean.value), _limits(final.mean, number, len(group.seeds))),
         cell(final.success.value, share(final.success.value), _limits(final.success, share, len(group.seeds))),
         learnt,
-        cell(group.seconds, seconds),
+        cell(group.seconds, f"{group.seconds:,.1f}"),
     )
 
 
@@ -149,9 +133,9 @@ def learner_key(label: str, colors: Mapping[str, int]) -> Html:
     return join([tag("span", class_=f"key {kind}", aria_hidden="true"), label])
 
 
-def _limits(found: Interval, write: Callable[[float], str], runs: int) -> str:
-    """Write limits; those of a single run would say nothing."""
-    return f"[{write(found.low)} to {write(found.high)}]" if runs > 1 else ""
+def _limits(interval: Interval, write: Callable[[float], str], runs: int) -> str:
+    """Format confidence limits; a single run has none."""
+    return f"[{write(interval.low)} to {write(interval.high)}]" if runs > 1 else ""
 
 
 # Comparisons and bounds.
@@ -162,84 +146,85 @@ def comparisons(section: Section) -> Html:
     if not section.comparisons:
         return Html("")
     rows = [_comparison(*pair) for pair in section.comparisons]
-    table = tag("div", *rows, class_="scales")
-    title = "Pairwise comparison"
+    pairs = tag("div", *rows, class_="scales")
     note = (
-        "The probability that a run of the first learner needs fewer steps in its last tests than one of the second "
-        "(softmax), with its 95 % interval; p is that of a two-sided permutation test."
+        "The probability that a run of the first learner takes fewer steps in its last tests than a run of the second "
+        "(softmax), with its 95 % interval; p is from a two-sided permutation test."
     )
     if len(rows) > FEW_COMPARED:
-        table = tag("details", tag("summary", f"All {len(rows):,} pairs"), table)
-    return tag("div", tag("h3", title), tag("p", note, class_="note"), table)
+        pairs = tag("details", tag("summary", f"All {len(rows):,} pairs"), pairs)
+    return tag("div", tag("h3", "Pairwise comparison"), tag("p", note, class_="note"), pairs)
 
 
-def _comparison(first: str, second: str, found: Comparison) -> Html:
-    verdict = "even" if found.low <= 0.5 <= found.high else ("first" if found.probability > 0.5 else "second")
+def _comparison(first: str, second: str, comparison: Comparison) -> Html:
+    low, high, probability = comparison.low, comparison.high, comparison.probability
+    verdict = "even" if low <= 0.5 <= high else "first" if probability > 0.5 else "second"
     line = tag(
         "div",
-        _span("whisker", found.low, found.high),
+        _span("whisker", low, high),
         _point("middle", 0.5),
-        _point("dot", found.probability),
+        _point("dot", probability),
         class_="scale",
         role="img",
-        aria_label=f"{share(found.probability)} between {share(found.low)} and {share(found.high)}",
+        aria_label=f"{share(probability)} between {share(low)} and {share(high)}",
     )
     words = join([tag("b", first), " against ", tag("b", second)])
-    text = f"{share(found.probability)} [{share(found.low)} to {share(found.high)}], p {_p_value(found.p_value)}"
+    p_value = "< 0.001" if comparison.p_value < 0.001 else f"= {comparison.p_value:.3f}"
+    text = f"{share(probability)} [{share(low)} to {share(high)}], p {p_value}"
     return tag("div", tag("div", words), line, tag("div", text, class_="numbers"), class_=f"row {verdict}")
 
 
 def bounds(section: Section, colors: Mapping[str, int]) -> Html:
-    """Draw what the agents' own successes say of the team's."""
+    """Draw the bounds on the team's success from the success of each agent alone."""
     known = [(group.label, group.bounds) for group in section.all_groups if group.bounds is not None]
     if not known:
         return Html("")
-    kinds = ", ".join(dict.fromkeys(own.policy for _, own in known))
+    kinds = ", ".join(dict.fromkeys(bound.policy for _, bound in known))
     note = join(
         [
-            "How often the team succeeds, ",
+            "The success probability of the team, ",
             tag("i", "V"),
-            ", is bounded by how often the agents complete their own sub-tasks, ",
+            ", is bounded by those of the agents in their own sub-tasks, ",
             Html("<i>V<sub>i</sub></i>: "),
             Html(
                 '<span class="formula">max(0, Σ <i>V<sub>i</sub></i> − (<i>N</i> − 1)) ≤ <i>V</i> ≤ '
                 "min <i>V<sub>i</sub></i></span>. "
             ),
-            f"From {ranged([own.episodes for _, own in known], 'episode')} with finished policies ({kinds}); the band "
-            "is what the bounds allow, the dot is V with its 95 % limits over runs, the strokes are the agents’ own.",
+            f"Measured in {ranged([bound.episodes for _, bound in known], 'episode')} with the final policies "
+            f"({kinds}). Band: the bounds. Dot: V with its 95 % limits over runs. Strokes: the agents’ values.",
         ]
     )
-    rows = [_bound(label, own, colors) for label, own in known]
+    rows = [_bound(label, bound, colors) for label, bound in known]
     return tag(
         "div", tag("h3", "Bounds of Theorem 3"), tag("p", note, class_="note"), tag("div", *rows, class_="scales")
     )
 
 
-def _bound(label: str, found: Bounds, colors: Mapping[str, int]) -> Html:
-    values = sorted({own.value for own in found.agents.values()})
-    text = f"{share(found.lower)} ≤ V = {share(found.success.value)} ≤ {share(found.upper)}"
+def _bound(label: str, bound: Bounds, colors: Mapping[str, int]) -> Html:
+    values = sorted({agent_share.value for agent_share in bound.agents.values()})
+    text = f"{share(bound.lower)} ≤ V = {share(bound.success.value)} ≤ {share(bound.upper)}"
     line = tag(
         "div",
-        _span("band", found.lower, found.upper),
+        _span("band", bound.lower, bound.upper),
         *(_point("stroke", value) for value in values),
-        _span("whisker", found.success.low, found.success.high),
-        _point("dot", found.success.value),
+        _span("whisker", bound.success.low, bound.success.high),
+        _point("dot", bound.success.value),
         class_="scale",
         role="img",
         aria_label=text,
     )
-    numbers = tag("div", text, tag("small", _own_shares(found.agents)), class_="numbers")
+    numbers = tag("div", text, tag("small", _agent_shares(bound.agents)), class_="numbers")
     return tag("div", tag("div", learner_key(label, colors)), line, numbers, class_="row")
 
 
-def _own_shares(agents: Mapping[str, Share]) -> str:
-    """Say how often each agent completes its sub-task, or from how often to how often many of them do."""
-    values = sorted(own.value for own in agents.values())
+def _agent_shares(agents: Mapping[str, Share]) -> str:
+    """Format each agent's success in its sub-task; of many agents, the range."""
+    values = sorted(agent_share.value for agent_share in agents.values())
     if values[0] == values[-1]:
         return f"every agent {share(values[0])}"
     if len(agents) > FEW_AGENTS:
         return f"{len(agents):,} agents, {share(values[0])} to {share(values[-1])}"
-    return " · ".join(f"{name} {share(own.value)}" for name, own in agents.items())
+    return " · ".join(f"{name} {share(agent_share.value)}" for name, agent_share in agents.items())
 
 
 def _span(kind: str, low: float, high: float) -> Html:
@@ -273,10 +258,6 @@ def share(value: float) -> str:
     return "<0.001" if 0 < value < 0.0005 else ">0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
 
 
-def _p_value(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
-
-
 def counted(value: int, thing: str) -> str:
     """Write how many of a thing there are."""
     return f"{value:,} {thing}{'' if value == 1 else 's'}"
@@ -284,5 +265,5 @@ def counted(value: int, thing: str) -> str:
 
 def ranged(values: Iterable[int], thing: str) -> str:
     """Write from how many to how many of a thing there are."""
-    low, high = min(own := [*values]), max(own)
+    low, high = min(numbers := [*values]), max(numbers)
     return counted(high, thing) if low == high else f"{low:,} to {counted(high, thing)}"

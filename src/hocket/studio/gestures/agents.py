@@ -67,9 +67,7 @@ def new_event(draft: Draft, event: str, part: str) -> None:
         return
     agent, place = part or next(iter(draft.table("agents"))), _first_place(draft)
     put(events, event, f"{agent} at {place}" if place else f"{agent} anywhere")
-    row = draft.table("agents").get(agent, {})
-    if "knows" in row and event not in row["knows"]:
-        row["knows"].append(event)
+    draft.add_known(agent, event)
 
 
 def _first_place(draft: Draft) -> str | None:

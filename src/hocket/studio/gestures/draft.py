@@ -94,10 +94,10 @@ class Draft:
         table = self.parts().get(part)
         if table is None:
             raise FormatError(
-                f"the machine of {part or 'the team'} is made of what the text says; change the text instead"
+                f"the machine of {part or 'the team'} is derived from other parts of the text; change the text instead"
             )
         if "file" in table:
-            raise FormatError("the machine is in a file of its own; change that file instead")
+            raise FormatError("the machine is in a separate file; change that file instead")
         if {*LANGUAGES} & {*table}:
             raise FormatError("the machine is made from a sentence; change the sentence instead")
         return table
@@ -121,6 +121,12 @@ class Draft:
             raise FormatError(f"{name} is one of a team of like agents, which the text describes once; change the text")
         row: Row = rows[name]
         return row
+
+    def add_known(self, agent: str, event: str) -> None:
+        """Add an event to an agent's local event set, if the text lists it."""
+        known = self.table("agents").get(agent, {}).get("knows")
+        if known is not None and event not in known:
+            known.append(event)
 
 
 def put(row: Row, key: str, value: object) -> None:

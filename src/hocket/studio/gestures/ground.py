@@ -14,14 +14,14 @@ Cell = tuple[int, int]  # row and column
 CORNERS = ("lower right", "upper left", "upper right", "lower left")
 
 
-class _Map(NamedTuple):
+class MapText(NamedTuple):
     """The letters of a map, and what explains them."""
 
     draft: Draft
     rows: list[list[str]]
 
     @classmethod
-    def of(cls, draft: Draft) -> _Map:
+    def of(cls, draft: Draft) -> MapText:
         if "map" not in draft.document:
             raise FormatError("there is no map in this text")
         return cls(draft, [list(line) for line in str(draft.document["map"]).strip("\n").split("\n")])
@@ -71,7 +71,7 @@ class _Map(NamedTuple):
         self.rows[row][column] = letter
 
 
-def _cells(gesture: Gesture, board: _Map) -> Iterator[Cell]:
+def _cells(gesture: Gesture, board: MapText) -> Iterator[Cell]:
     cells = gesture.values.get("cells")
     if not isinstance(cells, list) or len(cells) > MOST_CELLS:
         raise FormatError(f"must be a list of cells, got {cells!r:.60}", where="cells")
@@ -86,7 +86,7 @@ def _cells(gesture: Gesture, board: _Map) -> Iterator[Cell]:
 
 def paint(draft: Draft, gesture: Gesture) -> None:
     """Paint cells as walls, as floor, or as a place, which may be new."""
-    board, brush = _Map.of(draft), gesture.text("brush")
+    board, brush = MapText.of(draft), gesture.text("brush")
     cells = list(_cells(gesture, board))
     if brush == "place":
         _paint_place(board, gesture.name("place", "a place"), cells)
@@ -99,7 +99,7 @@ def paint(draft: Draft, gesture: Gesture) -> None:
     board.write()
 
 
-def _paint_place(board: _Map, place: str, cells: list[Cell]) -> None:
+def _paint_place(board: MapText, place: str, cells: list[Cell]) -> None:
     draft = board.draft
     letter = board.letter_of(place)
     listed = draft.document.get("places", {}).get(place)
@@ -137,7 +137,7 @@ def _forget(draft: Draft, cell: Cell) -> None:
 
 def start(draft: Draft, gesture: Gesture) -> None:
     """Let an agent start elsewhere: its letter moves where it can, or else the start is given by coordinates."""
-    board, name = _Map.of(draft), gesture.text("agent")
+    board, name = MapText.of(draft), gesture.text("agent")
     agent = draft.agent(name)
     cells = list(_cells(gesture, board))
     if not cells:
@@ -167,7 +167,7 @@ def gate(draft: Draft, gesture: Gesture) -> None:
     """Close a place to an agent until an event, or open it for good; the cells, if there are any, become the place."""
     place, agent = gesture.name("place", "a place"), gesture.text("agent")
     if gesture.values.get("cells"):
-        board = _Map.of(draft)
+        board = MapText.of(draft)
         _paint_place(board, place, list(_cells(gesture, board)))
         board.write()
     gates = draft.table("gates")
@@ -177,9 +177,8 @@ def gate(draft: Draft, gesture: Gesture) -> None:
             put(gates, place, inline({agent: gesture.text("event")}))
         else:
             put(row, agent, gesture.text("event"))
-        known = draft.agent(agent).get("knows")
-        if known is not None and gesture.text("event") not in known:
-            known.append(gesture.text("event"))
+        draft.agent(agent)  # or says why it cannot be changed here
+        draft.add_known(agent, gesture.text("event"))
     elif place in gates:
         gates[place].pop(agent, None)
         if not gates[place]:
@@ -194,7 +193,7 @@ def resize(draft: Draft, gesture: Gesture) -> None:
     corner = gesture.text("corner") if gesture.has("corner") else CORNERS[0]
     if corner not in CORNERS:
         raise FormatError(f"a map grows at its {' or '.join(CORNERS)}, got {corner!r:.60}")
-    board = _Map.of(draft)
+    board = MapText.of(draft)
     before = board.rows
     above = rows - len(before) if corner.startswith("upper") else 0
     left = columns - len(before[0]) if corner.endswith("left") else 0
@@ -204,7 +203,7 @@ def resize(draft: Draft, gesture: Gesture) -> None:
         is_old = 0 <= row - above < len(before) and 0 <= column - left < len(before[0])
         return before[row - above][column - left] if is_old else FLOOR
 
-    _Map(draft, [[letter(row, column) for column in range(columns)] for row in range(rows)]).write()
+    MapText(draft, [[letter(row, column) for column in range(columns)] for row in range(rows)]).write()
 
 
 def _shift(draft: Draft, down: int, right: int) -> None:

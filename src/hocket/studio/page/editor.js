@@ -96,7 +96,7 @@ function color() {
 
 // Write a line in colours; `open` are the quotes of a long text that it begins in. Says which are open at its end.
 function tokens(element, text, open) {
-  const add = (kind, own) => own && element.append(kind ? make("span", { class: kind }, own) : own);
+  const add = (kind, content) => content && element.append(kind ? make("span", { class: kind }, content) : content);
   let at = 0;
   if (open) {
     const end = text.indexOf(open);
@@ -114,19 +114,19 @@ function tokens(element, text, open) {
     }
   }
   TOKEN.lastIndex = at;
-  for (let found = TOKEN.exec(text); found; found = TOKEN.exec(text)) {
-    add("", text.slice(at, found.index));
+  for (let token = TOKEN.exec(text); token; token = TOKEN.exec(text)) {
+    add("", text.slice(at, token.index));
     at = TOKEN.lastIndex;
-    if (found[2]) {
-      const end = text.indexOf(found[2], at);
+    if (token[2]) {
+      const end = text.indexOf(token[2], at);
       if (end < 0) {
-        add("string", text.slice(found.index));
-        return found[2];
+        add("string", text.slice(token.index));
+        return token[2];
       }
       at = end + 3;
       TOKEN.lastIndex = at;
-      add("string", text.slice(found.index, at));
-    } else add(found[1] ? "comment" : found[3] ? "string" : "number", found[0]);
+      add("string", text.slice(token.index, at));
+    } else add(token[1] ? "comment" : token[3] ? "string" : "number", token[0]);
   }
   add("", text.slice(at));
   return "";
@@ -135,7 +135,7 @@ function tokens(element, text, open) {
 // Underline what is wrong, and say it below.
 function mark(error) {
   for (const line of shown) line.element.classList.remove("wrong");
-  for (const own of gutter.querySelectorAll(".wrong")) own.classList.remove("wrong");
+  for (const line of gutter.querySelectorAll(".wrong")) line.classList.remove("wrong");
   const root = find("problem");
   root.hidden = !error;
   area.setAttribute("aria-invalid", Boolean(error));

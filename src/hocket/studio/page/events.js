@@ -14,7 +14,7 @@ export function showEvents(world) {
     make("div", { class: "head" }, make("h2", {}, "Local event sets"),
       world.map && world.written.machine !== "parts" ? make("button", { type: "button", class: "small", "data-key": "add agent", onclick: () => gesture({ kind: "agent", agent: name }) }, "Add agent") : null),
     make("div", { class: "scrolling", tabindex: "0", role: "region", "aria-label": "Local event sets" }, table),
-    make("p", { class: "soft" }, "A dot marks events that the agent controls, or that open or close a gate to it: it has to know them."));
+    make("p", { class: "soft" }, "A dot marks events that the agent must know: it controls them, or they open or close a gate for it."));
 }
 
 function nextName(agents) {
@@ -34,14 +34,14 @@ function row(world, event) {
       const isNeeded = event.needs.includes(agent.name);
       const box = make("input", {
         type: "checkbox", checked: agent.knows.includes(event.name), "data-key": `know ${agent.name} ${event.name}`,
-        "aria-label": `${agent.name} knows ${event.name}${isNeeded ? ", which it has to" : ""}`,
+        "aria-label": `${agent.name} knows ${event.name}${isNeeded ? " (required)" : ""}`,
         onchange: async () => {
           const done = await gesture({ kind: "know", agent: agent.name, event: event.name, known: box.checked });
           if (!done) box.checked = agent.knows.includes(event.name);
         },
         onkeydown: (key) => step(key, box),
       });
-      return make("td", { class: isNeeded ? "needed" : null, own: agent.color }, box);
+      return make("td", { class: isNeeded ? "needed" : null, color: agent.color }, box);
     }));
 }
 

@@ -32,9 +32,9 @@ export function settlePins(picture, pins) {
     if (index < 0) break;
     const links = edges.filter((edge) => edge.from === index || edge.to === index).map((edge) => (edge.from === index ? edge.to : edge.from));
     const anchor = links.find((other) => pins.has(states[other])) ?? states.findIndex((state) => pins.has(state));
-    const [own, base] = [layout.nodes[index], layout.nodes[anchor]];
+    const [node, base] = [layout.nodes[index], layout.nodes[anchor]];
     const from = pins.get(states[anchor]);
-    pins.set(states[index], freeSpot([from[0] + own[0] - base[0], from[1] + own[1] - base[1]], pins));
+    pins.set(states[index], freeSpot([from[0] + node[0] - base[0], from[1] + node[1] - base[1]], pins));
   }
   for (const state of [...pins.keys()]) if (!states.includes(state)) pins.delete(state);
 }
@@ -182,7 +182,7 @@ export function drawSummary(summary) {
   const svg = draw("svg", { class: "layers", viewBox: `0 0 ${wide * summary.layers.length} 92`, role: "img", "aria-label": words });
   summary.layers.forEach((count, distance) => {
     const high = Math.max(2, 70 * Math.sqrt(count / most));
-    svg.append(draw("rect", { class: summary.final_layers[distance] ? "bar-final" : "bar-own", x: distance * wide + 1, y: 76 - high, width: wide - 2, height: high, rx: 1.5 }, draw("title", {}, `distance ${distance}: ${count} states`)));
+    svg.append(draw("rect", { class: summary.final_layers[distance] ? "bar-final" : "bar-state", x: distance * wide + 1, y: 76 - high, width: wide - 2, height: high, rx: 1.5 }, draw("title", {}, `distance ${distance}: ${count} states`)));
     if (distance % Math.ceil(summary.layers.length / 12) === 0) svg.append(draw("text", { x: (distance + 0.5) * wide, y: 88 }, distance));
   });
   return make("div", {}, make("p", { class: "soft" }, words), svg);

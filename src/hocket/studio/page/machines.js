@@ -9,7 +9,7 @@ const placed = new WeakMap(); // by file, by part: where each state is
 let selected = null; // { part, state } or { part, edge: [from, to] }
 const drawn = new Map(); // by title: the last picture of each, for stories and games
 
-let light = () => {}; // what a story lights in pictures that are new
+let light = () => {}; // what a counterexample lights in pictures that are new
 
 export const pictureOf = (title) => drawn.get(title);
 export const whenDrawn = (act) => { light = act; };
@@ -25,7 +25,7 @@ function pinsOf(part) {
 
 export function showMachines(world) {
   drawMachines(world);
-  const isLate = [world.machines.team, ...Object.values(world.machines.agents)].some((own) => own.later);
+  const isLate = [world.machines.team, ...Object.values(world.machines.agents)].some((machine) => machine.later);
   if (isLate) fetchLate(world);
 }
 
@@ -57,8 +57,8 @@ function partOf(world, agent) {
 function showTeam(world, picture) {
   const part = partOf(world, null);
   const { machine } = world.written;
-  const said = { parts: "made of the agents’ parts", file: "in a file of its own" }[machine];
-  const head = make("div", { class: "head" }, make("h2", {}, "Team machine"), said ? make("span", { class: "soft" }, said) : null,
+  const origin = { parts: "composed of the agents’ parts", file: "in a separate file" }[machine];
+  const head = make("div", { class: "head" }, make("h2", {}, "Team machine"), origin ? make("span", { class: "soft" }, origin) : null,
     part !== null && picture.layout ? make("button", { type: "button", class: "small", "data-key": "tidy", onclick: () => tidy(world, "") }, "Tidy") : null);
   redraw(find("team"), head, sentence(world), panel(world, picture, "team", "Team machine", part), part === null ? null : inspector(world, picture, part));
   drawn.set("team", { picture, root: find("team") });
@@ -82,9 +82,9 @@ function sentence(world) {
 function panel(world, picture, title, label, part) {
   if (picture.summary) return drawSummary(picture.summary);
   if (!picture.layout) return make("p", { class: "soft" }, picture.states ? `Laying out ${picture.states.length} states …` : "Counting states …");
-  const own = part === null ? null : pinsOf(part);
-  if (own) settlePins(picture, own);
-  const shown = drawMachine(picture, { styles: stylesOf(world), label, pins: own });
+  const pins = part === null ? null : pinsOf(part);
+  if (pins) settlePins(picture, pins);
+  const shown = drawMachine(picture, { styles: stylesOf(world), label, pins });
   if (part !== null) makeEditable(world, picture, shown, part);
   return make("div", { class: "drawing", "data-title": title }, shown.svg);
 }
@@ -92,7 +92,7 @@ function panel(world, picture, title, label, part) {
 // The name of an agent, which can be changed here unless the text describes it together with others.
 function agentName(world, name) {
   if (world.written.team) return make("b", {}, name);
-  return field({ class: "own-name", value: name, title: name, size: clamp(name.length, 2, 18), "aria-label": `Name of the agent ${name}`, "data-key": `agent ${name}` },
+  return field({ class: "editable-name", value: name, title: name, size: clamp(name.length, 2, 18), "aria-label": `Name of the agent ${name}`, "data-key": `agent ${name}` },
     (said) => gesture({ kind: "rename agent", agent: name, name: said.trim() }));
 }
 
@@ -109,7 +109,7 @@ function showAgents(world, machines) {
     return card;
   });
   const more = world.agents.length - cards.length;
-  redraw(find("agents"), cards, more > 0 ? make("p", { class: "soft" }, `… and ${more} agents more`) : null);
+  redraw(find("agents"), cards, more > 0 ? make("p", { class: "soft" }, `… and ${more} more agents`) : null);
 }
 
 // Changing by hand: a state is moved by its middle, a transition drawn from its handle.
@@ -210,7 +210,7 @@ function dragTransition(world, picture, svg, part, index, event, spots, sizes) {
   const [x, y] = [spots[index][0] + sizes[index][0] / 2, spots[index][1]];
   const line = draw("path", { class: "thread" });
   svg.append(line);
-  const under = ([left, top]) => spots.findIndex(([u, v], own) => Math.hypot((u - left) / sizes[own][0], (v - top) / sizes[own][1]) < 0.55);
+  const under = ([left, top]) => spots.findIndex(([u, v], index) => Math.hypot((u - left) / sizes[index][0], (v - top) / sizes[index][1]) < 0.55);
   follow((now) => line.setAttribute("d", `M${x} ${y}L${pointIn(svg, now).join(" ")}`), (last) => {
     line.remove();
     if (!last) return;
@@ -256,7 +256,7 @@ function inspector(world, picture, part) {
   return stateInspector(world, picture, part, selected.state);
 }
 
-const hint = () => make("p", { class: "soft hint" }, "Choose a state or a transition to change it; drag from a state’s right rim to draw a transition, and a state’s middle to move it.");
+const hint = () => make("p", { class: "soft hint" }, "Select a state or a transition to edit it. Drag from the right edge of a state to add a transition; drag its middle to move it.");
 
 function stateInspector(world, picture, part, state) {
   const index = picture.states.indexOf(state);
@@ -275,22 +275,22 @@ function stateInspector(world, picture, part, state) {
   const add = async () => {
     const said = { event: event.value.trim(), target: target.value.trim() };
     if (!said.event || !said.target) return;
-    for (const own of [event, target]) own.dataset.sent = own.value;
-    if (!(await gesture({ kind: "transition", part, state, ...said }))) for (const own of [event, target]) delete own.dataset.sent;
+    for (const input of [event, target]) input.dataset.sent = input.value;
+    if (!(await gesture({ kind: "transition", part, state, ...said }))) for (const input of [event, target]) delete input.dataset.sent;
   };
   return make("div", { class: "inspector", role: "group", "aria-label": `State ${state}` },
     make("label", { class: "choice" }, make("span", {}, "state"), name),
-    make("label", { class: "choice" }, make("input", { type: "checkbox", checked: picture.final.includes(index), "data-key": "final", onchange: (own) => gesture({ kind: "final", part, state, final: own.target.checked }) }), make("span", {}, "final")),
+    make("label", { class: "choice" }, make("input", { type: "checkbox", checked: picture.final.includes(index), "data-key": "final", onchange: (change) => gesture({ kind: "final", part, state, final: change.target.checked }) }), make("span", {}, "final")),
     make("button", { type: "button", class: "small", disabled: picture.initial === index, "data-key": "initial", onclick: () => gesture({ kind: "initial", part, state }) }, "Make initial"),
     make("button", { type: "button", class: "small", "data-key": "remove state", onclick: () => gesture({ kind: "remove state", part, state }) }, "Remove"),
-    make("form", { class: "choice", onsubmit: (own) => { own.preventDefault(); add(); } },
+    make("form", { class: "choice", onsubmit: (submit) => { submit.preventDefault(); add(); } },
       make("span", {}, "transition on"), event, make("span", {}, "to"), target, make("button", { class: "small" }, "Add")),
-    make("datalist", { id: "all-events" }, world.events.map((own) => make("option", { value: own.name }))),
-    make("datalist", { id: "all-states" }, picture.states.map((own) => make("option", { value: own }))));
+    make("datalist", { id: "all-events" }, world.events.map((entry) => make("option", { value: entry.name }))),
+    make("datalist", { id: "all-states" }, picture.states.map((name) => make("option", { value: name }))));
 }
 
 function edgeInspector(picture, part, from, to) {
-  const edge = picture.edges.find((own) => picture.states[own.from] === from && picture.states[own.to] === to);
+  const edge = picture.edges.find((candidate) => picture.states[candidate.from] === from && picture.states[candidate.to] === to);
   if (!edge) return hint();
   return make("div", { class: "inspector", role: "group", "aria-label": `Transitions from ${from} to ${to}` },
     make("span", {}, `${from} → ${to}`),

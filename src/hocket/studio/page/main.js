@@ -8,7 +8,7 @@ import { showMachines } from "/machines.js";
 import { showMap } from "/map.js";
 import { saveOrAsk, showStart, startWith } from "/start.js";
 import { canRedo, canUndo, isDirty, keepMine, lookAtDisk, nameTab, open, redo, store, takeTheirs, theirs, undo, watch } from "/store.js";
-import { showStory, showVerdict } from "/verdict.js";
+import { showCounterexample, showVerdict } from "/verdict.js";
 
 const LOOK_EVERY = 2000; // milliseconds, at the file on disk
 
@@ -18,7 +18,7 @@ function showWorld() {
   root.classList.remove("slow");
   root.classList.toggle("stale", Boolean(error));
   if (!world) {
-    find("verdict").replaceChildren(make("p", { class: "soft" }, error ? "Once the text has a meaning, it is shown here." : ""));
+    find("verdict").replaceChildren(make("p", { class: "soft" }, error ? "The task is shown here once the text has no errors." : ""));
     offerStart();
     return;
   }
@@ -26,7 +26,7 @@ function showWorld() {
     showMachines(world);
     showMap(world);
     showEvents(world);
-    showStory(world);
+    showCounterexample(world);
   }
   showVerdict(world, error);
   offerStart();
@@ -34,7 +34,7 @@ function showWorld() {
 
 // An empty text is best begun with another.
 function offerStart() {
-  if (!store.text.trim()) find("verdict").append(make("button", { type: "button", class: "main", onclick: showStart }, "Begin with a task"));
+  if (!store.text.trim()) find("verdict").append(make("button", { type: "button", class: "main", onclick: showStart }, "Start from a task"));
 }
 
 // Show again what a gesture that was refused has left changed on the page.
@@ -70,9 +70,9 @@ function showConflict() {
     return;
   }
   const gone = theirs().text === null;
-  banner("conflict", make("span", {}, gone ? "The file is gone from disk." : "Somebody else has changed the file on disk."),
-    make("button", { type: "button", onclick: () => keepMine() }, "Keep mine and write it"),
-    gone ? null : make("button", { type: "button", onclick: () => takeTheirs() }, "Take theirs (undo brings mine back)"));
+  banner("conflict", make("span", {}, gone ? "The file was deleted on disk." : "The file was changed on disk."),
+    make("button", { type: "button", onclick: () => keepMine() }, "Keep my version and save it"),
+    gone ? null : make("button", { type: "button", onclick: () => takeTheirs() }, "Load the version on disk (undo brings mine back)"));
 }
 
 watch((what) => {
@@ -85,8 +85,8 @@ watch((what) => {
 
 watchConnection((state) => {
   if (state === "here") banner("connection");
-  else if (state === "away") banner("connection", make("span", {}, "The studio does not answer. What you type is kept in this browser; the proof goes on when it is back."));
-  else banner("connection", make("span", {}, "This page needs the address that `hocket studio` has printed, with its token. Open that one; what you typed is kept."));
+  else if (state === "away") banner("connection", make("span", {}, "The studio does not answer. What you type is kept in this browser; checks continue when it is back."));
+  else banner("connection", make("span", {}, "Open the address that `hocket studio` has printed, with its token. What you typed is kept."));
 });
 
 // Tabs.
@@ -95,11 +95,11 @@ const TABS = ["design", "play", "train"];
 const panels = { design: null, play: () => import("/play.js"), train: () => import("/train.js") };
 
 async function showTab(name) {
-  for (const own of TABS) {
-    const tab = find(`tab-${own}`);
-    tab.setAttribute("aria-selected", own === name);
-    tab.tabIndex = own === name ? 0 : -1;
-    find(own).hidden = own !== name;
+  for (const tabName of TABS) {
+    const tab = find(`tab-${tabName}`);
+    tab.setAttribute("aria-selected", tabName === name);
+    tab.tabIndex = tabName === name ? 0 : -1;
+    find(tabName).hidden = tabName !== name;
   }
   const module = await panels[name]?.();
   if (!find(name).hidden) module?.show();
@@ -136,7 +136,7 @@ find("file").addEventListener("click", showStart);
 // Beginning.
 
 async function begin() {
-  offerThemes(find("theme"));
+  offerThemes(find("theme"), localStorage);
   startEditor();
   const hello = await untilAnswered("hello");
   await nameTab(hello.folder);

@@ -1,7 +1,7 @@
 // Designing the map: brushes for walls, floor, places, starts and gates, by pointer or by keys.
 
 import { choice, clamp, draw, field, find, hold, letGo, make, redraw, segments } from "/dom.js";
-import { cellAt, cellPath, drawMap, drawStarts } from "/ground.js";
+import { cellAt, cellPath, drawMap } from "/ground.js";
 import { gesture, store } from "/store.js";
 
 const BRUSHES = [["wall", "Wall"], ["floor", "Floor"], ["place", "Place"], ["start", "Start"], ["gate", "Gate"]];
@@ -17,11 +17,11 @@ export function showMap(world, isRefused = false) {
   root.hidden = !world.map;
   if (!world.map) return;
   settleBrush(world);
-  const own = JSON.stringify([world.name, world.map, world.agents.map(({ name, number, color, start }) => [name, number, color, start]), world.events.map((event) => event.name), brush.kind]);
-  if (own === shown && !isRefused) return; // most edits are about something else
-  shown = own;
-  const svg = drawMap(world, { label: `The map of ${world.name}, ${world.map.rows} rows and ${world.map.columns} columns. Arrow keys move, space paints.` });
-  svg.append(drawStarts(world), draw("path", { class: "stroke" }), draw("path", { class: "cursor", d: cellPath([cursor], world.map) }));
+  const content = JSON.stringify([world.name, world.map, world.agents.map((agent) => agent.name), world.events.map((event) => event.name), brush.kind]);
+  if (content === shown && !isRefused) return; // most edits are about something else
+  shown = content;
+  const svg = drawMap(world, `The map of ${world.name}, ${world.map.rows} rows and ${world.map.columns} columns. Arrow keys move, space paints.`);
+  svg.append(draw("path", { class: "stroke" }), draw("path", { class: "cursor", d: cellPath([cursor], world.map) }));
   svg.setAttribute("tabindex", "0");
   svg.setAttribute("role", "application");
   svg.dataset.key = "map";
@@ -49,17 +49,18 @@ function tools(world) {
   return make("div", { class: "tools" }, pick, ...options(world));
 }
 
+const set = (key) => (value) => {
+  brush[key] = value;
+};
+
 function options(world) {
-  const set = (key) => (value) => {
-    brush[key] = value;
-  };
   const place = () => {
     const list = make("datalist", { id: "places" }, Object.keys(world.map.places).map((name) => make("option", { value: name })));
     const input = make("input", { type: "text", value: brush.place, list: "places", "data-key": "brush place name", size: 12, oninput: () => set("place")(input.value) });
     return [make("label", { class: "choice" }, make("span", {}, "name"), input), list];
   };
-  const agent = () => choice("agent", world.agents.map((own) => [own.name, own.name]), brush.agent, set("agent"), { "data-key": "brush agent" });
-  const event = () => choice("closed until", world.events.map((own) => [own.name, own.name]), brush.event, set("event"), { "data-key": "brush event" });
+  const agent = () => choice("agent", world.agents.map(({ name }) => [name, name]), brush.agent, set("agent"), { "data-key": "brush agent" });
+  const event = () => choice("closed until", world.events.map(({ name }) => [name, name]), brush.event, set("event"), { "data-key": "brush event" });
   const byKind = { place: () => place(), start: () => [agent()], gate: () => [...place(), agent(), event()] };
   return byKind[brush.kind]?.() ?? [];
 }
@@ -69,7 +70,7 @@ function size({ map }) {
   const count = (label, value) => field({ type: "number", min: 1, max: 32000, value, "aria-label": label, "data-key": label }, apply);
   const rows = count("Rows", map.rows);
   const columns = count("Columns", map.columns);
-  const corner = choice("at", CORNERS.map((own) => [own, own]), brush.corner, (own) => { brush.corner = own; }, { "aria-label": "Corner at which the map grows or shrinks", "data-key": "corner" });
+  const corner = choice("at", CORNERS.map((corner) => [corner, corner]), brush.corner, set("corner"), { "aria-label": "Corner at which the map grows or shrinks", "data-key": "corner" });
   return make("span", { class: "size" }, rows, make("span", { "aria-hidden": "true" }, "×"), columns, corner);
 }
 
@@ -145,8 +146,8 @@ function paint(cells, map) {
 
 // The name of a place, which can be changed here.
 function placeName(name) {
-  return field({ class: "own-name", value: name, title: name, size: clamp(name.length, 4, 18), "aria-label": `Name of the place ${name}`, "data-key": `place ${name}` }, async (said) => {
-    const next = said.trim();
+  return field({ class: "editable-name", value: name, title: name, size: clamp(name.length, 4, 18), "aria-label": `Name of the place ${name}`, "data-key": `place ${name}` }, async (value) => {
+    const next = value.trim();
     const isDone = await gesture({ kind: "rename place", place: name, name: next });
     if (isDone && brush.place === name) brush.place = next;
     return isDone;
@@ -156,7 +157,7 @@ function placeName(name) {
 function legend(world) {
   const items = world.map.areas.filter((area) => area.names.length).toReversed().map((area) => make("li", {},
     make("button", {
-      type: "button", class: "swatch", own: area.color, "data-key": `area ${area.names[0]}`, title: `Paint ${area.names[0]}`,
+      type: "button", class: "swatch", color: area.color, "data-key": `area ${area.names[0]}`, title: `Paint ${area.names[0]}`,
       onclick: () => {
         [brush.kind, brush.place] = ["place", area.names[0]];
         showMap(store.world, true);

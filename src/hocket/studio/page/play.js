@@ -1,8 +1,8 @@
 // A game: walk agents by keys, beside teammates that act at random, by optimal policies, or as they have learnt.
 
 import { ask } from "/api.js";
-import { choice, disc, draw, find, isCalm, make, toast } from "/dom.js";
-import { drawAgent, drawMap, moveAgent, placeAgents, unitOf } from "/ground.js";
+import { choice, disc, draw, drawAgent, find, isCalm, make, toast } from "/dom.js";
+import { drawMap, moveAgent, placeAgents, radiusOf } from "/ground.js";
 import { drawMachine } from "/machine.js";
 import { store, watch } from "/store.js";
 import { trainingId } from "/train.js";
@@ -24,7 +24,7 @@ export function show() {
   const { world, error } = store;
   const root = find("play");
   if (!world?.map || error) {
-    root.replaceChildren(make("p", { class: "soft" }, error ? "Mend the text first." : "A machine without a world cannot be played."));
+    root.replaceChildren(make("p", { class: "soft" }, error ? "Fix the errors in the text first." : "Only a task can be played: this text is a machine without a map."));
     return;
   }
   if (game.world !== world) {
@@ -34,10 +34,7 @@ export function show() {
     restart();
   }
   lay(world);
-  if (!game.moment) {
-    parts.map.replaceChildren(drawMap(world, { closed: new Set() }));
-    parts.status.textContent = "Getting everyone ready …";
-  }
+  if (!game.moment) parts.status.textContent = "Loading the teammates …";
   fetchMoment();
 }
 
@@ -50,9 +47,10 @@ function restart() {
 
 // The parts of the page, once for each world.
 function lay(world) {
-  const unit = unitOf(world.map);
-  const map = make("div", { class: "board", tabindex: "0", role: "application", "aria-label": "The game. Arrow keys move the agent whose turn it is, space stays, backspace takes a step back.", onkeydown: onKey });
-  const agents = world.agents.map((agent) => drawAgent(agent, unit));
+  const map = make("div", { class: "board", tabindex: "0", role: "application", "aria-label": "The game. Arrow keys move the agent whose turn it is, space stays, backspace goes one step back.", onkeydown: onKey });
+  const agents = world.agents.map((agent) => drawAgent(agent, radiusOf(world.map)));
+  const svg = drawMap(world);
+  map.append(svg);
   const log = make("ol", { class: "log", "aria-label": "Events" });
   const status = make("p", { class: "status", "aria-live": "polite" });
   const run = make("button", { type: "button", id: "run", onclick: toggle }, "Run");
@@ -73,13 +71,13 @@ function lay(world) {
     return { row, state, agent };
   });
   const machines = world.agents.map((agent) => figure(world, agent));
-  parts = { map, agents, log, status, run, crew, machines };
+  parts = { map, svg, agents, log, status, run, crew, machines };
   find("play").replaceChildren(make("div", { class: "game" },
     make("div", {}, map, status,
       make("div", { class: "controls" }, run, make("button", { type: "button", onclick: stepBack }, "Back"),
         make("button", { type: "button", onclick: again(0) }, "Again"), make("button", { type: "button", onclick: again(1) }, "Next seed"), make("span", { class: "soft" }, `seed ${game.seed}`)),
-      make("p", { class: "soft" }, make("kbd", {}, "arrows"), ", ", make("kbd", {}, "wasd"), " or ", make("kbd", {}, "hjkl"), " move, ", make("kbd", {}, "space"), " stays, ", make("kbd", {}, "backspace"), " takes a step back. Who is “me” has a turn each in every step.")),
-    make("div", {}, make("ul", { class: "mates" }, crew.map((own) => own.row)), make("div", { class: "watched" }, machines.map((own) => own.root)), make("h2", {}, "Events"), log)));
+      make("p", { class: "soft" }, make("kbd", {}, "arrows"), ", ", make("kbd", {}, "wasd"), " or ", make("kbd", {}, "hjkl"), " move, ", make("kbd", {}, "space"), " stays, ", make("kbd", {}, "backspace"), " goes one step back. Every agent played by “me” moves in each step.")),
+    make("div", {}, make("ul", { class: "mates" }, crew.map(({ row }) => row)), make("div", { class: "watched" }, machines.map(({ root }) => root)), make("h2", {}, "Events"), log)));
 }
 
 function figure(world, agent) {
@@ -116,10 +114,10 @@ let last = 0; // counts requests: only the answer to the last one is shown
 
 function fetchMoment() {
   last += 1;
-  const own = last;
+  const number = last;
   pending = ask("play", request()).then((moment) => {
-    if (own === last) showMoment(moment);
-  }).catch(() => toast("The studio does not answer; the game goes on when it is back."));
+    if (number === last) showMoment(moment);
+  }).catch(() => toast("The studio does not answer. The game continues when it is back."));
   return pending;
 }
 
@@ -137,7 +135,7 @@ function stepBack() {
   fetchMoment();
 }
 
-// A team without anybody to walk plays by itself, until somebody pauses it; each run is told apart from the next.
+// A team that nobody controls plays by itself until it is paused.
 async function toggle() {
   const run = game.run ? null : {};
   game.run = run;
@@ -162,30 +160,25 @@ function showMoment(moment) {
     return;
   }
   const { world } = game;
-  const before = game.moment;
   game.moment = moment;
   if (moment.outcome) game.moves = game.moves.slice(0, moment.time); // what was pressed after the end is no step
-  const closed = new Set(moment.closed);
-  if (!before || before.closed.join("\n") !== moment.closed.join("\n") || !parts.map.firstChild) {
-    const svg = drawMap(world, { closed });
-    svg.append(draw("g", { class: "starts" }, parts.agents));
-    parts.map.replaceChildren(svg);
-  }
+  parts.svg.querySelector(".starts").replaceChildren(...parts.agents);
+  for (const area of parts.svg.querySelectorAll("[data-area]")) area.classList.toggle("open", !moment.closed.includes(Number(area.dataset.area)));
   const spots = placeAgents(world, moment.cells);
   const latest = moment.events.filter(([step]) => step === moment.time).map(([, event]) => event);
   world.agents.forEach((agent, index) => {
     moveAgent(parts.agents[index], spots[index]);
-    const isTold = latest.some((event) => agent.knows.includes(event));
-    parts.agents[index].classList.toggle("flash", isTold);
+    const isInvolved = latest.some((event) => agent.knows.includes(event));
+    parts.agents[index].classList.toggle("flash", isInvolved);
     const { state, row } = parts.crew[index];
     const [event, ...others] = moment.waiting[agent.name] ?? [];
     state.textContent = moment.finished[agent.name] ? `${moment.states[agent.name]}, done` : event ? `${moment.states[agent.name]}; ${event} waits for ${others.join(", ")}` : moment.states[agent.name];
     row.classList.toggle("done", moment.finished[agent.name]);
     const { nodes, picture, root } = parts.machines[index];
     nodes.forEach((node) => node.classList.toggle("lit", picture.states[Number(node.dataset.state)] === moment.states[agent.name]));
-    if (root) root.classList.toggle("told", isTold);
+    if (root) root.classList.toggle("flash", isInvolved);
   });
-  parts.log.replaceChildren(...moment.events.toReversed().slice(0, 60).map(([step, event]) => make("li", {}, make("time", {}, step), make("b", { class: `event-${world.events.find((own) => own.name === event)?.color ?? 0}` }, event))));
+  parts.log.replaceChildren(...moment.events.toReversed().slice(0, 60).map(([step, event]) => make("li", {}, make("time", {}, step), make("b", { class: `event-${world.events.find(({ name }) => name === event)?.color ?? 0}` }, event))));
   parts.map.classList.toggle("calm", isCalm());
   find("play").dataset.time = moment.time;
   showTurn();

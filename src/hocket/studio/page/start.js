@@ -2,14 +2,14 @@
 
 import { ask } from "/api.js";
 import { find, make, toast } from "/dom.js";
-import { drawMap, drawStarts } from "/ground.js";
+import { drawMap } from "/ground.js";
 import { begin, open, save, store } from "/store.js";
 
 let gallery = null;
 
 export async function showStart() {
-  const dialog = make("dialog", { class: "start", "aria-label": "Open or begin", onclose: () => dialog.remove() });
-  const name = make("input", { type: "text", placeholder: "name.toml", "aria-label": "File below the folder of the studio", size: 24 });
+  const dialog = make("dialog", { class: "start", "aria-label": "Open or start", onclose: () => dialog.remove() });
+  const name = make("input", { type: "text", placeholder: "name.toml", "aria-label": "File in the studio’s folder or below", size: 24 });
   const list = make("div", { class: "gallery" }, make("p", { class: "soft" }, "…"));
   dialog.append(
     make("div", { class: "head" }, make("h2", {}, "Open a file"), make("button", { type: "button", class: "small", onclick: () => dialog.close() }, "Close")),
@@ -20,21 +20,19 @@ export async function showStart() {
         if (wanted && (await open(wanted, store.text))) dialog.close();
       },
     }, name, make("button", { class: "main" }, "Open")),
-    make("h2", {}, "Begin with"), list);
+    make("h2", {}, "Start from"), list);
   document.body.append(dialog);
   dialog.showModal();
   name.focus();
   gallery ??= (await ask("gallery").catch(() => null))?.starts ?? null;
-  list.replaceChildren(...(gallery ?? []).map((own) => card(own, dialog)));
+  list.replaceChildren(...(gallery ?? []).map((start) => card(start, dialog)));
 }
 
-function card(own, dialog) {
-  const picture = own.map ? drawMap(own, { label: "" }) : make("span", { class: "no-map", "aria-hidden": "true" }, "u0 → u1");
-  if (own.map) {
-    picture.append(drawStarts(own));
-    picture.setAttribute("aria-hidden", "true");
-  }
-  return make("button", { type: "button", class: "start-card", onclick: () => beginWith(own.name, dialog) }, picture, make("b", {}, own.name), make("small", {}, own.description || "Who knows which event decides whether it is decomposable."));
+function card({ name, map, description }, dialog) {
+  const picture = map ? drawMap({ map }) : make("span", { class: "no-map" }, "u0 → u1");
+  picture.setAttribute("aria-hidden", "true");
+  return make("button", { type: "button", class: "start-card", onclick: () => beginWith(name, dialog) },
+    picture, make("b", {}, name), make("small", {}, description || "A machine without a map."));
 }
 
 async function beginWith(name, dialog) {
@@ -48,7 +46,7 @@ export const withSuffix = (name) => (!name || SUFFIXES.test(name) ? name : `${na
 
 // Save under the name that there is, or ask for one.
 export function saveOrAsk() {
-  if (store.file.name !== null) return save().catch(() => toast("The studio does not answer; nothing is lost, try again when it is back."));
+  if (store.file.name !== null) return save().catch(() => toast("The studio does not answer. Nothing is lost; try again when it is back."));
   const proposed = `${(store.world?.name ?? "task").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "task"}.toml`;
   const input = make("input", { type: "text", value: proposed, "aria-label": "Name of the file", size: 26 });
   const dialog = make("dialog", { class: "small-dialog centred", "aria-label": "Save", onclose: () => dialog.remove() },

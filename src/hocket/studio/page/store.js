@@ -117,10 +117,10 @@ async function checkOnce(revision) {
 }
 
 // A check whose text is no longer there is given up, unless it is about to end anyway.
-function hurry(own) {
-  const left = own.since + HURRY - performance.now();
+function hurry(pending) {
+  const left = pending.since + HURRY - performance.now();
   setTimeout(() => {
-    if (own === check) own.call.abort();
+    if (pending === check) pending.call.abort();
   }, Math.max(left, 0));
 }
 
@@ -142,13 +142,13 @@ watchConnection((state) => {
 let queue = Promise.resolve();
 
 export function gesture(what) {
-  queue = queue.then(() => perform(what)).catch(() => toast("The studio does not answer; try again when it is back."));
+  queue = queue.then(() => perform(what)).catch(() => toast("The studio does not answer. Try again when it is back."));
   return queue;
 }
 
 async function perform(what) {
   if (store.error && asked === store.revision) {
-    toast("The text has a mistake; correct it first.");
+    toast("Fix the errors in the text first.");
     tell("refused");
     return false;
   }
@@ -160,7 +160,7 @@ async function perform(what) {
     return false;
   }
   if (store.text !== before) {
-    toast("The text has changed meanwhile; try again.");
+    toast("The text has changed in the meantime; try again.");
     return false;
   }
   change(answer.text, answer.world);
@@ -199,19 +199,19 @@ function keepDraft() {
     if (isDirty()) localStorage.setItem(key, JSON.stringify({ text: store.text, mark: store.file.mark, time: Date.now() }));
     else localStorage.removeItem(key);
   } catch {
-    toast("The browser has no room to keep what you type; save it soon.");
+    toast("The browser’s storage is full: unsaved text is not kept. Save soon.");
   }
 }
 
 // Find what was typed into a file and not saved: by this tab, or by one that is gone.
 async function findDraft(name) {
   const held = new Set((await navigator.locks.query()).held.map((lock) => lock.name));
-  const found = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX)).flatMap((key) => {
+  const drafts = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX)).flatMap((key) => {
     const [where, file, who] = JSON.parse(key.slice(PREFIX.length));
     if (where !== folder || file !== name || (who !== tab && held.has(`hocket tab ${who}`))) return [];
-    return [{ key, own: who === tab, ...JSON.parse(localStorage.getItem(key)) }];
+    return [{ key, isOwn: who === tab, ...JSON.parse(localStorage.getItem(key)) }];
   });
-  return found.sort((one, other) => other.own - one.own || other.time - one.time)[0] ?? null;
+  return drafts.sort((one, other) => other.isOwn - one.isOwn || other.time - one.time)[0] ?? null;
 }
 
 // Files.
@@ -224,9 +224,9 @@ export async function open(name, fallback = "") {
   }
   if (name !== null && answer.name === null) {
     const draft = store.text ? null : await findDraft(null);
-    begin(draft?.own ? draft.text : answer.text); // a page that is loaded again goes on where it was
+    begin(draft?.isOwn ? draft.text : answer.text); // a page that is loaded again goes on where it was
     tell("opened");
-    toast(`${name} is written as TOML here; it has no file until it is saved.`);
+    toast(`${name} was converted to TOML. Save it to write a file.`);
     return true;
   }
   const draft = await findDraft(name);
@@ -234,13 +234,13 @@ export async function open(name, fallback = "") {
   const file = Object.assign(files.get(name) ?? newFile(name), { mark: answer.mark, saved, theirs: null });
   if (name !== null) files.set(name, file);
   if (draft && draft.text !== saved) {
-    if (draft.mark === answer.mark) toast("Here is what you had typed and not saved.");
+    if (draft.mark === answer.mark) toast("Your unsaved text was restored.");
     else Object.assign(file, { mark: draft.mark, theirs: { text: answer.text, mark: answer.mark } });
     change(draft.text, null, file);
     localStorage.removeItem(draft.key);
     keepDraft();
   } else change(answer.text ?? fallback, null, file);
-  if (!past.some((own) => own.text)) past.length = 0; // there is nothing before the first text
+  if (!past.some((version) => version.text)) past.length = 0; // there is nothing before the first text
   tell("opened");
   return true;
 }
@@ -266,7 +266,7 @@ async function write(name, text, file) {
   if (answer.refused) toast(answer.refused);
   else if (answer.conflict) {
     if (name === file.name) conflict(file, answer.conflict);
-    else toast(`There is a file ${name} already; open it, or choose another name.`);
+    else toast(`The file ${name} already exists; open it, or choose another name.`);
   } else {
     localStorage.removeItem(draftKey(file.name));
     Object.assign(file, { name, mark: answer.mark, saved: text, theirs: null });
@@ -308,12 +308,12 @@ export async function lookAtDisk() {
   if (name === null || isMoot()) return;
   const seen = await ask("mark", { name });
   if (seen.refused || seen.mark === mark || isMoot()) return;
-  const found = await ask("open", { name });
-  if (found.refused || isMoot()) return;
-  if (!isDirty() && found.text !== null) {
-    Object.assign(file, { mark: found.mark, saved: found.text });
-    change(found.text);
+  const answer = await ask("open", { name });
+  if (answer.refused || isMoot()) return;
+  if (!isDirty() && answer.text !== null) {
+    Object.assign(file, { mark: answer.mark, saved: answer.text });
+    change(answer.text);
     tell("file");
-    toast("The file has changed on disk, and was read again.");
-  } else conflict(file, found);
+    toast("The file has changed on disk and was reloaded.");
+  } else conflict(file, answer);
 }

@@ -32,7 +32,7 @@ export async function show() {
 }
 
 function lay(root) {
-  const learner = known.learners.find((own) => own.name === asked.learner);
+  const learner = known.learners.find((candidate) => candidate.name === asked.learner);
   const field = (label, key, most) => {
     const input = make("input", { type: "number", min: 1, max: most, value: asked[key], "aria-label": label, "data-key": key, oninput: () => { asked[key] = Number(input.value); } });
     return make("label", { class: "choice" }, make("span", {}, label), input);
@@ -47,14 +47,14 @@ function lay(root) {
   redraw(root,
     make("div", { class: "card" },
       make("div", { class: "tools" },
-        choice("learner", known.learners.map((own) => [own.name, own.name]), asked.learner, (name) => {
+        choice("learner", known.learners.map((learner) => [learner.name, learner.name]), asked.learner, (name) => {
           Object.assign(asked, { learner: name, settings: {} });
           lay(root);
           showNow();
         }, { id: "learner" }),
         field("steps", "steps", 10_000_000), field("seeds", "seeds", 16), start, steer),
       make("p", { class: "soft" }, `${learner.summary[0].toUpperCase()}${learner.summary.slice(1)}.`),
-      make("p", { class: "soft" }, "A training ends with the studio, and what it has learnt is dropped then. To keep runs, save the task and use ", make("code", {}, "hocket train"), "."),
+      make("p", { class: "soft" }, "Runs of the studio are deleted when it ends. To keep runs, save the task and use ", make("code", {}, "hocket train"), "."),
       make("details", { open: isOpen }, make("summary", {}, "Settings"), make("div", { class: "settings" }, learner.settings.map(setting)))),
     make("div", { class: "card" }, make("div", { class: "head" }, make("h2", {}, "Tests"), kinds()), status, chart), report);
   drawChart();
@@ -68,13 +68,13 @@ function kinds() {
   });
 }
 
-function setting(own) {
-  const isFlag = typeof own.default === "boolean";
-  const value = asked.settings[own.name] ?? own.default;
+function setting(meta) {
+  const isFlag = typeof meta.default === "boolean";
+  const value = asked.settings[meta.name] ?? meta.default;
   const input = isFlag
-    ? make("input", { type: "checkbox", checked: value, onchange: () => { asked.settings[own.name] = input.checked; } })
-    : make("input", { type: "text", value, size: 8, "data-key": `setting ${own.name}`, oninput: () => { asked.settings[own.name] = Number(input.value); } });
-  return make("label", { title: own.rule }, make("span", {}, own.name.replaceAll("_", " ")), input, make("small", {}, `${own.meaning}${unitOf(own)}`));
+    ? make("input", { type: "checkbox", checked: value, onchange: () => { asked.settings[meta.name] = input.checked; } })
+    : make("input", { type: "text", value, size: 8, "data-key": `setting ${meta.name}`, oninput: () => { asked.settings[meta.name] = Number(input.value); } });
+  return make("label", { title: meta.rule }, make("span", {}, meta.name.replaceAll("_", " ")), input, make("small", {}, `${meta.meaning}${unitOf(meta)}`));
 }
 
 const unitOf = ({ unit }) => (unit ? `, ${unit.startsWith("per ") ? unit : `in ${unit}`}` : "");
@@ -83,7 +83,7 @@ const unitOf = ({ unit }) => (unit ? `, ${unit.startsWith("per ") ? unit : `in $
 
 async function begin() {
   if (store.error) {
-    toast("The text has a mistake; correct it first.");
+    toast("Fix the errors in the text first.");
     return;
   }
   const { learner, steps, seeds, settings } = asked;
@@ -96,33 +96,33 @@ async function begin() {
   showReport();
   showNow();
   const { id } = training;
-  follow("follow", { training: id }, (told) => {
-    if (training.id === id) hear(told);
+  follow("follow", { training: id }, (message) => {
+    if (training.id === id) receive(message);
   }).catch(() => {
-    if (training.id === id && training.now !== "done") hear({ now: "lost" });
+    if (training.id === id && training.now !== "done") receive({ now: "lost" });
   });
 }
 
-function hear(told) {
-  if (told.refused) {
+function receive(message) {
+  if (message.refused) {
     training.now = "refused";
-    training.reason = told.refused;
+    training.reason = message.refused;
   }
-  if (told.now) training.now = told.now;
-  if (told.most) training.most = told.most;
-  if (told.step) training.step = told.step;
-  if (told.tests) training.tests.push({ step: told.step, tests: told.tests });
-  if (told.report) {
-    training.report = told.report;
+  if (message.now) training.now = message.now;
+  if (message.most) training.most = message.most;
+  if (message.step) training.step = message.step;
+  if (message.tests) training.tests.push({ step: message.step, tests: message.tests });
+  if (message.report) {
+    training.report = message.report;
     showReport();
   }
   showNow();
-  if (told.tests) scheduleChart();
+  if (message.tests) scheduleChart();
 }
 
 async function stopOrGo() {
-  const wish = training.now === "stopped" ? "continue" : "stop";
-  const answer = await ask("steer", { training: training.id, wish }).catch(() => ({ refused: "The studio does not answer." }));
+  const command = training.now === "stopped" ? "continue" : "stop";
+  const answer = await ask("steer", { training: training.id, command }).catch(() => ({ refused: "The studio does not answer." }));
   if (answer.refused) toast(answer.refused);
 }
 
@@ -130,11 +130,11 @@ function showNow() {
   if (!parts) return;
   const { now, step, steps, reason } = training;
   const words = {
-    "": "Agents learn one by one, and the team is tested all the while; fewer steps are better.",
+    "": "Each agent trains alone; the team is tested regularly. Fewer steps are better.",
     starting: "Starting …", compiling: "Compiling the learner for this machine …", training: `Training: ${grouped(step)} of ${grouped(steps)} steps.`,
-    reviewing: `Stopped at ${grouped(step)} steps; playing episodes for the report …`,
-    stopped: `Stopped at ${grouped(step)} of ${grouped(steps)} steps. Go on, or look at the report below.`, done: `Done: ${grouped(step)} steps.`,
-    ended: "The training was ended.", lost: "The studio was started again, and the training is lost.", refused: reason,
+    reviewing: `Stopped at ${grouped(step)} steps; running test episodes for the report …`,
+    stopped: `Stopped at ${grouped(step)} of ${grouped(steps)} steps. Continue, or read the report below.`, done: `Done: ${grouped(step)} steps.`,
+    ended: "The training has ended.", lost: "The studio was restarted; the training is lost.", refused: reason,
   };
   parts.status.textContent = `${words[now]}${training.id && training.text !== store.text ? " The text has changed since." : ""}`;
   parts.status.dataset.now = now;
@@ -177,23 +177,23 @@ function drawChart() {
     parts.chart.replaceChildren();
     return;
   }
-  const rows = thinned(smoothed(tests.map(({ step, tests: own }) => [step, own.filter(([kind]) => kind === asked.kind).map(([, taken]) => taken)])));
-  const all = rows.flatMap(([, own]) => own);
+  const rows = thinned(smoothed(tests.map(({ step, tests: episodes }) => [step, episodes.filter(([kind]) => kind === asked.kind).map(([, taken]) => taken)])));
+  const all = rows.flatMap(([, values]) => values);
   const [bottom, top] = [Math.max(1, all.reduce((one, other) => Math.min(one, other)) * 0.7), Math.max(10, all.reduce((one, other) => Math.max(one, other)))];
   const span = spanOf(rows.at(-1)[0], steps);
   const x = (step) => EDGE.left + ((WIDTH - EDGE.left - EDGE.right) * step) / span;
   const y = (taken) => EDGE.top + (HEIGHT - EDGE.top - EDGE.bottom) * (1 - Math.log(Math.max(taken, bottom) / bottom) / Math.log(top / bottom));
   const path = (values) => values.map(([step, taken], index) => `${index ? "L" : "M"}${x(step).toFixed(1)} ${y(taken).toFixed(1)}`).join("");
   const median = (values) => [...values].sort((one, other) => one - other)[Math.floor((values.length - 1) / 2)];
-  const medians = rows.map(([step, own]) => [step, median(own)]);
+  const medians = rows.map(([step, values]) => [step, median(values)]);
   const last = medians.at(-1);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Steps in tests; the last median is ${last[1]} after ${last[0]} training steps` });
   for (const mark of ticks(bottom, top)) svg.append(draw("path", { class: "gridline", d: `M${EDGE.left} ${y(mark)}H${WIDTH - EDGE.right}` }), draw("text", { x: EDGE.left - 8, y: y(mark), class: "end" }, grouped(mark)));
   for (const share of [0, 0.25, 0.5, 0.75, 1]) svg.append(draw("text", { x: x(span * share), y: HEIGHT - 14, class: share === 1 ? "end" : "middle" }, grouped(span * share)));
   const seeds = rows[0][1].length;
-  for (let seed = 0; seed < seeds && seeds > 1; seed += 1) svg.append(draw("path", { class: "seed", d: path(rows.filter(([, own]) => own.length > seed).map(([step, own]) => [step, own[seed]])) }));
+  for (let seed = 0; seed < seeds && seeds > 1; seed += 1) svg.append(draw("path", { class: "seed", d: path(rows.filter(([, values]) => values.length > seed).map(([step, values]) => [step, values[seed]])) }));
   svg.append(draw("path", { class: "median", d: path(medians) }), draw("circle", { class: "now", cx: x(last[0]), cy: y(last[1]), r: 4 }));
-  parts.chart.replaceChildren(svg, make("p", { class: "soft" }, `Steps that the team takes in a test, of at most ${grouped(most)}: the median over seeds, and each seed, as the mean of the last ten tests. Last: ${grouped(last[1])}.`));
+  parts.chart.replaceChildren(svg, make("p", { class: "soft" }, `Test steps (limit ${grouped(most)}), averaged over the last ten tests: each seed, and the median over seeds. Latest: ${grouped(last[1])}.`));
 }
 
 // Round numbers, of few or of more leading digits.
@@ -206,15 +206,15 @@ function ticks(bottom, top) {
 }
 
 // The steps that the chart has room for: what was done and some more, so that what is new can be seen from the beginning.
-const spanOf = (done, steps) => Math.min(roundNumbers([1, 2, 4, 6, 8]).find((own) => own >= done * 1.1) ?? steps, steps || 1);
+const spanOf = (done, steps) => Math.min(roundNumbers([1, 2, 4, 6, 8]).find((number) => number >= done * 1.1) ?? steps, steps || 1);
 
 // The mean of the last tests of each seed, as in reports.
 function smoothed(rows) {
   const sums = rows[0][1].map(() => 0);
-  return rows.map(([step, own], index) => {
+  return rows.map(([step, values], index) => {
     const old = index >= TOGETHER ? rows[index - TOGETHER][1] : null;
     const count = Math.min(index + 1, TOGETHER);
-    return [step, own.map((taken, seed) => {
+    return [step, values.map((taken, seed) => {
       sums[seed] += taken - (old?.[seed] ?? 0);
       return sums[seed] / count;
     })];

@@ -5,8 +5,8 @@ import { find, make, redraw } from "/dom.js";
 import { pictureOf, whenDrawn } from "/machines.js";
 import { gesture, store } from "/store.js";
 
-let at = 0; // the step of the story
-let told = ""; // which story
+let at = 0; // the step of the example
+let told = ""; // which example
 
 export function showVerdict(world, error) {
   const root = find("verdict");
@@ -15,16 +15,16 @@ export function showVerdict(world, error) {
   const kind = isStale ? "unknown" : verdict.ok ? "yes" : "no";
   const symbol = { yes: "✓", no: "✗", unknown: "?" }[kind];
   root.className = `verdict ${kind}`;
-  const said = isStale ? (error.isCutOff ? error.message : "The text means nothing yet; the picture is of what it last meant.") : headline(verdict);
+  const said = isStale ? (error.isCutOff ? error.message : "The text has errors; the picture shows its last valid version.") : headline(verdict);
   const problems = isStale ? [] : verdict.problems;
   root.replaceChildren(
     make("span", { class: "symbol", "aria-hidden": "true" }, symbol),
     make("div", {},
       make("p", { class: "said" }, said),
       isStale ? null : verdict.answers.map((answer) => make("p", { class: answer.ok ? "said" : "problem-line" }, answer.said)),
-      problems.map((own) => make("p", { class: "problem-line" }, own)),
-      isStale ? null : verdict.warnings.map((own) => make("p", { class: "warning-line" }, own)),
-      isStale || !verdict.notes.length ? null : make("details", {}, make("summary", {}, verdict.notes.length === 1 ? "1 note" : `${verdict.notes.length} notes`), make("ul", {}, verdict.notes.map((own) => make("li", {}, own))))),
+      problems.map((problem) => make("p", { class: "problem-line" }, problem)),
+      isStale ? null : verdict.warnings.map((warning) => make("p", { class: "warning-line" }, warning)),
+      isStale || !verdict.notes.length ? null : make("details", {}, make("summary", {}, verdict.notes.length === 1 ? "1 note" : `${verdict.notes.length} notes`), make("ul", {}, verdict.notes.map((note) => make("li", {}, note))))),
     make("div", { id: "repairs", class: "repairs" }));
   root.dataset.kind = kind;
   if (!isStale && !verdict.decomposable) showRepairs(world);
@@ -48,45 +48,45 @@ async function showRepairs(world) {
     return;
   }
   const words = (add) => Object.entries(add).map(([agent, events]) => `${events.join(", ")} to ${agent}`).join("; ");
-  root.replaceChildren(...answer.repairs.map((own) => make("button", {
-    type: "button", class: "repair", title: own.exact ? `Cost ${own.cost}, proved minimal` : `Cost ${own.cost}`,
-    onclick: () => gesture({ kind: "repair", add: own.add }),
-  }, "Add ", make("b", {}, words(own.add)))));
+  root.replaceChildren(...answer.repairs.map((repair) => make("button", {
+    type: "button", class: "repair", title: repair.exact ? `Cost ${repair.cost}, proved minimal` : `Cost ${repair.cost}`,
+    onclick: () => gesture({ kind: "repair", add: repair.add }),
+  }, "Add ", make("b", {}, words(repair.add)))));
 }
 
-// The story.
+// The counterexample.
 
-export function showStory(world) {
-  const root = find("story");
-  const story = world.counterexample;
-  root.hidden = !story;
-  if (!story) {
+export function showCounterexample(world) {
+  const root = find("counterexample");
+  const example = world.counterexample;
+  root.hidden = !example;
+  if (!example) {
     light(world, null);
     return;
   }
-  const key = JSON.stringify([story.trace, story.event, story.state]);
+  const key = JSON.stringify([example.trace, example.event, example.state]);
   const isNew = key !== told;
-  if (isNew) [told, at] = [key, story.trace.length + 1]; // the end comes first: what goes wrong
-  at = Math.min(at, story.trace.length + 1);
-  const last = story.trace.length + 1;
+  if (isNew) [told, at] = [key, example.trace.length + 1]; // the end comes first: what goes wrong
+  at = Math.min(at, example.trace.length + 1);
+  const last = example.trace.length + 1;
   const go = (step) => {
     at = Math.min(Math.max(step, 0), last);
-    showStory(world);
+    showCounterexample(world);
     reveal();
   };
   const chip = (label, step, kind) => make("button", { type: "button", class: `chip ${kind}`, "data-key": `step ${step}`, "aria-current": at === step ? "step" : null, onclick: () => go(step) }, label);
-  const color = (event) => `event-${world.events.find((own) => own.name === event)?.color ?? 0}`;
+  const color = (event) => `event-${world.events.find((entry) => entry.name === event)?.color ?? 0}`;
   redraw(root,
-    make("div", { class: "head" }, make("h2", {}, `Counterexample: ${story.kind}`),
-      make("div", { class: "trace" }, chip("start", 0, ""), story.trace.map((event, index) => chip(event, index + 1, color(event))),
-        chip(story.event ?? "done?", last, `phantom ${story.event ? color(story.event) : ""}`)),
+    make("div", { class: "head" }, make("h2", {}, `Counterexample: ${example.kind}`),
+      make("div", { class: "trace" }, chip("start", 0, ""), example.trace.map((event, index) => chip(event, index + 1, color(event))),
+        chip(example.event ?? "done?", last, `phantom ${example.event ? color(example.event) : ""}`)),
       make("span", { class: "group", role: "group", "aria-label": "Steps" },
         make("button", { type: "button", class: "small", "data-key": "back", disabled: at === 0, onclick: () => go(at - 1) }, "Back"),
         make("button", { type: "button", class: "small", "data-key": "forward", disabled: at === last, onclick: () => go(at + 1) }, "Next"))),
-    make("p", { class: "telling", "aria-live": "polite" }, telling(story, at)),
-    at === last ? make("ul", { class: "confusions" }, story.merged.map((sentence) => make("li", {}, sentence)), story.remark ? make("li", {}, story.remark) : null) : null);
+    make("p", { class: "telling", "aria-live": "polite" }, telling(example, at)),
+    at === last ? make("ul", { class: "confusions" }, example.merged.map((sentence) => make("li", {}, sentence)), example.remark ? make("li", {}, example.remark) : null) : null);
   root.dataset.step = at;
-  light(world, story);
+  light(world, example);
   if (isNew) reveal();
 }
 
@@ -95,41 +95,41 @@ function reveal() {
   for (const box of document.querySelectorAll("#design .drawing")) {
     const node = box.querySelector(".node.lit");
     if (!node || box.scrollWidth <= box.clientWidth) continue;
-    const [own, frame] = [node.getBoundingClientRect(), box.getBoundingClientRect()];
-    if (own.left < frame.left || own.right > frame.right) box.scrollLeft += own.left - frame.left - frame.width / 2;
+    const [spot, frame] = [node.getBoundingClientRect(), box.getBoundingClientRect()];
+    if (spot.left < frame.left || spot.right > frame.right) box.scrollLeft += spot.left - frame.left - frame.width / 2;
   }
 }
 
 whenDrawn((world) => light(world, world.counterexample));
 
-function telling(story, step) {
-  if (step > story.trace.length) return story.said.replace(/^Counterexample \([^)]*\): a/, "A");
-  const where = Object.entries(story.agents).map(([agent, states]) => `${agent} in ${states[step]}`).join(", ");
-  const what = step ? `After ${story.trace.slice(0, step).join(", ")}` : "At the start";
-  return `${what} the team is in ${story.team[step]}, ${where}.`;
+function telling(example, step) {
+  if (step > example.trace.length) return example.said.replace(/^Counterexample \([^)]*\): a/, "A");
+  const where = Object.entries(example.agents).map(([agent, states]) => `${agent} in ${states[step]}`).join(", ");
+  const what = step ? `After ${example.trace.slice(0, step).join(", ")}` : "At the start";
+  return `${what} the team is in ${example.team[step]}, ${where}.`;
 }
 
 // Light the states in which the machines are and, in the end, those that are confused.
-function light(world, story) {
-  const last = story ? story.trace.length + 1 : 0;
-  const step = Math.min(at, story?.trace.length ?? 0);
+function light(world, example) {
+  const last = example ? example.trace.length + 1 : 0;
+  const step = Math.min(at, example?.trace.length ?? 0);
   const isEnd = at === last;
-  const lit = { team: story?.team[step], ...Object.fromEntries(Object.entries(story?.agents ?? {}).map(([agent, states]) => [agent, states[step]])) };
-  const before = { team: story?.team[step - 1], ...Object.fromEntries(Object.entries(story?.agents ?? {}).map(([agent, states]) => [agent, states[step - 1]])) };
-  const confused = new Set(isEnd && story ? story.confusions.map((own) => own.merged_with) : []);
-  const proposing = new Set(isEnd && story ? story.confusions.map((own) => own.agent) : []);
+  const lit = { team: example?.team[step], ...Object.fromEntries(Object.entries(example?.agents ?? {}).map(([agent, states]) => [agent, states[step]])) };
+  const before = { team: example?.team[step - 1], ...Object.fromEntries(Object.entries(example?.agents ?? {}).map(([agent, states]) => [agent, states[step - 1]])) };
+  const confused = new Set(isEnd && example ? example.confusions.map((confusion) => confusion.merged_with) : []);
+  const proposing = new Set(isEnd && example ? example.confusions.map((confusion) => confusion.agent) : []);
   for (const title of ["team", ...world.agents.map((agent) => agent.name)]) {
     const shown = pictureOf(title);
     if (!shown?.picture.layout) continue;
     const { picture, root } = shown;
     const index = picture.states.indexOf(lit[title]);
     root.querySelectorAll(".node").forEach((node) => {
-      const own = Number(node.dataset.state);
-      node.classList.toggle("lit", Boolean(story) && own === index);
-      node.classList.toggle("confused", title === "team" ? confused.has(picture.states[own]) : proposing.has(title) && own === index);
+      const number = Number(node.dataset.state);
+      node.classList.toggle("lit", Boolean(example) && number === index);
+      node.classList.toggle("confused", title === "team" ? confused.has(picture.states[number]) : proposing.has(title) && number === index);
     });
     const from = picture.states.indexOf(before[title]);
-    root.querySelectorAll(".edge").forEach((edge) => edge.classList.toggle("taken", Boolean(story) && !isEnd && edge.dataset.edge === `${from}-${index}` && takes(picture, edge.dataset.edge, story.trace[step - 1])));
+    root.querySelectorAll(".edge").forEach((edge) => edge.classList.toggle("taken", Boolean(example) && !isEnd && edge.dataset.edge === `${from}-${index}` && takes(picture, edge.dataset.edge, example.trace[step - 1])));
     if (title !== "team") root.classList.toggle("proposing", proposing.has(title));
   }
 }

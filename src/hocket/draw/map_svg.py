@@ -1,19 +1,23 @@
-"""The map of a scene and its machines, as SVG that takes its colours from the page's style."""
+"""The map of a scene and its machines as SVG, for the pages of reports and of the studio.
+
+Colours of the floor, walls and lines come from the page's style (web/shared.css); no element has a style of its own.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from hocket.draw.geometry import Point, Shape
+from hocket.draw.geometry import Point, Shape, rectangles
 from hocket.draw.graphviz import embedded_machine
+from hocket.draw.markup import Html, tag
 from hocket.draw.scene import Area, Moment, Scene
 from hocket.draw.task_picture import MOST_STATES, MOST_TRANSITIONS
 from hocket.machine.reward_machine import RewardMachine
-from hocket.report.page.markup import Html, tag
 
 LONGEST_SIDE = 400.0  # of a map, in units of the SVG
 MOST_LINES = 60  # cells in a row up to which the lines between them are drawn
+WIDEST = 1.55  # radii of an agent: the circle on which many agents at one point stand
 LONGEST_NUMBER, LONGEST_TAG = 3, 4  # characters written on an agent and on an area
 
 
@@ -28,16 +32,18 @@ def unit_of(scene: Scene) -> float:
 
 
 def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
-    """Draw the map of a scene, with the agents where they start, if that is known."""
+    """Draw the map of a scene, with the agents where they start, if that is known.
+
+    A group with gates has the number of its area as `data-area`, and is of the class `open` unless it is closed now.
+    """
     unit = unit_of(scene)
     width, height = scene.width * unit, scene.height * unit
     disc = agent_radius(scene)
     numbers = {area: number for number, area in enumerate(scene.areas)}
     closed = scene.closed(Moment({}))
-    spots = _side_by_side(starts, disc / unit)
     agents = [
-        _agent((across * unit, down * unit), size * disc, number_of(scene, name), scene.colors[name])
-        for (across, down, size), name in zip(spots, scene.agents, strict=False)
+        _agent((across * unit, down * unit), size * disc, scene, name)
+        for (across, down, size), name in zip(_side_by_side(starts, disc / unit), scene.agents, strict=False)
     ]
     return tag(
         "svg",
@@ -45,7 +51,7 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
         *(_area(area, unit, numbers[area], area in closed) for area in scene.painted),
         _lines(scene, unit),
         *(_shape(wall, unit, class_="wall") for wall in scene.walls),
-        *(_area_tag(area, unit) for area in scene.painted if area.tag and area.shapes),
+        *(_area_tag(area, shape, unit) for area, shape in _tag_shapes(scene)),
         tag("rect", class_="border", width=width, height=height),
         tag("g", *agents, class_="starts"),
         class_="map",
@@ -58,15 +64,19 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
 
 
 def _side_by_side(starts: Sequence[Point], radius: float) -> Iterator[tuple[float, float, float]]:
-    """Let agents that start at one point stand around it; the third number is how much smaller they are."""
+    """Put agents at one point on a circle around it, as web/elements.js does; the third number is the size."""
     for number, (across, down) in enumerate(starts):
-        together = [agent for agent, own in enumerate(starts) if own == (across, down)]
-        if len(together) == 1:
+        together = [agent for agent, start in enumerate(starts) if start == (across, down)]
+        count = len(together)
+        if count == 1:
             yield across, down, 1
             continue
-        angle = 2 * math.pi * together.index(number) / len(together) - math.pi
-        reach, size = radius * 0.65, max(min(0.6, math.sin(math.pi / len(together)) * 0.65), 0.2)
-        yield across + reach * math.cos(angle), down + reach * math.sin(angle), size
+        touching = math.sin(math.pi / count) / 1.06  # how large discs may be on a circle of radius 1
+        wanted = min(max(0.7 - 0.05 * count, 0.44), 0.6)
+        reach = min(wanted / touching, WIDEST)
+        angle = 2 * math.pi * together.index(number) / count - math.pi * (1 if count == 2 else 0.5)
+        size = max(min(wanted, reach * touching), 0.24)
+        yield across + radius * reach * math.cos(angle), down + radius * reach * math.sin(angle), size
 
 
 def agent_radius(scene: Scene) -> float:
@@ -79,7 +89,7 @@ def _area(area: Area, unit: float, number: int, is_closed: bool) -> Html:
     gated = number if area.gates else None
     words = ": ".join(filter(None, (area.name, "; ".join(area.notes))))
     title = [tag("title", words)] if words else []
-    shapes = [_shape(shape, unit, class_="area", style=f"--own:{area.color}") for shape in area.shapes]
+    shapes = [_shape(shape, unit, class_="area", fill=area.color) for shape in area.shapes]
     if area.gates:
         shapes += [_shape(shape, unit, class_="closed", data_closed="") for shape in area.shapes]
     return tag("g", *title, *shapes, class_=None if is_closed or not area.gates else "open", data_area=gated)
@@ -93,11 +103,21 @@ def _shape(shape: Shape, unit: float, **look: str) -> Html:
     return tag("rect", x=shape.left * unit, y=shape.top * unit, width=width, height=height, **look)
 
 
-def _area_tag(area: Area, unit: float) -> Html:
-    """Write an area's tag into the middle of its first shape."""
-    shape = area.shapes[0]
+def _tag_shapes(scene: Scene) -> Iterator[tuple[Area, Shape]]:
+    """Find where tags are written: on a map of cells, the largest visible rectangle, if possible without an agent."""
+    for area in scene.painted:
+        if area.tag and area.shapes and not scene.has_cells:
+            yield area, area.shapes[0]
+        elif area.tag and (cells := scene.visible[area]):
+            free = cells.difference(scene.opening.cells.values())
+            shapes = rectangles(free or cells, scene.columns)
+            yield area, max(shapes, key=lambda shape: shape.width * shape.height)
+
+
+def _area_tag(area: Area, shape: Shape, unit: float) -> Html:
+    """Write an area's tag into the middle of a shape."""
     (x, y), side = shape.middle, min(shape.width, shape.height) * unit
-    size = max(min(side, unit if unit > 8 else LONGEST_SIDE / 16) * 0.36, 5)
+    size = max(min(side, unit if unit > 8 else LONGEST_SIDE / 16) * 0.4, 5)
     return tag("text", _short(area.tag), class_="tag", x=x * unit, y=y * unit, font_size=size)
 
 
@@ -115,20 +135,23 @@ def _lines(scene: Scene, unit: float) -> Html:
     return tag("path", class_="lines", d="".join([*down, *across]))
 
 
-def _agent(point: Point, radius: float, number: str, color: str) -> Html:
+def _agent(point: Point, radius: float, scene: Scene, name: str) -> Html:
+    number = number_of(scene, name)
     return tag(
         "g",
-        tag("circle", r=radius),
+        tag("title", name),
+        tag("circle", r=radius, fill=scene.colors[name]),
         tag("text", number, font_size=radius * (1.15 if len(number) < LONGEST_NUMBER else 0.8)),
         class_="agent",
-        style=f"--own:{color}",
         transform=f"translate({point[0]:g} {point[1]:g})",
     )
 
 
 def agent_badge(scene: Scene, agent: str) -> Html:
     """Draw an agent's disc beside a text."""
-    return tag("span", number_of(scene, agent), class_="disc", style=f"--own:{scene.colors[agent]}", aria_hidden="true")
+    return tag(
+        "span", number_of(scene, agent), class_="disc", style=f"--color:{scene.colors[agent]}", aria_hidden="true"
+    )
 
 
 # Machines.
@@ -155,6 +178,6 @@ def legend(scene: Scene) -> Html:
 
 def _entry(area: Area) -> Html:
     is_round = any(shape.is_disc for shape in area.shapes)
-    look = {"class_": "swatch" + (" disc-shaped" if is_round else ""), "style": f"--own:{area.color}"}
+    look = {"class_": "swatch" + (" disc-shaped" if is_round else ""), "style": f"--color:{area.color}"}
     note = tag("small", "; ".join(area.notes)) if area.gates else ""
     return tag("li", tag("span", _short(area.tag), **look), tag("span", area.name, note))
