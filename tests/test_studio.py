@@ -389,7 +389,7 @@ def test_work_that_nobody_waits_for_is_given_up_and_its_process_ended():
         worker = Worker(60.0)
         await worker.ask({"do": "warm"})
         process = worker.starting.result()
-        with pytest.raises(CutOffError, match="no longer wanted"):
+        with pytest.raises(CutOffError, match="was cancelled"):
             await _while_wanted(worker.ask({"do": "understand", "text": BUTTONS}), Gone())
         assert process.returncode is not None
         assert (await worker.ask({"do": "understand", "text": BUTTONS}))["verdict"]["ok"]
@@ -629,11 +629,11 @@ def test_training_tells_its_tests_and_leaves_a_report_and_teammates(client):
 def test_nothing_that_a_training_tells_while_it_is_followed_is_lost(tmp_path):
     async def story() -> list[bytes]:
         training, heard = TrainingProcess(None, tmp_path), []
-        training.told += [b"1\n", b"2\n"]
+        training.messages += [b"1\n", b"2\n"]
         async for chunk in training.follow():
             heard.append(chunk)
             if len(heard) == 1:
-                training.told += [b"3\n"]  # while the page reads
+                training.messages += [b"3\n"]  # while the page reads
                 training.is_over = True
         return heard
 
