@@ -27,7 +27,7 @@ struct Tables {  // of one agent
 
 struct Rule {
     float rate, rate_decay, beta, beta_growth, discount;
-    int64_t episode_steps;
+    int64_t max_episode_steps;
     uint32_t slip_limit;
 };
 
@@ -142,7 +142,7 @@ void train(float* all, uint32_t* cells, uint32_t* states, int64_t* clocks, const
             }
             cells[lane] = next;
             states[lane] = table.next_state[(kind * table.outcomes + later) * U + state];
-            if (table.is_final[states[lane]] || ++clocks[lane] >= rule.episode_steps)
+            if (table.is_final[states[lane]] || ++clocks[lane] >= rule.max_episode_steps)
                 cells[lane] = table.start, states[lane] = table.initial, clocks[lane] = 0;
         }
     }

@@ -48,7 +48,7 @@ class CRule(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_float) for name in ("rate", "rate_decay", "beta", "beta_growth", "discount")),
-        ("episode_steps", ctypes.c_int64),
+        ("max_episode_steps", ctypes.c_int64),
         ("slip_limit", ctypes.c_uint32),
     ]
 

@@ -30,7 +30,8 @@ from hocket.report.page import write_report
 from hocket.report.summary import summarize
 from hocket.study.engines import ThreadEngine
 from hocket.study.policies import find_policies, spoilt_policies
-from hocket.study.study import Study, run_study
+from hocket.study.running import run_study
+from hocket.study.study import Study
 from hostile import DEAR, Inputs, mutate
 
 ROUND = 500  # inputs in one fork

@@ -14,7 +14,7 @@ COPIES, STEPS, RATE, DISCOUNT, EXPLORE = 1_000, 2_000, 0.2, 0.9, 0.3
 
 def learn(task):
     """Train a table for each agent: [agents, observations, actions]."""
-    envs = hk.gym.team_vector_env(task, COPIES, observation="index", episode_steps=200)
+    envs = hk.gym.team_vector_env(task, COPIES, observation="index", max_episode_steps=200)
     rng, agents = np.random.default_rng(0), np.arange(len(envs.agents))
     tables = np.zeros((len(agents), int(envs.single_observation_space.nvec.max()), 5), np.float32)
     seen, _ = envs.reset(seed=0)

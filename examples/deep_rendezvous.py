@@ -65,7 +65,7 @@ class Options:
     """Standard deviation of the position after a step."""
     directions: int = 8
     """Number of directions to choose from, in addition to staying."""
-    episode_steps: int = 150
+    max_episode_steps: int = 150
     """Maximum steps of an episode."""
     anywhere: bool = True
     """Start training episodes (not tests) at random points of the square."""
@@ -88,7 +88,7 @@ class Options:
     def world(self, name: str) -> tuple[hk.Task, Plane]:
         """Load a task, and lay it out in the plane."""
         task, rules = hk.load_task(name), {"speed": self.speed, "noise": self.noise, "directions": self.directions}
-        rules["most_steps"] = self.episode_steps
+        rules["most_steps"] = self.max_episode_steps
         plane = buttons_plane(**rules) if name == "buttons" else plane_from_task(task, self.radius, **rules)
         return task, plane
 
@@ -184,7 +184,7 @@ def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.R
         for job, own in trained.items():
             hk.deep.set_weights(models[job.agent], own.weights[number])
         played = play_episode(team, models, TEST_SEED + number, greedy=True)
-        needed = played.steps if played.success else options.episode_steps
+        needed = played.steps if played.success else options.max_episode_steps
         rows.append(((number + 1) * options.test_every, needed, played.success))
     steps, taken, success = (np.array(column) for column in zip(*rows, strict=True))
     _, _, _, counterfactuals, seed = next(iter(trained))
@@ -195,7 +195,7 @@ def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.R
         seed,
         options.steps,
         options.settings() | {"counterfactuals": counterfactuals},
-        {"greedy": hk.gym.Trials(steps, taken, success)},
+        {"greedy": hk.TestEpisodes(steps, taken, success)},
         sum(own.seconds for own in trained.values()),
         hk.gym.play_tests(team, models, options.episodes, seed=2 * TEST_SEED),
     )
@@ -214,7 +214,7 @@ def keep(folder: Path, record: hk.Record, scene: hk.Scene, trained: Mapping[Job,
 
 def line(record: hk.Record) -> str:
     """Say in a line how good a team is."""
-    review, tests = record.review, record.tests["greedy"]
+    review, tests = record.test_summary, record.tests["greedy"]
     assert review is not None
     good = [int(step) for step in np.unique(tests.step) if tests.success[tests.step >= step].mean() > 0.9]
     since = f"{good[0]:,}" if good else "never"

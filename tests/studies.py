@@ -10,7 +10,7 @@ from hocket.draw.geometry import Shape
 from hocket.draw.scene import Area, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.study.engines import ThreadEngine
-from hocket.study.records import Record, Replay, TestSummary, Trials
+from hocket.study.records import Record, Replay, TestEpisodes, TestSummary
 from hocket.study.store import keep_records, keep_task, keep_world, open_store, sum_up
 
 MOVES = {"u": (0, -1), "d": (0, 1), "l": (-1, 0), "r": (1, 0), ".": (0, 0)}
@@ -49,10 +49,10 @@ def states_after(scene: Scene, length: int, events) -> tuple[tuple[str, ...], ..
     return tuple(rows)
 
 
-def tests(steps: Sequence[int], values: Sequence[int]) -> Trials:
+def tests(steps: Sequence[int], values: Sequence[int]) -> TestEpisodes:
     """Make tests of which those with 1,000 steps have failed."""
     taken = np.array(values, np.int64)
-    return Trials(np.array(steps, np.int64), taken, taken < 1000)
+    return TestEpisodes(np.array(steps, np.int64), taken, taken < 1000)
 
 
 def record(

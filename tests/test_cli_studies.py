@@ -14,7 +14,7 @@ from rich.status import Status
 import hocket as hk
 from hocket.cli import evaluate, progress
 from hocket.cli.runs import StudyOutcome
-from hocket.study.study import Update, run_study
+from hocket.study.running import Update, run_study
 from hocket.task.grid import ACTIONS, STAY
 from hocket.task.tables import compile_task
 from studies import OneByOne, record, write_study
@@ -90,7 +90,7 @@ def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(hocket
 
     command = ("train", task, *SMALL, "--learner", "cqrm", "--out", tmp_path / "runs")  # whose seeds go one by one
     with monkeypatch.context() as patch:
-        patch.setattr("hocket.study.study.run_study", interrupted)
+        patch.setattr("hocket.study.running.run_study", interrupted)
         code, out, _ = hocket(*command)
     kept = len(list((tmp_path / "runs").glob("runs/*.json")))
     assert code == 130 and 1 <= kept < 3

@@ -11,11 +11,11 @@ STOP = {"A1": 4, "A2": 4, "A3": 4}
 
 
 def one_team():
-    return hk.gym.team_env("buttons", observation="index", episode_steps=3)
+    return hk.gym.team_env("buttons", observation="index", max_episode_steps=3)
 
 
 def many(make):
-    return make(2, observation="index", episode_steps=3)
+    return make(2, observation="index", max_episode_steps=3)
 
 
 def individuals(copies, **settings):

@@ -18,7 +18,7 @@ from hocket.learn.batches import Batch
 from hocket.learn.catalogue import LEARNERS, default_learner
 from hocket.study import engines
 from hocket.study.engines import DeviceEngine, make_engine
-from hocket.study.study import run_study
+from hocket.study.running import run_study
 from hocket.task.tables import compile_task
 from worlds import gatehouse, line, meeting
 
@@ -114,7 +114,7 @@ def test_runs_with_other_settings_and_seeds_train_side_by_side(tmp_path):
     assert len(here.records) == len(there.records) == 36
     assert (tmp_path / "here/curves.csv").read_text() == (tmp_path / "there/curves.csv").read_text()
     for one, other in zip(here.records, there.records, strict=True):
-        assert one.key == other.key and one.review.visits.tolist() == other.review.visits.tolist()
+        assert one.key == other.key and one.test_summary.visits.tolist() == other.test_summary.visits.tolist()
         ours, theirs = here.policy(one), there.policy(other)
         np.testing.assert_array_equal(ours.arrays["q"], theirs.arrays["q"])
 
@@ -149,7 +149,7 @@ def test_policies_are_kept_of_the_seeds_that_were_asked_for(tmp_path):
     study = hk.Study([meeting()], ["dqprm"], seeds=4, steps=60, settings=BRIEF)
     results = run_study(study, tmp_path, engine=DeviceEngine(policies=2))
     assert [results.policy(record) is not None for record in results.records] == [True, True, False, False]
-    assert [record.review is not None for record in results.records] == [True, True, False, False]
+    assert [record.test_summary is not None for record in results.records] == [True, True, False, False]
     section = hk.summarize(results).sections[0]
     assert section.groups[0].seeds == (0, 1, 2, 3)
     assert section.groups[0].bounds.episodes == 200

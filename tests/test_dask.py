@@ -15,7 +15,8 @@ import hocket as hk
 from hocket.learn.warmup import compile_kernels
 from hocket.study.cluster import TRIES, DaskEngine, Forgotten, run_portable
 from hocket.study.engines import make_engine
-from hocket.study.study import Study, UnfinishedError, run_study
+from hocket.study.running import UnfinishedError, run_study
+from hocket.study.study import Study
 from test_study import same_apart_from_time
 from worlds import meeting
 

@@ -51,7 +51,7 @@ def dqn(env, seed=0, **options):
 def gatekeepers():
     """Train both agents of the gatehouse, each alone."""
     task = gatehouse()
-    return {agent: dqn(hk.gym.individual_env(task, agent, episode_steps=30)).learn(1_600) for agent in task.agents}
+    return {agent: dqn(hk.gym.individual_env(task, agent, max_episode_steps=30)).learn(1_600) for agent in task.agents}
 
 
 def test_agents_that_train_alone_with_dqn_need_the_fewest_steps_together(gatekeepers):
@@ -122,7 +122,7 @@ def test_weights_that_do_not_fit_a_model_are_refused_and_leave_it_as_it_was():
 # The script.
 
 TINY = deep_rendezvous.Options(
-    steps=60, seeds=1, test_every=20, episodes=3, processes=1, random_steps=20, episode_steps=25, width=8
+    steps=60, seeds=1, test_every=20, episodes=3, processes=1, random_steps=20, max_episode_steps=25, width=8
 )
 
 
@@ -183,7 +183,7 @@ def test_what_the_script_keeps_is_what_the_team_has_learnt(finished):
         hk.deep.set_weights(models[agent], hk.deep.split_weights(policy.arrays, agent))
     team = team_in_plane(task, plane)
     played = hk.gym.play_episode(team, models, 2 * deep_rendezvous.TEST_SEED, greedy=True)
-    np.testing.assert_allclose(played.points, records[0].review.replays["greedy"].points)
+    np.testing.assert_allclose(played.points, records[0].test_summary.replays["greedy"].points)
 
 
 def test_the_same_seed_learns_the_same_and_counterfactuals_make_a_difference():

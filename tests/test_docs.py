@@ -25,8 +25,8 @@ from hocket.machine.decomposition import LARGEST_ENUMERATION
 from hocket.machine.formats import FORMATS
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
 from hocket.study.published import Level
-from hocket.study.review import EPISODES
 from hocket.study.study import load_study
+from hocket.study.testing import EPISODES
 from hocket.task import files, grid, labelling
 from hocket.task.catalogue import MOST_AGENTS, built_in_tasks
 from hocket.task.consistency import MOST_LATCHED

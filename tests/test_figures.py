@@ -45,7 +45,7 @@ def curve(reaches: int, level: int = 30) -> np.ndarray:
 
 def record(learner: str, seed: int, values: np.ndarray, task: hk.Task | None = None, **settings: float) -> hk.Record:
     """Make a record by hand, of a task or of something else."""
-    tests = records.Trials(STEPS_OF_TESTS, values + seed * (values < 1000), values < 1000)
+    tests = records.TestEpisodes(STEPS_OF_TESTS, values + seed * (values < 1000), values < 1000)
     review = None
     if task is not None:
         visits = np.zeros((len(task.agents), task.grid.cells), np.int64)
@@ -54,7 +54,7 @@ def record(learner: str, seed: int, values: np.ndarray, task: hk.Task | None = N
         review = hk.TestSummary(10, 5, (5,) * len(task.agents), visits, {})
     name, mark = ("elsewhere", "f" * 64) if task is None else (task.name, task.digest)
     kinds = {"softmax": tests, "greedy": tests._replace(test_steps=np.full(len(values), 500))}
-    return hk.Record(name, mark, learner, seed, 40_000, {**SETTINGS, **settings}, kinds, review=review)
+    return hk.Record(name, mark, learner, seed, 40_000, {**SETTINGS, **settings}, kinds, test_summary=review)
 
 
 def section_of(*own: hk.Record, task: hk.Task | None = None) -> Section:

@@ -24,7 +24,7 @@ from hocket.learn.warmup import _stand_in, compile_kernels
 from hocket.machine.algebra import first_of_each
 from hocket.machine.formats.schema import machine_from, machine_to
 from hocket.study.engines import ThreadEngine
-from hocket.study.review import review
+from hocket.study.testing import play_tests
 from hocket.task.catalogue import load
 from hocket.task.conditions import Lexicon
 from hocket.task.endless import Kinds, _may_repeat, _on_cycles
@@ -310,11 +310,11 @@ def test_reviews_of_large_teams_have_fewer_episodes(monkeypatch):
     task = hk.load_task("rendezvous-2")
     (run,) = hk.train(task, "optimal", seeds=1, steps=1)
     tables = compile_task(task)
-    assert review(task, tables, run.policy).episodes == 100
-    monkeypatch.setattr("hocket.study.review.MOST_REVIEWED", 7_000)  # agent-steps, of two agents with 1,000 steps
-    assert review(task, tables, run.policy).episodes == 3
-    monkeypatch.setattr("hocket.study.review.MOST_REVIEWED", 1)
-    assert review(task, tables, run.policy).episodes == 1
+    assert play_tests(task, tables, run.policy).episodes == 100
+    monkeypatch.setattr("hocket.study.testing.MOST_TEST_WORK", 7_000)  # agent-steps, of two agents with 1,000 steps
+    assert play_tests(task, tables, run.policy).episodes == 3
+    monkeypatch.setattr("hocket.study.testing.MOST_TEST_WORK", 1)
+    assert play_tests(task, tables, run.policy).episodes == 1
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def test_a_task_may_be_a_value_a_name_or_a_file(tmp_path):
 
 def test_an_agent_alone_is_made_without_compiling_anything():
     code = "import hocket as hk, sys; hk.gym.individual_env('buttons', 'A1');"
-    code += "env = hk.gym.team_env('buttons', episode_steps=3);"
+    code += "env = hk.gym.team_env('buttons', max_episode_steps=3);"
     code += "hk.evaluate(env, dict.fromkeys(env.possible_agents, lambda seen: 4), 1);"
     done = subprocess.run(
         [sys.executable, "-c", code + "print('numba' in sys.modules)"], capture_output=True, text=True, check=True
@@ -152,7 +152,7 @@ def compare_episodes(task: hk.Task, steps: int, seed: int) -> int:
     """Compare the first episodes of a seed with those in plain Python, for all agents; count the events."""
     guide, events = Guide(task, Random(seed)), 0
     for name in task.agents:
-        env = hk.gym.individual_env(task, name, observation="index", episode_steps=steps)
+        env = hk.gym.individual_env(task, name, observation="index", max_episode_steps=steps)
         for number in range(3):
             env.reset(seed=seed if number == 0 else None)
             episode = hk.IndividualEpisode(task, name, seed, number)
@@ -364,7 +364,7 @@ def test_the_shaped_return_differs_by_the_potentials_of_its_ends(task):
 
 
 def test_an_episode_is_truncated_after_its_steps_and_then_needs_a_reset():
-    env = hk.gym.individual_env("buttons", "A2", episode_steps=3)
+    env = hk.gym.individual_env("buttons", "A2", max_episode_steps=3)
     with pytest.raises(ResetNeeded):
         env.step(4)
     env.reset(seed=0)
@@ -374,7 +374,7 @@ def test_an_episode_is_truncated_after_its_steps_and_then_needs_a_reset():
 
 
 def test_an_episode_that_ends_in_its_last_step_is_terminated_as_well():
-    env = hk.gym.individual_env(corridor(4), "A1", episode_steps=3)
+    env = hk.gym.individual_env(corridor(4), "A1", max_episode_steps=3)
     env.reset(seed=0)
     assert [env.step(1)[1:4] for _ in range(3)] == [(0, False, False), (0, False, False), (1, True, True)]
 
@@ -401,7 +401,7 @@ def test_an_action_is_one_of_five_numbers(action):
     ("settings", "said"),
     [
         ({"observation": "cell"}, "observation 'cell' does not exist"),
-        ({"episode_steps": 0}, "episode_steps must be an integer of at least 1, got 0"),
+        ({"max_episode_steps": 0}, "max_episode_steps must be an integer of at least 1, got 0"),
         ({"sync_probability": 0.0}, "sync_probability must lie above 0 and be at most 1, got 0.0"),
         ({"shaping": 1.0}, "shaping takes the learner's discount, between 0 and 1, got 1.0"),
         ({"render_mode": "rgb"}, "render_mode 'rgb' does not exist .did you mean 'rgb_array'"),
@@ -489,7 +489,7 @@ def test_what_a_caller_does_to_counterfactuals_is_its_own_affair(kind):
 
 
 def test_a_copy_of_an_environment_goes_on_as_the_original_does():
-    env = hk.gym.individual_env("buttons", "A2", episode_steps=300)
+    env = hk.gym.individual_env("buttons", "A2", max_episode_steps=300)
     env.reset(seed=3)
     for action in range(5):
         env.step(action)

@@ -7,7 +7,7 @@ import pytest
 
 import hocket as hk
 from hocket.learn.training import train
-from hocket.study.prospects import foresee
+from hocket.study.preflight import warnings
 from hocket.task.agents import Option
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.memory import MOST_REMEMBERED, latched_events, memory_of, options_of
@@ -69,11 +69,11 @@ def test_baselines_learn_a_task_that_says_nothing_of_memory(learner):
 
 
 def test_training_says_what_is_derived_to_those_who_need_it():
-    told = [line for line in foresee(hk.Study([handover()], ["iql", "hil"], 1, 1_000)) if "derived" in line]
+    told = [line for line in warnings(hk.Study([handover()], ["iql", "hil"], 1, 1_000)) if "derived" in line]
     why = "is derived from their machines, as the task says nothing."
     assert told == [
         f"handover: what agents remember (A1: fetch; A2: fetch) {why}",
         f"handover: where agents set out for (A1: shelf, bench after fetch; A2: bench after fetch) {why}",
     ]
     for study in (hk.Study([handover()], ["sweep"], 1, 1_000), hk.Study([hk.load_task("buttons")], ["iql"], 1, 1_000)):
-        assert not any("derived" in line for line in foresee(study))
+        assert not any("derived" in line for line in warnings(study))

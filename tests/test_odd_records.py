@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 import hocket as hk
-from hocket.study.study import Study, run_study
+from hocket.study.running import run_study
+from hocket.study.study import Study
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")

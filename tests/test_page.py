@@ -36,8 +36,8 @@ from hocket.report.page.encoding import (
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize
 from hocket.study.records import Replay, TestSummary
+from hocket.study.running import run_study
 from hocket.study.store import load_results
-from hocket.study.study import run_study
 from studies import (
     HOSTILE,
     QUOTED,
@@ -480,7 +480,8 @@ def test_a_study_of_long_episodes_stays_below_five_megabytes(tmp_path):
 
 
 def test_a_real_study_of_trained_teams_has_its_report(tmp_path):
-    from hocket.study.study import Study, run_study
+    from hocket.study.running import run_study
+    from hocket.study.study import Study
 
     task = hk.load_task("rendezvous-2")
     run_study(Study([task], ["dqprm", "optimal"], 2, 3_000), tmp_path / "real")

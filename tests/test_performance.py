@@ -8,7 +8,7 @@ import pytest
 from hocket.report import performance
 from hocket.report.performance import curve_of, final_of, gather_tests
 from hocket.statistics import learnt_step, quartiles, trailing_mean, trailing_median
-from hocket.study.records import Trials
+from hocket.study.records import TestEpisodes
 from studies import record
 
 
@@ -17,7 +17,9 @@ def made_up(seed: int, step: list[int], episodes: int):
     rng = np.random.default_rng(seed)
     when = rng.permutation(np.repeat(step, episodes))
     taken = rng.integers(10, 90, len(when))
-    return replace(record("meeting", "d" * 64, "iql", seed, [1]), tests={"softmax": Trials(when, taken, taken < 80)})
+    return replace(
+        record("meeting", "d" * 64, "iql", seed, [1]), tests={"softmax": TestEpisodes(when, taken, taken < 80)}
+    )
 
 
 def alone(own):

@@ -47,7 +47,7 @@ def test_a_replay_has_all_that_happened():
 @few
 @given(task=tasks())
 def test_a_replay_is_an_episode_in_plain_python(task):
-    env = hk.gym.team_env(task, observation="dict", episode_steps=40)
+    env = hk.gym.team_env(task, observation="dict", max_episode_steps=40)
     guide, plan = Guide(task, Random(3)), []
 
     def actor(name: str) -> Actor:
@@ -102,7 +102,7 @@ def test_a_team_of_functions_is_evaluated_as_the_same_actions_are_in_the_compile
     rows = {name: iter([int(row[place]) for row in plan]) for place, name in enumerate(task.agents)}
     actors = {name: lambda seen, own=own: next(own) for name, own in rows.items()}
     (expected,) = hk.evaluate(task, policy, 40, seed=11)
-    (found,) = hk.evaluate(hk.gym.team_env(task, episode_steps=30), actors, 40, seed=11)
+    (found,) = hk.evaluate(hk.gym.team_env(task, max_episode_steps=30), actors, 40, seed=11)
     assert 0 < expected.success.value < 1
     assert found == replace(expected, policy="sampled")
     assert all(next(own, None) is None for own in rows.values())
@@ -205,7 +205,7 @@ def test_what_was_learnt_here_is_evaluated_on_a_task():
 
 def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
     task = meeting()
-    env = hk.gym.team_env(task, episode_steps=20)
+    env = hk.gym.team_env(task, max_episode_steps=20)
     review = hk.gym.play_tests(env, TOGETHER, episodes=3)
     assert (review.episodes, review.successes, review.own_successes, review.policy) == (3, 3, (3, 3), "greedy")
     assert review.visits.tolist() == [[0, 3, 3, 3, 0, 0], [0, 0, 0, 6, 3, 0]]
@@ -213,15 +213,15 @@ def test_policies_from_elsewhere_can_be_watched_in_a_report(tmp_path):
     assert replay.points[:, :, 0].tolist() == [[0.5, 5.5], [1.5, 4.5], [2.5, 3.5], [3.5, 3.5]]
     assert (replay.points[:, :, 1] == 0.5).all() and replay.events == ((3, "meet"),)
     assert hk.gym.play_tests(env, dict.fromkeys(task.agents, lambda seen: STAY), episodes=2).successes == 0
-    tests = hk.gym.Trials(np.array([10]), np.array([3]), np.array([True]))
-    record = hk.Record(task.name, task.digest, "by hand", 0, 10, {}, {"greedy": tests}, review=review)
+    tests = hk.TestEpisodes(np.array([10]), np.array([3]), np.array([True]))
+    record = hk.Record(task.name, task.digest, "by hand", 0, 10, {}, {"greedy": tests}, test_summary=review)
     [section] = hk.summarize(hk.save_records(tmp_path, [record], [task])).sections
     assert section.scene == scene_of(task) and section.groups[0].replays.keys() == {(0, "greedy")}
     assert "by hand" in hk.write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_world_that_does_not_say_where_agents_are_cannot_be_watched():
-    env = hk.gym.team_env(meeting(), episode_steps=3)
+    env = hk.gym.team_env(meeting(), max_episode_steps=3)
     blind = dict.fromkeys(env.possible_agents, lambda seen: STAY)
     assert hk.gym.play_episode(env, blind).replay is not None
     with pytest.MonkeyPatch.context() as patch:

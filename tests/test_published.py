@@ -14,8 +14,9 @@ from hocket.report.performance import Curve
 from hocket.report.summary import measure_level
 from hocket.statistics import Quartiles
 from hocket.study.published import Level, Published, published_from
+from hocket.study.running import run_study
 from hocket.study.store import load_results
-from hocket.study.study import Study, load_study, run_study
+from hocket.study.study import Study, load_study
 from worlds import meeting
 
 pytestmark = pytest.mark.xdist_group("kernels")

@@ -19,7 +19,7 @@ from hocket.learn.catalogue import shapes_on
 from hocket.report.summary import MOST_COMPARED, summarize
 from hocket.study.curves import curves_csv
 from hocket.study.labels import differences
-from hocket.study.records import Record, Replay, TestSummary, Trials, parse_record, slug, write_record
+from hocket.study.records import Record, Replay, TestEpisodes, TestSummary, parse_record, slug, write_record
 from hocket.study.store import (
     Results,
     keep_records,
@@ -34,10 +34,10 @@ from worlds import corridor, meeting
 TASK = meeting()
 
 
-def trials(*taken: int, most: int = 100) -> Trials:
+def trials(*taken: int, most: int = 100) -> TestEpisodes:
     """Tests at steps 10, 20, ... that took so many steps."""
     steps = np.arange(1, len(taken) + 1) * 10
-    return Trials(steps, np.array(taken, np.int64), np.array([own < most for own in taken], np.bool_))
+    return TestEpisodes(steps, np.array(taken, np.int64), np.array([own < most for own in taken], np.bool_))
 
 
 def replay(steps: int = 2) -> Replay:
@@ -57,7 +57,7 @@ def record(seed: int = 0, learner: str = "dqprm", **changes) -> Record:
         "settings": {"discount": 0.9, "max_episode_steps": 100, "counterfactual": True},
         "tests": {"softmax": trials(100, 7, 5), "greedy": trials(100, 5, 4)},
         "seconds": 1.5,
-        "review": TestSummary(10, 9, (10, 9), np.arange(12).reshape(2, 6), {"softmax": replay()}),
+        "test_summary": TestSummary(10, 9, (10, 9), np.arange(12).reshape(2, 6), {"softmax": replay()}),
     }
     return Record(**{**about, **changes})
 
@@ -90,14 +90,14 @@ def test_a_record_is_read_as_it_was_written():
     found = parse_record(write_record(record()))
     assert same(found, record())
     assert found.key == record().key
-    assert np.array_equal(found.review.visits, record().review.visits)
-    assert np.array_equal(found.review.replays["softmax"].points, replay().points)
-    assert found.review.replays["softmax"].states == replay().states
-    assert found.review.replays["softmax"].events == replay().events
+    assert np.array_equal(found.test_summary.visits, record().test_summary.visits)
+    assert np.array_equal(found.test_summary.replays["softmax"].points, replay().points)
+    assert found.test_summary.replays["softmax"].states == replay().states
+    assert found.test_summary.replays["softmax"].events == replay().events
 
 
 def test_a_record_without_a_review_is_read_as_it_was_written():
-    assert parse_record(write_record(record(review=None))).review is None
+    assert parse_record(write_record(record(test_summary=None))).test_summary is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_key_tells_apart_all_that_results_depend_on(changes):
 
 
 def test_a_key_does_not_depend_on_what_results_do_not_depend_on():
-    assert record().key == record(seconds=9.0, task="other name", review=None, tests={}).key
+    assert record().key == record(seconds=9.0, task="other name", test_summary=None, tests={}).key
 
 
 def test_names_become_names_that_every_file_system_takes():
@@ -232,9 +232,9 @@ def table(records) -> str:
 NUMBERS = st.integers(0, 30) | st.integers(9_990, 10_010) | st.integers(0, 2**63 - 1)
 TESTS = st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), max_size=8).map(
     lambda rows: (
-        Trials(*(np.array(own, kind) for own, kind in zip(zip(*rows, strict=True), KINDS_OF, strict=True)))
+        TestEpisodes(*(np.array(own, kind) for own, kind in zip(zip(*rows, strict=True), KINDS_OF, strict=True)))
         if rows
-        else Trials(*(np.zeros(0, kind) for kind in KINDS_OF))
+        else TestEpisodes(*(np.zeros(0, kind) for kind in KINDS_OF))
     )
 )
 KINDS_OF = (np.int64, np.int64, np.bool_)
@@ -248,7 +248,7 @@ def test_a_table_and_a_record_are_what_pythons_writers_make_of_the_same_numbers(
             task=name,
             settings={"discount": 1 / (seed + 1)},
             tests={"softmax": own, "greedy": runs[0]},
-            review=None,
+            test_summary=None,
         )
         for seed, own in enumerate(runs)
     ]
@@ -323,7 +323,7 @@ def test_a_world_that_is_not_hockets_is_kept_by_its_scene(tmp_path):
     machine = hk.RewardMachine(initial="a", transitions={("a", "go"): "b"}, final={"b"})
     disc = Area.disc((1.0, 1.0), 0.5, "#0072b2", "home", "H", gates=[("A1", "go")])
     scene = Scene("plane", 4.0, 3.0, ("A1",), {"A1": machine}, {"A1": ("go",)}, machine, (disc,), verdict="Fine.")
-    own = record(task="plane", digest=scene.digest, learner="sac", review=None)
+    own = record(task="plane", digest=scene.digest, learner="sac", test_summary=None)
     results = hk.save_records(tmp_path, [own], [scene])
     assert results.records[0].key == load_results(tmp_path).records[0].key == own.key
     assert (tmp_path / "curves.csv").read_text(encoding="utf-8").splitlines()[1] == "plane,sac,0,10,softmax,100,0"
@@ -403,7 +403,7 @@ def test_runs_that_end_early_are_compared_as_far_as_all_go(folder):
 
 
 def test_several_tests_at_one_step_are_one_test_of_several_episodes(folder):
-    twice = Trials(np.array([10, 10, 20, 20]), np.array([100, 8, 6, 4]), np.array([False, True, True, True]))
+    twice = TestEpisodes(np.array([10, 10, 20, 20]), np.array([100, 8, 6, 4]), np.array([False, True, True, True]))
     results = hk.save_records(folder, [record(learner="x", tests={"softmax": twice})])
     group = summarize(results).sections[0].groups[-1]
     assert group.curves["softmax"].step.tolist() == [10, 20]

@@ -21,8 +21,9 @@ from hocket.learn.policies import load_policy
 from hocket.learn.warmup import compile_kernels
 from hocket.study import curves, policies, store
 from hocket.study.engines import ThreadEngine
+from hocket.study.running import run_study, save_runs
 from hocket.study.store import load_results, open_store
-from hocket.study.study import Study, load_study, run_study, save_runs
+from hocket.study.study import Study, load_study
 from studies import OneByOne
 from worlds import corridor, meeting
 
@@ -439,7 +440,8 @@ def test_two_studies_do_not_work_in_one_folder(tmp_path):
 LONG = """
 import sys
 from hocket.study.engines import ThreadEngine
-from hocket.study.study import Study, run_study
+from hocket.study.running import run_study
+from hocket.study.study import Study
 from worlds import meeting
 
 study = Study([meeting()], ["iql", "hil"], 12, 60_000)

@@ -40,7 +40,7 @@ RIGHT, LEFT, STAY = (ACTIONS.index(name) for name in ("right", "left", "stay"))
 @pytest.mark.parametrize("name", ["buttons", "rendezvous-3"])
 def test_pettingzoo_has_nothing_to_say_of_a_team(name, kind):
     parallel_api_test(hk.gym.team_env(name, observation=kind), num_cycles=300)
-    parallel_api_test(hk.gym.team_env(name, observation=kind, episode_steps=20), num_cycles=300)
+    parallel_api_test(hk.gym.team_env(name, observation=kind, max_episode_steps=20), num_cycles=300)
     parallel_seed_test(lambda: hk.gym.team_env(name, observation=kind), num_cycles=20)
 
 
@@ -53,7 +53,7 @@ def test_a_team_is_made_as_by_the_modules_of_pettingzoo():
 
 def test_a_team_can_take_turns():
     """What PettingZoo makes of it for agents that act one after the other ends with the same rewards."""
-    env = parallel_to_aec(hk.gym.team_env(meeting(), episode_steps=10))
+    env = parallel_to_aec(hk.gym.team_env(meeting(), max_episode_steps=10))
     env.reset(seed=0)
     earned = dict.fromkeys(("A1", "A2"), 0.0)
     for name in env.agent_iter():
@@ -85,7 +85,11 @@ def test_an_agent_sees_the_same_in_the_team_as_alone():
 
 def compare(task: hk.Task, steps: int, seed: int) -> int:
     """Compare the first episodes of a seed with those in plain Python; count the events."""
-    env, guide, happened = hk.gym.team_env(task, observation="index", episode_steps=steps), Guide(task, Random(seed)), 0
+    env, guide, happened = (
+        hk.gym.team_env(task, observation="index", max_episode_steps=steps),
+        Guide(task, Random(seed)),
+        0,
+    )
     for number in range(2):
         _, infos = env.reset(seed=seed if number == 0 else None)
         episode = hk.TeamEpisode(task, seed, number)
@@ -132,7 +136,7 @@ def test_a_team_does_the_same_as_in_the_compiled_world(name):
     (run,) = hk.train(task, "optimal", seeds=1, steps=1)
     arrays = run.policy.arrays
     player = LEARNERS["optimal"].player(tables, 0.05, 400)
-    env = hk.gym.team_env(task, episode_steps=400)
+    env = hk.gym.team_env(task, max_episode_steps=400)
     for number in range(3):
         record = recording(400, len(task.agents))
         taken = player.play(arrays, 5, number, False, record)
@@ -171,7 +175,7 @@ def record_episode(env: TeamEnv, seed: int | None, rng: Random) -> list[object]:
 
 
 def test_the_same_seed_and_actions_give_the_same_whole_episodes():
-    one, other = (hk.gym.team_env("buttons", episode_steps=200) for _ in range(2))
+    one, other = (hk.gym.team_env("buttons", max_episode_steps=200) for _ in range(2))
     first = [record_episode(one, seed, Random(1)) for seed in (7, None, None)]
     again = [record_episode(other, seed, Random(1)) for seed in (7, None, None)]
     assert len(first[0]) == 401
@@ -181,14 +185,14 @@ def test_the_same_seed_and_actions_give_the_same_whole_episodes():
 
 
 def test_episodes_without_a_seed_are_those_of_a_seed_that_was_drawn():
-    env, again = hk.gym.team_env("buttons", episode_steps=50), hk.gym.team_env("buttons", episode_steps=50)
+    env, again = hk.gym.team_env("buttons", max_episode_steps=50), hk.gym.team_env("buttons", max_episode_steps=50)
     kept = [record_episode(env, None, Random(2)) for _ in range(2)]
     repeated = [record_episode(again, seed, Random(2)) for seed in (env.episode_seed, None)]
     assert data_equivalence(kept, repeated, exact=True)
 
 
 def test_a_copy_of_an_environment_goes_on_as_the_original_does():
-    env = hk.gym.team_env("buttons", observation="dict", episode_steps=50)
+    env = hk.gym.team_env("buttons", observation="dict", max_episode_steps=50)
     env.reset(seed=3)
     for _ in range(10):
         env.step(dict.fromkeys(env.agents, RIGHT))
@@ -201,7 +205,7 @@ def test_a_copy_of_an_environment_goes_on_as_the_original_does():
 
 def test_what_a_caller_does_to_its_observations_and_infos_is_its_own_affair():
     for kind in ("onehot", "dict"):
-        env, other = (hk.gym.team_env("buttons", observation=kind, episode_steps=30) for _ in range(2))
+        env, other = (hk.gym.team_env("buttons", observation=kind, max_episode_steps=30) for _ in range(2))
         env.reset(seed=0), other.reset(seed=0)
         while env.agents:
             actions = dict.fromkeys(env.agents, STAY)
@@ -257,8 +261,8 @@ def test_every_agent_needs_an_action_that_there_is(actions, said):
 
 
 def test_a_setting_that_makes_no_sense_is_refused():
-    with pytest.raises(SettingsError, match="episode_steps must be an integer of at least 1, got 0"):
-        hk.gym.team_env("buttons", episode_steps=0)
+    with pytest.raises(SettingsError, match="max_episode_steps must be an integer of at least 1, got 0"):
+        hk.gym.team_env("buttons", max_episode_steps=0)
     with pytest.raises(SettingsError, match=r"render_mode 'human' does not exist .known: ansi, rgb_array"):
         hk.gym.team_env("buttons", render_mode="human")
 
@@ -292,7 +296,7 @@ def test_a_crowd_in_a_cell_is_drawn_as_a_plus():
 @given(task=tasks())
 def test_every_moment_of_a_team_can_be_drawn(task):
     for mode in ("ansi", "rgb_array"):
-        env = hk.gym.team_env(task, render_mode=mode, episode_steps=5)
+        env = hk.gym.team_env(task, render_mode=mode, max_episode_steps=5)
         env.reset(seed=0)
         while env.agents:
             env.step({name: env.action_space(name).sample() for name in env.agents})

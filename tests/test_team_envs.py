@@ -37,10 +37,10 @@ def row_of(kind: str, observations: object, copy: int) -> object:
     return {key: part[copy] for key, part in observations.items()} if kind == "dict" else observations[copy]
 
 
-def compare(task: hk.Task, kind: str, copies: int = 3, steps: int = 100, episode_steps: int = 30) -> int:
+def compare(task: hk.Task, kind: str, copies: int = 3, steps: int = 100, max_episode_steps: int = 30) -> int:
     """Compare copies with as many single teams; count the events."""
-    envs = hk.gym.team_vector_env(task, copies, observation=kind, episode_steps=episode_steps)
-    teams = [hk.gym.team_env(task, observation=kind, episode_steps=episode_steps) for _ in range(copies)]
+    envs = hk.gym.team_vector_env(task, copies, observation=kind, max_episode_steps=max_episode_steps)
+    teams = [hk.gym.team_env(task, observation=kind, max_episode_steps=max_episode_steps) for _ in range(copies)]
     observations, infos = envs.reset(seed=11)
     begun = [team.reset(seed=11 + copy)[0] for copy, team in enumerate(teams)]
     rng, happened = Random(5), 0
@@ -104,7 +104,7 @@ def test_a_lone_agent_is_rewarded_as_its_machine_says():
 
 
 def test_an_end_is_followed_by_a_beginning_in_the_next_step():
-    envs = hk.gym.team_vector_env(meeting(), 2, observation="index", episode_steps=3)
+    envs = hk.gym.team_vector_env(meeting(), 2, observation="index", max_episode_steps=3)
     begun, _ = envs.reset(seed=0)
     actions = np.array([[RIGHT, LEFT], [STAY, STAY]])
     for step in range(3):
@@ -170,8 +170,8 @@ def test_every_agent_of_every_copy_needs_an_action_that_there_is(actions, said):
 def test_a_setting_that_makes_no_sense_is_refused():
     with pytest.raises(SettingsError, match="num_envs must be an integer of at least 1, got 0"):
         hk.gym.team_vector_env("buttons", 0)
-    with pytest.raises(SettingsError, match="episode_steps must be an integer of at least 1, got 0"):
-        hk.gym.team_vector_env("buttons", 1, episode_steps=0)
+    with pytest.raises(SettingsError, match="max_episode_steps must be an integer of at least 1, got 0"):
+        hk.gym.team_vector_env("buttons", 1, max_episode_steps=0)
     with pytest.raises(SettingsError, match="observation 'onehott' does not exist"):
         hk.gym.team_vector_env("buttons", 1, observation="onehott")
 

@@ -47,21 +47,23 @@ def compare(task: hk.Task, agent: str, steps: int, seed: object, **settings: obj
 @given(task=tasks())
 def test_copies_do_the_same_by_arrays_and_one_by_one(task):
     for name in task.agents:
-        compare(task, name, 60, seed=3, episode_steps=17, observation="index")
+        compare(task, name, 60, seed=3, max_episode_steps=17, observation="index")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_copies_see_the_same_by_arrays_and_one_by_one(kind):
-    assert compare(hk.load_task("buttons"), "A1", 100, seed=3, episode_steps=40, observation=kind, shaping=0.9) >= 10
+    assert (
+        compare(hk.load_task("buttons"), "A1", 100, seed=3, max_episode_steps=40, observation=kind, shaping=0.9) >= 10
+    )
 
 
 def test_many_episodes_end_in_the_comparisons():
-    ended = [compare(random_task(Random(seed)), "A1", 60, seed, episode_steps=17) for seed in range(10)]
+    ended = [compare(random_task(Random(seed)), "A1", 60, seed, max_episode_steps=17) for seed in range(10)]
     assert min(ended) >= 3 * COPIES
 
 
 def test_each_copy_may_have_a_seed_of_its_own():
-    assert compare(hk.load_task("buttons"), "A1", 100, seed=[9, 4, 2**64 - 1, 4, 0], episode_steps=40) >= 10
+    assert compare(hk.load_task("buttons"), "A1", 100, seed=[9, 4, 2**64 - 1, 4, 0], max_episode_steps=40) >= 10
 
 
 def test_a_copy_that_is_given_no_seed_goes_on_to_its_next_episode():
@@ -89,8 +91,10 @@ def test_copies_without_seeds_draw_different_ones():
 def test_counterfactuals_of_copies_are_those_of_each(task):
     """In the step in which a copy begins again it has none, and its rows mean nothing."""
     name = next(iter(task.agents))
-    envs = hk.gym.individual_vector_env(task, name, COPIES, observation="dict", episode_steps=17, counterfactuals=True)
-    singles = [hk.gym.individual_env(task, name, observation="dict", episode_steps=17) for _ in range(COPIES)]
+    envs = hk.gym.individual_vector_env(
+        task, name, COPIES, observation="dict", max_episode_steps=17, counterfactuals=True
+    )
+    singles = [hk.gym.individual_env(task, name, observation="dict", max_episode_steps=17) for _ in range(COPIES)]
     envs.reset(seed=3)
     for copy, single in enumerate(singles):
         single.reset(seed=3 + copy)
@@ -151,7 +155,9 @@ def test_a_copy_whose_episode_has_ended_begins_again_whatever_its_action():
 
 
 def test_results_are_not_changed_by_later_steps():
-    envs = hk.gym.individual_vector_env("buttons", "A2", 50, observation="dict", counterfactuals=True, episode_steps=5)
+    envs = hk.gym.individual_vector_env(
+        "buttons", "A2", 50, observation="dict", counterfactuals=True, max_episode_steps=5
+    )
     rng, kept, copied = np.random.default_rng(0), [], []
     envs.reset(seed=0)
     for _ in range(12):

@@ -12,6 +12,7 @@ from hocket.evaluation.exact import evaluate_exact as evaluate_exact
 from hocket.learn.catalogue import LEARNERS as LEARNERS
 from hocket.learn.policies import Policy as Policy
 from hocket.learn.policies import Run as Run
+from hocket.learn.testing import TestEpisodes as TestEpisodes
 from hocket.learn.training import train as train
 from hocket.machine.algebra import distinguish as distinguish
 from hocket.machine.algebra import minimize as minimize
@@ -41,13 +42,13 @@ from hocket.report.summary import summarize as summarize
 from hocket.study.policies import load_policies as load_policies
 from hocket.study.records import Record as Record
 from hocket.study.records import TestSummary as TestSummary
+from hocket.study.running import run_study as run_study
+from hocket.study.running import save_runs as save_runs
 from hocket.study.store import Results as Results
 from hocket.study.store import load_results as load_results
 from hocket.study.store import save_records as save_records
 from hocket.study.study import Study as Study
 from hocket.study.study import load_study as load_study
-from hocket.study.study import run_study as run_study
-from hocket.study.study import save_runs as save_runs
 from hocket.task.agents import Agent as Agent
 from hocket.task.agents import Gate as Gate
 from hocket.task.agents import Option as Option

@@ -11,7 +11,6 @@ from hocket.adapters.vector import individual_vector_env as individual_vector_en
 from hocket.adapters.wrap_individual import IndividualView as IndividualView
 from hocket.adapters.wrap_team import WrappedTeam as WrappedTeam
 from hocket.adapters.wrap_team import wrap as wrap
-from hocket.study.records import Trials as Trials
 
 individual_envs = individual_vector_env
 team_envs = team_vector_env
@@ -21,4 +20,5 @@ Area = hocket.Area
 Scene = hocket.Scene
 Record = hocket.Record
 Review = hocket.TestSummary
+Trials = hocket.TestEpisodes
 save_records = hocket.save_records

@@ -14,6 +14,7 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
+from hocket.deprecation import renamed_arguments
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, known_names, shown
 from hocket.inputs import whole
@@ -38,6 +39,7 @@ Ints = NDArray[np.int64]
 Numbers = NDArray[Any] | int
 
 
+@renamed_arguments(episode_steps="max_episode_steps")
 def individual_env(
     task: Task | str | Path,
     agent: str,
@@ -46,7 +48,7 @@ def individual_env(
     sync_probability: float = SYNC_PROBABILITY,
     sync_literal: bool = False,
     shaping: float | None = None,
-    episode_steps: int = EPISODE_STEPS,
+    max_episode_steps: int = EPISODE_STEPS,
     counterfactuals: bool = True,
     render_mode: str | None = None,
 ) -> IndividualEnv:
@@ -54,12 +56,12 @@ def individual_env(
 
     A shared event that needs teammates takes effect with `sync_probability` in each step in which the agent is ready.
     `shaping` is a discount, the learner's own: it adds potential-based rewards for advancing in the machine, which
-    leave the best policies the best. After `episode_steps` an episode is truncated.
+    leave the best policies the best. After `max_episode_steps` an episode is truncated.
     """
     given = dict(locals())
     loaded = as_task(task)
     world = individual_model(loaded, agent, sync_probability, sync_literal, shaping)
-    env = IndividualEnv(loaded, agent, world, observation, episode_steps, counterfactuals, render_mode)
+    env = IndividualEnv(loaded, agent, world, observation, max_episode_steps, counterfactuals, render_mode)
     env.spec = EnvSpec(ID, entry_point=ENTRY, order_enforce=False, disable_env_checker=True, kwargs=given)
     return env
 
@@ -79,7 +81,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         agent: str,
         world: IndividualModel,
         observation: str,
-        episode_steps: int,
+        max_episode_steps: int,
         counterfactuals: bool,
         render_mode: str | None,
     ) -> None:
@@ -87,7 +89,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.machine = self.task.machines[agent]
         self.sight = Sight(spaces.Discrete(self.task.grid.cells), len(self.machine.states), observation)
         self.observation_space, self.action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
-        self.episode_steps, self.counterfactuals = whole(episode_steps, "episode_steps", 1), counterfactuals
+        self.max_episode_steps, self.counterfactuals = whole(max_episode_steps, "max_episode_steps", 1), counterfactuals
         self.render_mode, self._frames = render_mode, Frames(self.task, render_mode)
         self.episode_seed: int | None = None  # of the episodes since it was given
         self.number = -1  # of the episode among those
@@ -127,7 +129,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.time += 1
         self.cell, self.state = cell, case.state
         after = spots[case.state * cells + cell]
-        truncated = self.time >= self.episode_steps
+        truncated = self.time >= self.max_episode_steps
         self._is_over = after.is_final or truncated
         info = {**tell_events(case.events), "proposed": met.proposed, "machine_state": after.name}
         if self.counterfactuals:

@@ -17,7 +17,7 @@ from hocket.study.records import KINDS, Replay, TestSummary
 from hocket.task.task import Task
 
 NOWHERE = -1  # the cell in a world without cells
-EPISODES = 100  # of a review
+EPISODES = 100  # of a test
 Action = Any  # whatever the space of an agent's actions holds
 
 

@@ -15,6 +15,7 @@ from pettingzoo import ParallelEnv
 
 from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, SEEDS, Info, check_action, check_seed
 from hocket.adapters.observations import Observation, Sight, tell_events
+from hocket.deprecation import renamed_arguments
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
 from hocket.inputs import whole
@@ -29,19 +30,20 @@ Ints = NDArray[np.int64]
 MOST_KEPT = 1_000_000  # numbers in the situations whose settling is remembered
 
 
+@renamed_arguments(episode_steps="max_episode_steps")
 def team_env(
     task: Task | str | Path,
     *,
     observation: str = "onehot",
-    episode_steps: int = EPISODE_STEPS,
+    max_episode_steps: int = EPISODE_STEPS,
     render_mode: str | None = None,
 ) -> TeamEnv:
     """Make a PettingZoo environment (a ParallelEnv) of a task's whole team.
 
     Everyone is rewarded as the team is, and all end together: terminated when every agent's machine is final,
-    truncated after `episode_steps`.
+    truncated after `max_episode_steps`.
     """
-    return TeamEnv(as_task(task), observation, episode_steps, render_mode)
+    return TeamEnv(as_task(task), observation, max_episode_steps, render_mode)
 
 
 parallel_env = team_env  # the name that PettingZoo's modules have for it
@@ -58,11 +60,11 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         "name": "hocket_team_v0", "render_modes": list(MODES), "render_fps": 8, "is_parallelizable": True,
     }  # fmt: skip
 
-    def __init__(self, task: Task, observation: str, episode_steps: int, render_mode: str | None) -> None:
+    def __init__(self, task: Task, observation: str, max_episode_steps: int, render_mode: str | None) -> None:
         self.task, self.machines, self.tables = task, dict(task.machines), compile_task(task)
         self.possible_agents = list(task.agents)
         self.agents: list[str] = []
-        self.episode_steps = whole(episode_steps, "episode_steps", 1)
+        self.max_episode_steps = whole(max_episode_steps, "max_episode_steps", 1)
         self.render_mode, self._frames = render_mode, Frames(task, render_mode)
         cells, sizes = task.grid.cells, self.tables.states.tolist()
         self.sights = {
@@ -121,7 +123,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         met = self._move(self._choose(actions))
         events, reward = self._settle(met)
         self.time += 1
-        terminated, truncated = self.is_done, self.time >= self.episode_steps
+        terminated, truncated = self.is_done, self.time >= self.max_episode_steps
         if terminated or truncated:
             self.agents = []
         return (

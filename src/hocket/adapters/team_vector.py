@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hocket.adapters.individual import EPISODE_STEPS, Info
 from hocket.adapters.observations import KINDS, Observation
 from hocket.adapters.vector import Bools, check_actions, check_options, give_seeds
+from hocket.deprecation import renamed_arguments
 from hocket.errors import SettingsError, known_names
 from hocket.inputs import whole
 from hocket.learn.episodes import require_settled, team_state, team_tables
@@ -28,8 +29,9 @@ from hocket.task.task import Task
 Ints = NDArray[np.int64]
 
 
+@renamed_arguments(episode_steps="max_episode_steps")
 def team_vector_env(
-    task: Task | str | Path, num_envs: int = 1, *, observation: str = "onehot", episode_steps: int = EPISODE_STEPS
+    task: Task | str | Path, num_envs: int = 1, *, observation: str = "onehot", max_episode_steps: int = EPISODE_STEPS
 ) -> TeamEnvs:
     """Make a Gymnasium vector environment of so many copies of a task's whole team (see `team_env`).
 
@@ -37,7 +39,7 @@ def team_vector_env(
     equals `team_env` with seed s + i, or with the i-th of the seeds that `reset` is given. A copy whose episode has
     ended begins the next one in the following step, whatever its actions.
     """
-    copies, steps = whole(num_envs, "num_envs", 1), whole(episode_steps, "episode_steps", 1)
+    copies, steps = whole(num_envs, "num_envs", 1), whole(max_episode_steps, "max_episode_steps", 1)
     return TeamEnvs(as_task(task), copies, observation, steps)
 
 
@@ -46,10 +48,11 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
 
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
 
-    def __init__(self, task: Task, num_envs: int, observation: str, episode_steps: int) -> None:
+    def __init__(self, task: Task, num_envs: int, observation: str, max_episode_steps: int) -> None:
         if observation not in KINDS:
             raise SettingsError(f"observation {observation!r} does not exist ({known_names(observation, KINDS)})")
-        self.task, self.num_envs, self.observation, self.episode_steps = task, num_envs, observation, episode_steps
+        self.task, self.num_envs, self.observation = task, num_envs, observation
+        self.max_episode_steps = max_episode_steps
         self.agents, self.events = tuple(task.agents), tuple(task.events)
         tables = compile_task(task)
         self.cells, self.states = tables.cells, tables.states.astype(np.int64)  # of each agent's machine: [N]
@@ -82,7 +85,7 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         earned = Earned(np.empty(copies), np.empty(copies, np.bool_), np.empty(copies, np.bool_))
         require_settled(
             step_teams(
-                chosen, self._teams, self._clock, self._room, self._world, self._paid, self.episode_steps, earned
+                chosen, self._teams, self._clock, self._room, self._world, self._paid, self.max_episode_steps, earned
             )
         )
         return self._observe(), *earned, self._tell()

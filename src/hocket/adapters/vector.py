@@ -24,6 +24,7 @@ from hocket.adapters.individual import (
     other_states,
 )
 from hocket.adapters.observations import Counterfactuals, Observation, Sight
+from hocket.deprecation import renamed_arguments
 from hocket.errors import SettingsError, TaskError
 from hocket.inputs import whole
 from hocket.random import INDIVIDUAL, MASK, slip_draw, stream_key, sync_draw
@@ -37,6 +38,7 @@ NOTHING = np.empty((), np.object_)  # no events
 NOTHING[()] = ()
 
 
+@renamed_arguments(episode_steps="max_episode_steps")
 def individual_vector_env(
     task: Task | str | Path,
     agent: str,
@@ -46,7 +48,7 @@ def individual_vector_env(
     sync_probability: float = SYNC_PROBABILITY,
     sync_literal: bool = False,
     shaping: float | None = None,
-    episode_steps: int = EPISODE_STEPS,
+    max_episode_steps: int = EPISODE_STEPS,
     counterfactuals: bool = False,
 ) -> IndividualEnvs:
     """Make a Gymnasium vector environment of so many copies of an individual agent (see `individual_env`).
@@ -56,7 +58,7 @@ def individual_vector_env(
     """
     copies, task = whole(num_envs, "num_envs", 1), as_task(task)
     world = individual_model(task, agent, sync_probability, sync_literal, shaping)
-    return IndividualEnvs(task, agent, world, copies, observation, episode_steps, counterfactuals)
+    return IndividualEnvs(task, agent, world, copies, observation, max_episode_steps, counterfactuals)
 
 
 class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
@@ -71,7 +73,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         world: IndividualModel,
         num_envs: int,
         observation: str,
-        episode_steps: int,
+        max_episode_steps: int,
         counterfactuals: bool,
     ) -> None:
         self.task, self.agent, self.world, self.num_envs = task, agent, world, num_envs
@@ -80,7 +82,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self.single_observation_space, self.single_action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self.episode_steps, self.counterfactuals = whole(episode_steps, "episode_steps", 1), counterfactuals
+        self.max_episode_steps, self.counterfactuals = whole(max_episode_steps, "max_episode_steps", 1), counterfactuals
         self._states = np.array([*states], object)
         self._is_seeded = False
         self._seeds = np.zeros(num_envs, np.uint64)  # [copies], as is all that follows
@@ -119,7 +121,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         if again.any():
             self._numbers[again] += np.uint64(1)
             self._begin(again)
-        terminated, truncated = moved.done & going, (self._time >= self.episode_steps) & going
+        terminated, truncated = moved.done & going, (self._time >= self.max_episode_steps) & going
         self._is_over = terminated | truncated
         info = self._tell(np.where(going, moved.proposed, NOTHING), np.where(going, moved.events, NOTHING))
         if compared is not None:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hocket.cli.terminal import make_console
 from hocket.errors import printable
-from hocket.study.study import Update
+from hocket.study.running import Update
 
 SHOWN_MEDIANS = 12  # groups on the progress display
 BAR = 30  # characters

@@ -48,14 +48,14 @@ class RunOptions:
     def execute(self, study: Study, note: str = "") -> int:
         """Run a study, keep its runs if there is a folder for them, and print a summary; a note is printed first."""
         from hocket.cli.results import print_results, results_as_json
-        from hocket.study.prospects import foresee
+        from hocket.study.preflight import warnings
 
         if self.tensorboard and self.out is None:
             raise SettingsError("--tensorboard needs a folder to write to: --out FOLDER")
         engine, console = self.choose_engine(study), make_console(stderr=True)
         if note:
             console.print(note, style="dim")
-        for line in foresee(study):
+        for line in warnings(study):
             console.print(f"Warning: {line}", style="yellow")
         with ExitStack() as stack:
             folder = self.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -85,7 +85,7 @@ class RunOptions:
     def work(self, study: Study, folder: Path, engine: Engine) -> StudyOutcome:
         """Run a study until it is finished, a signal comes or the cluster fails; finished runs are kept."""
         from hocket.cli.progress import Progress
-        from hocket.study.study import UnfinishedError, run_study
+        from hocket.study.running import UnfinishedError, run_study
         from hocket.study.tensorboard import check_available, log_records
 
         if self.tensorboard:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hocket.background import gather
 from hocket.errors import SettingsError, shown
 from hocket.evaluation.bounds import Evaluation, evaluate_episodes
 from hocket.learn.policies import Policy, Run
-from hocket.sources import gather
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
@@ -100,5 +100,5 @@ def _evaluate_team(
         played = play_episode(env, policies, seed if number == 0 else None, greedy=greedy)
         steps[number], finish[number] = played.steps if played.success else -1, played.finish
         longest = max(longest, played.steps)
-    most_steps = getattr(env, "episode_steps", longest)
+    most_steps = getattr(env, "max_episode_steps", longest)
     return evaluate_episodes(list(env.machines), steps, finish, most_steps, "greedy" if greedy else "sampled")

@@ -24,7 +24,7 @@ class Stop(Protocol):
         """Say whether it should."""
 
 
-class Wishes:
+class AnyStop:
     """Several that may wish that training ends, of which some may be nobody."""
 
     def __init__(self, *stops: Stop | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hocket.errors import SettingsError, known_names
+from hocket.errors import SettingsError, known_names, shown
 from hocket.learn import cqrm, dqprm, hil, iql, optimal, sweep
 from hocket.learn.devices import check_device
 from hocket.learn.learner import Learner, PolicyInput
@@ -21,8 +21,8 @@ LEARNERS: dict[str, Learner] = {
 
 def find_learner(name: str) -> Learner:
     """Find a learner by its name."""
-    if name not in LEARNERS:
-        raise SettingsError(f"learner {name!r} does not exist ({known_names(name, LEARNERS)})")
+    if not isinstance(name, str) or name not in LEARNERS:
+        raise SettingsError(f"learner {shown(name)} does not exist ({known_names(str(name), LEARNERS)})")
     return LEARNERS[name]
 
 

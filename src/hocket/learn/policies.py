@@ -21,7 +21,7 @@ from hocket import __version__
 from hocket.errors import FormatError, printable
 from hocket.files import MEGABYTE, open_regular, write_whole
 from hocket.learn.settings import Settings, rename_settings
-from hocket.learn.testing import Trials, TrialTable
+from hocket.learn.testing import TestEpisodes, TestTable
 from hocket.machine.names import check_name
 
 COMPRESSION = 1  # of 1 to 9; the usual 6 takes twice as long and saves a twelfth
@@ -162,7 +162,7 @@ def _read_entry(archive: zipfile.ZipFile, name: str, kind: np.dtype[Any], most: 
 class Run:
     """One seed of a learner on a task: its tests, and what it learnt."""
 
-    trials: TrialTable
+    trials: TestTable
     policy: Policy
     settings: Settings
     steps: int
@@ -176,7 +176,7 @@ class Run:
     def seed(self) -> int:
         return self.policy.seed
 
-    def tests(self, policy: str = "softmax") -> Trials:
+    def tests(self, policy: str = "softmax") -> TestEpisodes:
         """List the tests of one kind of policy."""
         return self.trials.columns(policy)
 

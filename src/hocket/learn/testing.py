@@ -27,12 +27,15 @@ class Trial(NamedTuple):
     event_time: tuple[int, ...] = ()  # when each event of the task first happened; empty where nobody keeps it
 
 
-class Trials(NamedTuple):
+class TestEpisodes(NamedTuple):
     """Test episodes of one kind of policy, in order."""
 
     step: NDArray[np.int64]  # [T] of training
     test_steps: NDArray[np.int64]  # [T] a failure counts as the most steps
     success: NDArray[np.bool_]  # [T]
+
+
+TestEpisodes.__test__ = False  # type: ignore[attr-defined]  # for pytest, which takes such names for tests
 
 
 class Episodes(NamedTuple):
@@ -63,7 +66,7 @@ def recording(steps: int, agents: int) -> Recording:
     )
 
 
-class TrialTable(Sequence[Trial]):
+class TestTable(Sequence[Trial]):
     """Test episodes as numbers, which take little room; they become trials when somebody looks at them.
 
     Of every test they have episodes by softmax and then greedy ones: 2 kinds, K episodes each.
@@ -105,11 +108,11 @@ class TrialTable(Sequence[Trial]):
 
     __hash__ = None  # type: ignore[assignment]  # as of a list
 
-    def columns(self, policy: str) -> Trials:
+    def columns(self, policy: str) -> TestEpisodes:
         """List the tests of one kind of policy."""
         taken = self.taken[:, KINDS.index(policy)]
         steps = np.where(taken < 0, self.most, taken).astype(np.int64)
-        return Trials(np.repeat(self.step, taken.shape[1]), steps.ravel(), (taken >= 0).ravel())
+        return TestEpisodes(np.repeat(self.step, taken.shape[1]), steps.ravel(), (taken >= 0).ravel())
 
 
 class Tests:
@@ -133,12 +136,12 @@ class Tests:
                 own[:] = theirs[:, : own.shape[2]].reshape(own.shape)
         self.done += 1
 
-    def of(self, run: int, most_steps: int) -> TrialTable:
+    def of(self, run: int, most_steps: int) -> TestTable:
         """Return the tests of a run, as far as they were made."""
         step = np.arange(1, self.done + 1, dtype=np.int64) * self.every
         arrays = (self.taken, self.finish, self.event_time)
         taken, finish, event_time = (own[run, : self.done].copy() for own in arrays)
-        return TrialTable(step, taken, finish, event_time, most_steps)
+        return TestTable(step, taken, finish, event_time, most_steps)
 
     def latest(self, runs: range, most_steps: int) -> list[int]:
         """Return the steps that the last tests by softmax of some runs took."""

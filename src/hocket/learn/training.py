@@ -14,15 +14,16 @@ from pathlib import Path
 from threading import Event
 from types import MappingProxyType
 
+from hocket.background import gather
 from hocket.capacity import require_memory
 from hocket.errors import SettingsError, shown
-from hocket.learn.batches import Batch, Pace, Report, Stop, Wishes
+from hocket.inputs import whole
+from hocket.learn.batches import AnyStop, Batch, Pace, Report, Stop
 from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, named_settings, require_setting
 from hocket.learn.learner import Arrays
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import MOST_STEPS, Settings, rename_settings
 from hocket.learn.testing import KINDS, Tests
-from hocket.sources import gather
 from hocket.task.catalogue import as_task
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
@@ -73,7 +74,7 @@ def train(
     check_tests(task, length, chosen)
     tables = compile_task(task)
     find_learner(name).check(tables, chosen)
-    whole = Batch(task, name, chosen, numbers, length)
+    batch = Batch(task, name, chosen, numbers, length)
 
     def report(done: int, _: Sequence[int]) -> None:
         if progress is not None:
@@ -82,10 +83,10 @@ def train(
     if device == "cuda":
         from hocket.learn.cuda.training import train_batches  # loads what few have
 
-        chunks = train_batches([whole], tables, [report], stop, keep_policies)
+        chunks = train_batches([batch], tables, [report], stop, keep_policies)
         return [run for chunk in chunks for part in chunk for run in part.runs]
     workers, left = count_workers(threads), Event()  # left, if an error or an interrupt has ended it
-    shares = share_out(whole, workers)
+    shares = share_out(batch, workers)
     check_memory(shares, workers)
     waiting = iter(list(enumerate(shares)))
 
@@ -93,7 +94,7 @@ def train(
         for place, batch in waiting:
             if left.is_set():
                 return
-            yield place, train_batch(batch, tables, report, Wishes(left, stop))
+            yield place, train_batch(batch, tables, report, AnyStop(left, stop))
 
     found = dict(gather([work() for _ in range(min(workers, len(shares)))], left))
     return [keeping(run, keep_policies) for place in sorted(found) for run in found[place]]
@@ -107,7 +108,7 @@ def keeping(run: Run, policies: int | None) -> Run:
 
 def count_workers(threads: int | None) -> int:
     """Say how many threads to use: those asked for, or one for each core."""
-    return max(1, threads or os.cpu_count() or 1)
+    return whole(0 if threads is None else threads, "threads", 0) or os.cpu_count() or 1
 
 
 def share_out(batch: Batch, workers: int) -> list[Batch]:

@@ -20,7 +20,7 @@ from hocket.statistics import (
     trailing_mean,
     trailing_median,
 )
-from hocket.study.records import Record, Trials
+from hocket.study.records import Record, TestEpisodes
 
 LAST_TESTS = 10  # of each run: its final performance, and at any time how it does
 NEAR = 0.1  # of the final level, within which a curve has reached it
@@ -87,7 +87,7 @@ def gather_tests(records: Sequence[Record], kind: str) -> list[RunTests]:
     ]
 
 
-def _side_by_side(runs: Sequence[Trials], place: list[int]) -> RunTests:
+def _side_by_side(runs: Sequence[TestEpisodes], place: list[int]) -> RunTests:
     """Put episodes after the same step together; where some tests have more than others, as many as all have."""
     step = runs[0].step
     order = np.argsort(step, kind="stable")

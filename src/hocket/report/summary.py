@@ -253,7 +253,11 @@ def _group(
     first = records[0]
     kinds = [kind for kind in KINDS if all(kind in record.tests and len(record.tests[kind].step) for record in records)]
     tests = {kind: gather_tests(records, kind) for kind in kinds}
-    visits = [record.review.visits for record in records if record.review is not None and record.review.visits.size]
+    visits = [
+        record.test_summary.visits
+        for record in records
+        if record.test_summary is not None and record.test_summary.visits.size
+    ]
     with ThreadPoolExecutor() as pool:  # most of the work leaves Python's lock alone
         curves = pool.map(curve_of, tests.values())
         finals = pool.map(partial(final_of, is_same=is_reference(first.learner)), tests.values())
@@ -271,8 +275,8 @@ def _group(
         {
             (record.seed, kind): replay
             for record in records
-            if record.review is not None
-            for kind, replay in record.review.replays.items()
+            if record.test_summary is not None
+            for kind, replay in record.test_summary.replays.items()
         },
         sum(visits[1:], start=visits[0]) if visits and len({counts.shape for counts in visits}) == 1 else None,
         tuple(record.name for record in records),
@@ -281,14 +285,16 @@ def _group(
 
 
 def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
-    """Put the reviews of all runs together; the bounds hold for all their episodes at once, too."""
-    reviews = [record.review for record in records if record.review is not None and record.review.episodes]
-    if not reviews or len({(len(review.own_successes), review.policy) for review in reviews}) != 1:
+    """Put the test summaries of all runs together; the bounds hold for all their episodes at once, too."""
+    summaries = [
+        record.test_summary for record in records if record.test_summary is not None and record.test_summary.episodes
+    ]
+    if not summaries or len({(len(summary.own_successes), summary.policy) for summary in summaries}) != 1:
         return None
-    agents = len(reviews[0].own_successes)
+    agents = len(summaries[0].own_successes)
     names: Iterable[str] = scene.agents if scene is not None else [f"agent {number + 1}" for number in range(agents)]
-    shares = [np.array([review.successes, *review.own_successes]) / review.episodes for review in reviews]
-    return bound_runs(reviews[0].policy, sum(review.episodes for review in reviews), names, np.array(shares))
+    shares = [np.array([summary.successes, *summary.own_successes]) / summary.episodes for summary in summaries]
+    return bound_runs(summaries[0].policy, sum(summary.episodes for summary in summaries), names, np.array(shares))
 
 
 def _compare(groups: Sequence[RunGroup]) -> tuple[tuple[str, str, Comparison], ...]:

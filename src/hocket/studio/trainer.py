@@ -28,7 +28,7 @@ from hocket.report.page import report_html
 from hocket.report.summary import summarize
 from hocket.studio.understanding import subject_of
 from hocket.studio.worker import private_output, send
-from hocket.study.study import save_runs
+from hocket.study.running import save_runs
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 

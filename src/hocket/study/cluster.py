@@ -13,10 +13,10 @@ from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, NamedTuple
 
+from hocket.background import GLANCE, gather
 from hocket.errors import ClusterError, HocketError, SettingsError, printable
 from hocket.learn.batches import Batch
 from hocket.learn.training import make_settings, share_out
-from hocket.sources import GLANCE, gather
 from hocket.study.jobs import Finished, Reporter, run_batch
 from hocket.study.records import Record, parse_record, write_record
 from hocket.task.files import task_from

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hocket.background import in_pieces
 from hocket.files import Growing
-from hocket.sources import in_pieces
 from hocket.study.digits import digits, in_rows
 from hocket.study.labels import Value, differences, task_titles
 from hocket.study.records import KINDS, Record

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, takewhile
 from threading import Event
 
+from hocket.background import gather, in_pieces, unless_stopped
 from hocket.errors import SettingsError, known_names
 from hocket.files import TOGETHER
 from hocket.learn.batches import Batch
 from hocket.learn.devices import check_device
 from hocket.learn.training import check_memory, count_workers, share_out
 from hocket.learn.warmup import compiling_ahead
-from hocket.sources import gather, in_pieces, unless_stopped
 from hocket.study.cluster import DaskEngine
 from hocket.study.jobs import Engine, Finished, Reporter, finish, run_batch
 from hocket.task.tables import compile_task

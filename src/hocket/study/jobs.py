@@ -11,7 +11,7 @@ from hocket.learn.policies import Run
 from hocket.learn.training import train_batch
 from hocket.learn.warmup import compile_kernels
 from hocket.study.records import Record, record_of
-from hocket.study.review import review
+from hocket.study.testing import play_tests
 from hocket.task.tables import Tables
 from hocket.task.task import Task
 
@@ -39,7 +39,7 @@ class Engine(Protocol):
 
 
 def run_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Stop | None = None) -> list[Finished]:
-    """Train the runs of a batch and review them; none, if it was stopped."""
+    """Train the runs of a batch and test what they learnt; none, if it was stopped."""
     compile_kernels(batch.learner, len(batch.seeds), batch.task, batch.settings)
     runs = train_batch(batch, tables, report, stop)
     if any(run.steps < batch.steps for run in runs):
@@ -51,4 +51,4 @@ def finish(task: Task, tables: Tables, run: Run) -> Finished:
     """Play a run's test episodes, if it has kept its policy."""
     if not run.policy.arrays:
         return Finished(record_of(run), None)
-    return Finished(record_of(run, review(task, tables, run.policy)), run.policy.packed())
+    return Finished(record_of(run, play_tests(task, tables, run.policy)), run.policy.packed())

@@ -8,11 +8,11 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
+from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, SettingsError, printable
 from hocket.files import exists, listed
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
-from hocket.sources import in_pieces
 from hocket.study.labels import set_apart
 from hocket.study.records import Record, read_record
 from hocket.study.store import PIECE, policy_path
@@ -90,13 +90,13 @@ def spoilt_policies(
 ) -> dict[str, str]:
     """Find the runs, by their keys, whose policies are missing, damaged or of something else; say what is wrong.
 
-    A run without a review has kept none. When `stop` is set, the others are not looked at.
+    A run without a summary of its tests has kept none. When `stop` is set, the others are not looked at.
     """
     readers = {mark: _reader(task) for mark, task in tasks.items()}
     problems = {}
     for record in chain.from_iterable(in_pieces(records, PIECE, stop or Event())):
         path = policy_path(folder, record)
-        if record.review is None and not path.exists():
+        if record.test_summary is None and not path.exists():
             continue  # nobody asked to keep it
         try:
             policy = readers[record.digest](path)

@@ -1,4 +1,4 @@
-"""What is kept of a run: what it was, its tests, and what a review of it shows. Plain JSON that others can read."""
+"""The record of a run: what was run, its tests during training, and a summary of tests at the end; as plain JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hocket.files import MEGABYTE, read_text
 from hocket.learn.policies import Run
 from hocket.learn.settings import former_settings, rename_settings
 from hocket.learn.testing import KINDS as KINDS
-from hocket.learn.testing import Trials as Trials
+from hocket.learn.testing import TestEpisodes as TestEpisodes
 from hocket.machine.names import check_name
 from hocket.study.digits import digits, listed
 
@@ -72,9 +72,9 @@ class Record:
     seed: int
     steps: int  # of training
     settings: Settings  # all of them
-    tests: Mapping[str, Trials] = field(repr=False)  # by kind of policy
+    tests: Mapping[str, TestEpisodes] = field(repr=False)  # by kind of policy
     seconds: float = 0.0  # of computing
-    review: TestSummary | None = field(default=None, repr=False)
+    test_summary: TestSummary | None = field(default=None, repr=False)
     made: Mapping[str, str] = field(default_factory=lambda: surroundings(), repr=False)  # with what, and on what
 
     def __post_init__(self) -> None:
@@ -135,12 +135,12 @@ def _libraries() -> dict[str, str]:
     return found
 
 
-def record_of(run: Run, review: TestSummary | None = None) -> Record:
+def record_of(run: Run, summary: TestSummary | None = None) -> Record:
     """Make a record of a run."""
     tests, policy = {kind: run.tests(kind) for kind in KINDS}, run.policy
     return Record(
         policy.task, policy.digest, policy.learner, policy.seed, run.steps, dict(policy.settings), tests,
-        round(run.seconds, 3), review,
+        round(run.seconds, 3), summary,
     )  # fmt: skip
 
 
@@ -161,28 +161,28 @@ def write_record(record: Record) -> str:
         "made": dict(record.made),
     }
     tests = ",".join(f"{_json(kind)}:{_tests_to(own)}" for kind, own in record.tests.items())
-    review = "" if record.review is None else f',"review":{_json(_review_to(record.review))}'
-    return f'{_json(document)[:-1]},"tests":{{{tests}}}{review}}}\n'
+    summary = "" if record.test_summary is None else f',"review":{_json(_summary_to(record.test_summary))}'
+    return f'{_json(document)[:-1]},"tests":{{{tests}}}{summary}}}\n'
 
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _tests_to(tests: Trials) -> str:
+def _tests_to(tests: TestEpisodes) -> str:
     """Lay tests out as JSON, which is most of a record."""
     step, taken = listed(digits(tests.step)), listed(digits(tests.test_steps))
     success = listed(TRUTH[tests.success.astype(np.intp)])
     return f'{{"step":{step},"test_steps":{taken},"success":{success}}}'
 
 
-def _review_to(review: TestSummary) -> dict[str, object]:
+def _summary_to(summary: TestSummary) -> dict[str, object]:
     return {
-        "episodes": review.episodes,
-        "policy": review.policy,
-        "successes": review.successes,
-        "own_successes": list(review.own_successes),
-        "visits": review.visits.tolist(),
+        "episodes": summary.episodes,
+        "policy": summary.policy,
+        "successes": summary.successes,
+        "own_successes": list(summary.own_successes),
+        "visits": summary.visits.tolist(),
         "replays": {
             kind: {
                 "success": own.success,
@@ -191,7 +191,7 @@ def _review_to(review: TestSummary) -> dict[str, object]:
                 "states": [changes_of(column) for column in zip(*own.states, strict=True)],
                 "events": [list(event) for event in own.events],
             }
-            for kind, own in review.replays.items()
+            for kind, own in summary.replays.items()
         },
     }
 
@@ -228,8 +228,8 @@ def _record_from(document: Any) -> Record:  # noqa: ANN401
     tests = {kind: _tests_from(own) for kind, own in document["tests"].items() if kind in KINDS}
     if len(tests) != len(document["tests"]) or not math.isfinite(seconds):
         raise ValueError
-    review = _review_from(document["review"]) if "review" in document else None
-    return Record(task, mark, learner, seed, _count(document["steps"]), settings, tests, seconds, review, made)
+    summary = _summary_from(document["review"]) if "review" in document else None
+    return Record(task, mark, learner, seed, _count(document["steps"]), settings, tests, seconds, summary, made)
 
 
 def _typed(value: Any, kind: type) -> Any:  # noqa: ANN401
@@ -256,11 +256,11 @@ def _setting(value: object) -> float | int | bool:
     return value  # type: ignore[return-value]
 
 
-def _tests_from(own: Mapping[str, list[int]]) -> Trials:
+def _tests_from(own: Mapping[str, list[int]]) -> TestEpisodes:
     columns = [_numbers(own[name], kind) for name, kind in (("step", int), ("test_steps", int), ("success", bool))]
     if len({len(column) for column in columns}) != 1:
         raise ValueError
-    return Trials(*columns)
+    return TestEpisodes(*columns)
 
 
 def _numbers(values: list[Any], kind: type) -> NDArray[Any]:
@@ -272,7 +272,7 @@ def _numbers(values: list[Any], kind: type) -> NDArray[Any]:
     return np.array(values, np.bool_ if kind is bool else np.int64)  # which refuses larger ones than MOST
 
 
-def _review_from(own: Mapping[str, Any]) -> TestSummary:
+def _summary_from(own: Mapping[str, Any]) -> TestSummary:
     agents = len(own["own_successes"])
     visits = np.array(own["visits"], np.int64).reshape(agents, -1)
     episodes, successes = (_count(own[name]) for name in ("episodes", "successes"))

@@ -20,11 +20,11 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol, TypeVar
 
+from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE, exists, listed, locked, read_text, remove_unfinished, write_many, write_whole
 from hocket.learn.policies import Policy, ShapesOf, load_policy
 from hocket.machine.formats import toml
-from hocket.sources import in_pieces
 from hocket.study.curves import curves_csv
 from hocket.study.labels import task_titles
 from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record

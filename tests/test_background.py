@@ -5,8 +5,8 @@ from itertools import count
 
 import pytest
 
-from hocket import sources
-from hocket.sources import gather, in_pieces, unless_stopped
+from hocket import background
+from hocket.background import gather, in_pieces, unless_stopped
 
 PATIENCE = 60  # seconds
 
@@ -70,7 +70,7 @@ def test_what_a_source_still_has_when_it_should_stop_is_given():
 
 
 def test_a_source_that_does_not_hear_is_left_behind(monkeypatch):
-    monkeypatch.setattr(sources, "GRACE", 0)
+    monkeypatch.setattr(background, "GRACE", 0)
     stop, never = threading.Event(), threading.Event()
 
     def deaf():

@@ -15,7 +15,7 @@ from hocket.task.verdict import Verdict, check_task
 MOST_NAMED = 5  # agents
 
 
-def foresee(study: Study) -> tuple[str, ...]:
+def warnings(study: Study) -> tuple[str, ...]:
     """Say why runs of a study may have nothing to learn or to show, one sentence each."""
     groups = study.groups()
     said: dict[str, None] = {}

@@ -12,8 +12,9 @@ from hocket.cli.game import TerminalGame, draw_frame
 from hocket.machine import completion
 from hocket.machine.completion import find_idle
 from hocket.machine.names import Names
-from hocket.study.prospects import foresee
-from hocket.study.study import Study, run_study
+from hocket.study.preflight import warnings
+from hocket.study.running import run_study
+from hocket.study.study import Study
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.verdict import check_task
 from strategies import quick
@@ -161,7 +162,7 @@ def test_an_agent_that_is_rewarded_without_what_the_team_needs_is_named_with_an_
     task = humming()
     inspection = check_task(task)
     (said,) = inspection.idle
-    assert inspection.ok and said in inspection.warnings and foresee(Study([task])) == (f"humming: {said}",)
+    assert inspection.ok and said in inspection.warnings and warnings(Study([task])) == (f"humming: {said}",)
     why = "its local reward machine is completed without hum, and the team's task is not"
     assert said == f"Ben may not learn its part: {why}; with ring in its local event set it would."
     assert check_task(task.with_knows({"Ben": ("hum", "rest", "ring")})).idle == ()
@@ -215,12 +216,12 @@ def is_completed_without(machine: hk.RewardMachine, event: str) -> bool:
 
 
 def test_steps_too_few_for_an_episode_or_a_test_are_foreseen():
-    assert foresee(Study([corridor(9)], ["dqprm"], 1, 7, {"max_episode_steps": 5})) == (
+    assert warnings(Study([corridor(9)], ["dqprm"], 1, 7, {"max_episode_steps": 5})) == (
         "corridor dqprm max_episode_steps=5: 7 steps of training complete no episode, as each takes 8 or more.",
         "corridor dqprm max_episode_steps=5: an episode ends after 5 steps, and to complete the task takes 8 or more.",
         "corridor dqprm max_episode_steps=5: 7 steps of training end before the first test, which comes after 1,000.",
     )
-    assert foresee(Study([corridor(9)], ["dqprm"], 1, 8, {"test_every": 8})) == ()
+    assert warnings(Study([corridor(9)], ["dqprm"], 1, 8, {"test_every": 8})) == ()
 
 
 def test_learners_are_checked_before_the_first_begins(tmp_path):

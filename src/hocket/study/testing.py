@@ -14,21 +14,21 @@ from hocket.task.tables import Tables, settle
 from hocket.task.task import Task
 
 EPISODES = 100  # of a run, from which success and visits are counted ...
-MOST_REVIEWED = 10**8  # ... or as many as have so many agent-steps at most, and at least one
+MOST_TEST_WORK = 10**8  # ... or as many as have so many agent-steps at most, and at least one
 MOST_VISITS = 200_000  # agents times cells up to which visits are kept
 MOST_RECORDED = 10**7  # agent-steps up to which there is room for an episode, from which visits are counted
 MOST_WATCHED = 20_000  # agent-steps of an episode up to which it is kept to be watched
-REVIEW_SEED = 2**62  # episodes of a review are none of those that tests have played
+FINAL_SEED = 2**62  # these episodes are none of those that were played during training
 
 
-def review(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPISODES) -> TestSummary:
+def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPISODES) -> TestSummary:
     """Play some episodes with a policy (softmax), and one of each kind to be watched."""
     learner = find_learner(policy.learner)
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
     most_steps = settings.max_episode_steps
     player = learner.player(tables, settings.temperature, most_steps)
     agents, cells = tables.kind.shape
-    episodes = max(1, min(most_episodes, MOST_REVIEWED // (agents * most_steps)))
+    episodes = max(1, min(most_episodes, MOST_TEST_WORK // (agents * most_steps)))
     counts = agents * cells <= MOST_VISITS and agents * most_steps <= MOST_RECORDED
     record = recording(most_steps if counts else 0, agents)
     visits, first = np.zeros((agents, cells if counts else 0), np.int64), np.arange(agents) * cells
@@ -49,7 +49,7 @@ def review(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPIS
 
 
 def _seed(policy: Policy) -> int:
-    return policy.seed ^ REVIEW_SEED
+    return policy.seed ^ FINAL_SEED
 
 
 def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bool, most_steps: int) -> Replay | None:

@@ -1,0 +1,222 @@
+"""Run what is missing of a study, keeping each run as it finishes, and count how far it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from types import MappingProxyType
+from typing import NamedTuple
+
+from hocket.background import unless_stopped
+from hocket.errors import ClusterError, HocketError
+from hocket.learn.batches import Batch, Report
+from hocket.learn.catalogue import find_learner
+from hocket.learn.policies import Run
+from hocket.study.curves import CurveTable, Layout, growing_table, layout_of
+from hocket.study.engines import ThreadEngine
+from hocket.study.jobs import Engine, Finished
+from hocket.study.policies import spoilt_policies
+from hocket.study.records import Record, record_of
+from hocket.study.store import (
+    Results,
+    claimed,
+    curves_path,
+    keep_about,
+    keep_records,
+    keep_task,
+    load_results,
+    sum_up,
+)
+from hocket.study.study import JobGroup, Study
+from hocket.study.testing import play_tests
+from hocket.task.tables import compile_task
+from hocket.task.task import Task
+
+
+class Update(NamedTuple):
+    """How far a study is."""
+
+    jobs: int
+    all_jobs: int
+    steps: int  # agent-steps in this session
+    all_steps: int
+    medians: Mapping[str, float]  # of the latest softmax tests, by group
+
+
+Watch = Callable[[Update], None]
+
+
+def run_study(
+    study: Study,
+    folder: str | Path,
+    *,
+    engine: Engine | None = None,
+    watch: Watch | None = None,
+    stop: threading.Event | None = None,
+) -> Results:
+    """Run what is missing of a study, writing each run to a folder as it finishes; return all that is there.
+
+    What the folder has of other studies stays in it. When `stop` is set, what is not finished is left out. Where a run
+    fails, what is finished is written down before the error is raised; that of a cluster is an `UnfinishedError`.
+    """
+    chosen, halt, begin = engine or ThreadEngine(), stop or threading.Event(), time.perf_counter()
+    with claimed(folder) as store:
+        before, groups = load_results(store, halt), study.groups()
+        if not before.is_whole:
+            return before  # there is nothing new to write down
+        tasks = {group.task.digest: group.task for group in groups}
+        plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
+        found = {record.key: record for record in before.records}
+        spoilt = spoilt_policies(store, [found[key] for key in plan if key in found], tasks, halt)
+        whole = {key: record for key, record in found.items() if key not in spoilt}
+        missing = _missing(groups, whole, chosen)
+        unless_stopped(lambda: _check_learners([batch for batch, _ in missing]), halt)
+        for task in tasks.values():
+            keep_task(store, task)
+        tally = _Tally(len(plan), sum(key in whole for key in plan), missing, watch)
+        layout, failure = _layout(groups, plan, found), None
+        with growing_table(curves_path(store), layout, _in_order(plan, whole), halt) as table:
+            if table is not None:
+                failure = _carry_out(chosen, missing, partial(_keep, store, table, whole), tally, halt)
+            ordered = _in_order(plan, {**found, **whole})
+            if table is not None:
+                table.keep(ordered, halt)
+        left = sum(key not in whole for key in plan)
+        about: dict[str, object] = {"missing": left, "wall_seconds": round(time.perf_counter() - begin, 3)}
+        if study.published is not None:
+            about["published"] = study.published.document()
+        results = before.with_runs(ordered, tasks, keep_about(store, ordered, **about), spoilt.values())
+    if isinstance(failure, ClusterError):
+        raise UnfinishedError(failure, results, left) from None
+    if failure is not None:
+        raise failure
+    return results
+
+
+class UnfinishedError(HocketError):
+    """A study that a cluster has failed; `results` are what is finished."""
+
+    def __init__(self, reason: ClusterError, results: Results, left: int) -> None:
+        kept = f"runs that are finished ({len(results.records):,}) are kept"
+        super().__init__(f"{reason}; {kept}, and the same command goes on with those that are missing ({left:,})")
+        self.results = results
+
+
+def _carry_out(
+    engine: Engine,
+    missing: Sequence[tuple[Batch, str]],
+    keep: Callable[[Sequence[Finished]], None],
+    tally: _Tally,
+    stop: threading.Event,
+) -> Exception | None:
+    """Run what is missing, keeping runs as they finish; return what has ended it early, if anything has."""
+    batches = sorted((batch for batch, _ in missing), key=_weight, reverse=True)
+    try:
+        for finished in engine.run(batches, tally.reporter, stop):
+            keep(finished)
+            tally.finish(len(finished))
+    except Exception as error:  # raised again when what is finished is summed up
+        return error
+    return None
+
+
+def _keep(store: Path, table: CurveTable, whole: dict[str, Record], finished: Sequence[Finished]) -> None:
+    """Write down runs that have finished, and count them among those that are whole."""
+    keep_records(store, finished)
+    records = [record for record, _ in finished]
+    table.add(records)
+    whole |= {record.key: record for record in records}
+
+
+def _layout(groups: Sequence[JobGroup], plan: Sequence[str], known: Mapping[str, Record]) -> Layout:
+    """Lay out the table that a folder will have in the end: of what was there before, and of all of the study."""
+    ours = set(plan)
+    return layout_of(
+        [*(record for key, record in known.items() if key not in ours), *(group.sample() for group in groups)]
+    )
+
+
+def _check_learners(batches: Sequence[Batch]) -> None:
+    """Refuse a study of which some learner cannot train on a task, before any other begins."""
+    for batch in batches:
+        find_learner(batch.learner).check(compile_task(batch.task), batch.settings)
+
+
+def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: Engine) -> list[tuple[Batch, str]]:
+    """Cut what is still to do into batches, each with the label of its group."""
+    found, taken = [], set(known)
+    for group in groups:
+        task, learner, settings, steps, _ = group
+        keys = group.keys()
+        seeds = [seed for seed, key in keys.items() if key not in taken]
+        taken |= set(keys.values())
+        if seeds:
+            batches = engine.cut(Batch(task, learner, settings, seeds, steps))
+            found += [(batch, group.label) for batch in batches]
+    return found
+
+
+def _weight(batch: Batch) -> int:
+    return batch.steps * len(batch.task.agents) * len(batch.seeds)
+
+
+def _in_order(plan: Sequence[str], known: Mapping[str, Record]) -> list[Record]:
+    """List what the folder had before, then the study's own, as the study names them; all of them once."""
+    ours = set(plan)
+    return [
+        *(record for key, record in known.items() if key not in ours),
+        *(known[key] for key in plan if key in known),
+    ]
+
+
+class _Tally:
+    """Counts what threads report."""
+
+    def __init__(self, all_jobs: int, done: int, missing: Sequence[tuple[Batch, str]], watch: Watch | None) -> None:
+        self.jobs, self.all_jobs, self.steps, self.watch = done, all_jobs, 0, watch
+        self.all_steps = sum(_weight(batch) for batch, _ in missing)
+        self.labels = {id(batch): label for batch, label in missing}
+        self.latest: dict[str, dict[int, float]] = {}
+        self.medians: dict[str, float] = {}
+        self.lock = threading.Lock()
+
+    def reporter(self, batch: Batch) -> Report:
+        """Make what a batch reports to."""
+        label = self.labels[id(batch)]
+
+        def report(steps: int, taken: Sequence[int]) -> None:
+            with self.lock:
+                self.steps += steps
+                if taken:
+                    own = self.latest.setdefault(label, {})
+                    own[id(batch)] = median(taken)
+                    self.medians[label] = median(own.values())
+                self._tell()
+
+        return report
+
+    def finish(self, jobs: int) -> None:
+        """Count finished jobs."""
+        with self.lock:
+            self.jobs += jobs
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.watch is not None:
+            self.watch(Update(self.jobs, self.all_jobs, self.steps, self.all_steps, MappingProxyType(self.medians)))
+
+
+def save_runs(task: Task, runs: Sequence[Run], folder: str | Path) -> Results:
+    """Write runs that `train` has returned to a folder, as a study would; what the folder has already stays in it."""
+    tables = compile_task(task)
+    with claimed(folder) as store:
+        keep_task(store, task)
+        keep_records(
+            store, ((record_of(run, play_tests(task, tables, run.policy)), run.policy.packed()) for run in runs)
+        )
+        sum_up(store, load_results(store).records)
+        return load_results(store)
