@@ -1,6 +1,7 @@
 """The map of a scene and its machines as SVG, for the pages of reports and of the studio.
 
-Colours of the floor, walls and lines come from the page's style (web/shared.css); no element has a style of its own.
+Colours of the floor, walls and lines come from web/shared.css. No element of a map has a `style` attribute: the
+studio's content security policy forbids them.
 """
 
 from __future__ import annotations

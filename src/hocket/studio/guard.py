@@ -81,11 +81,11 @@ def page_key(port: int, folder: Path) -> str:
     It comes from a secret in the user's own files, which nobody else can read; where there is no place for that, it is
     a new one each time, and a page has to be opened again after a restart. The token in the address is always new.
     """
-    secret = _own_secret()
+    secret = _page_secret()
     return hmac.new(secret, f"{port} {folder}".encode(), hashlib.sha256).hexdigest()
 
 
-def _own_secret() -> bytes:
+def _page_secret() -> bytes:
     path = _state_folder() / "studio.key"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
