@@ -8,9 +8,12 @@ import inspect
 import io
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, get_args
+
+from sphinx.ext.autodoc.mock import mock
 
 import hocket
 import hocket.deep
@@ -36,10 +39,12 @@ TOPICS = {
 }  # room -> heading, in the order of the page
 INCLUDED = {"bench/README.md": "benchmarks.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 WIDTH = 80  # columns of the command line's help
+MISSING = [name for name in ("stable_baselines3", "torch") if find_spec(name) is None]  # too large for the extra `docs`
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Write the pages before Sphinx looks for any, and lead links out of the folder to pages of the site."""
+    app.connect("config-inited", lambda app, config: config.autodoc_mock_imports.extend(MISSING))
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir) / FOLDER))
     app.connect("source-read", lead_home)
     return {"parallel_read_safe": True}
@@ -54,7 +59,9 @@ def lead_home(app: Sphinx, name: str, source: list[str]) -> None:
 def write_pages(folder: Path) -> None:
     """Write all of them; one that is as it was keeps its time, so that it is not built again."""
     folder.mkdir(exist_ok=True)
-    for name, page in {"api": api_page(), "commands": commands_page()}.items():
+    with mock(MISSING):
+        pages = {"api": api_page(), "commands": commands_page()}
+    for name, page in pages.items():
         path = folder / f"{name}.md"
         if not path.exists() or path.read_text(encoding="utf-8") != page:
             path.write_text(page, encoding="utf-8")
