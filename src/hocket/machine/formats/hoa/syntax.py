@@ -18,7 +18,7 @@ VERSIONS = ("v1", "v1.1")
 
 
 class Edge(NamedTuple):
-    """Where a state leads to."""
+    """An edge of an automaton."""
 
     letters: int  # a set of letters
     target: int
@@ -36,7 +36,7 @@ class HoaState(NamedTuple):
 
 
 class HoaAutomaton(NamedTuple):
-    """What a file says, before it means anything."""
+    """A parsed file."""
 
     content: str
     letters: Letters

@@ -51,7 +51,7 @@ class Tokens:
             if self.kind == "comment":
                 self.end = self._end_of_comment()
         if self.text == "--ABORT--":
-            raise self.error("whoever wrote this gave it up", got=False)
+            raise self.error("the program that wrote this file aborted it", got=False)
 
     def _end_of_comment(self) -> int:
         depth = 0
@@ -59,7 +59,7 @@ class Tokens:
             depth += 1 if sign[0] == "/*" else -1
             if depth == 0:
                 return sign.end()
-        raise self.error("this comment has no end", got=False)
+        raise self.error("this comment is not closed", got=False)
 
     def error(self, message: str, *, place: int | None = None, got: bool = True) -> FormatError:
         """Make an error about the token in view, or about an earlier place."""
