@@ -362,7 +362,7 @@ def test_without_a_graphics_processor_there_is_one_sentence(tmp_path):
     ]
     surroundings = os.environ | {"NUMBA_ENABLE_CUDASIM": "0", "CUDA_VISIBLE_DEVICES": ""}
     found = subprocess.run(command, env=surroundings, capture_output=True, text=True, cwd=tmp_path, check=False)
-    said = "hocket: the device cuda needs an NVIDIA graphics processor and its driver, and there is none here"
+    said = "hocket: the device cuda needs an NVIDIA GPU and its driver, and none was found"
     assert (found.returncode, found.stdout, found.stderr.split()) == (2, "", said.split())
 
 

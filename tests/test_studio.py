@@ -370,7 +370,7 @@ def test_a_request_that_stops_in_the_middle_is_no_failure_of_the_server():
     async def receive() -> dict[str, object]:
         return messages.pop(0)
 
-    with pytest.raises(FormatError, match="a request must come whole"):
+    with pytest.raises(FormatError, match="the request is incomplete"):
         asyncio.run(_body(Request({"type": "http"}, receive)))
 
 

@@ -714,7 +714,7 @@ BAD_FILES = {
     "gate of no event": ([('{ A3 = "G" }', '{ A3 = "g" }')], "gates.green region.A3", "event 'g' does not exist"),
     "memory of no event": ([('["Y", "G", "R"]', '["Y", "G", "R", "B"]')], "memory", "'B' does not exist"),
     "machine outside the folder": ([(MACHINE, '[machine]\nfile = "../u.toml"')], "machine.file", "got '../u.toml'"),
-    "machine anywhere else": ([(MACHINE, '[machine]\nfile = "/u.toml"')], "machine.file", "beside the task's own"),
+    "machine anywhere else": ([(MACHINE, '[machine]\nfile = "/u.toml"')], "machine.file", "folder of the task file"),
     "no machine": ([(MACHINE, "")], "machine", "is missing"),
     "no agents": ([(BUTTONS[BUTTONS.index("[agents]") : BUTTONS.index("[gates]")], "")], "agents", "is missing"),
 }  # fmt: skip

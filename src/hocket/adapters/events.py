@@ -80,7 +80,7 @@ def read_events(answer: Proposed, known: Names, whose: str) -> Names:
     named = (answer,) if isinstance(answer, str) else tuple(answer)
     for event in named:
         if not isinstance(event, str) or event not in known:
-            raise LabelError(f"event {event!r:.60} is none of those that {whose} knows ({_hint(event, known)})")
+            raise LabelError(f"event {event!r:.60} is not known to {whose} ({_hint(event, known)})")
     return Names(sorted(named, key=known.index))
 
 

@@ -27,7 +27,7 @@ def trained_teammates(task: Task, policy: Policy) -> Teammates:
     """Let every agent take the best action that it has learnt."""
     if find_learner(policy.learner).policy_input is not PolicyInput.MACHINE:
         fitting = ", ".join(learners_with_input(PolicyInput.MACHINE))
-        raise SettingsError(f"a policy of {policy.learner} cannot play beside a person; one of {fitting} can")
+        raise SettingsError(f"a policy of {policy.learner} cannot be a teammate in a game; one of {fitting} can")
     find_learner(policy.learner).check_policy(policy.arrays, policy.settings, compile_task(task))
     return _greedy(task, policy.arrays["q"])
 

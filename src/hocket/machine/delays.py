@@ -150,7 +150,7 @@ def _check_deciders(decomposition: Decomposition, deciders: Control | None) -> d
         for agent in given[event]:
             if agent not in knowers[event]:
                 rule = f"must know it ({known_names(str(agent), knowers[event])})"
-                raise AssignmentError(f"whoever decides on {event!r} {rule}, got {agent!r}")
+                raise AssignmentError(f"a decider of {event!r} {rule}, got {agent!r}")
         for agent in control.get(event, ()):
             if agent not in given[event]:
                 raise AssignmentError(f"{agent} controls {event!r} and must be among its deciders")

@@ -241,7 +241,7 @@ async def _body(request: Request) -> Body:
             if len(sent) > MOST_SENT:
                 raise FormatError(f"a request must have at most {MOST_SENT:,} bytes")
     except ClientDisconnect:
-        raise FormatError("a request must come whole") from None  # which nobody hears
+        raise FormatError("the request is incomplete") from None  # which nobody hears
     try:
         data = json.loads(sent or b"{}")
         json.dumps(data, ensure_ascii=False).encode()  # fails where a text has half a character

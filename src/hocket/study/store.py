@@ -282,7 +282,7 @@ def _read_about(path: Path) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"is not JSON: {error}", path=path) from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise FormatError("does not describe a study of hocket's", path=path)
+        raise FormatError("is not a study file of hocket", path=path)
     return about
 
 

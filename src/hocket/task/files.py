@@ -151,7 +151,7 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
         check_keys(table, ("file",), "machine.")
         name = as_text(table["file"], "machine.file")
         if folder is None or Path(name).name != name:
-            raise FormatError(f"must be a file beside the task's own, got {name!r}", where="machine.file")
+            raise FormatError(f"must be a file in the folder of the task file, got {name!r}", where="machine.file")
         try:
             return load_machine(folder / name)
         except HocketError as error:

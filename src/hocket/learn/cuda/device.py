@@ -36,7 +36,7 @@ SIMULATED_MEMORY = 1 << 24  # bytes
 def require_device() -> None:
     """Refuse to go on without a graphics processor."""
     if not (SIMULATED or cuda.is_available()):
-        raise SettingsError("the device cuda needs an NVIDIA graphics processor and its driver, and there is none here")
+        raise SettingsError("the device cuda needs an NVIDIA GPU and its driver, and none was found")
 
 
 def free_memory() -> int:
