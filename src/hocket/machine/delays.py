@@ -118,7 +118,7 @@ def find_delays(
     if not decomposition.ok:
         why = decomposition.problems[0] if decomposition.problems else "it is not"
         raise AssignmentError(f"only a decomposable task can be checked for delays: {why}")
-    knowers, chosen = _knowers(decomposition), _check_deciders(decomposition, deciders)
+    knowers, chosen = _knowers(decomposition), find_deciders(decomposition, deciders)
     hearers = {event: Names(a for a in own if a not in chosen[event]) for event, own in knowers.items()}
     told = MappingProxyType(chosen), MappingProxyType(hearers)
     if not any(hearers.values()):
@@ -140,7 +140,7 @@ def _knowers(decomposition: Decomposition) -> dict[str, Names]:
     return {event: Names(agents) for event, agents in knowers.items()}
 
 
-def _check_deciders(decomposition: Decomposition, deciders: Control | None) -> dict[str, Names]:
+def find_deciders(decomposition: Decomposition, deciders: Control | None) -> dict[str, Names]:
     """Give every event its deciders, in the order of the agents: all who control it, and none who does not know it."""
     given, knowers, control = dict(deciders or {}), _knowers(decomposition), decomposition.control
     for event, agents in given.items():

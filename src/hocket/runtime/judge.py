@@ -1,0 +1,155 @@
+"""The judge: an observer who sees everything, and holds every log entry of every agent against the team machine.
+
+It knows nothing of the protocol: it follows the team machine and the local machines by the events alone, and causality
+by sets of events. What it finds wrong is a `Violation`.
+"""
+
+from __future__ import annotations
+
+from hocket.runtime.plan import Plan
+from hocket.runtime.protocol import Entry, Node
+from hocket.runtime.team import Team
+
+
+class Violation(Exception):  # noqa: N818 - it is what a simulation looks for, and no mistake of a user
+    """An invariant that does not hold."""
+
+
+class Judge:
+    """What has happened so far, and what every agent should therefore know."""
+
+    __slots__ = (
+        "bodies", "concerns", "decided", "events", "heard", "known", "pasts", "plan", "promises", "seen", "states",
+        "team", "team_state", "told", "trace", "transactions",
+    )  # fmt: skip
+
+    def __init__(self, plan: Plan, team: Team, bodies: list[int]) -> None:
+        agents = len(plan.agents)
+        self.plan, self.team, self.bodies = plan, team, bodies  # bodies: the events whose conditions hold for each agent
+        self.team_state = team.start
+        self.states = [machine.start for machine in plan.machines]
+        self.promises: list[tuple[int, int, int] | None] = [None] * agents  # (first, number, event)
+        self.trace: list[int] = []  # events, in the order of decision
+        self.told: dict[int, list[int]] = {}  # pair of agents -> places in the trace
+        self.heard: dict[int, int] = {}  # pair of agents -> how many of these
+        self.pasts: list[int] = []  # of each event: places in the trace, as bits
+        self.known = [0] * agents  # what each has decided or heard
+        self.seen = [0] * agents  # what is in the past of that
+        self.concerns = [0] * agents  # what it knows the event of
+        self.transactions: set[tuple[int, int]] = set()  # that were decided
+
+    @property
+    def is_complete(self) -> bool:
+        return self.team.is_final[self.team_state]
+
+    def record(self, agent: int, entry: Entry) -> None:
+        """Hold an entry against what has happened."""
+        kind = entry[0]
+        if kind == "hear":
+            self._hear(agent, *entry[1:5])  # type: ignore[arg-type]
+        elif kind == "decide":
+            self._decide(agent, *entry[1:4])  # type: ignore[arg-type]
+        elif kind == "promise":
+            if self.promises[agent] is not None:
+                self._complain(agent, "promises two events at once")
+            self.promises[agent] = entry[1:4]  # type: ignore[assignment]
+            if not self.bodies[agent] >> entry[3] & 1:  # type: ignore[operator]
+                self._complain(agent, f"promises {self._name(entry[3])} without its condition")
+        elif kind == "release":
+            if self.promises[agent] is None or self.promises[agent][:2] != entry[1:3]:  # type: ignore[index]
+                self._complain(agent, "is released from what it has not promised")
+            if entry[1:3] in self.transactions:
+                self._complain(agent, "is told that nothing came of an event that has happened")
+            self.promises[agent] = None
+
+    def _decide(self, agent: int, first: int, number: int, event: int) -> None:
+        plan, trace = self.plan, self.trace
+        deciders, name = plan.deciders[event], plan.events[event]
+        if deciders[-1] != agent:
+            self._complain(agent, f"decides on {name}, which is not its to decide")
+        after = self.team.moves[self.team_state].get(event)
+        if after is None:
+            self._complain(agent, f"decides on {name}, which is undefined in the team machine")
+        past = 0
+        for decider in deciders:
+            past |= self.seen[decider]
+            if not self.bodies[decider] >> event & 1:
+                self._complain(agent, f"decides on {name} where the condition of {plan.agents[decider]} does not hold")
+            if decider != agent and self.promises[decider] != (first, number, event):
+                self._complain(agent, f"decides on {name} without a promise of {plan.agents[decider]}")
+        if self.promises[agent] is not None:
+            self._complain(agent, f"decides on {name} while it has promised something else")
+        if number and (first, number) in self.transactions:
+            self._complain(agent, f"decides twice on {name}")
+        if number:
+            self.transactions.add((first, number))
+        for decider in deciders:
+            if past & self.concerns[decider] & ~self.known[decider]:
+                who = plan.agents[decider]
+                self._complain(agent, f"decides on {name} where {who} has not heard what the others have")
+        place = 1 << len(trace)
+        for other in plan.knowers[event]:
+            self.concerns[other] |= place
+            if other != agent:
+                self.told.setdefault(agent * len(plan.agents) + other, []).append(len(trace))
+        trace.append(event)
+        self.pasts.append(past)
+        self.team_state = after  # type: ignore[assignment]
+        self._apply(agent, event, past | place)
+
+    def _hear(self, agent: int, sender: int, first: int, number: int, event: int) -> None:
+        pair, name = sender * len(self.plan.agents) + agent, self.plan.events[event]
+        count = self.heard.get(pair, 0)
+        told = self.told.get(pair, ())
+        if count >= len(told) or self.trace[told[count]] != event:
+            self._complain(agent, f"hears {name}, which has not happened, or hears of it twice")
+        place = told[count]
+        self.heard[pair] = count + 1
+        if self.pasts[place] & self.concerns[agent] & ~self.known[agent]:
+            self._complain(agent, f"hears of {name} before it hears of what came before")
+        promise = self.promises[agent]
+        if agent in self.plan.deciders[event]:
+            if promise != (first, number, event):
+                self._complain(agent, f"hears of {name}, which it has not promised")
+            self.promises[agent] = None
+        elif promise is not None:
+            self._complain(agent, f"hears of {name} while it is bound by a promise")
+        self._apply(agent, event, self.pasts[place] | 1 << place)
+
+    def _apply(self, agent: int, event: int, more: int) -> None:
+        """Move an agent's machine, and note what it knows of; the new event is the highest place."""
+        state = self.plan.moves[agent][self.states[agent]].get(event)
+        if state is None:
+            self._complain(agent, f"takes part in {self._name(event)}, which is undefined in its machine")
+        self.states[agent] = state  # type: ignore[assignment]
+        self.known[agent] |= 1 << more.bit_length() - 1
+        self.seen[agent] |= more
+
+    def came_back(self, agent: int, node: Node) -> None:
+        """Require that a node that was made of its log is what the log says."""
+        promise = None if node.promise is None else node.promise[:3]
+        if node.state != self.states[agent] or promise != self.promises[agent]:
+            self._complain(agent, "comes back in another state than its log says")
+
+    def end(self, nodes: list[Node]) -> None:
+        """Require that everybody knows everything that concerns it, and is in the state that this leads to."""
+        for agent, node in enumerate(nodes):
+            if missing := self.concerns[agent] & ~self.known[agent]:
+                event = self.plan.events[self.trace[missing.bit_length() - 1]]
+                self._complain(agent, f"never hears of {event}")
+            state = self.plan.machines[agent].start
+            for event_number in self.trace:
+                if agent in self.plan.knowers[event_number]:
+                    state = self.plan.moves[agent][state].get(event_number, -1)
+                    if state < 0:
+                        self._complain(agent, "could not have followed the trace")
+            if node.state != state:
+                self._complain(agent, "is in a state that is not the projection of the team's")
+            if node.promise is not None:
+                self._complain(agent, "is bound for ever")
+
+    def _name(self, event: object) -> str:
+        return self.plan.events[event]  # type: ignore[call-overload, no-any-return]
+
+    def _complain(self, agent: int, what: str) -> None:
+        raise Violation(f"{self.plan.agents[agent]} {what}")

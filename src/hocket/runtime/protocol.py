@@ -1,0 +1,359 @@
+"""The protocol by which agents agree on events and tell each other: a state machine without a clock, and without I/O.
+
+Chain commit, a linear two-phase commit. The deciders of an event are asked in the order of the agents, so that nobody waits
+in a circle. The first logs a *promise* and sends a lock; each next one promises and passes the lock on; the last one
+decides, by logging the event. Whoever has promised holds still, and hears of nothing else, until the event or a refusal
+comes; so all conditions hold at the instant of the decision. An event with one decider is decided at once. Events are then
+told to everybody else who knows them, in causal order, again and again until acknowledged.
+
+An input (a message, a tick, what the agent perceives) changes the state and yields log entries and messages: entries have
+to be on the disk before a message leaves. A node that comes back is made of its log. Ticks only send again; no decision
+depends on time.
+
+Causality is kept by a matrix clock: `sent[a * N + b]` counts the events that a has told b, as far as a node knows. What a
+node has heard is the column of its own number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from hocket.runtime.plan import Plan
+
+OFFER, LOCK, REFUSE, EVENT, ACK, ASK = range(6)  # kinds of messages
+WINDOW = 4  # events that are told again at a time to an agent that does not acknowledge
+
+Clock = tuple[tuple[int, int], ...]  # (pair of agents, count)
+Message = tuple[object, ...]
+Entry = tuple[object, ...]
+
+
+class Promise(NamedTuple):
+    """What an agent waits for: the transaction, by who began it and a number, its event, and what to pass on."""
+
+    first: int
+    number: int
+    event: int
+    incarnations: tuple[int, ...]  # of the deciders, as the first one knew them
+    clock: Clock  # what the deciders so far have heard, told and know of
+
+
+class Output(NamedTuple):
+    """What comes of an input: entries for the log, and then messages to agents."""
+
+    entries: list[Entry]
+    messages: list[tuple[int, Message]]
+
+
+class Node:
+    """An agent's side of the protocol. Inputs are `start`, `perceive`, `receive` and `tick`."""
+
+    __slots__ = (
+        "agent", "clock", "entries", "incarnation", "known_offers", "messages", "newest", "number", "outbox", "plan",
+        "promise", "stamp", "state", "told_offers", "willing",
+    )  # fmt: skip
+
+    def __init__(self, plan: Plan, agent: int) -> None:
+        self.plan, self.agent = plan, agent
+        # What the log restores.
+        self.incarnation = 0
+        self.state: int = plan.machines[agent].start
+        self.clock: dict[int, int] = {}  # pair of agents -> events that the one has told the other
+        self.promise: Promise | None = None
+        self.number = 0  # of the last transaction that it began
+        self.newest: dict[int, int] = {}  # agent -> its last transaction that was promised, decided or refused here
+        self.outbox: dict[int, list[tuple[int, Message]]] = {}  # agent -> what it has not acknowledged: (count, event)
+        # What a crash loses, and may.
+        self.willing = 0  # events, as bits, whose conditions hold for this agent
+        self.stamp = 0  # of what it last perceived; kept in the log
+        self.known_offers: dict[int, tuple[int, int]] = {}  # agent -> its incarnation, and what it offers, as bits
+        self.told_offers: dict[int, int] = {}  # agent -> the last offer that it was told
+        self.entries: list[Entry] = []
+        self.messages: list[tuple[int, Message]] = []
+
+    @classmethod
+    def recover(cls, plan: Plan, agent: int, entries: Iterable[Entry]) -> Node:
+        """Make a node of its log; it has to `start` before anything else."""
+        node = cls(plan, agent)
+        for entry in entries:
+            node._redo(entry)
+        return node
+
+    @property
+    def holding(self) -> bool:
+        """Whether it has promised something and must stand still."""
+        return self.promise is not None
+
+    @property
+    def is_final(self) -> bool:
+        return bool(self.plan.machines[self.agent].is_final[self.state])
+
+    # Inputs.
+
+    def start(self) -> Output:
+        """Begin a new incarnation, so that nobody takes what an earlier one has said for what this one says."""
+        self.incarnation += 1
+        self.entries.append(("start", self.incarnation))
+        self._resend()
+        return self._output()
+
+    def perceive(self, willing: int, stamp: int = 0) -> Output:
+        """Take note of the events whose conditions hold while the agent stands still; begin what it can.
+
+        An agent that moves is willing to nothing: `perceive(0)`. One that is holding must not move.
+        """
+        self.willing, self.stamp = willing, stamp
+        self._act()
+        return self._output()
+
+    def receive(self, sender: int, message: Message) -> Output:
+        """Take a message; what does not make sense is ignored."""
+        kind = message[0]
+        if kind == EVENT:
+            self._hear(sender, *message[1:])  # type: ignore[arg-type]
+        elif kind == ACK:
+            self._acknowledged(sender, *message[1:])  # type: ignore[arg-type]
+        elif kind == OFFER:
+            self._offered(sender, *message[1:])  # type: ignore[arg-type]
+        elif kind == LOCK:
+            self._locked(sender, *message[1:])  # type: ignore[arg-type]
+        elif kind == REFUSE:
+            self._refused(sender, *message[1:])  # type: ignore[arg-type]
+        elif kind == ASK:
+            self._asked(*message[1:])  # type: ignore[arg-type]
+        return self._output()
+
+    def tick(self) -> Output:
+        """Send again what has not been answered."""
+        self._resend()
+        self._act()
+        return self._output()
+
+    # What they come to.
+
+    def _output(self) -> Output:
+        output = Output(self.entries, self.messages)
+        self.entries, self.messages = [], []
+        return output
+
+    def _act(self) -> None:
+        """Begin the first event that can be begun; offer to others what they can begin."""
+        if self.promise is not None:
+            return
+        willing, plan = self.willing, self.plan
+        for event in plan.begins[self.agent][self.state]:
+            if willing >> event & 1:
+                deciders = plan.deciders[event]
+                if len(deciders) == 1:
+                    self._decide(self.agent, 0, event, ())
+                    break
+                if self._all_offer(event, deciders):
+                    self._begin(event, deciders)
+                    return
+        if plan.joins[self.agent][self.state] or self.told_offers:
+            self._offer()
+
+    def _all_offer(self, event: int, deciders: tuple[int, ...]) -> bool:
+        """Say whether all others seem to agree; a hint, on which nothing rests."""
+        known = self.known_offers
+        return all(agent in known and known[agent][1] >> event & 1 for agent in deciders[1:])
+
+    def _begin(self, event: int, deciders: tuple[int, ...]) -> None:
+        self.number += 1
+        known = self.known_offers
+        incarnations = (self.incarnation, *[known[agent][0] for agent in deciders[1:]])
+        self._promise(Promise(self.agent, self.number, event, incarnations, tuple(self.clock.items())))
+
+    def _promise(self, promise: Promise) -> None:
+        """Log a promise, and pass the lock on."""
+        self.promise = promise
+        self.newest[promise.first] = promise.number
+        self.entries.append(("promise", *promise, self.stamp))
+        self._pass_on(promise)
+
+    def _pass_on(self, promise: Promise) -> None:
+        deciders = self.plan.deciders[promise.event]
+        self.messages.append((deciders[deciders.index(self.agent) + 1], (LOCK, *promise)))
+
+    def _offer(self) -> None:
+        """Tell those who begin events what this agent would agree on, where that has changed."""
+        offers = dict.fromkeys(self.told_offers, 0)
+        for event, first in self.plan.joins[self.agent][self.state]:
+            if self.willing >> event & 1:
+                offers[first] = offers.get(first, 0) | 1 << event
+        for first, events in offers.items():
+            if self.told_offers.get(first, 0) != events:
+                self.told_offers[first] = events
+                self.messages.append((first, (OFFER, self.incarnation, events)))
+
+    def _decide(self, first: int, number: int, event: int, clock: Clock) -> None:
+        """Let an event happen: log it, apply it, tell everybody else who knows it."""
+        plan, me, own = self.plan, self.agent, self.clock
+        for pair, count in clock:
+            if count > own.get(pair, 0):
+                own[pair] = count
+        others = [agent for agent in plan.knowers[event] if agent != me]
+        row = me * len(plan.agents)
+        for agent in others:
+            own[row + agent] = own.get(row + agent, 0) + 1
+        after = tuple(own.items())
+        self.entries.append(("decide", first, number, event, after, self.stamp))
+        self._apply_decision(first, number, event, others, after)
+        for agent in others:
+            self.messages.append((agent, self.outbox[agent][-1][1]))
+
+    def _apply_decision(self, first: int, number: int, event: int, others: list[int], clock: Clock) -> None:
+        self.state = self.plan.moves[self.agent][self.state][event]
+        if number:
+            self.newest[first] = number
+        row, message = self.agent * len(self.plan.agents), (EVENT, first, number, event, clock)
+        for agent in others:
+            self.outbox.setdefault(agent, []).append((self.clock[row + agent], message))
+
+    def _locked(
+        self, sender: int, first: int, number: int, event: int, incarnations: tuple[int, ...], clock: Clock
+    ) -> None:
+        """Answer a lock: promise or decide; refuse; or say nothing, as it will come again."""
+        deciders, me, promise = self.plan.deciders[event], self.agent, self.promise
+        if me not in deciders or sender not in deciders:
+            return
+        place = deciders.index(me)
+        if promise is not None and promise.first == first and promise.number == number:
+            self._pass_on(promise)
+        elif number <= self.newest.get(first, 0):
+            if me == deciders[-1]:
+                self._asked(first, number, event)
+            else:
+                self.messages.append((deciders[-1], (ASK, first, number, event)))
+        elif promise is not None or self._is_behind(clock):
+            return  # busy, or still to hear what the others have heard
+        elif not self._agrees(event, place, incarnations, clock):
+            self._refuse(first, number, event)
+        elif me == deciders[-1]:
+            self._decide(first, number, event, clock)
+            self._act()
+        else:
+            joined = dict(clock)
+            for pair, count in self.clock.items():
+                if count > joined.get(pair, 0):
+                    joined[pair] = count
+            self._promise(Promise(first, number, event, incarnations, tuple(joined.items())))
+
+    def _is_behind(self, clock: Clock) -> bool:
+        """Say whether there is something that the others have heard, that concerns this agent, and that it has not."""
+        agents, own = len(self.plan.agents), self.clock
+        return any(pair % agents == self.agent and count > own.get(pair, 0) for pair, count in clock)
+
+    def _agrees(self, event: int, place: int, incarnations: tuple[int, ...], clock: Clock) -> bool:
+        """Say whether this agent offers an event, was meant, and the earlier deciders know what it could have told."""
+        if not self.willing >> event & 1 or event not in self.plan.moves[self.agent][self.state]:
+            return False
+        if incarnations[place] != self.incarnation:
+            return False
+        agents, earlier, theirs = len(self.plan.agents), self.plan.deciders[event][:place], dict(clock)
+        return all(
+            count <= theirs.get(pair, 0) for pair, count in self.clock.items() if pair % agents in earlier
+        )
+
+    def _refuse(self, first: int, number: int, event: int) -> None:
+        """Tell all earlier deciders that nothing comes of a transaction; it is never agreed to again."""
+        self.newest[first] = max(number, self.newest.get(first, 0))
+        for agent in self.plan.deciders[event]:
+            if agent == self.agent:
+                break
+            self.messages.append((agent, (REFUSE, first, number)))
+
+    def _asked(self, first: int, number: int, event: int) -> None:
+        """Say, as the last decider, that nothing came of a transaction; if it was decided, the event says so."""
+        for told in self.outbox.values():
+            for _, message in told:
+                if message[1] == first and message[2] == number:
+                    return  # and is told again until it is acknowledged
+        self._refuse(first, number, event)
+
+    def _refused(self, sender: int, first: int, number: int) -> None:
+        promise = self.promise
+        if promise is None or promise.first != first or promise.number != number:
+            return
+        self.promise = None
+        self.entries.append(("release", first, number))
+        if sender in self.known_offers:
+            incarnation, offers = self.known_offers[sender]
+            self.known_offers[sender] = incarnation, offers & ~(1 << promise.event)
+        self._act()
+
+    def _hear(self, sender: int, first: int, number: int, event: int, clock: Clock) -> None:
+        """Hear of an event: when everything has been heard that concerns this agent and happened before."""
+        agents, me, own, promise = len(self.plan.agents), self.agent, self.clock, self.promise
+        pair, count = sender * agents + me, 0
+        for other, told in clock:
+            if other == pair:
+                count = told
+        heard = own.get(pair, 0)
+        if count <= heard:
+            self.messages.append((sender, (ACK, heard)))
+            return
+        if promise is not None and (promise.first != first or promise.number != number):
+            return  # it hears of nothing else
+        if count != heard + 1:
+            return
+        for other, told in clock:
+            if other % agents == me and other != pair and told > own.get(other, 0):
+                return
+        if event not in self.plan.moves[me][self.state]:
+            return
+        self.entries.append(("hear", sender, first, number, event, clock))
+        self._apply_hearing(first, number, event, clock)
+        self.messages.append((sender, (ACK, count)))
+        self._act()
+
+    def _apply_hearing(self, first: int, number: int, event: int, clock: Clock) -> None:
+        own, promise = self.clock, self.promise
+        for pair, count in clock:
+            if count > own.get(pair, 0):
+                own[pair] = count
+        self.state = self.plan.moves[self.agent][self.state][event]
+        if promise is not None and promise.first == first and promise.number == number:
+            self.promise = None
+
+    def _acknowledged(self, sender: int, count: int) -> None:
+        if told := self.outbox.get(sender):
+            self.outbox[sender] = [own for own in told if own[0] > count]
+
+    def _offered(self, sender: int, incarnation: int, offers: int) -> None:
+        known = self.known_offers.get(sender)
+        if known is None or incarnation >= known[0]:
+            self.known_offers[sender] = incarnation, offers
+            if offers:
+                self._act()
+
+    def _resend(self) -> None:
+        for agent, told in self.outbox.items():
+            for _, message in told[:WINDOW]:
+                self.messages.append((agent, message))
+        if self.promise is not None:
+            self._pass_on(self.promise)
+        else:
+            for first, offers in self.told_offers.items():
+                if offers:
+                    self.messages.append((first, (OFFER, self.incarnation, offers)))
+
+    def _redo(self, entry: Entry) -> None:
+        """Bring back what an entry of the log stands for."""
+        match entry:
+            case ("start", int(incarnation)):
+                self.incarnation = incarnation
+            case ("promise", int(first), int(number), int(event), incarnations, clock, int(stamp)):
+                self.promise = Promise(first, number, event, incarnations, clock)  # type: ignore[arg-type]
+                self.newest[first], self.stamp = number, stamp
+                if first == self.agent:
+                    self.number = number
+            case ("release", _, _):
+                self.promise = None
+            case ("decide", int(first), int(number), int(event), clock, int(stamp)):
+                self.clock, self.stamp = dict(clock), stamp  # type: ignore[call-overload]
+                others = [agent for agent in self.plan.knowers[event] if agent != self.agent]
+                self._apply_decision(first, number, event, others, clock)  # type: ignore[arg-type]
+            case ("hear", _, int(first), int(number), int(event), clock):
+                self._apply_hearing(first, number, event, clock)  # type: ignore[arg-type]
