@@ -19,7 +19,7 @@ class Judge:
     """What has happened so far, and what every agent should therefore know."""
 
     __slots__ = (
-        "bodies", "concerns", "decided", "events", "heard", "known", "pasts", "plan", "promises", "seen", "states",
+        "bodies", "concerns", "heard", "known", "pasts", "plan", "promises", "seen", "states",
         "team", "team_state", "told", "trace", "transactions",
     )  # fmt: skip
 
@@ -37,6 +37,16 @@ class Judge:
         self.seen = [0] * agents  # what is in the past of that
         self.concerns = [0] * agents  # what it knows the event of
         self.transactions: set[tuple[int, int]] = set()  # that were decided
+
+    def copy(self) -> Judge:
+        """Make a judge who has seen the same."""
+        judge = Judge(self.plan, self.team, self.bodies)
+        judge.team_state, judge.states, judge.promises = self.team_state, list(self.states), list(self.promises)
+        judge.trace, judge.pasts, judge.heard = list(self.trace), list(self.pasts), dict(self.heard)
+        judge.told = {pair: list(own) for pair, own in self.told.items()}
+        judge.known, judge.seen, judge.concerns = list(self.known), list(self.seen), list(self.concerns)
+        judge.transactions = set(self.transactions)
+        return judge
 
     @property
     def is_complete(self) -> bool:

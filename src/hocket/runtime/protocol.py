@@ -80,6 +80,23 @@ class Node:
             node._redo(entry)
         return node
 
+    def copy(self) -> Node:
+        """Make a node that goes its own way from here."""
+        node = object.__new__(type(self))
+        for name in Node.__slots__:
+            setattr(node, name, getattr(self, name))
+        node.clock, node.newest = dict(self.clock), dict(self.newest)
+        node.outbox = {agent: list(told) for agent, told in self.outbox.items()}
+        node.known_offers, node.told_offers = dict(self.known_offers), dict(self.told_offers)
+        node.entries, node.messages = list(self.entries), list(self.messages)
+        return node
+
+    def key(self) -> object:
+        """Return all that its behaviour depends on, beside its log."""
+        told = tuple((agent, len(own)) for agent, own in sorted(self.outbox.items()))
+        known = tuple(sorted(self.known_offers.items())), tuple(sorted(self.told_offers.items()))
+        return self.incarnation, self.number, self.willing, tuple(sorted(self.newest.items())), told, known
+
     @property
     def holding(self) -> bool:
         """Whether it has promised something and must stand still."""

@@ -97,7 +97,7 @@ class Simulation:
 
     def _perceive(self, agent: int, node: Node, body: int, cut: int) -> None:
         """Let an agent move, unless it holds still, and see for which events its conditions hold there."""
-        if node.promise is None:
+        if not node.holding:
             self.bodies[agent] = body | self.plan.always[agent]
             if self.story is not None:
                 self._say(f"{self.plan.agents[agent]} is where it can {self._events(body & self.deciding[agent])}")
