@@ -25,7 +25,8 @@ CAUSAL = {
         "0 a 1, 1 b 2, 2 c 3, 3 d done", "A: a d; B: a b d; C: a b c; D: a b c d", "a: A; b: B; c: C; d: D"
     ),
     "choice": made(
-        "0 a 1, 1 b 2, 1 c 3, 2 d done, 3 e done", "A: a b c d e; B: a b c; C: a b c d e", "a: A; b: B; c: B; d: C; e: C"
+        "0 a 1, 1 b 2, 1 c 3, 2 d done, 3 e done",
+        "A: a b c d e; B: a b c; C: a b c d e", "a: A; b: B; c: B; d: C; e: C"
     ),
     "choice of two": made(
         "0 a 1, 1 b 2, 1 c 3, 2 d done, 3 d done", "A: a b c d; B: a b c; C: b c d", "a: A; b: A B; c: A B; d: C"
@@ -45,6 +46,7 @@ CAUSAL = {
     ),
     "heard by the next": made("0 x 1, 1 c 2, 2 y done", "A: x c; B: x c y; C: x c y", "x: A B; c: C; y: B C"),
     "call and answers": made(
-        "0 a 1, 1 b 2, 1 c 3, 2 c 4, 3 b 4, 4 x done", "A: a b c x; B: a b x; C: a c x; D: x", "a: A; b: B; c: C; x: A B C D"
+        "0 a 1, 1 b 2, 1 c 3, 2 c 4, 3 b 4, 4 x done",
+        "A: a b c x; B: a b x; C: a c x; D: x", "a: A; b: B; c: C; x: A B C D"
     ),
 }  # fmt: skip

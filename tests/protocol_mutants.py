@@ -1,9 +1,9 @@
 """The protocol, broken on purpose in one place each."""
 
-from hocket.runtime.protocol import ACK, LOCK, REFUSE, Node, Output
+from hocket.runtime.protocol import ACK, LOCK, REFUSE, Output, Participant
 
 
-class NoCausalOrder(Node):
+class NoCausalOrder(Participant):
     """Hears of events from each sender in order, whatever came before them elsewhere."""
 
     def _hear(self, sender, first, number, event, clock):
@@ -11,7 +11,7 @@ class NoCausalOrder(Node):
         super()._hear(sender, first, number, event, tuple(own for own in clock if own[0] == pair))
 
 
-class ClockForgotten(Node):
+class ClockForgotten(Participant):
     """Hears of events without taking over what they say of others."""
 
     def _apply_hearing(self, first, number, event, clock):
@@ -19,7 +19,7 @@ class ClockForgotten(Node):
         super()._apply_hearing(first, number, event, tuple(own for own in clock if own[0] % agents == self.agent))
 
 
-class HearsTwice(Node):
+class HearsTwice(Participant):
     """Does not know a copy of a message from a new one."""
 
     def _hear(self, sender, first, number, event, clock):
@@ -29,14 +29,14 @@ class HearsTwice(Node):
         super()._hear(sender, first, number, event, clock)
 
 
-class NoIncarnations(Node):
+class NoIncarnations(Participant):
     """Takes what was agreed with an earlier incarnation for its own."""
 
     def _agrees(self, event, place, incarnations, clock):
         return super()._agrees(event, place, (self.incarnation,) * len(incarnations), clock)
 
 
-class PromiseNotLogged(Node):
+class PromiseNotLogged(Participant):
     """Keeps its promises in mind only."""
 
     def _output(self):
@@ -44,7 +44,7 @@ class PromiseNotLogged(Node):
         return Output([entry for entry in output.entries if entry[0] != "promise"], output.messages)
 
 
-class PromiseForgotten(Node):
+class PromiseForgotten(Participant):
     """Comes back without its promise."""
 
     def start(self):
@@ -52,7 +52,7 @@ class PromiseForgotten(Node):
         return super().start()
 
 
-class AcknowledgesFirst(Node):
+class AcknowledgesFirst(Participant):
     """Acknowledges at once what it writes down with the next input."""
 
     __slots__ = ("late",)
@@ -66,7 +66,7 @@ class AcknowledgesFirst(Node):
         return Output([*late, *entries], messages)
 
 
-class OutcomeForgotten(Node):
+class OutcomeForgotten(Participant):
     """Comes back without what it has yet to tell."""
 
     def start(self):
@@ -74,7 +74,7 @@ class OutcomeForgotten(Node):
         return super().start()
 
 
-class TellsOnce(Node):
+class TellsOnce(Participant):
     """Never tells again what was lost."""
 
     def _resend(self):
@@ -82,7 +82,7 @@ class TellsOnce(Node):
             self._pass_on(self.promise)
 
 
-class OffersTrusted(Node):
+class OffersTrusted(Participant):
     """Agrees on what it once offered."""
 
     def _agrees(self, event, place, incarnations, clock):
@@ -92,7 +92,7 @@ class OffersTrusted(Node):
         return agrees
 
 
-class PromisesTwice(Node):
+class PromisesTwice(Participant):
     """Answers locks while it is bound by a promise."""
 
     def _locked(self, sender, first, number, event, incarnations, clock):
@@ -103,7 +103,7 @@ class PromisesTwice(Node):
         self.promise = self.promise or bound
 
 
-class Restless(Node):
+class Restless(Participant):
     """Moves while it should hold still."""
 
     @property
@@ -111,7 +111,7 @@ class Restless(Node):
         return False
 
 
-class HearsWhileBound(Node):
+class HearsWhileBound(Participant):
     """Hears of other events while it is bound by a promise."""
 
     def _hear(self, sender, first, number, event, clock):
@@ -123,14 +123,14 @@ class HearsWhileBound(Node):
             self.promise = bound
 
 
-class RefusesAfterwards(Node):
+class RefusesAfterwards(Participant):
     """Refuses what it has decided, if asked again."""
 
     def _asked(self, first, number, event):
         self._refuse(first, number, event)
 
 
-class MiddleAnswers(Node):
+class MiddleAnswers(Participant):
     """Refuses by itself what only the last decider can know."""
 
     def _locked(self, sender, first, number, event, incarnations, clock):
@@ -142,7 +142,7 @@ class MiddleAnswers(Node):
             super()._locked(sender, first, number, event, incarnations, clock)
 
 
-class OldLocksTaken(Node):
+class OldLocksTaken(Participant):
     """Takes a lock that it has answered before for a new one."""
 
     def _locked(self, sender, first, number, event, incarnations, clock):
@@ -151,7 +151,7 @@ class OldLocksTaken(Node):
         super()._locked(sender, first, number, event, incarnations, clock)
 
 
-class NumbersReused(Node):
+class NumbersReused(Participant):
     """Begins to count its transactions anew when it comes back."""
 
     def start(self):
@@ -160,21 +160,21 @@ class NumbersReused(Node):
         return super().start()
 
 
-class OthersBehind(Node):
+class OthersBehind(Participant):
     """Agrees though earlier deciders have not heard what it could have told them."""
 
     def _agrees(self, event, place, incarnations, clock):
         return super()._agrees(event, place, incarnations, tuple(self.clock.items()))
 
 
-class SelfBehind(Node):
+class SelfBehind(Participant):
     """Agrees though it has not heard what earlier deciders have."""
 
     def _is_behind(self, clock):
         return False
 
 
-class MiddleDecides(Node):
+class MiddleDecides(Participant):
     """Decides as the second of three."""
 
     def _pass_on(self, promise):
@@ -186,7 +186,7 @@ class MiddleDecides(Node):
             super()._pass_on(promise)
 
 
-class TimesOut(Node):
+class TimesOut(Participant):
     """Releases itself when nobody answers."""
 
     def tick(self):
@@ -196,7 +196,7 @@ class TimesOut(Node):
         return super().tick()
 
 
-class DecidesInMind(Node):
+class DecidesInMind(Participant):
     """Tells of decisions that it has not written down."""
 
     def _output(self):
@@ -204,7 +204,7 @@ class DecidesInMind(Node):
         return Output([entry for entry in output.entries if entry[0] != "decide"], output.messages)
 
 
-class AcknowledgesTooMuch(Node):
+class AcknowledgesTooMuch(Participant):
     """Acknowledges one event more than it has heard of."""
 
     def _output(self):
@@ -212,7 +212,7 @@ class AcknowledgesTooMuch(Node):
         return Output(entries, [(to, (ACK, m[1] + 1) if m[0] == ACK else m) for to, m in messages])
 
 
-class NobodyRefused(Node):
+class NobodyRefused(Participant):
     """Refuses without saying so."""
 
     def _output(self):
@@ -220,7 +220,7 @@ class NobodyRefused(Node):
         return Output(entries, [own for own in messages if own[1][0] != REFUSE])
 
 
-class SkipsDeciders(Node):
+class SkipsDeciders(Participant):
     """Sends the lock to the last decider, past those between."""
 
     def _pass_on(self, promise):

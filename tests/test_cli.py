@@ -207,6 +207,30 @@ def test_check_of_a_rendezvous_whose_agents_miss_the_meeting(hocket):
     assert json.loads(out)["decomposable"] is False
 
 
+def test_check_says_whether_events_may_be_heard_late(hocket):
+    code, out, _ = hocket("check", "drawbridge", "--delays")
+    assert code == 1 and "Must agree as well (agent: event; the fewest that will do): A2: up and A1: lift." in out
+    code, out, _ = hocket("check", "buttons", "--delays", "--json")
+    assert code == 0 and json.loads(out)["delays"]["tolerant"]
+    assert "delays" not in json.loads(hocket("check", "buttons", "--json")[1])
+
+
+def test_delays_of_what_is_not_decomposable_are_not_asked_for(hocket, tmp_path):
+    file = save(tmp_path, chain(), {"A1": ("a",), "A2": ("b",)})
+    code, out, _ = hocket("check", file, "--delays", "--json")
+    assert code == 1 and json.loads(out)["delays"] is None
+
+
+def test_simulate_says_what_was_injected_and_found(hocket):
+    code, out, _ = hocket("simulate", "drawbridge", "--schedules", "30")
+    assert code == 0 and "30 schedules" in out and "messages lost" in out and "No invariant was broken" in out
+    code, out, _ = hocket("simulate", "buttons", "--schedules", "20", "--faults", "loss,kill", "--json")
+    report = json.loads(out)
+    assert report["ok"] and report["injected"]["lost"] and not report["injected"]["split"]
+    code, _, err = hocket("simulate", "buttons", "--faults", "sloth")
+    assert code == 2 and is_one_line(err)
+
+
 # repair
 
 

@@ -25,7 +25,7 @@ DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 PACKAGES, _, SECTIONS = DESIGN.partition("## The modules")
 TABLE = re.findall(r"^\| `(.+?)` \|", PACKAGES, flags=re.MULTILINE)
 ROOMS = [tuple(name.strip("/") for name in row.split("`, `")) for row in TABLE]
-PUBLIC = ("", "deep", "gym")  # modules of public names; like what runs the package, they belong to no room
+PUBLIC = ("", "deep", "gym", "runtime")  # modules of public names; like what runs the package, they belong to no room
 TOP = (*PUBLIC, "__main__")
 LEAVES = ("graphs", "hitting_set", "inputs", "statistics")  # may import nothing of hocket but errors and inputs
 FORBIDDEN_CALLS = ("eval", "exec", "compile", "__import__")
@@ -195,7 +195,7 @@ from hocket.lazy import read_stub
 for found in pkgutil.walk_packages(hocket.__path__, "hocket."):
     if found.name != "hocket.__main__":
         import_module(found.name)
-for module in (hocket, hocket.deep, hocket.gym):
+for module in (hocket, hocket.deep, hocket.gym, hocket.runtime):
     for name, home in read_stub(f"{module.__file__}i")[0].items():
         meant = import_module(f"hocket.{name}") if home == "hocket" else getattr(import_module(home), name)
         if getattr(module, name) is not meant:

@@ -17,7 +17,7 @@ pytest.importorskip("myst_nb", reason="the extra `docs` is not installed")
 ROOT = Path(__file__).resolve().parents[1]
 TAGS = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*>")
 LEFT_OUT = ("reference", "jupyter_execute", "__pycache__")  # written from the code, or by building
-MODULES = {"deep", "gym", "errors", "statistics"}
+MODULES = {"deep", "gym", "runtime", "errors", "statistics"}
 PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "src", "bench", "examples")
 MISSPELT = "rin,appart"  # on purpose, in examples of mistakes
 

@@ -1,6 +1,7 @@
 from hocket import deep as deep
 from hocket import errors as errors
 from hocket import gym as gym
+from hocket import runtime as runtime
 from hocket import statistics as statistics
 from hocket.draw.graphviz import draw_machines as draw_machines
 from hocket.draw.scene import Area as Area

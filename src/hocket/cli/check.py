@@ -16,6 +16,7 @@ from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.delays import with_delays
 from hocket.task.repair import repair_task
 from hocket.task.verdict import Line, Verdict, check_machine, check_task
 
@@ -28,12 +29,16 @@ STYLES = {"yes": "bold green", "no": "bold red", "problem": "bold red", "warning
 class Check(OnSubject):
     """Is it well formed and decomposable? If not: a shortest counterexample and a minimum-cost repair."""
 
+    delays: Flag = False
+    """Also check whether events may be heard late; if not, who has to agree on which."""
     json: Flag = False
     """Print one JSON object."""
 
     def run(self) -> int:
         subject = self.subject()
         verdict = self.check(subject)
+        if self.delays and verdict.decomposition is not None:
+            verdict = with_delays(verdict)
         is_decomposable = verdict.decomposition is None or verdict.decomposition.ok
         added, obstacle = (None, "") if is_decomposable else self.suggest(subject)
         if self.json:

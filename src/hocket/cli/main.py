@@ -31,6 +31,7 @@ from hocket.cli.play import PlayTask
 from hocket.cli.repair import Repair
 from hocket.cli.report import Report
 from hocket.cli.show import Show
+from hocket.cli.simulate import Simulate
 from hocket.cli.studio import OpenStudio
 from hocket.cli.study import RunStudy
 from hocket.cli.tasks import ListTasks
@@ -55,6 +56,7 @@ Command = (  # in the order in which a newcomer needs them
     | Annotated[Paper, subcommand("paper")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Evaluate, subcommand("evaluate")]
+    | Annotated[Simulate, subcommand("simulate")]
     | Annotated[Bench, subcommand("bench")]
 )
 

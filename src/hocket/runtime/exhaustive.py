@@ -14,7 +14,7 @@ from hocket.machine.decomposition import Control, Decomposition
 from hocket.machine.delays import find_delays
 from hocket.runtime.judge import Judge
 from hocket.runtime.plan import Plan
-from hocket.runtime.protocol import Entry, Message, Node, Output
+from hocket.runtime.protocol import Entry, Message, Output, Participant
 from hocket.runtime.team import Team
 
 MOST_STATES = 5_000_000  # that are looked at before giving up
@@ -26,7 +26,7 @@ Letter = tuple[int, int, Message]  # sender, receiver, message
 class _State:
     """Everything at one moment."""
 
-    nodes: list[Node | None]
+    nodes: list[Participant | None]
     logs: list[tuple[Entry, ...]]
     net: frozenset[Letter]
     judge: Judge
@@ -57,7 +57,7 @@ def search_all(
     withdrawals: int = 1,
     transactions: int = 2,
     deciders: Control | None = None,
-    node: type[Node] = Node,
+    node: type[Participant] = Participant,
 ) -> ExhaustiveSearch:
     """Look at every state that a team can get into; the first invariant that is broken is raised as a `Violation`.
 
@@ -84,7 +84,7 @@ def search_all(
     return ExhaustiveSearch(len(seen), complete)
 
 
-def _successors(state: _State, plan: Plan, made: type[Node], transactions: int) -> Iterator[_State]:
+def _successors(state: _State, plan: Plan, made: type[Participant], transactions: int) -> Iterator[_State]:
     everything = (1 << len(plan.events)) - 1
     for sender, agent, message in state.net:
         if state.nodes[agent] is not None:
@@ -109,7 +109,7 @@ def _successors(state: _State, plan: Plan, made: type[Node], transactions: int) 
 def _inputs(state: _State, agent: int, transactions: int, give: object) -> Iterator[_State]:
     """Give an agent an input, and kill it after each of the effects, if it may be killed."""
     after = state.copy()
-    node: Node = after.nodes[agent]  # type: ignore[assignment]
+    node: Participant = after.nodes[agent]  # type: ignore[assignment]
     output: Output = give(node)  # type: ignore[operator]
     if node.number > transactions:
         return

@@ -7,7 +7,7 @@ by sets of events. What it finds wrong is a `Violation`.
 from __future__ import annotations
 
 from hocket.runtime.plan import Plan
-from hocket.runtime.protocol import Entry, Node
+from hocket.runtime.protocol import Entry, Participant
 from hocket.runtime.team import Team
 
 
@@ -25,7 +25,8 @@ class Judge:
 
     def __init__(self, plan: Plan, team: Team, bodies: list[int]) -> None:
         agents = len(plan.agents)
-        self.plan, self.team, self.bodies = plan, team, bodies  # bodies: the events whose conditions hold for each agent
+        self.plan, self.team = plan, team
+        self.bodies = bodies  # of each agent: the events, as bits, whose conditions hold for it
         self.team_state = team.start
         self.states = [machine.start for machine in plan.machines]
         self.promises: list[tuple[int, int, int] | None] = [None] * agents  # (first, number, event)
@@ -135,13 +136,13 @@ class Judge:
         self.known[agent] |= 1 << more.bit_length() - 1
         self.seen[agent] |= more
 
-    def came_back(self, agent: int, node: Node) -> None:
+    def came_back(self, agent: int, node: Participant) -> None:
         """Require that a node that was made of its log is what the log says."""
         promise = None if node.promise is None else node.promise[:3]
         if node.state != self.states[agent] or promise != self.promises[agent]:
             self._complain(agent, "comes back in another state than its log says")
 
-    def end(self, nodes: list[Node]) -> None:
+    def end(self, nodes: list[Participant]) -> None:
         """Require that everybody knows everything that concerns it, and is in the state that this leads to."""
         for agent, node in enumerate(nodes):
             if missing := self.concerns[agent] & ~self.known[agent]:

@@ -11,7 +11,7 @@ from hocket.machine.decomposition import Control, Decomposition
 from hocket.machine.delays import find_deciders
 from hocket.machine.reward_machine import RewardMachine
 
-Moves = tuple[Mapping[int, int], ...]  # of each state: event -> state
+LocalMoves = tuple[Mapping[int, int], ...]  # of each state: event -> state
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Plan:
         return cls(agents, events, machines, tuple(numbers), tuple(control), tuple(knowers))
 
     @cached_property
-    def moves(self) -> tuple[Moves, ...]:
+    def moves(self) -> tuple[LocalMoves, ...]:
         """The transitions of each agent's machine."""
         number = {event: index for index, event in enumerate(self.events)}
         found = []

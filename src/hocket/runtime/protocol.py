@@ -1,17 +1,17 @@
 """The protocol by which agents agree on events and tell each other: a state machine without a clock, and without I/O.
 
-Chain commit, a linear two-phase commit. The deciders of an event are asked in the order of the agents, so that nobody waits
-in a circle. The first logs a *promise* and sends a lock; each next one promises and passes the lock on; the last one
-decides, by logging the event. Whoever has promised holds still, and hears of nothing else, until the event or a refusal
-comes; so all conditions hold at the instant of the decision. An event with one decider is decided at once. Events are then
-told to everybody else who knows them, in causal order, again and again until acknowledged.
+Chain commit, a linear two-phase commit. The deciders of an event are asked in the order of the agents, so that nobody
+waits in a circle. The first logs a *promise* and sends a lock; each next one promises and passes the lock on; the
+last one decides, by logging the event. Whoever has promised holds still, and hears of nothing else, until the event
+or a refusal comes; so all conditions hold at the instant of the decision. An event with one decider is decided at
+once. Events are then told to everybody else who knows them, in causal order, again and again until acknowledged.
 
-An input (a message, a tick, what the agent perceives) changes the state and yields log entries and messages: entries have
-to be on the disk before a message leaves. A node that comes back is made of its log. Ticks only send again; no decision
-depends on time.
+An input (a message, a tick, what the agent perceives) changes the state and yields log entries and messages: entries
+have to be on the disk before a message leaves. A node that comes back is made of its log. Ticks only send again; no
+decision depends on time.
 
-Causality is kept by a matrix clock: `sent[a * N + b]` counts the events that a has told b, as far as a node knows. What a
-node has heard is the column of its own number.
+Causality is kept by a matrix clock: `sent[a * N + b]` counts the events that a has told b, as far as a node knows.
+What a node has heard is the column of its own number.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Output(NamedTuple):
     messages: list[tuple[int, Message]]
 
 
-class Node:
+class Participant:
     """An agent's side of the protocol. Inputs are `start`, `perceive`, `receive` and `tick`."""
 
     __slots__ = (
@@ -73,17 +73,17 @@ class Node:
         self.messages: list[tuple[int, Message]] = []
 
     @classmethod
-    def recover(cls, plan: Plan, agent: int, entries: Iterable[Entry]) -> Node:
+    def recover(cls, plan: Plan, agent: int, entries: Iterable[Entry]) -> Participant:
         """Make a node of its log; it has to `start` before anything else."""
         node = cls(plan, agent)
         for entry in entries:
             node._redo(entry)
         return node
 
-    def copy(self) -> Node:
+    def copy(self) -> Participant:
         """Make a node that goes its own way from here."""
         node = object.__new__(type(self))
-        for name in Node.__slots__:
+        for name in Participant.__slots__:
             setattr(node, name, getattr(self, name))
         node.clock, node.newest = dict(self.clock), dict(self.newest)
         node.outbox = {agent: list(told) for agent, told in self.outbox.items()}
@@ -269,9 +269,7 @@ class Node:
         if incarnations[place] != self.incarnation:
             return False
         agents, earlier, theirs = len(self.plan.agents), self.plan.deciders[event][:place], dict(clock)
-        return all(
-            count <= theirs.get(pair, 0) for pair, count in self.clock.items() if pair % agents in earlier
-        )
+        return all(count <= theirs.get(pair, 0) for pair, count in self.clock.items() if pair % agents in earlier)
 
     def _refuse(self, first: int, number: int, event: int) -> None:
         """Tell all earlier deciders that nothing comes of a transaction; it is never agreed to again."""

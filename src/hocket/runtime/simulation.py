@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -12,7 +12,7 @@ from hocket.machine.decomposition import Control, Decomposition
 from hocket.machine.delays import find_delays
 from hocket.runtime.judge import Judge, Violation
 from hocket.runtime.plan import Plan
-from hocket.runtime.protocol import Entry, Message, Node, Output
+from hocket.runtime.protocol import Entry, Message, Output, Participant
 from hocket.runtime.team import Team
 from hocket.runtime.words import describe_entry, describe_message
 
@@ -23,10 +23,12 @@ LONGEST, SHORTEST = 70, 10  # actions while there are faults
 Action = tuple[str, int, int]  # what is done, with whom or what, and after which effect the agent is killed; -1: never
 
 
-class Simulation:
+class FaultSimulation:
     """A team on a simulated network. `run` plays the schedule of a seed, `replay` one that is given."""
 
-    def __init__(self, plan: Plan, team: Team, faults: Collection[str] = FAULTS, node: type[Node] = Node) -> None:
+    def __init__(
+        self, plan: Plan, team: Team, faults: Collection[str] = FAULTS, node: type[Participant] = Participant
+    ) -> None:
         self.plan, self.team, self.node = plan, team, node
         self.faults = frozenset(faults)
         self.agents = len(plan.agents)
@@ -60,7 +62,7 @@ class Simulation:
         self.logs: list[list[Entry]] = [[] for _ in range(self.agents)]
         self.bodies = list(self.plan.always)
         self.judge = Judge(self.plan, self.team, self.bodies)
-        self.nodes: list[Node | None] = [None] * self.agents
+        self.nodes: list[Participant | None] = [None] * self.agents
         self.frozen = 0  # agents, as bits
         self.side = 0  # agents on one side of a split network, as bits
         for agent in range(self.agents):
@@ -88,14 +90,16 @@ class Simulation:
                 self._kill(which)
             elif what == "freeze":
                 self.frozen ^= 1 << which
-                self._count("frozen", f"{self.plan.agents[which]} {'freezes' if self.frozen >> which & 1 else 'goes on'}")
+                self._count(
+                    "frozen", f"{self.plan.agents[which]} {'freezes' if self.frozen >> which & 1 else 'goes on'}"
+                )
             elif not self.frozen >> which & 1:
                 if what == "tick":
                     self._effects(which, node.tick(), cut)
                 else:
                     self._perceive(which, node, int(what), cut)
 
-    def _perceive(self, agent: int, node: Node, body: int, cut: int) -> None:
+    def _perceive(self, agent: int, node: Participant, body: int, cut: int) -> None:
         """Let an agent move, unless it holds still, and see for which events its conditions hold there."""
         if not node.holding:
             self.bodies[agent] = body | self.plan.always[agent]
@@ -164,7 +168,7 @@ class Simulation:
         if self.story is not None:
             self._say("from here on, nothing goes wrong")
         judge, ways = self.judge, self.team.ways
-        nodes: list[Node] = self.nodes  # type: ignore[assignment]
+        nodes: list[Participant] = self.nodes  # type: ignore[assignment]
         for _ in range(MOST_ROUNDS):
             events = ways[judge.team_state]
             self._guide(nodes, 1 << events[0] if events else 0)
@@ -180,7 +184,7 @@ class Simulation:
                     self._effects(agent, node.tick(), -1)
         raise Violation("the team never completes its task, though nothing goes wrong any more")
 
-    def _guide(self, nodes: list[Node], events: int) -> None:
+    def _guide(self, nodes: list[Participant], events: int) -> None:
         """Let agents go where they can take part in some events; whoever holds still goes as soon as it is free."""
         for agent, node in enumerate(nodes):
             body = events & self.deciding[agent] | self.plan.always[agent]
@@ -217,7 +221,7 @@ class Simulation:
 class _Draw:
     """Draws the actions of a schedule; how often what goes wrong is drawn first."""
 
-    def __init__(self, simulation: Simulation, seed: int) -> None:
+    def __init__(self, simulation: FaultSimulation, seed: int) -> None:
         self.simulation, rng = simulation, Random(seed)
         self.random, self.bits = rng.random, rng.getrandbits
         faults, random = simulation.faults, rng.random
@@ -289,6 +293,14 @@ class SimulationReport:
         """Whether no schedule broke an invariant."""
         return self.failure is None
 
+    @property
+    def said(self) -> str:
+        """What was injected, in words."""
+        counts = self.counts
+        messages = f"{counts['lost']:,} messages lost and {counts['doubled']:,} doubled"
+        kills = f"{counts['killed']:,} kills ({counts['torn']:,} in the middle of an entry of a log)"
+        return f"{messages}, {kills}, {counts['frozen']:,} freezes and thaws, {counts['split']:,} splits of the network"
+
 
 def simulate(
     decomposition: Decomposition,
@@ -297,7 +309,7 @@ def simulate(
     seed: int = 0,
     faults: Collection[str] = FAULTS,
     deciders: Control | None = None,
-    node: type[Node] = Node,
+    node: type[Participant] = Participant,
 ) -> SimulationReport:
     """Play schedules of a team with faults, one for each seed; stop at the first in which something goes wrong.
 
@@ -308,7 +320,7 @@ def simulate(
             raise SettingsError(f"fault {fault!r} does not exist ({known_names(str(fault), FAULTS)})")
     if deciders is None:
         deciders = find_delays(decomposition).agreed
-    simulation = Simulation(Plan.of(decomposition, deciders), Team.of(decomposition), faults, node)
+    simulation = FaultSimulation(Plan.of(decomposition, deciders), Team.of(decomposition), faults, node)
     report, begun = SimulationReport(), time.process_time()
     for number in range(seed, seed + schedules):
         report.schedules += 1
@@ -321,7 +333,7 @@ def simulate(
     return report
 
 
-def shrink(simulation: Simulation, seed: int, sentence: str) -> Failure:
+def shrink(simulation: FaultSimulation, seed: int, sentence: str) -> Failure:
     """Leave out of a failing schedule what it fails without."""
     simulation.history = []
     breaks(simulation, None, seed)
@@ -342,7 +354,7 @@ def shrink(simulation: Simulation, seed: int, sentence: str) -> Failure:
     return Failure(seed, sentence, tuple(actions), story)
 
 
-def breaks(simulation: Simulation, actions: Iterable[Action] | None, seed: int = 0) -> str | None:
+def breaks(simulation: FaultSimulation, actions: Iterable[Action] | None, seed: int = 0) -> str | None:
     """Play a schedule, or that of a seed; say what goes wrong in it, if anything does."""
     try:
         if actions is None:

@@ -11,7 +11,6 @@ import numpy as np
 from hocket.errors import AssignmentError
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
-from hocket.machine.reward_machine import RewardMachine
 
 LARGEST_TEAM = 300_000  # states of a team machine that is simulated
 

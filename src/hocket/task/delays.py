@@ -10,6 +10,7 @@ from hocket.task.catalogue import as_task
 from hocket.task.conditions import write_conditions
 from hocket.task.gates import closed_regions
 from hocket.task.task import Task
+from hocket.task.verdict import Part, Verdict
 
 
 def check_delays(
@@ -35,3 +36,12 @@ def check_delays(
     closed = {agent: [frozenset(regions) for regions in closed_regions(task, agent)] for agent in gated}
     sentences = {event: write_conditions(conditions) for event, conditions in task.events.items() if conditions}
     return find_delays(task.decomposition, deciders, closed, sentences, effort)
+
+
+def with_delays(verdict: Verdict) -> Verdict:
+    """Add to a verdict whether events may be heard late; nothing where the task is not decomposable."""
+    if verdict.decomposition is None or not verdict.decomposition.ok:
+        return verdict.with_part(Part("delays", ok=True))
+    check = check_delays(verdict.task or verdict.decomposition)
+    answer, *problems = check.lines
+    return verdict.with_part(Part("delays", check.tolerant, answer, tuple(problems), document=check.as_json()))

@@ -1,0 +1,63 @@
+"""simulate: the run time's protocol under faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from rich.text import Text
+from tyro.conf import Positional
+
+from hocket.cli.terminal import Flag, Number, count, make_console, option, print_json
+from hocket.errors import SettingsError
+
+FAULTS = "loss,duplication,reordering,delay,partition,kill,freeze"
+
+
+@dataclass(frozen=True)
+class Simulate:
+    """Run a team's protocol on a simulated network that loses, delays and doubles, with agents that are killed."""
+
+    target: Annotated[Positional[str], option("TASK")]
+    """A built-in name (buttons, rendezvous-3) or a file."""
+    schedules: Number = 10_000
+    """How many schedules of faults, one for each seed."""
+    faults: Annotated[str, option("FAULT,...")] = FAULTS
+    """What goes wrong."""
+    seed: Number = 0
+    """Of the first schedule."""
+    json: Flag = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        from hocket.runtime.simulation import simulate
+        from hocket.task.catalogue import load_task
+        from hocket.task.delays import check_delays
+
+        if self.schedules < 1:
+            raise SettingsError(f"--schedules must be at least 1, got {self.schedules}")
+        task = load_task(self.target)
+        check = check_delays(task)
+        faults = [fault.strip() for fault in self.faults.split(",") if fault.strip()]
+        report = simulate(task.decomposition, self.schedules, seed=self.seed, faults=faults, deciders=check.agreed)
+        failure = report.failure
+        if self.json:
+            found = None
+            if failure is not None:
+                found = {"seed": failure.seed, "sentence": failure.sentence, "schedule": list(failure.story)}
+            agree = [list(pair) for pair in check.agree]
+            counts = {"schedules": report.schedules, "cpu_seconds": report.seconds, "injected": report.counts}
+            print_json({"ok": report.ok, "agree": agree, **counts, "failure": found})
+            return 0 if report.ok else 1
+        console = make_console()
+        if check.agree:
+            console.print(check.lines[-1])
+        rate = report.schedules / max(report.seconds, 1e-9)
+        console.print(f"{count(report.schedules, 'schedule')}, {rate:,.0f} a second of CPU: {report.said}.")
+        if failure is None:
+            console.print(Text("No invariant was broken, and every schedule ended as it should.", "bold green"))
+            return 0
+        console.print(Text(f"Broken with seed {failure.seed}: {failure.sentence}. The shortest schedule:", "bold red"))
+        for line in failure.story:
+            console.print(f"  {line}")
+        return 1
