@@ -27,6 +27,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.shares import independent_parts, shares
 
 LARGEST_ENUMERATION = 300_000  # states of a composition that are listed for the check
+SPARSE = 1_000  # times as many states, of which few may be reachable, are explored
 LARGEST_SAMPLE = 20_000  # states of a few of its machines
 LARGEST_CODE = 1 << 62  # of a tuple of states as one number
 AT_ONCE = 1_000_000  # states times pairs of events that are compared at once
@@ -210,7 +211,7 @@ def _enumerated(decomposition: Decomposition) -> _Piece:
 def _composed(parts: Mapping[str, RewardMachine], most: int, team: Composition | None = None) -> _Piece | None:
     """Lay out the composition of some machines; None where it has more states than `most`."""
     team = team or Composition(parts)
-    if team.most_states > most * len(parts) * 1_000 or (listed := team.reachable(most)) is None:
+    if team.most_states > SPARSE * most or (listed := team.reachable(most)) is None:
         return None
     states, graph = listed
     classes = {agent: np.ascontiguousarray(states[:, place]) for place, agent in enumerate(parts)}

@@ -13,6 +13,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
 
 LARGEST_TEAM = 300_000  # states of a team machine that is simulated
+MOST_SPARSE = 1_000 * LARGEST_TEAM  # states of a composition of which few may be reachable
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Team:
         """Number the states of a team machine; events are as in the plan."""
         machine = decomposition.machine
         if isinstance(machine, Composition):
-            if (listed := machine.reachable(LARGEST_TEAM)) is None:
+            if machine.most_states > MOST_SPARSE or (listed := machine.reachable(LARGEST_TEAM)) is None:
                 raise AssignmentError(f"a team machine of more than {LARGEST_TEAM:,} states cannot be simulated")
             states, graph = listed
             finals = [part.is_final for part in machine.parts.values()]
