@@ -18,6 +18,7 @@ from hocket.draw.scene import Area, Scene, listed
 from hocket.draw.task_scene import scene_of
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.catalogue import as_task
 from hocket.task.task import Task
 
 MOST_AGENTS, FEW_AGENTS = 12, 6  # of more agents than that, only a few are named
@@ -68,12 +69,13 @@ class _Entry(NamedTuple):
     width: float = SWATCH  # of the sample
 
 
-def draw_task(task: Task, path: str | Path, machines: Mapping[str, RewardMachine] | None = None) -> None:
+def draw_task(task: Task | str | Path, path: str | Path, machines: Mapping[str, RewardMachine] | None = None) -> None:
     """Draw the map of a task beside machines, each under its title, into a file: .svg, .png or .pdf.
 
     Where no machines are given they are the team's and all agents'. Those that are too large to read are left out, and
     so are most of many; the picture says so.
     """
+    task = as_task(task)
     scene = scene_of(task)
     panel, readable = _lay_out(task, scene, _all_machines(scene) if machines is None else machines)
     draw_machines(readable, path, panel, events=scene.styles)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from hocket.background import gather
 from hocket.errors import SettingsError, shown
 from hocket.evaluation.bounds import Evaluation, evaluate_episodes
 from hocket.learn.policies import Policy, Run
+from hocket.study.policies import load_policies
+from hocket.task.catalogue import as_task
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
@@ -26,35 +29,47 @@ CHUNK_STEPS = 10_000_000  # agent-steps in one go, but for an episode that is lo
 
 
 def evaluate(
-    task: Task | TeamWorld,
-    runs: Run | Policy | Iterable[Run | Policy] | Mapping[str, Actor | Model],
+    task: Task | str | Path | TeamWorld,
+    runs: Run | Policy | Iterable[Run | Policy] | str | Path | Mapping[str, Actor | Model],
     episodes: int = 1_000,
     *,
     greedy: bool = False,
     seed: int = 0,
     threads: int | None = None,
 ) -> list[Evaluation]:
-    """Play test episodes with what was learnt; return an evaluation for each run or policy.
+    """Play test episodes with trained policies; return an evaluation for each run or policy.
 
-    Mean and quartiles of the steps are of all episodes, of which a failed one counts as the most steps there are. A run
-    of seed s plays episodes of `seed` + s: runs with seeds of their own have nothing in common, as limits over runs
-    take for granted, and learners are compared on the same episodes.
+    `task` is a task, a built-in name or a path; `runs` are runs, policies, or a folder of runs. Mean and quartiles of
+    the steps are over all episodes; a failure counts as the step limit. A run of seed s plays the episodes of seed
+    `seed` + s: runs of different seeds are independent, as confidence limits over runs assume, and learners are
+    compared on the same episodes.
 
     A mapping from agents to functions (from an observation to an action) or to models with `predict` is one team, which
     plays in `team_env(task)`, or in the environment that is given in place of a task.
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or not 1 <= episodes <= MOST_EPISODES:
         raise SettingsError(f"episodes must be at least 1 and at most {MOST_EPISODES:,}, got {shown(episodes)}")
+    if isinstance(task, str | Path) or not hasattr(task, "possible_agents"):
+        task = as_task(task)
     if isinstance(runs, Mapping):
         return [_evaluate_team(task, runs, episodes, greedy, seed)]
     if not isinstance(task, Task):
         raise SettingsError("in an environment every agent needs a policy of its own, as a mapping from their names")
-    tables = compile_task(task)
-    given: Sequence[Run | Policy] = [runs] if isinstance(runs, Run | Policy) else list(runs)
+    tables, policies = compile_task(task), _policies(task, runs)
+    return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
+
+
+def _policies(task: Task, runs: Run | Policy | Iterable[Run | Policy] | str | Path) -> list[Policy]:
+    """Take the policies of runs, or read those of a task from a folder."""
+    if isinstance(runs, str | Path):
+        return load_policies(runs, task)
+    given = [runs] if isinstance(runs, Run | Policy) or not isinstance(runs, Iterable) else list(runs)
     policies = [item.policy if isinstance(item, Run) else item for item in given]
     for policy in policies:
+        if not isinstance(policy, Policy):
+            raise SettingsError(f"runs, policies or a folder of runs are needed, got {type(policy).__name__}")
         policy.require_task(task.digest)
-    return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
+    return policies
 
 
 def _evaluate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from hocket.evaluation.joint_chain import NEVER, Found, explore, tabulate_moves
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
+from hocket.task.catalogue import as_task
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -41,12 +43,17 @@ def has_exact_value(learner: str) -> bool:
     return learner in learners_with_input(PolicyInput.MACHINE)
 
 
-def evaluate_exact(task: Task, policy: Policy, *, greedy: bool = False, progress: Progress = lambda _: None) -> Exact:
+def evaluate_exact(
+    task: Task | str | Path, policy: Policy, *, greedy: bool = False, progress: Progress = lambda _: None
+) -> Exact:
     """Compute V and the expected completion time under a policy that goes by cells and machine states.
 
     The bounds hold for the exact softmax of the policy's values. A joint move with a chance below 1e-300 counts as
     impossible. Refuses what is too large, with its size.
     """
+    task = as_task(task)
+    if not isinstance(policy, Policy):
+        raise SettingsError(f"a policy is needed, got {type(policy).__name__}")
     policy.require_task(task.digest)
     if not has_exact_value(policy.learner):
         fitting = " and ".join(learners_with_input(PolicyInput.MACHINE))

@@ -43,6 +43,7 @@ def require_setting(name: str, learners: Sequence[str]) -> None:
     known = dict.fromkeys(own for learner in learners for own in declared(find_learner(learner).settings))
     if name in known:
         return
+    name = str(name)
     everything = dict.fromkeys(own for learner in LEARNERS.values() for own in declared(learner.settings))
     near = next((own for own in everything if own.replace("_", "") == name.replace("_", "")), name)
     others = [learner.name for learner in LEARNERS.values() if near in declared(learner.settings)]

@@ -26,8 +26,8 @@ from hocket.report.performance import LAST_TESTS, NEAR, Curve, FinalPerformance,
 from hocket.statistics import Comparison, compare, trailing_mean
 from hocket.study.labels import differences, group_label, task_titles
 from hocket.study.published import Level, Published, published_from
-from hocket.study.records import KINDS, Record, Replay, record_of
-from hocket.study.store import Results
+from hocket.study.records import KINDS, Record, Replay
+from hocket.study.store import Results, as_results
 
 LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
 MOST_COMPARED = 12  # groups up to which every two are compared
@@ -146,10 +146,9 @@ def line_numbers(groups: Sequence[RunGroup]) -> list[int]:
     return [known[name] if name in known else next(free) for name in learners]
 
 
-def summarize(results: Results | Sequence[Run], title: str | None = None) -> Summary:
-    """Work out what a report says on a folder of runs, or on runs that `train` has returned."""
-    if not isinstance(results, Results):
-        results = Results(Path(), {}, tuple(record_of(run) for run in results), {}, (), ())
+def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | None = None) -> Summary:
+    """Work out what a report says on results, on a folder of runs, or on runs that `train` has returned."""
+    results = as_results(what)
     scenes, unseen = _scenes(results)
     published, unclear = _published(results)
     is_kept = results.folder != Path()

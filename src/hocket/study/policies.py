@@ -16,6 +16,7 @@ from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.study.labels import set_apart
 from hocket.study.records import Record, read_record
 from hocket.study.store import PIECE, policy_path
+from hocket.task.catalogue import as_task
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -72,9 +73,9 @@ def _steps(path: Path) -> dict[str, int]:
         return {}
 
 
-def load_policies(folder: str | Path, task: Task) -> list[Policy]:
+def load_policies(folder: str | Path, task: Task | str | Path) -> list[Policy]:
     """Read the policies in a folder that belong to a task; there must be some, and none may be damaged."""
-    found = find_policies(folder, task)
+    found = find_policies(folder, as_task(task))
     if found.problems:
         raise FormatError(found.problems[0])
     if not found.files:

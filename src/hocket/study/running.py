@@ -33,6 +33,7 @@ from hocket.study.store import (
 )
 from hocket.study.study import JobGroup, Study
 from hocket.study.testing import play_tests
+from hocket.task.catalogue import as_task
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -210,8 +211,9 @@ class _Tally:
             self.watch(Update(self.jobs, self.all_jobs, self.steps, self.all_steps, MappingProxyType(self.medians)))
 
 
-def save_runs(task: Task, runs: Sequence[Run], folder: str | Path) -> Results:
+def save_runs(task: Task | str | Path, runs: Sequence[Run], folder: str | Path) -> Results:
     """Write runs that `train` has returned to a folder, as a study would; what the folder has already stays in it."""
+    task = as_task(task)
     tables = compile_task(task)
     with claimed(folder) as store:
         keep_task(store, task)

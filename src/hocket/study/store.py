@@ -23,11 +23,11 @@ from typing import Protocol, TypeVar
 from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE, exists, listed, locked, read_text, remove_unfinished, write_many, write_whole
-from hocket.learn.policies import Policy, ShapesOf, load_policy
+from hocket.learn.policies import Policy, Run, ShapesOf, load_policy
 from hocket.machine.formats import toml
 from hocket.study.curves import curves_csv
 from hocket.study.labels import task_titles
-from hocket.study.records import KINDS, Record, read_record, slug, surroundings, write_record
+from hocket.study.records import KINDS, Record, read_record, record_of, slug, surroundings, write_record
 from hocket.task.files import read_task
 from hocket.task.task import Task
 
@@ -199,6 +199,19 @@ def _about(records: Sequence[Record]) -> dict[str, object]:
 
 
 # Reading.
+
+
+def as_results(what: Results | str | Path | Run | Iterable[Run]) -> Results:
+    """Take results as they are, load them from a folder, or make them of runs that `train` has returned."""
+    if isinstance(what, Results):
+        return what
+    if isinstance(what, str | Path):
+        return load_results(what)
+    runs = [what] if isinstance(what, Run) else list(what) if isinstance(what, Iterable) else [what]
+    for run in runs:
+        if not isinstance(run, Run):
+            raise FormatError(f"results, a folder of runs, or runs are needed, got {type(run).__name__}")
+    return Results(Path(), {}, tuple(record_of(run) for run in runs), {}, (), ())
 
 
 def load_results(folder: str | Path, stop: Event | None = None) -> Results:

@@ -14,14 +14,16 @@ from hocket.report.figures.curves import draw_curves, draw_learning_times, has_t
 from hocket.report.figures.maps import MOST_AGENTS, PICTURED, can_show_visits, draw_policy, draw_visits
 from hocket.report.summary import Section, Summary, summarize
 from hocket.study.records import KINDS, slug
-from hocket.study.store import Results
+from hocket.study.store import Results, as_results
 
 FEW_AGENTS = 4  # of more, policies are drawn of learners with machines only
 
 Drawing = Callable[[Path], None]
 
 
-def draw_figures(what: Results | Summary, folder: str | Path, *, formats: Sequence[str] = ("svg",)) -> list[Path]:
+def draw_figures(
+    what: Results | Summary | str | Path, folder: str | Path, *, formats: Sequence[str] = ("svg",)
+) -> list[Path]:
     """Draw curves, bars, visits and policies of all tasks of a study into a folder; return the files.
 
     A policy is that of a group's first seed. A summary has no policies, so that only results have pictures of them.
@@ -35,6 +37,8 @@ def draw_figures(what: Results | Summary, folder: str | Path, *, formats: Sequen
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FormatError(f"cannot be made: {error.strerror or error}", path=folder) from None
+    if not isinstance(what, Summary):
+        what = as_results(what)
     summary = what if isinstance(what, Summary) else summarize(what)
     drawings = [drawing for section in summary.sections for drawing in _of_section(section)]
     if isinstance(what, Results):

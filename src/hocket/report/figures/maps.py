@@ -33,6 +33,7 @@ from hocket.report.figures.panels import (
     wide_scale_for,
 )
 from hocket.report.summary import RunGroup, Section
+from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, STAY, STEPS
 from hocket.task.memory import memory_of
 from hocket.task.task import Task
@@ -60,13 +61,14 @@ class PolicyView(NamedTuple):
     is_first: bool  # the agent starts like this
 
 
-def draw_policy(task: Task, policy: Policy, path: str | Path, *, agent: str) -> None:
+def draw_policy(task: Task | str | Path, policy: Policy, path: str | Path, *, agent: str) -> None:
     """Draw what an agent does, a map for each state of its machine: best actions as arrows, their values as colours.
 
     Of a policy that looks at memory, there is a map for each of its values. The file's suffix says its format:
     .svg, .png or .pdf.
     """
-    write_figure(path, lambda: policy_figure(task, policy, agent=agent))
+    subject = as_task(task)
+    write_figure(path, lambda: policy_figure(subject, policy, agent=agent))
 
 
 def draw_visits(section: Section, path: str | Path, *, group: str | None = None) -> None:

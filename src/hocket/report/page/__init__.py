@@ -15,7 +15,7 @@ from hocket.report.page.encoding import EpisodeData, choose_episodes, curves_dat
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
 from hocket.report.page.standings import over_all_tasks
 from hocket.report.summary import Section, Summary, line_numbers, summarize
-from hocket.study.store import Results, load_results
+from hocket.study.store import Results
 
 LINE = Html("\n")
 SHARED = ("shared.css", "elements.js")  # of hocket.draw
@@ -35,8 +35,7 @@ SCRIPTS = (
 
 def write_report(what: Summary | Results | str | Path, path: str | Path, *, title: str | None = None) -> Path:
     """Write the report on a folder of runs, or on what it comes to, and say where it is."""
-    results = load_results(what) if isinstance(what, str | Path) else what
-    summary = results if isinstance(results, Summary) else summarize(results, title)
+    summary = what if isinstance(what, Summary) else summarize(what, title)
     write_whole(Path(path), report_html(summary, _way(summary.folder, Path(path))))
     return Path(path)
 
