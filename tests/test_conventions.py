@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 
 import hocket as hk
-from hocket.adapters.observations import Sight
+from hocket.adapters.observations import ObservationEncoder
 
 STOP = {"A1": 4, "A2": 4, "A3": 4}
 
@@ -85,5 +85,5 @@ class Mission(spaces.Space):
 def test_a_space_that_claims_to_be_flat_and_is_not_is_told_what_to_use():
     world = spaces.Dict(cell=spaces.Discrete(3), mission=Mission())
     with pytest.raises(hk.HocketError, match=r"a Dict cannot be flattened to a vector; use 'dict'"):
-        Sight(world, 2, "onehot")
-    assert Sight(world, 2, "dict").space["world"] is world
+        ObservationEncoder(world, 2, "onehot")
+    assert ObservationEncoder(world, 2, "dict").space["world"] is world

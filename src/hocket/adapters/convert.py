@@ -14,7 +14,7 @@ from pettingzoo.utils.conversions import aec_to_parallel
 from hocket.adapters.events import PARTS, share_of, told_of
 from hocket.errors import SettingsError
 
-World = Any  # an environment of PettingZoo or Gymnasium, or what behaves like one
+Environment = Any  # an environment of PettingZoo or Gymnasium, or what behaves like one
 Action = Any
 Picture = Any  # whatever an environment draws itself as
 Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, truncated, info: for one or for each
@@ -23,7 +23,7 @@ Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, 
 class Around:
     """What stands around a world and leaves drawing and closing to it."""
 
-    env: World
+    env: Environment
 
     def render(self) -> Picture:
         return self.env.render()
@@ -96,7 +96,7 @@ class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 class IndividualWorld(Around, gymnasium.Env[Any, Any]):
     """A PettingZoo environment with one agent, as a Gymnasium environment."""
 
-    def __init__(self, env: World) -> None:
+    def __init__(self, env: Environment) -> None:
         self.env, (self.agent,) = env, env.possible_agents
         self.time = 0
         self.metadata = dict(env.metadata)
@@ -122,7 +122,7 @@ class IndividualWorld(Around, gymnasium.Env[Any, Any]):
         return observation, float(reward), over, cut, info
 
 
-def to_parallel(env: World, agents: Iterable[str] | None = None) -> ParallelEnv[str, Any, Any]:
+def to_parallel(env: Environment, agents: Iterable[str] | None = None) -> ParallelEnv[str, Any, Any]:
     """Give a multi-agent environment the form of a PettingZoo parallel environment.
 
     Takes a Gymnasium environment whose observation and action spaces are tuples with a place for each agent, like those
@@ -143,7 +143,7 @@ def to_parallel(env: World, agents: Iterable[str] | None = None) -> ParallelEnv[
     return env
 
 
-def individual_world(env: World) -> gymnasium.Env[Any, Any]:
+def individual_world(env: Environment) -> gymnasium.Env[Any, Any]:
     """Give an environment with one agent the form of a Gymnasium environment."""
     if isinstance(env, gymnasium.Env) and not isinstance(env.action_space, spaces.Tuple):
         return env

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from hocket.adapters.observations import Sight
+from hocket.adapters.observations import ObservationEncoder
 from hocket.errors import HocketError, LabelError, LabelWarning, SettingsError, known_names, shown
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
@@ -223,7 +223,7 @@ def share_of(env: object, part: object, agent: str, what: str, when: str) -> Any
     return check_info(env, part[agent], f"of agent {agent!r} in {when}") if what == "info" else part[agent]
 
 
-def check_seen(env: object, sight: Sight, observation: object, agent: str, when: str) -> None:
+def check_seen(env: object, sight: ObservationEncoder, observation: object, agent: str, when: str) -> None:
     """Require that what a world shows is of the space that it has promised."""
     if not sight.fits(observation):
         raise HocketError(f"{env} shows {agent} {shown(observation)} in {when}, which is not of {sight.world}")

@@ -13,7 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
+from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, tell_events
 from hocket.deprecation import renamed_arguments
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, known_names, shown
@@ -87,7 +87,7 @@ class IndividualEnv(Env[Observation, np.int64]):
     ) -> None:
         self.task, self.agent, self.world = task, agent, world
         self.machine = self.task.machines[agent]
-        self.sight = Sight(spaces.Discrete(self.task.grid.cells), len(self.machine.states), observation)
+        self.sight = ObservationEncoder(spaces.Discrete(self.task.grid.cells), len(self.machine.states), observation)
         self.observation_space, self.action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
         self.max_episode_steps, self.counterfactuals = whole(max_episode_steps, "max_episode_steps", 1), counterfactuals
         self.render_mode, self._frames = render_mode, Frames(self.task, render_mode)
@@ -178,7 +178,7 @@ class Spot(NamedTuple):
 class Spots(dict[int, Spot]):
     """The spots of an agent, state by state and cell by cell in each, worked out when it first comes there."""
 
-    def __init__(self, world: IndividualModel, sight: Sight, names: tuple[str, ...]) -> None:
+    def __init__(self, world: IndividualModel, sight: ObservationEncoder, names: tuple[str, ...]) -> None:
         super().__init__()
         self.world, self.sight, self.names, self.cells = world, sight, names, len(world.table.kind)
 
@@ -202,7 +202,7 @@ class Spots(dict[int, Spot]):
 class Comparisons(dict[tuple[int, int, int, int, int], Counterfactuals]):
     """What steps would have been in the other machine states, by cell, state, action, outcome and draw."""
 
-    def __init__(self, world: IndividualModel, sight: Sight) -> None:
+    def __init__(self, world: IndividualModel, sight: ObservationEncoder) -> None:
         super().__init__()
         self.world, self.sight = world, sight
         self.limits: list[int] = np.unique(world.table.limit).tolist()  # draws between two of them do the same

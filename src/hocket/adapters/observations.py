@@ -45,16 +45,16 @@ class Counterfactuals(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sight:
+class ObservationEncoder:
     """What an agent sees: an observation of the world together with the state of its machine.
 
     `onehot` is a flat vector, the world's part first (a discrete observation becomes one-hot, too). `index` is one
     number, for worlds whose observations are numbers themselves. `dict` keeps both apart, as `world` and `machine`.
 
-    >>> sight = Sight(spaces.Discrete(3), 2)
+    >>> sight = ObservationEncoder(spaces.Discrete(3), 2)
     >>> sight.show(1, 0).tolist()
     [0.0, 1.0, 0.0, 1.0, 0.0]
-    >>> Sight(spaces.Discrete(3), 2, "index").space
+    >>> ObservationEncoder(spaces.Discrete(3), 2, "index").space
     Discrete(6)
     """
 

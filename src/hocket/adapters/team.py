@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from hocket.adapters.individual import DRAWN_AHEAD, EPISODE_STEPS, SEEDS, Info, check_action, check_seed
-from hocket.adapters.observations import Observation, Sight, tell_events
+from hocket.adapters.observations import Observation, ObservationEncoder, tell_events
 from hocket.deprecation import renamed_arguments
 from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
@@ -68,7 +68,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         self.render_mode, self._frames = render_mode, Frames(task, render_mode)
         cells, sizes = task.grid.cells, self.tables.states.tolist()
         self.sights = {
-            name: Sight(spaces.Discrete(cells), size, observation)
+            name: ObservationEncoder(spaces.Discrete(cells), size, observation)
             for name, size in zip(self.possible_agents, sizes, strict=True)
         }
         self.observation_spaces = {name: sight.space for name, sight in self.sights.items()}
@@ -253,7 +253,7 @@ class Spots(dict[int, Spot]):
     """The spots of an agent, state by state and cell by cell in each."""
 
     def __init__(
-        self, tables: Tables, agent: int, sight: Sight, states: tuple[str, ...], events: tuple[str, ...]
+        self, tables: Tables, agent: int, sight: ObservationEncoder, states: tuple[str, ...], events: tuple[str, ...]
     ) -> None:
         super().__init__()
         self.tables, self.agent, self.sight, self.states, self.events = tables, agent, sight, states, events

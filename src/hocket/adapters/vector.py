@@ -23,7 +23,7 @@ from hocket.adapters.individual import (
     individual_model,
     other_states,
 )
-from hocket.adapters.observations import Counterfactuals, Observation, Sight
+from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder
 from hocket.deprecation import renamed_arguments
 from hocket.errors import SettingsError, TaskError
 from hocket.inputs import whole
@@ -78,7 +78,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
     ) -> None:
         self.task, self.agent, self.world, self.num_envs = task, agent, world, num_envs
         states = task.machines[agent].states
-        self.sight = Sight(spaces.Discrete(task.grid.cells), len(states), observation)
+        self.sight = ObservationEncoder(spaces.Discrete(task.grid.cells), len(states), observation)
         self.single_observation_space, self.single_action_space = self.sight.space, spaces.Discrete(len(ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from hocket.adapters.convert import Action, Around, Experience, World, individual_world
+from hocket.adapters.convert import Action, Around, Environment, Experience, individual_world
 from hocket.adapters.events import (
     IndividualStep,
     Proposed,
@@ -22,7 +22,7 @@ from hocket.adapters.events import (
     told_of,
 )
 from hocket.adapters.individual import SEEDS
-from hocket.adapters.observations import Counterfactuals, Observation, Sight, tell_events
+from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, tell_events
 from hocket.errors import AssignmentError, SettingsError, known_names, shown
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
@@ -59,7 +59,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
 
     def __init__(
         self,
-        env: World,
+        env: Environment,
         *,
         machine: RewardMachine,
         label: IndividualLabel,
@@ -81,7 +81,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
                 raise SettingsError(f"the chance of {event!r} must be above 0 and at most 1, got {shown(chance)}")
         self.metadata = dict(self.env.metadata)
         self.render_mode = self.env.render_mode
-        self.sight = Sight(self.env.observation_space, len(machine.states), observation)
+        self.sight = ObservationEncoder(self.env.observation_space, len(machine.states), observation)
         self.observation_space, self.action_space = self.sight.space, self.env.action_space
         self.episode_seed: int | None = None  # of the episodes since it was given
         self.number = -1  # of the episode among those

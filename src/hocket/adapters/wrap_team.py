@@ -10,7 +10,7 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.convert import Around, Experience, World, to_parallel
+from hocket.adapters.convert import Around, Environment, Experience, to_parallel
 from hocket.adapters.events import (
     PARTS,
     Answer,
@@ -25,7 +25,7 @@ from hocket.adapters.events import (
     share_of,
     told_of,
 )
-from hocket.adapters.observations import Observation, Sight, tell_events
+from hocket.adapters.observations import Observation, ObservationEncoder, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.errors import AssignmentError, known_names
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
@@ -41,7 +41,7 @@ NOTHING = StepEvents({}, (), ())
 
 
 def wrap(
-    env: World,
+    env: Environment,
     *,
     machine: RewardMachine | Composition,
     knows: Knows,
@@ -102,7 +102,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.possible_agents: list[str] = list(env.possible_agents)
         self.agents: list[str] = []
         self.sights = {
-            agent: Sight(env.observation_space(agent), len(own.states), observation)
+            agent: ObservationEncoder(env.observation_space(agent), len(own.states), observation)
             for agent, own in self.machines.items()
         }
         if hasattr(env, "state_space"):
@@ -221,7 +221,7 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     def individual(
         self,
         agent: str,
-        env: World,
+        env: Environment,
         label: IndividualLabel,
         *,
         sync_probability: float = SYNC_PROBABILITY,

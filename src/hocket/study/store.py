@@ -73,7 +73,7 @@ class Results:
         return load_policy(path, record.digest, shapes=_shapes_on(self.tasks.get(record.digest)))
 
 
-class World(Protocol):
+class SceneSource(Protocol):
     """A world that is not hocket's: a text shows it, and records name it by the text's digest."""
 
     @property
@@ -117,7 +117,7 @@ def keep_task(folder: Path, task: Task) -> None:
     write_whole(folder / "tasks" / f"{slug(task.name)}-{task.digest[:8]}.toml", toml.unparse(task.document()))
 
 
-def keep_world(folder: Path, world: World) -> None:
+def keep_world(folder: Path, world: SceneSource) -> None:
     """Write down what a world that is not hocket's looks like."""
     write_whole(folder / "tasks" / f"{slug(world.task)}-{world.digest[:8]}.json", world.text)
 
@@ -134,7 +134,7 @@ def policy_path(folder: Path, record: Record) -> Path:
     return folder / "policies" / f"{record.name}.npz"
 
 
-def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable[Task | World] = ()) -> Results:
+def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable[Task | SceneSource] = ()) -> Results:
     """Write runs that were made elsewhere to a folder, and their tasks or worlds; what is there already stays.
 
     A record names the task or the world that it belongs to by its digest.
