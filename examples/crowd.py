@@ -24,9 +24,9 @@ def learn(task):
         actions = np.where(rng.random(seen.shape) < EXPLORE, rng.integers(0, 5, seen.shape), best)
         after, reward, terminated, truncated, _ = envs.step(actions)
         worth = reward[:, None] + DISCOUNT * ~terminated[:, None] * tables[agents, after].max(axis=2)
-        own = ~begins
-        at = (np.broadcast_to(agents, seen.shape)[own], seen[own], actions[own])
-        tables[at] += RATE * (worth[own] - tables[at])
+        learns = ~begins
+        at = (np.broadcast_to(agents, seen.shape)[learns], seen[learns], actions[learns])
+        tables[at] += RATE * (worth[learns] - tables[at])
         seen, begins = after, terminated | truncated
     return dict(zip(envs.agents, tables, strict=True))
 
@@ -35,8 +35,8 @@ def main():
     for name in ("rendezvous-2", "buttons"):
         tables = learn(name)
         policies = {agent: lambda seen, table=table: table[seen].argmax() for agent, table in tables.items()}
-        (found,) = hk.evaluate(hk.gym.team_env(name, observation="index"), policies, episodes=50)
-        print(f"{name}: {COPIES * STEPS:,} team steps, success {found.success.value:.2f}, {found.mean_steps:.1f} steps")
+        (team,) = hk.evaluate(hk.gym.team_env(name, observation="index"), policies, episodes=50)
+        print(f"{name}: {COPIES * STEPS:,} team steps, success {team.success.value:.2f}, {team.mean_steps:.1f} steps")
 
 
 if __name__ == "__main__":

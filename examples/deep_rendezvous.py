@@ -94,8 +94,8 @@ class Options:
 
     def school(self, name: str) -> str:
         """Say on which task agents train: for all rendezvous on the largest, as it is the same to each of them."""
-        family = [own for own in self.tasks if own.startswith("rendezvous-")]
-        return max(family, key=lambda own: int(own.rpartition("-")[2])) if name in family else name
+        family = [task for task in self.tasks if task.startswith("rendezvous-")]
+        return max(family, key=lambda task: int(task.rpartition("-")[2])) if name in family else name
 
     def settings(self) -> dict[str, float | int | bool]:
         """List what the results of a run depend on, beside its task, steps and seed."""
@@ -196,7 +196,7 @@ def examine(options: Options, name: str, trained: Mapping[Job, Trained]) -> hk.R
         options.steps,
         options.settings() | {"counterfactuals": counterfactuals},
         {"greedy": hk.TestEpisodes(steps, taken, success)},
-        sum(own.seconds for own in trained.values()),
+        sum(agent.seconds for agent in trained.values()),
         hk.gym.play_tests(team, models, options.episodes, seed=2 * TEST_SEED),
     )
     if options.out is not None:
@@ -232,7 +232,7 @@ def run(options: Options) -> list[hk.Record]:
         ]
         for name, seed, counterfactuals in product(options.tasks, range(options.seeds), (True, False))
     }
-    jobs = list(dict.fromkeys(job for own in teams.values() for job in own))
+    jobs = list(dict.fromkeys(job for team in teams.values() for job in team))
     trained = {}
     for job, result in zip(jobs, train_all(jobs, options.processes), strict=True):
         trained[job] = result

@@ -37,15 +37,15 @@ def read(observation):
     return cells[:foods], cells[foods], cells[foods + 1 :]
 
 
-def beside(row, column):
+def neighbours(row, column):
     return {(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)}
 
 
 def propose(agent, observation, eats):
     """List what an agent proposes: food beside it (the scout), that it eats, and being home."""
-    food, own, _ = read(observation)
-    is_near = any(own in beside(*cell) for cell in food)
-    holds = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": own == HOME[agent]}
+    food, position, _ = read(observation)
+    is_near = any(position in neighbours(*cell) for cell in food)
+    holds = {"found": is_near and agent == "agent_0", "eaten": eats, f"home_{agent[-1]}": position == HOME[agent]}
     return [event for event, is_so in holds.items() if is_so]
 
 
@@ -56,24 +56,24 @@ def label(step):
 
 def ready(step):
     """Let agent 1 propose the same by itself, where it eats as soon as it tries and synchronisation is simulated."""
-    food, own, _ = read(step.observation)
-    tries = step.action == LOAD and any(own in beside(*cell) for cell in food)
+    food, position, _ = read(step.observation)
+    tries = step.action == LOAD and any(position in neighbours(*cell) for cell in food)
     return propose("agent_1", step.observation, tries)
 
 
 def forage(agent, seen):
     """Walk to the first food and load it, or home when the machine, of states 0, 1, 2 and 3, says that it is eaten."""
-    food, own, others = read(seen["world"])
+    food, position, others = read(seen["world"])
     is_hungry = seen["machine"] < 2
-    if is_hungry and food and own in beside(*food[0]):
+    if is_hungry and food and position in neighbours(*food[0]):
         return LOAD
-    goals = beside(*food[0]) - set(others) if is_hungry and food else {HOME[agent]}
+    goals = neighbours(*food[0]) - set(others) if is_hungry and food else {HOME[agent]}
 
     def is_free(cell):
         return all(0 <= part < SIZE for part in cell) and cell not in food and cell not in others
 
-    row, column = next_cell(own, [goal for goal in goals if is_free(goal)], is_free)
-    return MOVES[row - own[0], column - own[1]]
+    row, column = next_cell(position, [goal for goal in goals if is_free(goal)], is_free)
+    return MOVES[row - position[0], column - position[1]]
 
 
 def main():
