@@ -21,15 +21,15 @@ def gather(sources: Sequence[Iterable[Result]], stop: Event) -> Iterator[Result]
     An error in one ends all, by setting `stop`. Once it is set, sources have a moment to end; what does not is left
     behind in its thread, which ends with the process at the latest. So whoever gathers is never held up.
     """
-    found: SimpleQueue[Result | _End] = SimpleQueue()
+    results: SimpleQueue[Result | _End] = SimpleQueue()
     gone = Event()  # nobody takes anything any more
     for source in sources:
-        Thread(target=_drain, args=(source, found, gone), daemon=True).start()
+        Thread(target=_drain, args=(source, results, gone), daemon=True).start()
     open_sources, deadline = len(sources), float("inf")
     try:
         while open_sources:
             try:
-                item = found.get(timeout=GLANCE)  # not stop.wait, whose lock a handler of signals may need
+                item = results.get(timeout=GLANCE)  # not stop.wait, whose lock a handler of signals may need
             except Empty:
                 if stop.is_set():
                     deadline = min(deadline, time.monotonic() + GRACE)
@@ -64,8 +64,8 @@ def in_pieces(items: Iterable[Result], size: int, stop: Event) -> Iterator[list[
 
 def unless_stopped(work: Callable[[], Result], stop: Event) -> Result | None:
     """Do something in a thread; None, if it should stop before that is done."""
-    found = list(gather([(act() for act in [work])], stop))
-    return found[0] if found else None
+    results = list(gather([(act() for act in [work])], stop))
+    return results[0] if results else None
 
 
 class _End:
@@ -75,13 +75,13 @@ class _End:
         self.error = error
 
 
-def _drain(source: Iterable[Result], found: SimpleQueue[Result | _End], gone: Event) -> None:
+def _drain(source: Iterable[Result], results: SimpleQueue[Result | _End], gone: Event) -> None:
     try:
         for item in source:
-            found.put(item)
+            results.put(item)
             if gone.is_set():
                 return
     except BaseException as error:  # whoever gathers raises it
-        found.put(_End(error))
+        results.put(_End(error))
     else:
-        found.put(_End())
+        results.put(_End())

@@ -15,8 +15,8 @@ UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"))
 
 def available_memory() -> int | None:
     """Say how many bytes a process may still take without pushing others out; None where nobody knows."""
-    found = [own for own in (_of_machine(), _of_group()) if own is not None]
-    return min(found, default=None)
+    limits = [limit for limit in (_of_machine(), _of_group()) if limit is not None]
+    return min(limits, default=None)
 
 
 def _of_machine() -> int | None:

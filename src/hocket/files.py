@@ -105,8 +105,8 @@ def write_many(files: Iterable[File]) -> None:
             try:
                 wait(begun)
             finally:  # nothing may be begun any more when what is unfinished is cleared away
-                wait([own for own in begun if not own.cancel()])
-            return [own.result() for own in begun]
+                wait([future for future in begun if not future.cancel()])
+            return [future.result() for future in begun]
 
         waiting = iter(files)
         while some := list(islice(waiting, TOGETHER)):

@@ -11,5 +11,5 @@ from importlib import import_module
 
 def shown(value: object, form: str) -> str | None:
     """Show a value as `svg` or `html`; None where there is too much to show, and notebooks take its text."""
-    found: str | None = import_module("hocket.report.notebook").show(value, form)
-    return found
+    text: str | None = import_module("hocket.report.notebook").show(value, form)
+    return text

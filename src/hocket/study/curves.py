@@ -47,7 +47,7 @@ class Layout(NamedTuple):
 def layout_of(records: Sequence[Record]) -> Layout:
     """Find what the rows of some runs have in common; runs that differ in their seeds alone may come as one."""
     apart = differences(records)
-    swept = list(dict.fromkeys(name for own in apart.values() for name in own))
+    swept = list(dict.fromkeys(name for settings in apart.values() for name in settings))
     return Layout(task_titles(records), swept, {record.kind: apart[record.key] for record in records})
 
 

@@ -41,10 +41,12 @@ def in_rows(*columns: Texts | bytes) -> bytes:
     >>> in_rows(b"n", digits(np.array([9, 10])), b";")
     b'n9;n10;'
     """
-    arrays: list[NDArray[Any]] = [np.asarray(own) for own in columns]
-    rows = np.empty(np.broadcast_shapes(*(own.shape for own in arrays)), [("", own.dtype) for own in arrays])
-    for name, own in zip(rows.dtype.names or (), arrays, strict=True):
-        rows[name] = own
+    arrays: list[NDArray[Any]] = [np.asarray(column) for column in columns]
+    rows = np.empty(
+        np.broadcast_shapes(*(column.shape for column in arrays)), [("", column.dtype) for column in arrays]
+    )
+    for name, column in zip(rows.dtype.names or (), arrays, strict=True):
+        rows[name] = column
     return rows.tobytes().translate(None, b"\0")
 
 
