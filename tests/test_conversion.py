@@ -295,7 +295,7 @@ def stray() -> aalpy.Dfa:
         (dfa({0: (False, {}), "0": (True, {})}), "the names of two states must differ, got 0 and '0'"),
         (dfa({"s": (False, {1.5: "s"})}), "the name of an event must be text or an integer, got 1.5"),
         (dfa({"s": (False, {"a": "t"}), "t": (True, {"a": "s"})}), "final state 't' must have no outgoing transition"),
-        (dfa({"s": (False, {"a": "s"})}), "the initial state must not be a sink, of which nothing would be left"),
+        (dfa({"s": (False, {"a": "s"})}), "the initial state must not be a sink: no state would remain"),
         (
             moore({"s": "x", "t": "y", "u": "z"}),
             "the outputs of an automaton must be rewards or tell accepting states, got 'y'",

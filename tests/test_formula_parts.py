@@ -161,7 +161,7 @@ def test_a_machine_file_may_be_a_sentence(tmp_path):
     ("content", "said"),
     [
         ('formula = "F (door"', "formula: column 3: this parenthesis is never closed"),
-        ('formula = "F door"\ninitial = "u0"', "initial: unknown key (beside formula nothing but events may stand"),
+        ('formula = "F door"\ninitial = "u0"', "initial: unknown key (with formula, only events may be given"),
         ('declare = ["respond(a, b)"]', "declare: constraint 1: column 1: expected the name of a DECLARE constraint"),
         ("formula = 3", "formula: must be a name in quotes"),
     ],

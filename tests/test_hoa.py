@@ -394,19 +394,19 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         ),
         (
             HEAD + "State: 0 [!0] 0 [0] 1\nState: 1 {0} [!1] 1 --END--",
-            "line 4: state '1' accepts, but not for good; a task that is done must stay done, whatever happens",
+            "line 4: state '1' is accepting but can be left; a completed task must stay completed",
         ),
         (
             HEAD + "State: 0 [!0] 0 [0] 1\nState: 1 {0} [!1] 1 [1] 0 --END--",
-            "line 4: state '1' accepts, but not for good; a task that is done must stay done, whatever happens",
+            "line 4: state '1' is accepting but can be left; a completed task must stay completed",
         ),
         (
             HEAD + "State: 0 [!0] 0 [0] 0 {0} --END--",
-            "line 3: state '0' accepts, but not for good; a task that is done must stay done, whatever happens",
+            "line 3: state '0' is accepting but can be left; a completed task must stay completed",
         ),
         (
             HEAD + "State: 0 [t] 1 State: 1 [!0] 1 [0] 2 State: 2 {0} [t] 2 --END--",
-            "line 3: state '0' goes on to '1' when nothing happens; a reward machine moves on events alone",
+            "line 3: state '0' has an edge to '1' without an event; reward machines change state on events only",
         ),
         (
             HEAD + "State: 0 [!0|!1] 0 [0&1] 1 State: 1 {0} [t] 1 --END--",
@@ -415,7 +415,7 @@ HEAD = 'HOA: v1 Start: 0 AP: 2 "a" "b" Acceptance: 1 Inf(0)\n--BODY--\n'
         (
             'HOA: v1 Start: 0 AP: 1 "alive" Acceptance: 1 Inf(0)\n--BODY--\n'
             "State: 0 [!0] 0 [0] 1 State: 1 {0} [t] 1 --END--",
-            "line 3: state '0' lives on after 'alive' was false; rename the event if it is not Spot's mark",
+            "line 3: state '0' can be reached after 'alive' was false; rename the event if it is not Spot's mark",
         ),
     ],
 )

@@ -425,7 +425,7 @@ def test_local_labels_are_refused_where_they_cannot_be_made(states, said):
 def test_local_labels_of_a_composition_that_is_not_listed_are_refused():
     task = hk.load_task("rendezvous-2")
     with pytest.raises(
-        hk.errors.TaskError, match="labelling: local labels are made for machines with all their states"
+        hk.errors.TaskError, match="labelling: local labelling functions need a team machine whose states are listed"
     ):
         localize(lambda spots, state: (), {"A1": [0], "A2": [0]}, task.decomposition)
 

@@ -460,7 +460,7 @@ ONLY_OURS = "must begin with 'digraph machine {': only DOT files written by hock
         (".toml", "final = []\ntransitions = 1\n", "transitions: must be a table, got 1"),
         (".toml", "final = []\n[transitions]\nu0 = 1\n", "transitions.u0: must be a table, got 1"),
         (".toml", "final = []\n[transitions]\nu0 = { a = 1 }\n", "transitions.u0.a: must be a name in quotes, got 1"),
-        (".toml", "final = []\n[transitions]\n", "initial: is missing, and there is no first state to take for it"),
+        (".toml", "final = []\n[transitions]\n", "initial: is missing, and there is no first state to use instead"),
         (".toml", "initial = 0\nfinal = []\n[transitions]\n", "initial: must be a name in quotes, got 0"),
         (".toml", '[transitions]\nu0 = {a="u0"}\n[rewards]\nu0 = {a="1"}', "rewards.u0.a: must be a number, got '1'"),
         (".toml", '[transitions]\nu0 = {a="u0"}\n[rewards]\nu0 = {a=true}', "rewards.u0.a: must be a number, got True"),
@@ -626,7 +626,7 @@ def test_a_name_that_no_file_can_have_is_an_error(tmp_path, suffix, name):
 def test_an_unknown_suffix_is_an_error_in_reading_and_in_writing(tmp_path, name, said):
     path = tmp_path / name
     path.write_text("as it was")
-    expected = f"the format of a machine file is told by its suffix, {said}"
+    expected = f"the suffix of a machine file says its format, {said}"
     assert message(path) == expected
     with pytest.raises(hk.errors.FormatError) as caught:
         hk.save_machine(buttons(), path)

@@ -429,7 +429,7 @@ def test_a_machine_without_a_world_cannot_be_played(play, tmp_path):
     path = tmp_path / "machine.toml"
     hk.save_machine(hk.load_task("buttons").machine, path)
     code, printed = play(str(path))
-    assert code == 2 and "machine without a world" in printed
+    assert code == 2 and "machine without a map" in printed
 
 
 def test_input_that_is_no_text_is_an_error_without_a_traceback(corridor):

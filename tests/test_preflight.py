@@ -102,7 +102,7 @@ def test_check_warns_of_a_state_that_never_completes(hocket, tmp_path, knows):
 def test_check_warns_of_an_agent_that_can_leave_a_final_state_again(hocket, tmp_path):
     code, out, err = hocket("check", write(carrying(), tmp_path))
     assert (code, err) == (0, "")
-    final = "its local reward machine is final after the empty trace, and no longer once take happens"
+    final = "its local reward machine is final after the empty trace, but no longer after take"
     assert f"Warning: Ben can leave a final state again: {final}." in out.splitlines()
 
 
@@ -163,8 +163,8 @@ def test_an_agent_that_is_rewarded_without_what_the_team_needs_is_named_with_an_
     inspection = check_task(task)
     (said,) = inspection.idle
     assert inspection.ok and said in inspection.warnings and warnings(Study([task])) == (f"humming: {said}",)
-    why = "its local reward machine is completed without hum, and the team's task is not"
-    assert said == f"Ben may not learn its part: {why}; with ring in its local event set it would."
+    why = "its local reward machine can be completed without, but the team's task cannot"
+    assert said == f"Ben is not rewarded for hum: {why}; it would be with ring in its local event set."
     assert check_task(task.with_knows({"Ben": ("hum", "rest", "ring")})).idle == ()
     hk.save_task(task, tmp_path / "humming.toml")
     code, out, _ = hocket("check", tmp_path / "humming.toml")

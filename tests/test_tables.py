@@ -525,7 +525,7 @@ def test_agents_with_the_same_gates_share_their_moves():
 
 def test_more_that_happens_by_itself_than_can_be_tabulated_is_refused(monkeypatch):
     monkeypatch.setattr("hocket.task.individual.MOST_HAPPENING", 5)
-    with pytest.raises(hk.HocketError, match="fewer may follow each other in one step"):
+    with pytest.raises(hk.HocketError, match="fewer events in a row in one step"):
         individual_table(compile_task(hk.load_task("crew-2")), 0, 0.3)
 
 

@@ -87,7 +87,7 @@ def test_a_gate_that_an_agent_cannot_tell_open_gets_the_events_that_tell():
 
 
 def test_where_a_gate_stands_in_the_way_it_is_named_and_a_change_proposed(tmp_path, hocket):
-    with pytest.raises(InfeasibleError, match="gate at door stands in the way, closed to A2 until meet") as error:
+    with pytest.raises(InfeasibleError, match="the cause is the gate at door, closed to A2 until meet") as error:
         repair_task(door(gates={"door": {"A2": "meet"}}))
     assert "open it with an earlier event" in str(error.value)
     path, out = tmp_path / "shut.toml", tmp_path / "out.toml"
@@ -130,7 +130,7 @@ def test_check_offers_no_repair_that_gates_rule_out(tmp_path, hocket):
 
 
 def test_where_a_condition_stands_in_the_way_it_is_named():
-    with pytest.raises(InfeasibleError, match="condition of ring stands in the way, A1 at bell"):
+    with pytest.raises(InfeasibleError, match="the cause is the condition of ring, A1 at bell"):
         repair_task(door(map="1.#B#2\n..###.\n...D..\n..M#..\n"))
 
 

@@ -416,7 +416,7 @@ def test_an_option_that_reads_like_another_is_refused(places, memory, option):
     )
     agents = {"A1": hk.Agent(0, memory, memory=memory, options=(option,))}
     events = {event: {"A1": hk.Condition(places[0])} for event in memory}
-    with pytest.raises(hk.errors.TaskError, match=f"agents.A1.options: '{option}' must not mean another option, too"):
+    with pytest.raises(hk.errors.TaskError, match=f"agents.A1.options: '{option}' is ambiguous"):
         hk.Task("t", grid, agents, events, machine)
 
 
@@ -698,7 +698,7 @@ BAD_FILES = {
     "two starts": ([("...#...#..\n...#yyy", "1..#...#..\n...#yyy")], "agents.A1.start", "got the 2 cells of '1'"),
     "start in a wall": ([('start = "3"', "start = [0, 3]")], "agents.A3.start", "must not be a wall, got (0, 3)"),
     "start off the map": ([('start = "3"', "start = [10, 3]")], "agents.A3.start", "must lie on the map of 10 rows"),
-    "event without condition": ([('Goal = "A1 at goal"', "")], "events.Goal", "no condition says when it happens"),
+    "event without condition": ([('Goal = "A1 at goal"', "")], "events.Goal", "but it has no condition"),
     "condition without event": ([('Goal = "A1 at', 'Gaol = "A1 at goal"\nGoal = "A1 at')], "events.Gaol", "'Goal'?"),
     "unknown agent": ([('"A1 at goal"', '"A4 at goal"')], "events.Goal", "agent 'A4' does not exist (did you mean"),
     "unknown key": ([("slip = 0.02", "slpi = 0.02")], "slpi", "unknown key (did you mean 'slip'?)"),

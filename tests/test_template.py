@@ -81,7 +81,7 @@ def test_the_number_of_agents_is_a_whole_number_within_bounds(count):
 
 
 def test_a_name_in_full_and_by_a_number_is_refused():
-    with pytest.raises(FormatError, match="'A2' is there twice"):
+    with pytest.raises(FormatError, match="'A2' is given twice"):
         expand_team({"team": 3, "agents": {"A{i}": {}, "A2": {}}})
 
 

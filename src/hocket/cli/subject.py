@@ -60,7 +60,7 @@ class OnSubject:
     knows: Annotated[UseAppendAction[Words], option("AGENT=EVENT,...")] = ()
     """An agent's local event set, in place of the file's."""
     control: Annotated[UseAppendAction[Words], option("EVENT=AGENT,...")] = ()
-    """The agents that control an event, in place of the file's (of a machine; in a task, its conditions say it)."""
+    """The agents that control an event, in place of the file's (machines only; in a task, conditions decide)."""
 
     formula: Annotated[str | None, option("TEXT")] = None
     """A formula of LTLf in place of a task or machine: "F key & (!door U key)"."""
@@ -69,7 +69,7 @@ class OnSubject:
     declare: Annotated[UseAppendAction[Words], option("CONSTRAINT")] = ()
     """DECLARE constraints, likewise: "response(a, b)" "existence(b)"."""
     events: Annotated[str, option("EVENT,...")] = ""
-    """The events that can happen, if there are more than the sentence has."""
+    """All events that can happen, if the sentence does not name them all."""
 
     @property
     def name(self) -> str:
@@ -94,7 +94,7 @@ class OnSubject:
         subject = self.load()
         if isinstance(subject, Task):
             if self.control:
-                raise AssignmentError("--control is for machines; in a task the conditions of an event say it")
+                raise AssignmentError("--control is for machines only; in a task, the conditions of events decide")
             task = subject.with_knows(given) if given else subject
             self.check_rewards(task.machine, task.knows)
             knows = {agent: tuple(events) for agent, events in task.knows.items()}

@@ -208,7 +208,7 @@ class _AssignmentSearch:
             if not (
                 isinstance(key, tuple) and len(key) == 2 and key[0] in self.place and key[1] in self.machine.events
             ):
-                raise AssignmentError(f"costs and prohibitions are for pairs (agent, event) that exist, got {key!r}")
+                raise AssignmentError(f"costs and forbidden pairs must be pairs (agent, event) that exist, got {key!r}")
             if not isinstance(value, int | float | np.number) or not (0 <= value <= DEAREST or value == math.inf):
                 raise AssignmentError(f"the cost of {key!r} must be a number from 0 to {DEAREST:g}, got {value!r:.60}")
             table[self.place.index(key[0]), self.machine.events.index(key[1])] = float(value)

@@ -237,7 +237,7 @@ def leaving_warnings(machines: Mapping[str, RewardMachine]) -> tuple[str, ...]:
         if (leaving := find_leaving(machine)) is not None:
             trace, event = leaving
             final = f"its local reward machine is final after {name_trace(trace)}"
-            said.append(f"{agent} can leave a final state again: {final}, and no longer once {event} happens.")
+            said.append(f"{agent} can leave a final state again: {final}, but no longer after {event}.")
     return tuple(said)
 
 

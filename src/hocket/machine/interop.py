@@ -119,7 +119,7 @@ def from_aalpy(automaton: Automaton, *, undefined: Missing | None = None) -> Rew
     idle = _idle_states(automaton, rewards)
     dropped = {None} | (idle - final if undefined == "sink" else set())
     if automaton.initial_state.state_id in dropped:
-        raise MachineError("the initial state must not be a sink, of which nothing would be left")
+        raise MachineError("the initial state must not be a sink: no state would remain")
     done = final if rewards is None else set() if _says_what_is_final(automaton) else final & idle
     kept: Rewards = {}
     triples: Triples = []

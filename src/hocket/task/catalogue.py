@@ -46,7 +46,7 @@ def load_task(name: str | Path) -> Task:
     """
     subject = load(name)
     if isinstance(subject, Design):
-        raise FormatError("is a machine without a world; a task has a map, agents and events", path=name)
+        raise FormatError("is a machine without a map; a task has a map, agents and events", path=name)
     return subject
 
 

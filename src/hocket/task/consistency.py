@@ -69,7 +69,7 @@ def check_events(
     """Require that the machine's events and those with conditions are the same, each controlled by agents at places."""
     for event in machine.events:
         if event not in events:
-            raise TaskError("the machine has this event, and no condition says when it happens", key=f"events.{event}")
+            raise TaskError("the machine has this event, but it has no condition", key=f"events.{event}")
     for event, conditions in events.items():
         key = f"events.{event}"
         if event not in machine.events:
@@ -133,7 +133,7 @@ def _check_option(option: Option, grid: Grid, memory: tuple[str, ...], key: str)
     if option.after is not None and option.after not in memory:
         raise TaskError(f"an option waits for an event in memory, got {option.after!r}", key=key)
     if parse_option(str(option), grid.places, memory) != (option.target, option.after):
-        raise TaskError(f"{str(option)!r} must not mean another option, too", key=key)
+        raise TaskError(f"{str(option)!r} is ambiguous: it can be read as another option", key=key)
 
 
 def _require_event(event: str, numbers: Mapping[str, int], key: str) -> None:

@@ -14,7 +14,6 @@ from hocket.task.grid import Numbers
 from hocket.task.tables import Bools, Shorts, Tables
 
 MOST_HAPPENING = 50_000_000  # events that may follow each other in a step, from all states and kinds of cells
-TOO_MANY = "of a machine with so many states fewer may follow each other in one step while the agent stays"
 
 
 class IndividualTable(NamedTuple):
@@ -159,7 +158,10 @@ def _tabulate(rule: _ProposalRule) -> Outcomes:
     most, longest = max(map(len, everything)), max(len(one.entries) for outcomes in everything for one in outcomes)
     shape = (states, kinds, most)
     if prod(shape) * longest > MOST_HAPPENING:
-        raise TaskError(f"{TOO_MANY}, got {longest:,} of {states:,} states", key="machine")
+        most_allowed = (
+            f"a machine of {states:,} states must have fewer events in a row in one step while the agent stays"
+        )
+        raise TaskError(f"{most_allowed}, got {longest:,}", key="machine")
     limit = np.full(shape, np.iinfo(np.int64).max)
     weight, reward = np.zeros(shape), np.zeros(shape)
     next_state = np.zeros(shape, np.int16)

@@ -104,12 +104,12 @@ def localize(
     team = decomposition.machine
     agents = list(states)
     if not isinstance(team, RewardMachine):
-        raise TaskError("local labels are made for machines with all their states", key="labelling")
+        raise TaskError("local labelling functions need a team machine whose states are listed", key="labelling")
     if set(agents) != set(decomposition.machines):
         raise TaskError(f"states must be given for each of {', '.join(decomposition.machines)}", key="labelling")
     joint = prod(len(spots) for spots in states.values()) * len(team.states)
     if joint > LARGEST_JOINT:
-        raise TaskError(f"{joint:,} joint states are more than the {LARGEST_JOINT:,} that are tried", key="labelling")
+        raise TaskError(f"{joint:,} joint states are more than the limit of {LARGEST_JOINT:,}", key="labelling")
     classes = {
         agent: {member: merged for merged, members in machine.members.items() for member in members}
         for agent, machine in decomposition.machines.items()

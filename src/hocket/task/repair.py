@@ -36,7 +36,7 @@ def repair_task(
     """Find events to add to local event sets so that a task passes every check: control, gates, labelling and all.
 
     They are the cheapest under which it is decomposable, and where gates need more, no event more than they need. Where
-    no events help, the error says what stands in the way, and proposes one change.
+    no events help, the error names the cause and proposes one change.
     """
     task, never = as_task(task), {*forbidden}
     decomposing = _cheapest(task, cost, never, effort)
@@ -107,20 +107,20 @@ def propose_change(task: Task) -> str:
                 return advice
         except HocketError:
             continue
-    return "no single gate or condition is to blame: see that every place can be reached, and that events lead on"
+    return "no change of one gate or condition is enough: check that all places are reachable and that events lead on"
 
 
 def _changes(task: Task) -> Iterator[tuple[str, Task]]:
     for name, agent in task.agents.items():
         for region, gate in task.gates[name].items():
             fewer = {other: gate for other, gate in agent.gates.items() if other != region}
-            advice = f"the gate at {region} stands in the way, closed to {name} {gate}: open it with an earlier event"
+            advice = f"the cause is the gate at {region}, closed to {name} {gate}: open it with an earlier event"
             yield advice, replace(task, agents={**task.agents, name: replace(agent, gates=fewer)})
     for event, conditions in task.events.items():
         for name, condition in conditions.items():
             wider = {**task.events, event: {**conditions, name: ANYWHERE}}
             place = f"choose a place that {name} can reach"
             yield (
-                f"the condition of {event} stands in the way, {name} {condition}: {place}",
+                f"the cause is the condition of {event}, {name} {condition}: {place}",
                 replace(task, events=wider),
             )

@@ -52,7 +52,7 @@ def _repeat_notes(task: Task) -> Iterator[str]:
     for event, knowers in task.knowers.items():
         if knowers and all(event in again[agent] for agent in knowers):
             yield (
-                f"{event} may happen several times in one step, as nobody has to move in between: {knowers[0]} in "
+                f"{event} may happen several times in one step, as no move is needed in between: {knowers[0]} in "
                 f"state {again[knowers[0]][event]} proposes it, and then again."
             )
 

@@ -17,7 +17,7 @@ def expand_team(table: Document, size: int | None = None) -> Document:
     """Write a task out for its number of like agents, or for another `size`; a task without `team` is as it is."""
     if "team" not in table:
         if size is not None:
-            raise FormatError("a size can be chosen only for a task with `team`, the number of its like agents")
+            raise FormatError("a team size can be chosen only for a task with `team`")
         return table
     count = table["team"] if size is None else size
     if type(count) is not int or not 1 <= count <= MOST_AGENTS:
@@ -41,7 +41,7 @@ class _Writer:
             where = f"{at}{key}"
             for name, part in self.repeated(key, value) if NUMBER in key else [(self.fill(key), value)]:
                 if name in written:
-                    raise FormatError(f"{name!r} is there twice, in full and by a number", where=where)
+                    raise FormatError(f"{name!r} is given twice: in full and by {NUMBER}", where=where)
                 written[name] = self.value(part, where)
         return written
 

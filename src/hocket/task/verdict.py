@@ -225,11 +225,12 @@ def check_machine(
 
 def _warn_of_idle(task: Task, agent: str, events: Sequence[str]) -> str:
     """Say that an agent is not rewarded for events that its team needs, and which event it should know instead."""
-    why = f"its local reward machine is completed without {', '.join(events)}, and the team's task is not"
+    why = "its local reward machine can be completed without, but the team's task cannot"
+    problem = f"{agent} is not rewarded for {listing(events, 'and')}: {why}"
     for event in [event for event in task.events if event not in task.knows[agent]][:MOST_TRIED]:
         changed = task.with_knows({agent: (*task.knows[agent], event)})
         with suppress(HocketError):  # gates that it cannot tell open, or parts that would have to be listed
             is_rewarded = not any(completes_without(changed.machines[agent], needed) for needed in events)
             if is_rewarded and check_task(changed).ok:
-                return f"{agent} may not learn its part: {why}; with {event} in its local event set it would."
-    return f"{agent} may not learn its part: {why}; let it know what it has to wait for."
+                return f"{problem}; it would be with {event} in its local event set."
+    return f"{problem}; add what it has to wait for to its local event set."

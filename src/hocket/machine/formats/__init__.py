@@ -83,7 +83,5 @@ def _format_of(path: Path) -> Format:
     form = FORMATS.get(path.suffix.lower())
     if form is None:
         hint = known_names(path.suffix, FORMATS)
-        raise FormatError(
-            f"the format of a machine file is told by its suffix, got {path.suffix!r} ({hint})", path=path
-        )
+        raise FormatError(f"the suffix of a machine file says its format, got {path.suffix!r} ({hint})", path=path)
     return form

@@ -73,7 +73,7 @@ def design_from(document: object) -> Design:
 def sentence_from(table: Document, at: str = "") -> Reading:
     """Read the sentence that stands in place of transitions."""
     language = next(key for key in LANGUAGES if key in table)
-    check_keys(table, (language, "events"), at, f"beside {language} nothing but events may stand; ")
+    check_keys(table, (language, "events"), at, f"with {language}, only events may be given; ")
     value = table[language]
     sentence = as_texts(value, f"{at}{language}") if language == "declare" else as_text(value, f"{at}{language}")
     events = as_texts(table["events"], f"{at}events") if "events" in table else None
@@ -222,7 +222,7 @@ def _initial(table: Document, states: tuple[str, ...], at: str) -> str:
         return as_text(table["initial"], f"{at}initial")
     for state in (*as_table(table["transitions"], f"{at}transitions"), *states):
         return state
-    raise FormatError("is missing, and there is no first state to take for it", where=f"{at}initial")
+    raise FormatError("is missing, and there is no first state to use instead", where=f"{at}initial")
 
 
 def _rewards(table: Document, at: str) -> dict[tuple[str, str], float] | None:

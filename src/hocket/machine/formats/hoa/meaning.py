@@ -117,7 +117,7 @@ class _HoaReading:
             for target, letters in rows[state].targets.items():
                 if letters & ~self.letters.end and target in hopeful:
                     raise self.error(
-                        state, f"lives on after {END_MARK!r} was false; rename the event if it is not Spot's mark"
+                        state, f"can be reached after {END_MARK!r} was false; rename the event if it is not Spot's mark"
                     )
 
     def lasting(self) -> set[int]:
@@ -189,7 +189,7 @@ class _HoaReading:
         row, events = self.rows[state], self.letters.events
         by_mark = (target for target, letters in row.targets.items() if letters & events & row.marked)
         if self.accepting[state] or (self.marks_edges and any(target not in self.final for target in by_mark)):
-            raise self.error(state, "accepts, but not for good; a task that is done must stay done, whatever happens")
+            raise self.error(state, "is accepting but can be left; a completed task must stay completed")
 
     def check_silence(self, state: int) -> None:
         """Refuse to count steps: a machine moves on events alone."""
@@ -197,7 +197,7 @@ class _HoaReading:
         if following is None or following == state or not {state, following} <= self.hopeful:
             return
         name = printable(repr(self.automaton.states[following].name), 60)
-        raise self.error(state, f"goes on to {name} when nothing happens; a reward machine moves on events alone")
+        raise self.error(state, f"has an edge to {name} without an event; reward machines change state on events only")
 
     def machine(self) -> RewardMachine:
         states, propositions = self.automaton.states, self.letters.propositions
