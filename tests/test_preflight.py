@@ -160,9 +160,9 @@ def humming() -> hk.Task:
 
 def test_an_agent_that_is_rewarded_without_what_the_team_needs_is_named_with_an_event_to_tell_it(hocket, tmp_path):
     task = humming()
-    inspection = check_task(task)
-    (said,) = inspection.idle
-    assert inspection.ok and said in inspection.warnings and warnings(Study([task])) == (f"humming: {said}",)
+    verdict = check_task(task)
+    (said,) = verdict.idle
+    assert verdict.ok and said in verdict.warnings and warnings(Study([task])) == (f"humming: {said}",)
     why = "its local reward machine can be completed without, but the team's task cannot"
     assert said == f"Ben is not rewarded for hum: {why}; it would be with ring in its local event set."
     assert check_task(task.with_knows({"Ben": ("hum", "rest", "ring")})).idle == ()
@@ -251,10 +251,10 @@ def test_no_team_is_faster_than_the_fewest_steps(task):
 @quick
 @given(tasks())
 def test_no_random_team_is_faster_than_the_fewest_steps(task):
-    inspection = check_task(task)
-    if inspection.ok and inspection.completion.completes:
+    verdict = check_task(task)
+    if verdict.ok and verdict.completion.completes:
         try:
             needed = fewest_steps(task)
         except AssertionError:
             return  # a team can be in its own way where no agent is
-        assert inspection.fewest_steps <= needed
+        assert verdict.fewest_steps <= needed

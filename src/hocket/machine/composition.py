@@ -82,7 +82,9 @@ class Composition:
     def is_independent(self) -> bool:
         """Whether no event is in two parts and each part, which rewards nothing else, can be completed by itself."""
         shared = any(len(owners) > 1 for owners in self.owners.values())
-        return not shared and all(part.is_task_completion and _completes(part) for part in self._machines)
+        return not shared and all(
+            part.is_task_completion and part.is_final[part.reach.order].any() for part in self._machines
+        )
 
     def machine(self) -> RewardMachine:
         """Enumerate the reachable states."""
@@ -119,10 +121,6 @@ class Composition:
 
     def __repr__(self) -> str:
         return f"<Composition of {len(self.parts):,} machines, {len(self.events):,} events>"
-
-
-def _completes(machine: RewardMachine) -> bool:
-    return bool(machine.is_final[machine.reach.order].any())
 
 
 def compose(*machines: RewardMachine) -> RewardMachine:

@@ -150,18 +150,15 @@ def _map(task: Task, scene: Scene) -> Data:
                 "tag": area.tag,
                 "color": area.color,
                 "gates": [
-                    {"place": place, "agent": agent, "when": when} for place, agent, when in _gates(task, area.names)
+                    {"place": place, "agent": agent, "when": str(gates[place])}
+                    for agent, gates in task.gates.items()
+                    for place in area.names
+                    if place in gates
                 ],
             }
             for area in scene.painted
         ],
     }
-
-
-def _gates(task: Task, places: Sequence[str]) -> list[tuple[str, str, str]]:
-    return [
-        (place, agent, str(gates[place])) for agent, gates in task.gates.items() for place in places if place in gates
-    ]
 
 
 def _machines(decomposition: Decomposition, wait: bool) -> Data:

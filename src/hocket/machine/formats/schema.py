@@ -83,11 +83,6 @@ def sentence_from(table: Document, at: str = "") -> Reading:
         raise FormatError(str(error), where=f"{at}{language}") from None
 
 
-def _kinds(rows: Mapping[str, Mapping[str, object]]) -> set[type]:
-    """Collect the types of all entries of a table of tables."""
-    return set(map(type, chain.from_iterable(row.values() for row in rows.values())))
-
-
 def machine_from(table: Document, at: str = "") -> RewardMachine:
     """Build a machine from its table; `at` says where in a file the table stands."""
     check_keys(table, MACHINE_KEYS, at)
@@ -101,7 +96,8 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
         state: as_table(row, f"{at}transitions.{state}")
         for state, row in as_table(table["transitions"], f"{at}transitions").items()
     }
-    if "rewards" not in table and _kinds(rows) <= {str}:
+    types = set(map(type, chain.from_iterable(row.values() for row in rows.values())))
+    if "rewards" not in table and types <= {str}:
         return _plain_machine(table, rows, at)
     moves = {
         (state, event): _target(state, target, f"{at}transitions.{state}.{event}")

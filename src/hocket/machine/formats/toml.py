@@ -44,7 +44,9 @@ def parse(content: str) -> Document:
 
 def unparse(document: Document, at: str = "") -> str:
     """Write a TOML document: tables of tables under headings, the innermost ones on a line each."""
-    blocks = ["".join(f"{_key(key)} = {_value(value)}\n" for key, value in document.items() if not _is_table(value))]
+    blocks = [
+        "".join(f"{_key(key)} = {_value(value)}\n" for key, value in document.items() if not isinstance(value, dict))
+    ]
     for key, value in document.items():
         if isinstance(value, dict):
             heading = f"{at}{_key(key)}"
@@ -54,10 +56,6 @@ def unparse(document: Document, at: str = "") -> str:
                 rows = "".join(f"{_key(name)} = {_value(row)}\n" for name, row in value.items())
                 blocks.append(f"[{heading}]\n{rows}")
     return "\n".join(block for block in blocks if block)
-
-
-def _is_table(value: object) -> bool:
-    return isinstance(value, dict)
 
 
 def _depth(value: object) -> int:

@@ -71,7 +71,7 @@ def read_conjuncts(
     conjuncts: Sequence[Conjunct], events: Sequence[str], limits: Limits, notes: Iterable[str] = ()
 ) -> Reading:
     """Sort conjuncts into independent groups, and refuse what is no task."""
-    serious = [conjunct for conjunct in conjuncts if not _is_trivial(conjunct.automaton)]
+    serious = [conjunct for conjunct in conjuncts if conjunct.automaton.states > 1 or not conjunct.automaton.accepts[0]]
     if all(conjunct.automaton.accepts[0] for conjunct in serious):
         raise FormulaError(f"{_quoted(conjuncts)} is true before anything happens, so there is nothing to do")
     groups = [_grouped(tied, limits) for tied in _tied(serious)]
@@ -82,10 +82,6 @@ def read_conjuncts(
     breaking = sorted({event for group in groups for event in group.automaton.breaking()})
     told = [*notes, *_breaking_note(groups, [events[event] for event in breaking])]
     return Reading(tuple(events), tuple(groups), tuple(told))
-
-
-def _is_trivial(automaton: Automaton) -> bool:
-    return automaton.states == 1 and bool(automaton.accepts[0])
 
 
 def _tied(conjuncts: Sequence[Conjunct]) -> list[list[Conjunct]]:
