@@ -218,7 +218,9 @@ def _composed(parts: Mapping[str, RewardMachine], most: int, team: Composition |
     machines = tuple(parts.values())
 
     def name(state: int) -> str:
-        return SEPARATOR.join(own.states.at(int(place)) for own, place in zip(machines, states[state], strict=True))
+        return SEPARATOR.join(
+            machine.states.at(int(place)) for machine, place in zip(machines, states[state], strict=True)
+        )
 
     return _Piece(graph, 0, tuple(team.events), parts, classes, name)
 
@@ -240,9 +242,9 @@ def _is_harmless(
             if (proposed & ~piece.accepts(agent, event)).any():
                 return False
     for machine in parts.values():
-        for own in machine.moves.values():
-            for one, other in combinations(own, 2):
-                ends = machine.step(own[one], other), machine.step(own[other], one)
+        for moves in machine.moves.values():
+            for one, other in combinations(moves, 2):
+                ends = machine.step(moves[one], other), machine.step(moves[other], one)
                 if (None in ends or ends[0] != ends[1]) and not any(a in chosen[other] for a in chosen[one]):
                     return False
     return True
@@ -311,8 +313,8 @@ def _gates(piece: _Piece, chosen: Deciders, hearers: Mapping[str, Names], closed
             before = np.flatnonzero(piece.targets[:, column] >= 0)
             ends = piece.targets[before, column]
             classes = piece.ranked[agent]
-            for rank, own, then in zip(before.tolist(), classes[before].tolist(), classes[ends].tolist(), strict=True):
-                if closing := sorted(shut[then] - shut[own]):
+            for rank, now, then in zip(before.tolist(), classes[before].tolist(), classes[ends].tolist(), strict=True):
+                if closing := sorted(shut[then] - shut[now]):
                     what = piece.trace(rank), event, tuple(chosen[event]), piece.state(rank)
                     example = DelayCounterexample("gate", *what, agents=(agent,), region=closing[0])
                     yield Guard(event, Names([agent]), example)

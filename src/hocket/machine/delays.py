@@ -47,8 +47,8 @@ class DelayCheck:
     @property
     def agreed(self) -> Mapping[str, Names]:
         """The deciders with `agree` added: with these the task is tolerant."""
-        more = {event: [agent for agent, own in self.agree if own == event] for event in self.deciders}
-        return MappingProxyType({event: Names((*own, *more[event])) for event, own in self.deciders.items()})
+        more = {event: [agent for agent, agreed in self.agree if agreed == event] for event in self.deciders}
+        return MappingProxyType({event: Names((*agents, *more[event])) for event, agents in self.deciders.items()})
 
     def __repr__(self) -> str:
         return f"<DelayCheck: {'tolerant' if self.tolerant else f'not tolerant, {len(self.agree)} pairs must agree'}>"
