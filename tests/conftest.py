@@ -14,12 +14,13 @@ os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # =0: tests use the graphics
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other, and for other tests
 
 from hocket.cli import main as cli
+from searches import examples
 from set_up import find_browser
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: all programs here would ignore it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("hocket", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines are busy
+settings.register_profile("hocket", examples(40, suppress_health_check=[HealthCheck.too_slow]))  # machines are busy
 settings.load_profile("hocket")
 
 FLAGS = (

@@ -5,11 +5,11 @@ from itertools import pairwise, product
 from random import Random
 from typing import Any, NamedTuple
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 import hocket as hk
 import oracle
+from searches import examples
 
 AGENTS = ("A1", "A2", "A3", "A4")
 EVENTS = ("a", "b", "c", "d", "e")
@@ -90,8 +90,8 @@ HOSTILE = (
 )
 hostile_names = st.sampled_from(HOSTILE) | st.text(st.characters(), max_size=6)
 
-quick = settings(max_examples=100, deadline=None)
-thorough = settings(max_examples=300, deadline=None)
+quick = examples(40)
+thorough = examples(100)
 
 BUTTONS_KNOWS = {
     "A1": {"Y", "R", "Goal"},

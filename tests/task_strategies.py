@@ -12,7 +12,6 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 import hocket as hk
@@ -20,6 +19,7 @@ from hocket.task.endless import find_endless
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS
 from hocket.task.labelling import check_labelling
+from searches import examples
 
 NAMES = ("A1", "A2", "A3")
 PLACES = ("red", "blue", "green room", "here and there")
@@ -28,9 +28,9 @@ CHANCES = (0.02, 0.0, 0.3, 1.0)  # of slipping
 Cells = frozenset[int]
 Conditions = dict[str, dict[str, hk.Condition]]  # event -> controller -> where it has to be
 
-few = settings(max_examples=25, deadline=None)
-some = settings(max_examples=60, deadline=None)
-many = settings(max_examples=200, deadline=None)
+few = examples(12)
+some = examples(25)
+many = examples(80)
 
 
 class Pair(NamedTuple):

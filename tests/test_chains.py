@@ -7,13 +7,14 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import hocket as hk
 from chain_strategies import GOAL, Rows, make_chain, rows_of_chances, solve_rationally, time_until_over
 from hocket.evaluation import chains, elimination, equations
 from hocket.evaluation.chains import Bounded, Chain, Solution, solve
+from searches import examples
 
 pytestmark = pytest.mark.xdist_group("kernels")
 
@@ -59,7 +60,7 @@ def range_needed(rows: Rows, success: Fraction) -> Fraction:
     return over if success == 1 else over**2 / min(success, 1 - success)
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows_of_chances())
 def test_the_truth_lies_within_the_certified_errors(leaf, rows):
     truth = solve_rationally(rows)
@@ -70,7 +71,7 @@ def test_the_truth_lies_within_the_certified_errors(leaf, rows):
             assert contains(solve(make_chain(rows)).success, truth.success)
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows_of_chances(smallest=1e-12))
 def test_errors_are_small_even_where_a_chain_hardly_mixes(leaf, rows):
     found = solve(make_chain(rows))
@@ -78,7 +79,7 @@ def test_errors_are_small_even_where_a_chain_hardly_mixes(leaf, rows):
     assert found.success.error <= 1e-10
 
 
-@settings(deadline=None, max_examples=30)
+@examples(12)
 @given(rows_of_chances(states=6, smallest=1e-6), st.floats(0, 1e-8), st.randoms(use_true_random=False))
 def test_blurred_chances_stay_within_the_errors(rows, blur, rng):
     near = [{end: chance * rng.uniform(1 - blur, 1 + blur) for end, chance in row.items()} for row in rows]

@@ -32,7 +32,7 @@ BRIEF = {"max_episode_steps": 12, "test_every": 60, "test_episodes": 2, "tempera
 SEEDS = (3, 0, 2**62 + 1)  # not in order, and one of many bits
 
 
-def both(task: hk.Task, learner: str, seeds=SEEDS, steps: int = 600, **changes):
+def both(task: hk.Task, learner: str, seeds=SEEDS, steps: int = 180, **changes):
     """Train on the processor and on the device."""
     about = (task, learner, seeds, steps)
     brief = BRIEF | changes

@@ -32,6 +32,7 @@ from hocket.task.gates import closed_cells
 from hocket.task.memory import memory_of
 from hocket.task.settling import propose
 from hocket.task.verdict import Verdict
+from searches import search
 from strategies import project_trace
 from task_strategies import Guide, few, many, pairs, random_task, seeds, some, tasks
 
@@ -110,7 +111,7 @@ def test_a_composition_and_the_machine_that_lists_its_states_make_the_same_episo
 def test_the_team_is_done_iff_its_machine_is_final_and_both_occur():
     """Theorem 1, on what happens; the other tests say little unless some teams finish and some do not."""
     seen = Counter()
-    for seed in range(60):
+    for seed in search(30):
         task = random_task(Random(seed))
         for _, step in play(task, 60, seed):
             assert step.done == is_final(task.machine, step.team_state)
@@ -154,7 +155,7 @@ def test_a_team_machine_may_have_been_minimised():
 
 def test_events_that_happen_at_once_may_be_applied_in_any_order():
     together = 0
-    for seed in range(140):
+    for seed in search(60):
         task = random_task(Random(seed))
         before = task.machine.initial
         for _, step in play(task, 60, seed):
@@ -168,7 +169,7 @@ def test_events_that_happen_at_once_may_be_applied_in_any_order():
                     ends.add(state)
                 (before,) = ends
             assert before == step.team_state
-    assert together > 15
+    assert together > 3
 
 
 @pytest.mark.parametrize("name", ["buttons", "rendezvous-3"])
@@ -301,7 +302,7 @@ def test_actions_and_agents_that_do_not_exist_are_refused():
 
 def test_memory_keeps_what_has_happened():
     kept = 0
-    for seed in range(40):
+    for seed in search(20):
         task = random_task(Random(seed))
         happened: set[str] = set()
         for episode, step in play(task, 60, seed):
@@ -427,7 +428,7 @@ def explore(task: hk.Task, name: str) -> set[tuple[str, str, str]]:
 
 def test_what_is_reported_is_what_a_plain_search_does_not_find():
     found, fine = 0, 0
-    for seed in range(150):
+    for seed in search(60):
         task = random_task(Random(seed))
         verdict = hk.check_task(task)
         expected = {triple for name in task.agents for triple in explore(task, name)}
@@ -435,7 +436,7 @@ def test_what_is_reported_is_what_a_plain_search_does_not_find():
         found += len(expected)
         fine += verdict.ok
         assert verdict.ok == (not verdict.problems)
-    assert found > 30 and fine > 20
+    assert found > 10 and fine > 5
 
 
 def test_an_agent_that_can_never_finish_is_reported():

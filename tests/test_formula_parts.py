@@ -1,11 +1,12 @@
 """Sentences as parts, their limits, and sentences in files."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.errors import FormatError, FormulaError
+from searches import examples
 
 DONE = "done"
 
@@ -22,7 +23,7 @@ def some_sentences():
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(some_sentences(), st.randoms(use_true_random=False))
 def test_parts_side_by_side_complete_where_the_whole_does(text, draw):
     whole, parts = hk.from_ltlf(text), hk.from_ltlf(text, parts=True)
@@ -36,7 +37,7 @@ def test_parts_side_by_side_complete_where_the_whole_does(text, draw):
             assert (state == DONE) == parts.is_final(own)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(some_sentences(), st.data())
 def test_splitting_by_parts_gives_the_verdict_of_the_product(text, data):
     parts = hk.from_ltlf(text, parts=True)
@@ -53,7 +54,7 @@ def test_splitting_by_parts_gives_the_verdict_of_the_product(text, data):
         assert parts.machine().run(by_parts.counterexample.trace, undefined="blocking").state is not None
 
 
-@settings(max_examples=40, deadline=None)
+@examples(20)
 @given(some_sentences(), st.data())
 def test_the_cheapest_event_sets_of_parts_cost_what_those_of_the_product_do(text, data):
     parts = hk.from_ltlf(text, parts=True)

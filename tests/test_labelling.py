@@ -21,6 +21,7 @@ from hocket.task.labelling import (
 )
 from hocket.task.settling import propose
 from hocket.task.tables import compile_task
+from searches import search
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
 LINE = hk.Grid(
@@ -299,7 +300,7 @@ def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_jo
     task must not seem done, which joint states cannot tell because it is no event.
     """
     seen = {}
-    for seed in range(400):
+    for seed in search(150):
         task = broken_task(seed)
         if not small(task):
             continue
@@ -317,7 +318,7 @@ def test_conditions_found_on_local_states_alone_are_those_found_by_trying_all_jo
         else:
             assert made.ok
         seen[check.condition] = seen.get(check.condition, 0) + 1
-    assert all(seen.get(condition, 0) >= 8 for condition in (None, 3)), seen
+    assert all(seen.get(condition, 0) >= 3 for condition in (None, 3)), seen
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pygraphviz
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.machine.formats import FORMATS, load_design, save_design
 from hocket.machine.formats.json import parse
 from hocket.machine.formats.schema import Design
+from searches import examples
 from strategies import (
     BUTTONS_CONTROL,
     BUTTONS_KNOWS,
@@ -32,7 +33,7 @@ SUFFIXES = sorted(FORMATS)
 MEMORY = 1_500_000_000  # bytes of address space that reading any file must do with
 NOISE = 50_000_000  # bytes
 
-brief = settings(max_examples=60, deadline=None)
+brief = examples(25)
 
 NASTY = (
     *('"', "'", "\\", '\\"', "\\'", "\\\\", "a\\", "\\n", "\\N", "\\u0041", '"""', "'''", "'\"", "`", "${x}", "%s"),
@@ -142,7 +143,7 @@ def pays_for_a_dead_end(machine: hk.RewardMachine) -> bool:
     return any(machine.rewards[key] > 0 and end not in leaving for key, end in machine.transitions.items())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(60)
 @given(machine=nasty_machines())
 def test_a_machine_survives_the_text_format_or_is_refused_for_want_of_room(folder, machine):
     path = folder / "round.txt"
@@ -159,7 +160,7 @@ def has_room_in_hoa(machine: hk.RewardMachine) -> bool:
     return machine.is_task_completion and all(state != target for (state, _), target in machine.transitions.items())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(60)
 @given(machine=nasty_machines())
 def test_a_machine_survives_hoa_or_is_refused_for_want_of_room(folder, machine):
     path = folder / "round.hoa"
@@ -204,7 +205,7 @@ def test_a_design_survives_writing_and_reading(suffix, folder, machine, data):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=200, deadline=None)
+@examples(60)
 @given(states=st.tuples(hostile_names, hostile_names, hostile_names), events=st.tuples(hostile_names, hostile_names))
 def test_a_machine_with_hostile_names_is_read_as_it_was_written_or_refused(suffix, folder, states, events):
     path = folder / f"hostile{suffix}"
@@ -732,7 +733,7 @@ def test_a_file_cut_off_anywhere_loads_as_a_machine_or_is_refused(tmp_path, suff
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=200, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_a_damaged_file_loads_as_a_machine_or_is_refused(suffix, folder, data):
     content = bytearray(write_small(folder, suffix))
@@ -745,7 +746,7 @@ def test_a_damaged_file_loads_as_a_machine_or_is_refused(suffix, folder, data):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=100, deadline=None)
+@examples(40)
 @given(content=st.text() | st.binary())
 def test_arbitrary_content_loads_as_a_machine_or_is_refused(suffix, folder, content):
     loads_or_refuses(write(folder, suffix, content))
@@ -758,7 +759,7 @@ leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_fr
 documents = st.recursive(leaves, lambda part: st.lists(part, max_size=3) | st.dictionaries(keys, part, max_size=4))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(document=st.dictionaries(keys, documents, min_size=1) | documents)
 def test_a_document_of_any_shape_loads_as_a_machine_or_is_refused(folder, document):
     loads_or_refuses(write(folder, ".json", json.dumps(document)))

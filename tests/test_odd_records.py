@@ -120,7 +120,6 @@ def same_name_other_task(own):
     own["digest"] = "0" * 64
 
 
-@pytest.mark.parametrize("learner", ["iql", "optimal"])
 @pytest.mark.parametrize(
     "change",
     [
@@ -130,14 +129,15 @@ def same_name_other_task(own):
         same_name_other_task,
     ],
 )  # fmt: skip
-def test_one_odd_record_never_stops_a_report(finished, hocket, tmp_path, learner, change):
+def test_one_odd_record_of_a_learner_never_stops_a_report(finished, hocket, tmp_path, change):
     folder = shutil.copytree(finished, tmp_path / "runs")
-    path = sorted(folder.glob(f"runs/meeting-{learner}-*.json"))[1]
-    record = json.loads(path.read_text())
-    change(record)
-    path.write_text(json.dumps(record))
+    odd = [sorted(folder.glob(f"runs/meeting-{learner}-*.json"))[1] for learner in ("iql", "optimal")]
+    for path in odd:
+        record = json.loads(path.read_text())
+        change(record)
+        path.write_text(json.dumps(record))
     code, out, err = hocket("report", folder, "--figures", tmp_path / "figures")
     assert code == 0 and str(folder / "report.html") in out
-    assert all(line.startswith(f"hocket: left out: {path}") for line in err.splitlines())
+    assert all(line.startswith(tuple(f"hocket: left out: {path}" for path in odd)) for line in err.splitlines())
     results = hk.load_results(folder)
     assert len(results.records) + len(results.problems) >= 6

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.errors import SettingsError
 from hocket.task.gates import closed_regions
+from searches import examples
 
 with warnings.catch_warnings():  # it imports a game in a way that it calls deprecated itself
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -361,7 +362,7 @@ def test_alone_a_gate_opens_when_a_simulated_teammate_opens_it():
 
 
 @given(st.integers(0, 2**32), st.sampled_from(list(BUTTONS.agents)))
-@settings(max_examples=15, deadline=None)
+@examples(8)
 def test_a_counterfactual_is_told_just_where_gates_would_have_done_the_same(seed, agent):
     plane = buttons_plane()
     env = individual_in_plane(BUTTONS, plane, agent, anywhere=True)

@@ -20,6 +20,7 @@ from hocket.task.conditions import parse_conditions, write_conditions
 from hocket.task.files import task_from
 from hocket.task.gates import closed_cells
 from hocket.task.tables import compile_task
+from searches import examples
 from strategies import BUTTONS_CONTROL, BUTTONS_KNOWS, buttons, hostile_names, rendezvous_knows, rendezvous_parts
 from task_strategies import many, random_task, reorder, some, tasks
 
@@ -452,7 +453,7 @@ def two_names() -> st.SearchStrategy[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(parts=st.tuples(hostile_names | st.just("t"), two_names(), two_names(), two_names(), st.integers(0, 3)))
 def test_a_task_with_hostile_names_is_read_as_it_was_written_or_refused(tmp_path_factory, suffix, parts):
     path = tmp_path_factory.getbasetemp() / f"hostile{suffix}"

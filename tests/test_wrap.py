@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pettingzoo import ParallelEnv
 
@@ -22,6 +22,7 @@ from hocket.adapters.convert import individual_world
 from hocket.adapters.events import Synchronisation
 from hocket.machine.names import Names
 from hocket.task.episode import SYNC_PROBABILITY
+from searches import examples
 from strategies import composed_teams, quick, teams
 from task_strategies import team_tasks
 
@@ -34,7 +35,7 @@ MEETING = hk.RewardMachine(
     transitions={("apart", "fetch"): "ready", ("ready", "meet"): "met", ("met", "leave"): "over"},
     final={"over"},
 )
-some = settings(max_examples=40, deadline=None)
+some = examples(20)
 KNOWS = {"A1": {"fetch", "meet"}, "A2": {"meet", "leave"}}
 
 
