@@ -8,12 +8,15 @@ prints is not shown; `...` stands for lines that are left out.
 
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
+
+from hocket.cli import main as cli
 
 BLOCK = re.compile(r"^```(toml|console)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINE = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -43,18 +46,22 @@ def run_page(page: str, folder: Path) -> Iterator[Typed]:
 
 
 def run_line(line: str, shown: str, folder: Path, span: tuple[int, int]) -> Typed:
-    """Run `hocket ...` or `echo KEYS | hocket ...`."""
+    """Run `hocket ...` or `echo KEYS | hocket ...`, in this process: a new one for each would take most of the time."""
     typed, _, command = line.rpartition(" | ")
-    done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(command)],
-        cwd=folder,
-        input=typed.removeprefix("echo ") + "\n" if typed else "",
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    return Typed(line, shown, done.stdout, done.stderr, span)
+    program, *words = shlex.split(command)
+    assert program == "hocket", line
+    keys, out, err = (TextIOWrapper(BytesIO(), encoding="utf-8", newline="") for _ in range(3))
+    keys.write(typed.removeprefix("echo ") + "\n" if typed else "")
+    keys.seek(0)
+    before, sys.stdin = sys.stdin, keys
+    try:
+        with chdir(folder), redirect_stdout(out), redirect_stderr(err), suppress(SystemExit):
+            cli.run(words)
+    finally:
+        sys.stdin = before
+    for stream in (out, err):
+        stream.flush()
+    return Typed(line, shown, out.buffer.getvalue().decode(), err.buffer.getvalue().decode(), span)
 
 
 def agrees(shown: str, printed: str) -> bool:

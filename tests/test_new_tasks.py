@@ -55,7 +55,7 @@ def test_a_crew_takes_24_steps_however_many_they_are():
         assert episode.done and episode.time == 24
 
 
-@pytest.mark.parametrize("name", ["crew-2", "crew-9"])
+@pytest.mark.parametrize("name", ["crew-2", "crew-6"])
 def test_a_crew_of_any_size_passes_every_check(name):
     task = hk.load_task(name)
     assert task.name == name and hk.check_task(task).ok

@@ -212,10 +212,10 @@ def test_without_counterfactuals_a_learner_learns_the_same_as_with_a_plain_buffe
 @pytest.mark.parametrize(("algorithm", "actions"), [(DQN, DISCRETE), (SAC, PLANE), (TD3, PLANE)])
 def test_off_policy_learners_learn_from_it(algorithm, actions, count, as_dict):
     vectorised = DummyVecEnv([lambda: Line(actions, as_dict)] * count)
-    options = {"learning_starts": 50, "batch_size": 16, "buffer_size": 500, "replay_buffer_class": BUFFERS[as_dict][0]}
+    options = {"learning_starts": 20, "batch_size": 16, "buffer_size": 100, "replay_buffer_class": BUFFERS[as_dict][0]}
     model = learner(algorithm, vectorised, **options)
     before = torch.nn.utils.parameters_to_vector(model.policy.parameters()).clone()
-    model.learn(300)
+    model.learn(80)
     after = torch.nn.utils.parameters_to_vector(model.policy.parameters())
     assert model.replay_buffer.full
     assert torch.isfinite(after).all() and not torch.equal(before, after)
