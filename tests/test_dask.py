@@ -5,8 +5,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -47,8 +45,8 @@ class Cluster(NamedTuple):
     second: subprocess.Popen
 
 
-@contextmanager
-def started_cluster(folder: Path) -> Iterator[Cluster]:
+@pytest.fixture
+def cluster(tmp_path):
     """Start a scheduler, which is refused as long as it has no workers, and two workers."""
     address = f"tcp://127.0.0.1:{(port := free_port())}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
@@ -56,8 +54,8 @@ def started_cluster(folder: Path) -> Iterator[Cluster]:
 
     def start(program: str, *args: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "dask", program, *args]
-        log = (folder / f"{len(started)}.log").open("w")
-        started.append(subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log))
+        log = (tmp_path / f"{len(started)}.log").open("w")
+        started.append(subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=log, stderr=log))
         return started[-1]
 
     start("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-jupyter")
@@ -67,7 +65,7 @@ def started_cluster(folder: Path) -> Iterator[Cluster]:
             with pytest.raises(hk.HocketError, match=r"has no workers: start some with `dask worker tcp://"):
                 DaskEngine(address)
             for _ in range(2):
-                start("worker", address, *alone, "--local-directory", str(folder))
+                start("worker", address, *alone, "--local-directory", str(tmp_path))
             client.wait_for_workers(2, timeout=PATIENCE)
         yield Cluster(address, *started)
     finally:
@@ -76,11 +74,21 @@ def started_cluster(folder: Path) -> Iterator[Cluster]:
             process.wait()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """Share a cluster, of which the last test kills a worker."""
-    with started_cluster(tmp_path_factory.mktemp("cluster")) as started:
-        yield started
+def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tmp_path):
+    study = Study([meeting()], ["iql", "hil"], 8, 40_000)
+    for learner in study.learners:
+        compile_kernels(learner)
+    run_study(study, tmp_path / "here")
+
+    def watch(update):
+        if update.jobs >= 2 and cluster.first.poll() is None:
+            cluster.first.kill()
+
+    results = run_study(study, tmp_path / "there", engine=DaskEngine(cluster.address), watch=watch)
+    assert cluster.first.wait() == -9
+    assert cluster.second.poll() is None
+    assert len(results.records) == 16
+    assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
 
 
 FOR_EVER = 10**12  # steps of training
@@ -105,32 +113,14 @@ def test_a_study_that_is_stopped_leaves_a_cluster_free_for_others(cluster, tmp_p
         assert client.gather(jobs) == [1, 1]  # each worker has one thread
 
 
-def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tmp_path):
-    study = Study([meeting()], ["iql", "hil"], 8, 40_000)
-    for learner in study.learners:
-        compile_kernels(learner)
-    run_study(study, tmp_path / "here")
-
-    def watch(update):
-        if update.jobs >= 2 and cluster.first.poll() is None:
-            cluster.first.kill()
-
-    results = run_study(study, tmp_path / "there", engine=DaskEngine(cluster.address), watch=watch)
-    assert cluster.first.wait() == -9
-    assert cluster.second.poll() is None
-    assert len(results.records) == 16
-    assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
-
-
-def test_a_study_whose_scheduler_dies_says_so_and_keeps_what_is_finished(tmp_path, monkeypatch):
+def test_a_study_whose_scheduler_dies_says_so_and_keeps_what_is_finished(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("hocket.study.cluster.CONNECTING", 5)
-    with started_cluster(tmp_path) as cluster:
-        engine = OneFirst(cluster.address)
-        engine.then = cluster.scheduler.kill
-        with pytest.raises(UnfinishedError, match=r"the scheduler at tcp://\S+ is gone; .*finished \(1\) are kept"):
-            run_study(unending(), tmp_path / "runs", engine=engine)
-    assert [record.steps for record in hk.load_results(tmp_path / "runs").records] == [1_000]
-    assert (tmp_path / "runs" / "curves.csv").exists()
+    engine = OneFirst(cluster.address)
+    engine.then = cluster.scheduler.kill
+    with pytest.raises(UnfinishedError, match=r"the scheduler at tcp://\S+ is gone; .*finished \(1\) are kept"):
+        run_study(unending(), tmp_path, engine=engine)
+    assert [record.steps for record in hk.load_results(tmp_path).records] == [1_000]
+    assert (tmp_path / "curves.csv").exists()
 
 
 class OneFirst(DaskEngine):

@@ -217,7 +217,7 @@ def test_what_is_missing_and_what_could_not_be_read_is_named(folder):
 def test_runs_without_reviews_have_neither_bounds_nor_episodes(tmp_path):
     task = hk.load_task("buttons")
     page = page_of(write_study(tmp_path / "bare", [record("buttons", task.digest, "dqprm", 0, [30, 20])], [task]))
-    assert "theorem 3</h3>" not in page and 'class="replay"' not in page and "Watch" not in page
+    assert "Theorem 3</h3>" not in page and 'class="replay"' not in page and "Watch" not in page
     assert 'class="curves"' in page and "Decomposable" in page
 
 
