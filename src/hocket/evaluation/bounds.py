@@ -47,9 +47,9 @@ def team_bounds(values: Sequence[float]) -> tuple[float, float]:
     return max(0.0, math.fsum((*values, 1 - len(values)))), min(values)
 
 
-def bound_success(policy: str, episodes: int, completed: int, own: Mapping[str, int]) -> Bounds:
+def bound_success(policy: str, episodes: int, completed: int, counts: Mapping[str, int]) -> Bounds:
     """Turn counts of successes, the team's and each agent's own, into shares and bounds."""
-    agents = {agent: wilson(count, episodes) for agent, count in own.items()}
+    agents = {agent: wilson(count, episodes) for agent, count in counts.items()}
     lower, upper = team_bounds([share.value for share in agents.values()])
     return Bounds(policy, episodes, wilson(completed, episodes), agents, lower, upper)
 
@@ -59,9 +59,9 @@ def bound_runs(policy: str, episodes: int, agents: Iterable[str], shares: NDArra
 
     All shares are means over runs, and their limits are over runs, which are independent as their episodes are not.
     """
-    team, *own = (Share(*found) for found in bootstrap_means(shares))
-    lower, upper = team_bounds([share.value for share in own])
-    return Bounds(policy, episodes, team, dict(zip(agents, own, strict=False)), lower, upper)
+    team, *alone = (Share(*limits) for limits in bootstrap_means(shares))
+    lower, upper = team_bounds([share.value for share in alone])
+    return Bounds(policy, episodes, team, dict(zip(agents, alone, strict=False)), lower, upper)
 
 
 def evaluate_episodes(
@@ -69,8 +69,8 @@ def evaluate_episodes(
 ) -> Evaluation:
     """Turn episodes into an evaluation: [episodes] steps, -1 for a failure, and [episodes, N] when agents finished."""
     done = steps >= 0
-    own = dict(zip(agents, (finish >= 0).sum(axis=0).tolist(), strict=True))
-    bounds = bound_success(policy, len(steps), int(done.sum()), own)
+    counts = dict(zip(agents, (finish >= 0).sum(axis=0).tolist(), strict=True))
+    bounds = bound_success(policy, len(steps), int(done.sum()), counts)
     counted = np.where(done, steps, most_steps)
     low, middle, high = np.percentile(counted, (25, 50, 75)).tolist()
     return Evaluation(

@@ -62,16 +62,16 @@ def evaluate_exact(
     find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)
     choice, exponent = _choices(policy, greedy)
 
-    def tell_states(found: Found) -> None:
-        progress(f"{found.states:,} joint states found, {found.expanded:,} of them done")
+    def tell_states(explored: Found) -> None:
+        progress(f"{explored.states:,} joint states found, {explored.expanded:,} of them done")
 
     joint = explore(tables, tabulate_moves(tables, choice), tell_states)
     # Roundings of a joint move's chance: exponent, exponential, shares and sums, and the product over agents.
     blur = (2 * exponent + 32 + len(task.agents)) * UNIT
     places = np.concatenate(np.divmod(joint.cell, task.grid.columns), axis=1)
     count = f"{joint.chain.states:,} joint states, {len(joint.chain.target):,} transitions"
-    found = solve(joint.chain, places, blur, lambda doing: progress(f"{count}: {doing}"))
-    numbers = (found.success, found.failure, found.steps, found.steps_if_reached)
+    solution = solve(joint.chain, places, blur, lambda doing: progress(f"{count}: {doing}"))
+    numbers = (solution.success, solution.failure, solution.steps, solution.steps_if_reached)
     return Exact(joint.chain.states, *(part for number in numbers for part in number))
 
 

@@ -120,8 +120,8 @@ class DaskEngine:
                 return
             errand, answer = under_way.pop(future), _answer(future)
             if isinstance(answer, Lost) and errand.tries < TRIES:
-                for own in errand.again():
-                    send(own)
+                for retry in errand.again():
+                    send(retry)
             else:
                 yield errand, answer
 

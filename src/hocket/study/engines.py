@@ -70,11 +70,11 @@ class DeviceEngine:
     def run(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
         """Train all settings and seeds of a task at once, as far as they fit."""
         ours = [batch for batch in batches if batch.learner in self.learners]
-        for task in {own.task.digest: own.task for own in ours}.values():
+        for task in {batch.task.digest: batch.task for batch in ours}.values():
             tables = compile_task(task)
-            own = [batch for batch in ours if batch.task.digest == task.digest]
-            reports = [reporter(batch) for batch in own]
-            for chunk in self.train(own, tables, reports, stop, self.policies, details=False):
+            together = [batch for batch in ours if batch.task.digest == task.digest]
+            reports = [reporter(batch) for batch in together]
+            for chunk in self.train(together, tables, reports, stop, self.policies, details=False):
                 runs = chain.from_iterable(part.runs for part in chunk if part.steps == part.batch.steps)
                 unless = takewhile(lambda _: not stop.is_set(), runs)
                 yield from in_pieces((finish(task, tables, run) for run in unless), TOGETHER, stop)

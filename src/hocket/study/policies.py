@@ -38,31 +38,33 @@ class Policies(NamedTuple):
 def find_policies(folder: str | Path, task: Task) -> Policies:
     """Read the policies in a folder that belong to a task; those that are damaged or do not fit it are named."""
     read = _reader(task)
-    own: dict[Path, Policy] = {}
+    of_task: dict[Path, Policy] = {}
     others: list[str] = []
     problems: list[str] = []
     for path in listed(Path(folder), "policies/*.npz"):
         try:
             about = peek_policy(path)
             if about.digest == task.digest:
-                own[path] = read(path)
+                of_task[path] = read(path)
             else:
                 others.append(about.task)
         except HocketError as error:
             problems.append(str(error))
-    found = _in_order(own)
-    return Policies(tuple(own for own, _ in found), tuple(others), tuple(problems), tuple(apart for _, apart in found))
+    ordered = _in_order(of_task)
+    return Policies(
+        tuple(policy for policy, _ in ordered), tuple(others), tuple(problems), tuple(apart for _, apart in ordered)
+    )
 
 
 def _in_order(policies: Mapping[Path, Policy]) -> list[tuple[Policy, dict[str, float | int | bool]]]:
     """Put policies in the order of learners, settings that set them apart, and seeds; say which settings do."""
-    found = []
+    ordered = []
     for learner in dict.fromkeys(policy.learner for policy in policies.values()):
-        own = {path: policy for path, policy in policies.items() if policy.learner == learner}
-        tables = set_apart([{**_steps(path), **policy.settings} for path, policy in own.items()]) if own else []
-        rows = list(zip(own.values(), tables, strict=True))
-        found += sorted(rows, key=lambda row: (*row[1].values(), row[0].seed))
-    return found
+        group = {path: policy for path, policy in policies.items() if policy.learner == learner}
+        tables = set_apart([{**_steps(path), **policy.settings} for path, policy in group.items()]) if group else []
+        rows = list(zip(group.values(), tables, strict=True))
+        ordered += sorted(rows, key=lambda row: (*row[1].values(), row[0].seed))
+    return ordered
 
 
 def _steps(path: Path) -> dict[str, int]:
@@ -75,15 +77,15 @@ def _steps(path: Path) -> dict[str, int]:
 
 def load_policies(folder: str | Path, task: Task | str | Path) -> list[Policy]:
     """Read the policies in a folder that belong to a task; there must be some, and none may be damaged."""
-    found = find_policies(folder, as_task(task))
-    if found.problems:
-        raise FormatError(found.problems[0])
-    if not found.files:
+    policies = find_policies(folder, as_task(task))
+    if policies.problems:
+        raise FormatError(policies.problems[0])
+    if not policies.files:
         raise FormatError("has no policies in it" if exists(Path(folder)) else "is not a folder of runs", path=folder)
-    if not found.of_task:
-        named = printable(", ".join(sorted(set(found.others))))
+    if not policies.of_task:
+        named = printable(", ".join(sorted(set(policies.others))))
         raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)
-    return list(found.of_task)
+    return list(policies.of_task)
 
 
 def spoilt_policies(

@@ -49,16 +49,18 @@ def _derived(task: Task, looks: Collection[PolicyInput]) -> Iterator[str]:
     """Say what agents of the baselines have been given, where the task itself says nothing."""
     why = "is derived from their machines, as the task says nothing"
     if not {PolicyInput.MEMORY, PolicyInput.OPTION}.isdisjoint(looks):
-        memory = {name: own for name, own in memory_of(task).items() if own and not task.agents[name].memory}
+        memory = {name: events for name, events in memory_of(task).items() if events and not task.agents[name].memory}
         if memory:
             yield f"{task.name}: what agents remember ({_listed(memory)}) {why}."
     if PolicyInput.OPTION in looks:
-        options = {name: own for name, own in options_of(task).items() if own and not task.agents[name].options}
+        options = {
+            name: choices for name, choices in options_of(task).items() if choices and not task.agents[name].options
+        }
         if options:
             yield f"{task.name}: where agents set out for ({_listed(options)}) {why}."
 
 
-def _listed(own: Mapping[str, Sequence[object]]) -> str:
+def _listed(told: Mapping[str, Sequence[object]]) -> str:
     """List what some agents have, with no more of them than one reads."""
-    said = [f"{name}: {', '.join(map(str, what))}" for name, what in list(own.items())[:MOST_NAMED]]
-    return "; ".join(said + ["..."] * (len(own) > MOST_NAMED))
+    said = [f"{name}: {', '.join(map(str, what))}" for name, what in list(told.items())[:MOST_NAMED]]
+    return "; ".join(said + ["..."] * (len(told) > MOST_NAMED))

@@ -30,7 +30,7 @@ class Published:
 
     def document(self) -> dict[str, object]:
         """Lay it out as in a study's file."""
-        rows = [{"task": task, "learner": learner, **asdict(own)} for (task, learner), own in self.levels.items()]
+        rows = [{"task": task, "learner": learner, **asdict(level)} for (task, learner), level in self.levels.items()]
         known = [{key: value for key, value in row.items() if value is not None} for row in rows]
         return {"source": self.source, "notes": list(self.notes), "levels": known}
 
@@ -43,7 +43,7 @@ def published_from(value: object, where: str = "published") -> Published:
     if not isinstance(rows, list) or not rows:
         raise FormatError("must be tables: [[published.levels]]", where=f"{where}.levels")
     places = [f"{where}.levels[{number}]" for number in range(1, len(rows) + 1)]
-    levels = dict(_level_from(as_table(own, place), place) for own, place in zip(rows, places, strict=True))
+    levels = dict(_level_from(as_table(row, place), place) for row, place in zip(rows, places, strict=True))
     notes = as_texts(table["notes"], f"{where}.notes") if "notes" in table else ()
     return Published(as_text(table.get("source"), f"{where}.source"), levels, tuple(notes))
 

@@ -71,19 +71,19 @@ def run_study(
             return before  # there is nothing new to write down
         tasks = {group.task.digest: group.task for group in groups}
         plan = list(dict.fromkeys(key for group in groups for key in group.keys().values()))
-        found = {record.key: record for record in before.records}
-        spoilt = spoilt_policies(store, [found[key] for key in plan if key in found], tasks, halt)
-        whole = {key: record for key, record in found.items() if key not in spoilt}
+        kept = {record.key: record for record in before.records}
+        spoilt = spoilt_policies(store, [kept[key] for key in plan if key in kept], tasks, halt)
+        whole = {key: record for key, record in kept.items() if key not in spoilt}
         missing = _missing(groups, whole, chosen)
         unless_stopped(lambda: _check_learners([batch for batch, _ in missing]), halt)
         for task in tasks.values():
             keep_task(store, task)
         tally = _Tally(len(plan), sum(key in whole for key in plan), missing, watch)
-        layout, failure = _layout(groups, plan, found), None
+        layout, failure = _layout(groups, plan, kept), None
         with growing_table(curves_path(store), layout, _in_order(plan, whole), halt) as table:
             if table is not None:
                 failure = _carry_out(chosen, missing, partial(_keep, store, table, whole), tally, halt)
-            ordered = _in_order(plan, {**found, **whole})
+            ordered = _in_order(plan, {**kept, **whole})
             if table is not None:
                 table.keep(ordered, halt)
         left = sum(key not in whole for key in plan)
@@ -149,7 +149,7 @@ def _check_learners(batches: Sequence[Batch]) -> None:
 
 def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: Engine) -> list[tuple[Batch, str]]:
     """Cut what is still to do into batches, each with the label of its group."""
-    found, taken = [], set(known)
+    labelled, taken = [], set(known)
     for group in groups:
         task, learner, settings, steps, _ = group
         keys = group.keys()
@@ -157,8 +157,8 @@ def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: En
         taken |= set(keys.values())
         if seeds:
             batches = engine.cut(Batch(task, learner, settings, seeds, steps))
-            found += [(batch, group.label) for batch in batches]
-    return found
+            labelled += [(batch, group.label) for batch in batches]
+    return labelled
 
 
 def _weight(batch: Batch) -> int:
@@ -193,9 +193,9 @@ class _Tally:
             with self.lock:
                 self.steps += steps
                 if taken:
-                    own = self.latest.setdefault(label, {})
-                    own[id(batch)] = median(taken)
-                    self.medians[label] = median(own.values())
+                    latest = self.latest.setdefault(label, {})
+                    latest[id(batch)] = median(taken)
+                    self.medians[label] = median(latest.values())
                 self._tell()
 
         return report

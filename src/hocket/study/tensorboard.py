@@ -30,11 +30,11 @@ def log_records(records: Iterable[Record], folder: Path) -> None:
     """Write a log for each run that has none yet: `tensorboard --logdir FOLDER` shows them."""
     writer = _writer()
     for record in records:
-        own = folder / f"{slug(record.task)}__{slug(record.learner)}__{record.seed}__{record.key[:8]}"
-        if not (own / FINISHED).exists():
-            with writer(logdir=str(own), write_to_disk=True) as log:
+        logs = folder / f"{slug(record.task)}__{slug(record.learner)}__{record.seed}__{record.key[:8]}"
+        if not (logs / FINISHED).exists():
+            with writer(logdir=str(logs), write_to_disk=True) as log:
                 _log(record, log)
-            (own / FINISHED).write_text("{}\n", encoding="utf-8")
+            (logs / FINISHED).write_text("{}\n", encoding="utf-8")
 
 
 def _log(record: Record, log: Any) -> None:  # noqa: ANN401

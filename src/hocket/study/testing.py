@@ -32,11 +32,11 @@ def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = 
     counts = agents * cells <= MOST_VISITS and agents * most_steps <= MOST_RECORDED
     record = recording(most_steps if counts else 0, agents)
     visits, first = np.zeros((agents, cells if counts else 0), np.int64), np.arange(agents) * cells
-    successes, own = 0, np.zeros(agents, np.int64)
+    successes, agent_successes = 0, np.zeros(agents, np.int64)
     for number in range(episodes):
         steps = player.play(policy.arrays, _seed(policy), number, False, record)
         successes += steps >= 0
-        own += player.finish >= 0
+        agent_successes += player.finish >= 0
         if counts:  # everyone at once, each with cells of its own
             paths = record.cell[: steps if steps >= 0 else most_steps] + first
             visits += np.bincount(paths.ravel(), minlength=visits.size).reshape(visits.shape)
@@ -45,7 +45,7 @@ def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = 
         for kind, greedy in (("softmax", False), ("greedy", True))
         if (replay := watch(task, tables, player, policy, greedy, most_steps)) is not None
     }
-    return TestSummary(episodes, successes, tuple(own.tolist()), visits, replays)
+    return TestSummary(episodes, successes, tuple(agent_successes.tolist()), visits, replays)
 
 
 def _seed(policy: Policy) -> int:
@@ -63,7 +63,10 @@ def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bo
     cells = np.concatenate([tables.start[None], record.cell[:length]]).astype(np.int64)  # [T + 1, N]
     states = np.concatenate([tables.initial[None], record.state[:length]])
     names = [list(machine.states) for machine in task.machines.values()]
-    named = [[own[state] for state in column] for own, column in zip(names, states.T.tolist(), strict=True)]
+    named = [
+        [machine_states[state] for state in column]
+        for machine_states, column in zip(names, states.T.tolist(), strict=True)
+    ]
     rows, columns = np.divmod(cells, task.grid.columns)
     return Replay(
         taken >= 0,
@@ -80,4 +83,4 @@ def _events(
     names = list(task.events)
     kind = tables.kind[np.arange(cells.shape[1]), cells[1:]]
     settled = settle(tables, kind, states[:-1])
-    return tuple((step, names[event]) for step, own in enumerate(settled.events(), start=1) for event in own)
+    return tuple((step, names[event]) for step, events in enumerate(settled.events(), start=1) for event in events)
