@@ -1,89 +1,57 @@
-"""The paper's Algorithm 1 in plain Python, in single precision: agents that learn with simulated teammates."""
-
-import math
-from itertools import accumulate
-
-import numpy as np
+"""Worlds by definition, as numbers: what the references of learners train in, independently of a task's tables."""
 
 import hocket as hk
 from hocket import random
-from hocket.learn.dqprm import DqprmSettings
-from hocket.task.grid import ACTIONS, slip_outcome
-from worlds import Individual
-
-f32 = np.float32
+from hocket.machine.composition import SEPARATOR
+from interpreter import interpret
+from worlds import Individual, own_states
 
 
-def softmax(q: np.ndarray, beta: float, drawn: float) -> int:
-    """Choose an action as the definition has it."""
-    best = max(q.tolist())
-    sums = list(accumulate(math.exp(beta * (value - best)) for value in q.tolist()))
-    return next(action for action, own in enumerate(sums) if drawn * sums[-1] < own)
+class DefinedWorld:
+    """An agent with simulated teammates (`hocket.learn.reference.IndividualWorld`), by definition."""
+
+    def __init__(self, task: hk.Task, name: str, sync_probability: float = 0.3, *, literal: bool = False) -> None:
+        self.world = Individual(task, name, sync_probability, literal=literal)
+        self.names, self.agent = list(self.world.machine.states), self.world.index
+        self.cells, self.states, self.slip_limit = task.grid.cells, len(self.names), random.threshold(task.slip)
+        self.final = frozenset(map(self.names.index, self.world.machine.final))
+        self.start, self.initial = task.agents[name].start, self.names.index(self.world.machine.initial)
+
+    def move(self, s: int, u: int, a: int, outcome: int) -> int:
+        return self.world.arrive(self.names[u], s, a, outcome)
+
+    def settle(self, s_next: int, u: int, draw: int) -> tuple[int, float]:
+        state, reward = self.world.settle(self.names[u], s_next, lambda chance: draw < random.threshold(chance))
+        return self.names.index(state), reward
+
+    def outcomes(self, s_next: int, u: int) -> list[tuple[float, int, float]]:
+        outcomes = self.world.outcomes(self.names[u], s_next)
+        return [(chance, self.names.index(state), reward) for chance, state, reward in outcomes]
 
 
-class Alone:
-    """An agent that learns with simulated teammates; its q-function is [cells, actions, states]."""
+class DefinedPair:
+    """Two agents in the team world (`hocket.learn.cqrm.reference.JointWorld`), by definition."""
 
-    def __init__(self, world: Individual, settings: DqprmSettings, seed: int) -> None:
-        self.world, self.settings = world, settings
-        self.states = list(world.machine.states)
-        self.key = random.stream_key(random.TRAINING, seed, world.index)
-        self.q = np.zeros((world.task.grid.cells, len(ACTIONS), len(self.states)), f32)
-        self.restart()
+    def __init__(self, task: hk.Task) -> None:
+        self.task, self.agents = task, [Individual(task, name) for name in task.agents]
+        self.team = task.machine if isinstance(task.machine, hk.RewardMachine) else task.machine.machine()
+        self.names, self.cells, self.slip_limit = list(self.team.states), task.grid.cells, random.threshold(task.slip)
+        self.states, self.final = len(self.names), frozenset(map(self.names.index, self.team.final))
+        self.start = tuple(agent.start for agent in task.agents.values())
+        self.initial = self.names.index(self.team.initial)
 
-    def restart(self) -> None:
-        """Begin an episode."""
-        self.cell, self.state = self.world.task.agents[self.world.name].start, self.world.machine.initial
+    def local(self, v: int) -> tuple[str, ...]:
+        """List the agents' states that stand for a team state."""
+        is_composed = isinstance(self.task.machine, hk.Composition)
+        return own_states(self.task, tuple(self.names[v].split(SEPARATOR)) if is_composed else self.names[v])
 
-    @property
-    def finished(self) -> bool:
-        return self.state in self.world.machine.final
+    def move(self, agent: int, s: int, v: int, a: int, outcome: int) -> int:
+        return self.agents[agent].arrive(self.local(v)[agent], s, a, outcome)
 
-    def step(self, time: int) -> None:
-        """Move and learn; every state of the machine learns what would have happened in it, with the same draws."""
-        world, settings, states, q = self.world, self.settings, self.states, self.q
-        rate = f32(settings.learning_rate) / (f32(1) + f32(settings.learning_rate_decay) * f32(time))
-        beta = f32(1 / settings.temperature) * (f32(1) + f32(settings.temperature_decay) * f32(time))
-        cell, state = self.cell, self.state
-        action = softmax(q[cell, :, states.index(state)], float(beta), random.action_draw(self.key, time))
-        outcome = slip_outcome(random.slip_draw(self.key, time), random.threshold(world.task.slip))
-        drawn, best = random.sync_draw(self.key, time), q.max(axis=1)
-        for own, there in enumerate(states):
-            if there in world.machine.final or not (settings.counterfactual or there == state):
-                continue
-            end = world.arrive(there, cell, action, outcome)
-            target, reward = world.settle(there, end, lambda chance: drawn < random.threshold(chance))
-            goal = f32(reward) + f32(settings.discount) * best[end, states.index(target)]
-            q[cell, action, own] += rate * (goal - q[cell, action, own])
-            if there == state:
-                self.cell, self.state = end, target
-
-
-def learn_alone(world: Individual, settings: DqprmSettings, seed: int, steps: int) -> tuple[np.ndarray, int, int]:
-    """Learn for some steps, episode after episode; return q, the cell and the state."""
-    agent, clock = Alone(world, settings, seed), 0
-    for time in range(steps):
-        agent.step(time)
-        clock += 1
-        if agent.finished or clock >= settings.max_episode_steps:
-            agent.restart()
-            clock = 0
-    return agent.q, agent.cell, agent.states.index(agent.state)
-
-
-def learn_waiting(task: hk.Task, settings: DqprmSettings, seed: int, steps: int) -> tuple[list[np.ndarray], int]:
-    """Let all agents learn, those that have finished waiting for the others; return each q, and the steps waited."""
-    agents = [Alone(Individual(task, name, settings.sync_probability), settings, seed) for name in task.agents]
-    clock = waited = 0
-    for time in range(steps):
-        for agent in agents:
-            if agent.finished:
-                waited += 1
-            else:
-                agent.step(time)
-        clock += 1
-        if all(agent.finished for agent in agents) or clock >= settings.max_episode_steps:
-            for agent in agents:
-                agent.restart()
-            clock = 0
-    return [agent.q for agent in agents], waited
+    def settle(self, s_next: tuple[int, int], v: int) -> int:
+        cells, states = (dict(zip(self.task.agents, part, strict=True)) for part in (s_next, self.local(v)))
+        state = self.names[v]
+        for events in interpret(self.task, cells, states)[0]:
+            for event in events:
+                state = self.team.transitions[state, event]
+        return self.names.index(state)

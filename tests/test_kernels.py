@@ -20,35 +20,43 @@ import pytest
 from numba import njit
 
 import hocket as hk
-from algorithm import learn_alone, softmax
+from algorithm import DefinedPair, DefinedWorld
 from hocket import random
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmSettings
+from hocket.learn.cqrm import reference as cqrm_reference
 from hocket.learn.cqrm.block import CqrmBlock
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings
+from hocket.learn.dqprm import reference as dqprm_reference
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.dqprm.kernel import LANES
 from hocket.learn.episodes import ValuePlayer, team_state, team_tables
+from hocket.learn.hil import HilSettings
+from hocket.learn.hil import reference as hil_reference
+from hocket.learn.hil.block import HilBlock
 from hocket.learn.iql import IqlSettings
+from hocket.learn.iql import reference as iql_reference
 from hocket.learn.iql.block import IqlBlock
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
 from hocket.learn.kernels.team import Play, TeamState
 from hocket.learn.kernels.teams import Learnt, Lot, make_hand, make_teams, play_teams, team_of
 from hocket.learn.optimal import OptimalSettings
+from hocket.learn.optimal import reference as optimal_reference
 from hocket.learn.optimal.block import OptimalBlock
+from hocket.learn.reference import TableWorld
 from hocket.learn.testing import Recording, recording
 from hocket.learn.training import train
 from hocket.learn.warmup import compiling_ahead
-from hocket.machine.composition import SEPARATOR
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, slip_outcome
+from hocket.task.individual import individual_table
 from hocket.task.memory import memory_of
 from hocket.task.tables import compile_task
 from interpreter import interpret
 from strategies import project_trace
 from task_strategies import random_task
-from worlds import Individual, courtyard, gatehouse, is_done, meeting, own_states, turnpike, warm_kernels
+from worlds import courtyard, gatehouse, is_done, meeting, turnpike, warm_kernels
 
 BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-10"]
 RANDOM = range(40)  # seeds of random tasks
@@ -392,16 +400,17 @@ def test_each_agents_state_stands_for_the_teams_in_compiled_episodes_of_random_t
 
 def assert_learns_alike(task: hk.Task, name: str, settings: DqprmSettings, steps: int, seed: int = 4) -> np.ndarray:
     """Train lanes one by one and in lock step, in two pieces, and require what Algorithm 1 gives."""
-    world = Individual(task, name, settings.sync_probability, literal=settings.sync_literal)
-    q, cell, state = learn_alone(world, settings, seed, steps)
+    world = DefinedWorld(task, name, settings.sync_probability, literal=settings.sync_literal)
+    agent = dqprm_reference.train_agent(world, settings, seed, steps)
+    q = agent.q
     tables = compile_task(task)
     for others in range(VECTOR_LANES + 1):
         block = DqprmBlock(tables, settings, [*range(seed + 1, seed + 1 + others), seed])
         block.train(0, steps // 3)
         block.train(steps // 3, steps - steps // 3)
-        lane = others * len(task.agents) + world.index
-        assert (block.lanes.cell[lane], block.lanes.state[lane]) == (cell, state)
-        np.testing.assert_array_equal(block.q[others, world.index, :, :, : q.shape[2]], q, strict=True)
+        lane = others * len(task.agents) + world.agent
+        assert (block.lanes.cell[lane], block.lanes.state[lane]) == (agent.s, agent.u)
+        np.testing.assert_array_equal(block.q[others, world.agent, :, :, : q.shape[2]], q, strict=True)
     return q
 
 
@@ -456,47 +465,6 @@ def test_lanes_in_lock_step_learn_what_each_learns_by_itself(count):
 # Two agents as one.
 
 
-def learn_as_one(task: hk.Task, settings: CqrmSettings, seed: int, steps: int) -> np.ndarray:
-    """Let two agents learn joint actions with the team's machine: [pairs of cells, pairs of actions, team states]."""
-    team = task.machine if isinstance(task.machine, hk.RewardMachine) else task.machine.machine()
-    names, states, width = list(task.agents), list(team.states), task.grid.cells
-    alone = [Individual(task, name) for name in names]
-    key = random.stream_key(random.TRAINING, seed, 0)
-    q = np.zeros((width * width, 25, len(states)), f32)
-    start = (*(agent.start for agent in task.agents.values()), team.initial)
-    (one, other, state), clock = start, 0
-    rate, discount, limit = f32(settings.learning_rate), f32(settings.discount), random.threshold(task.slip)
-    for time in range(steps):
-        cells = one * width + other
-        action = softmax(q[cells, :, states.index(state)], 1 / settings.temperature, random.action_draw(key, time))
-        number = random.number(key, random.PER_STEP * time + 1)  # its halves decide who slips
-        slips = [slip_outcome(half >> 1, limit) for half in (number >> 32, number & 0xFFFFFFFF)]
-        best = q.max(axis=1)
-        for own, there in enumerate(states):
-            if there in team.final or not (settings.counterfactual or there == state):
-                continue
-            classes = own_states(
-                task, tuple(there.split(SEPARATOR)) if isinstance(task.machine, hk.Composition) else there
-            )
-            ends = [
-                alone[agent].arrive(classes[agent], (one, other)[agent], divmod(action, 5)[agent], slips[agent])
-                for agent in (0, 1)
-            ]
-            target = there
-            each = dict(zip(names, classes, strict=True))
-            for events in interpret(task, dict(zip(names, ends, strict=True)), each)[0]:
-                for event in events:
-                    target = team.transitions[target, event]
-            goal = f32(target in team.final) + discount * best[ends[0] * width + ends[1], states.index(target)]
-            q[cells, action, own] += rate * (goal - q[cells, action, own])
-            if there == state:
-                following = (*ends, target)
-        (one, other, state), clock = following, clock + 1
-        if state in team.final or clock >= settings.max_episode_steps:
-            (one, other, state), clock = start, 0
-    return q
-
-
 @pytest.mark.parametrize("counterfactual", [True, False])
 @pytest.mark.parametrize(
     "task",
@@ -508,48 +476,12 @@ def test_compiled_learning_of_two_agents_as_one_is_that_of_plain_python(task, co
     block = CqrmBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 1_400)
-    q = learn_as_one(task, settings, 9, 1_500)
+    q = cqrm_reference.train_pair(DefinedPair(task), settings, 9, 1_500)
     assert np.count_nonzero(q) > 1
     np.testing.assert_array_equal(block.q[1], q, strict=True)
 
 
 # Learning at once.
-
-
-def learn_at_once(task: hk.Task, settings: IqlSettings, seed: int, steps: int) -> np.ndarray:
-    """Let every agent learn from the team's reward by its cell and memory: [agents, cells, actions, memories]."""
-    names = list(task.agents)
-    keys = [random.stream_key(random.TRAINING, seed, index) for index in range(len(names))]
-    most = max(1 << len(memory) for memory in memory_of(task).values())
-    q = np.zeros((len(names), task.grid.cells, len(ACTIONS), most), f32)
-    episode, begin = None, 0
-    rate, discount = f32(settings.learning_rate), f32(settings.discount)
-
-    def views() -> list[tuple[int, int]]:
-        memories = (
-            sum(1 << memory_of(task)[name].index(event) for event in own) for name, own in episode.memory.items()
-        )
-        return list(zip(episode.cells.values(), memories, strict=True))
-
-    for time in range(steps):
-        if episode is None:
-            episode, begin = hk.TeamEpisode(task), time
-            episode._keys, episode.time = keys, time  # one stream for the whole training
-        before = views()
-        actions = [
-            softmax(q[agent, cell, :, memory], 1 / settings.temperature, random.action_draw(keys[agent], time))
-            for agent, (cell, memory) in enumerate(before)
-        ]
-        done = episode.step({name: ACTIONS[action] for name, action in zip(names, actions, strict=True)}).done
-        after = views()
-        for agent, ((cell, memory), action, there) in enumerate(zip(before, actions, after, strict=True)):
-            goal = f32(done)
-            if not done or settings.bootstrap_past_end:
-                goal = goal + discount * q[agent, there[0], :, there[1]].max()
-            q[agent, cell, action, memory] += rate * (goal - q[agent, cell, action, memory])
-        if done or time + 1 - begin >= settings.max_episode_steps:
-            episode = None
-    return q
 
 
 @pytest.mark.parametrize("bootstrap_past_end", [True, False])
@@ -560,9 +492,51 @@ def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_
     block = IqlBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 700)
-    q = learn_at_once(task, settings, 9, 800)
+    q = iql_reference.train_team(task, settings, 9, 800)
     assert q.any(axis=(1, 2, 3)).all()
     np.testing.assert_array_equal(block.q[1], q, strict=True)
+
+
+@pytest.mark.parametrize("bootstrap_past_end", [True, False])
+@pytest.mark.parametrize("task", [meeting(), hk.rendezvous(2, rows=2, columns=2), hk.load_task("buttons")])
+def test_compiled_hierarchical_learning_is_that_of_plain_python(task, bootstrap_past_end):
+    settings = HilSettings(bootstrap_past_end=bootstrap_past_end, max_episode_steps=50, temperature=0.1)
+    block = HilBlock(compile_task(task), settings, [2, 9])
+    block.train(0, 100)
+    block.train(100, 500)
+    agents = hil_reference.train_team(task, settings, 9, 600)
+    for index, agent in enumerate(agents):
+        np.testing.assert_array_equal(block.low[1, index], agent.low, strict=True)
+        np.testing.assert_array_equal(block.meta[1, index], agent.meta, strict=True)
+    assert any(agent.low.any() for agent in agents)
+
+
+# Value iteration.
+
+
+@pytest.mark.parametrize("world", [courtyard, gatehouse, meeting, lambda: turnpike(0.1)])
+def test_optimal_values_are_those_of_value_iteration_in_plain_python(world):
+    task, settings = world(), OptimalSettings(tolerance=1e-6)
+    block = OptimalBlock(compile_task(task), settings, [0])
+    open_cells = [cell for cell in range(task.grid.cells) if cell not in task.grid.walls]
+    for index, name in enumerate(task.agents):
+        q = optimal_reference.solve(DefinedWorld(task, name), task.slip, settings)
+        np.testing.assert_allclose(block.q[index, open_cells, :, : q.shape[2]], q[open_cells], atol=1e-5)
+
+
+def test_the_world_of_a_table_is_the_world_by_definition():
+    for task in (courtyard(), gatehouse(slip=0.1), hk.load_task("buttons")):
+        for index, name in enumerate(task.agents):
+            defined, tabled = DefinedWorld(task, name), TableWorld(individual_table(compile_task(task), index, 0.3))
+            for about in ("agent", "cells", "states", "final", "start", "initial", "slip_limit"):
+                assert getattr(tabled, about) == getattr(defined, about)
+            for s, u, a in product(range(defined.cells), range(defined.states), range(len(ACTIONS))):
+                for outcome in range(3):
+                    assert tabled.move(s, u, a, outcome) == defined.move(s, u, a, outcome)
+            for s, u, draw in product(
+                range(defined.cells), range(defined.states), (0, random.threshold(0.3), 2**31 - 1)
+            ):
+                assert tabled.settle(s, u, draw) == defined.settle(s, u, draw)
 
 
 # What is kept on disk.

@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 
 import hocket as hk
-from algorithm import learn_alone, learn_waiting
+from algorithm import DefinedWorld
 from hocket.learn import benchmark
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmSettings
@@ -16,6 +16,7 @@ from hocket.learn.cqrm.block import CqrmBlock
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.dqprm.kernel import LANES, MANY, padded
+from hocket.learn.dqprm.reference import train_agent, train_team
 from hocket.learn.hil import HilSettings
 from hocket.learn.hil.block import HilBlock
 from hocket.learn.iql import IqlSettings
@@ -27,7 +28,7 @@ from hocket.learn.testing import recording
 from hocket.learn.training import train
 from hocket.task.tables import compile_task
 from task_strategies import random_task
-from worlds import Individual, at, corridor, gatehouse, line, meeting, warm_kernels
+from worlds import at, corridor, gatehouse, line, meeting, warm_kernels
 
 f32 = np.float32
 
@@ -63,26 +64,26 @@ def learnt(block: DqprmBlock, index: int) -> np.ndarray:
     ids=["buttons", "rendezvous", "meeting", "gatehouse", "a small rendezvous"],
 )
 def test_agents_that_wait_learn_as_in_plain_python(task, settings, steps):
-    expected, waited = learn_waiting(task, settings, 4, steps)
+    expected = train_team([DefinedWorld(task, name) for name in task.agents], settings, 4, steps)
     block = DqprmBlock(compile_task(task), settings, [8, 4])
     block.train(0, steps // 3)
     block.train(steps // 3, steps - steps // 3)
-    assert waited > 0
-    for agent, q in enumerate(expected):
-        assert q.any()
-        np.testing.assert_array_equal(learnt(block, 1)[agent, :, :, : q.shape[2]], q)
+    assert sum(agent.waited for agent in expected) > 0
+    for index, agent in enumerate(expected):
+        assert agent.q.any()
+        np.testing.assert_array_equal(learnt(block, 1)[index, :, :, : agent.world.states], agent.q)
 
 
 def test_agents_of_random_tasks_that_wait_learn_as_in_plain_python():
     settings, all_waited = DqprmSettings(wait_for_team=True, max_episode_steps=25, temperature=0.1), 0
     for seed in range(20):
         task = random_task(Random(seed))
-        expected, waited = learn_waiting(task, settings, seed, 150)
+        expected = train_team([DefinedWorld(task, name) for name in task.agents], settings, seed, 150)
         block = DqprmBlock(compile_task(task), settings, [seed])
         block.train(0, 150)
-        all_waited += waited
-        for agent, q in enumerate(expected):
-            np.testing.assert_array_equal(learnt(block, 0)[agent, :, :, : q.shape[2]], q)
+        all_waited += sum(agent.waited for agent in expected)
+        for index, agent in enumerate(expected):
+            np.testing.assert_array_equal(learnt(block, 0)[index, :, :, : agent.world.states], agent.q)
     assert all_waited > 100
 
 
@@ -147,7 +148,7 @@ def laps(count: int) -> hk.Task:
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 8])
 def test_machines_of_any_size_learn_as_in_plain_python(count):
     task, settings = laps(count), DqprmSettings(temperature=0.3, max_episode_steps=60)
-    q, _, _ = learn_alone(Individual(task, "A1"), settings, 2, 1_500)
+    q = train_agent(DefinedWorld(task, "A1"), settings, 2, 1_500).q
     assert q.any()
     for seeds in ([2], [2, *range(5, 8)]):
         block = DqprmBlock(compile_task(task), settings, seeds)

@@ -1,8 +1,6 @@
 """The learner `sweep`: its queue, its model and its planning, held against plain Python; and what it learns."""
 
-import math
 from dataclasses import replace
-from functools import cache
 from itertools import product
 from random import Random
 
@@ -11,19 +9,20 @@ import pytest
 from numba import njit
 
 import hocket as hk
-from hocket import random
+from algorithm import DefinedWorld
 from hocket.learn.moves import number_moves
 from hocket.learn.optimal.block import solve
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import SweepBlock, fear_of, hope_for, open_moves
 from hocket.learn.sweep.queue import Queue, dequeue, enqueue, make_queues
+from hocket.learn.sweep.reference import SweepAgent
 from hocket.learn.training import train
 from hocket.task.catalogue import built_in_tasks
-from hocket.task.grid import ACTIONS, Grid, slip_outcome
+from hocket.task.grid import ACTIONS, Grid
 from hocket.task.individual import individual_table
 from hocket.task.tables import compile_task
 from task_strategies import random_task
-from worlds import Individual, corridor, courtyard, gatehouse, meeting, turnpike
+from worlds import corridor, courtyard, gatehouse, meeting, turnpike
 
 RANDOM = range(25)  # seeds of random tasks
 
@@ -63,86 +62,13 @@ def test_the_queue_gives_the_most_urgent_cell_first_and_of_two_alike_the_lower(l
 # The loop, in plain Python.
 
 
-class Planner:
-    """An agent that counts how its moves turn out, and plans by that; all in plain numbers, lists and dictionaries."""
-
-    def __init__(self, task: hk.Task, name: str, settings: SweepSettings, seed: int) -> None:
-        literal = settings.sync_literal
-        self.world = Individual(task, name, settings.sync_probability, literal=literal)
-        self.settings, self.slip_limit = settings, random.threshold(task.slip)
-        tables = compile_task(task)
-        self.table = individual_table(tables, self.world.index, settings.sync_probability, sync_literal=literal)
-        self.key = random.stream_key(random.TRAINING, seed, self.world.index)
-        hopes = hope_for(self.table, settings.discount, open_moves(tables.cells, tables.columns))
-        self.hope, self.arrival = (own.tolist() for own in hopes)
-        self.states, self.cells = list(self.world.machine.states), range(task.grid.cells)
-        self.tries: dict[object, list[int]] = {}
-        self.urgent: dict[int, float] = {}
-        self.before = [
-            {
-                cell
-                for cell in self.cells
-                for action in range(5)
-                for own in self.states
-                if end in self.ends(own, cell, action)
-            }
-            for end in self.cells
-        ]
-
-    @cache  # noqa: B019 (a planner lives as long as its test)
-    def ends(self, state: str, cell: int, action: int) -> tuple[int, ...]:
-        return tuple(self.world.arrive(state, cell, action, outcome) for outcome in range(3))
-
-    def worth(self, own: int, cell: int, action: int) -> float:
-        """Value an action: as it turned out, and `optimism` times at its best."""
-        ends, weight = self.ends(self.states[own], cell, action), self.settings.optimism
-        tries = self.tries.get((cell, action, ends), [0, 0, 0])
-        total = weight
-        for count in tries:
-            total += count
-        value = weight / total * self.hope[cell][own]
-        for count, end in zip(tries, ends, strict=True):
-            value += count / total * self.arrival[end][own]
-        return value
-
-    def back_up(self, cell: int) -> None:
-        best = [max(self.worth(own, cell, action) for action in range(5)) for own in range(len(self.states))]
-        kind, change = self.table.kind[cell], 0.0
-        for own in range(len(self.states)):
-            value = 0.0
-            rows = (part[own, kind].tolist() for part in (self.table.chance, self.table.reward, self.table.next_state))
-            for chance, reward, target in zip(*rows, strict=True):
-                value += chance * (reward + self.settings.discount * best[target])
-            size = max(abs(value), abs(self.arrival[cell][own]))
-            change = max(change, abs(value - self.arrival[cell][own]) / size if size > 1e-50 else 0.0)
-            self.arrival[cell][own] = value
-        if change > self.settings.priority_threshold:
-            for earlier in self.before[cell]:
-                self.urgent[earlier] = max(change, self.urgent.get(earlier, change))
-
-    def learn(self, steps: int) -> tuple[int, str]:
-        """Learn episode after episode; return the cell and the state."""
-        start = (self.world.task.agents[self.world.name].start, self.world.machine.initial)
-        (cell, state), clock = start, 0
-        for time in range(steps):
-            values = [np.float32(self.worth(self.states.index(state), cell, action)) for action in range(5)]
-            ties = [action for action in range(5) if values[action] == max(values)]
-            action = ties[int(random.action_draw(self.key, time) * len(ties))]
-            outcome = slip_outcome(random.slip_draw(self.key, time), self.slip_limit)
-            ends = self.ends(state, cell, action)
-            self.tries.setdefault((cell, action, ends), [0, 0, 0])[outcome] += 1
-            self.urgent[cell] = math.inf
-            for _ in range(self.settings.backups):
-                if self.urgent:
-                    urgent = max(self.urgent, key=lambda own: (self.urgent[own], -own))
-                    del self.urgent[urgent]
-                    self.back_up(urgent)
-            drawn, cell = random.sync_draw(self.key, time), ends[outcome]
-            state, _ = self.world.settle(state, cell, lambda chance, drawn=drawn: drawn < random.threshold(chance))
-            clock += 1
-            if state in self.world.machine.final or clock >= self.settings.max_episode_steps:
-                (cell, state), clock = start, 0
-        return cell, state
+def make_agent(task: hk.Task, name: str, settings: SweepSettings, seed: int) -> SweepAgent:
+    """Make an agent of the reference that begins with the bounds that the block begins with."""
+    world = DefinedWorld(task, name, settings.sync_probability, literal=settings.sync_literal)
+    tables = compile_task(task)
+    table = individual_table(tables, world.agent, settings.sync_probability, sync_literal=settings.sync_literal)
+    bounds = hope_for(table, settings.discount, open_moves(tables.cells, tables.columns))
+    return SweepAgent(world, settings, seed, *(bound.tolist() for bound in bounds))
 
 
 def find_lane(block: SweepBlock, seed: int, agent: int):
@@ -153,21 +79,20 @@ def find_lane(block: SweepBlock, seed: int, agent: int):
 
 def assert_learns_alike(task: hk.Task, name: str, settings: SweepSettings, steps: int, seed: int = 0) -> int:
     """Train in two pieces, and require what the plain loop gives, to the last bit; return how many moves were tried."""
-    planner = Planner(task, name, settings, seed)
-    cell, state = planner.learn(steps)
+    agent = make_agent(task, name, settings, seed)
+    place = agent.train(steps)
     block = SweepBlock(compile_task(task), settings, [seed + 1, seed])
     block.train(0, steps // 3)
     block.train(steps // 3, steps - steps // 3)
-    index, states = planner.world.index, planner.states
-    group, lane = find_lane(block, 1, index)
+    group, lane = find_lane(block, 1, agent.world.agent)
     lanes, world = group.lanes, group.world
-    assert (lanes.cell[lane], lanes.state[lane]) == (cell, states.index(state))
-    np.testing.assert_array_equal(lanes.arrival[lane], np.array(planner.arrival), strict=True)
-    for own, cell, action in product(range(len(states)), planner.cells, range(5)):
-        tries = planner.tries.get((cell, action, planner.ends(states[own], cell, action)), [0, 0, 0])
-        assert lanes.tries[lane, world.move[world.dynamics[own], cell, action]].tolist() == tries
+    assert (lanes.cell[lane], lanes.state[lane]) == place
+    np.testing.assert_array_equal(lanes.arrival[lane], np.array(agent.arrival), strict=True)
+    for u, s, a in product(range(agent.world.states), range(agent.world.cells), range(5)):
+        counts = agent.counts.get((s, a, agent.ends(s, u, a)), [0, 0, 0])
+        assert lanes.tries[lane, world.move[world.dynamics[u], s, a]].tolist() == counts
     assert lanes.tries[lane].sum() == steps
-    return len(planner.tries)
+    return len(agent.counts)
 
 
 SETTINGS = {

@@ -61,7 +61,7 @@ class TeamEpisode:
         self.team_state: object = self.task.machine.initial
         self._remembered = memory_of(self.task)
         self.memory: dict[str, frozenset[str]] = {name: frozenset() for name in self.task.agents}
-        self._keys = [stream_key(TEAM, self.seed, index, self.number) for index in range(len(self.cells))]
+        self.keys = [stream_key(TEAM, self.seed, index, self.number) for index in range(len(self.cells))]
         self._closed = {name: closed_cells(self.task, name) for name in self.task.agents}
 
     @property
@@ -104,7 +104,7 @@ class TeamEpisode:
 
     def random_actions(self) -> dict[str, str]:
         """Choose evenly among all actions."""
-        draws = zip(self.cells, self._keys, strict=True)
+        draws = zip(self.cells, self.keys, strict=True)
         return {name: ACTIONS[int(action_draw(key, self.time) * len(ACTIONS))] for name, key in draws}
 
     def step(self, actions: Mapping[str, str]) -> TeamStep:
@@ -113,7 +113,7 @@ class TeamEpisode:
             if name not in actions:
                 raise TaskError(f"every agent needs an action, got none for {name}", key="actions")
             check_action(actions[name])
-        for name, key in zip(self.cells, self._keys, strict=True):
+        for name, key in zip(self.cells, self.keys, strict=True):
             states = self.task.machines[name].states
             closed = self._closed[name][states.index(self.states[name])]
             slip = slip_draw(key, self.time)
