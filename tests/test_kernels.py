@@ -39,7 +39,7 @@ from hocket.learn.iql import reference as iql_reference
 from hocket.learn.iql.block import IqlBlock
 from hocket.learn.kernels import primitives
 from hocket.learn.kernels.compiler import STAMP, cache_file, is_compiled, kernel
-from hocket.learn.kernels.team import Play, TeamState
+from hocket.learn.kernels.team import PlayParameters, TeamState
 from hocket.learn.kernels.teams import Learnt, Lot, make_hand, make_teams, play_teams, team_of
 from hocket.learn.optimal import OptimalSettings
 from hocket.learn.optimal import reference as optimal_reference
@@ -239,7 +239,7 @@ def rollout(
     room, record = team_state(tables), recording(steps, len(task.agents))
     teams, hand = make_teams(1, len(task.agents), len(task.events)), make_hand(1, len(task.agents))
     play, taken, lot = (
-        Play(f32(20), greedy, 0, steps),
+        PlayParameters(f32(20), greedy, 0, steps),
         np.zeros(1, np.int64),
         Lot(np.array([seed], np.uint64), number, 1),
     )

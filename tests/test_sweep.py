@@ -13,7 +13,7 @@ from algorithm import DefinedWorld
 from hocket.learn.moves import number_moves
 from hocket.learn.optimal.block import solve
 from hocket.learn.sweep import SweepSettings
-from hocket.learn.sweep.block import SweepBlock, fear_of, hope_for, open_moves
+from hocket.learn.sweep.block import SweepBlock, open_moves, optimistic_values, pessimistic_values
 from hocket.learn.sweep.queue import Queue, dequeue, enqueue, make_queues
 from hocket.learn.sweep.reference import SweepAgent
 from hocket.learn.training import train
@@ -67,7 +67,7 @@ def make_agent(task: hk.Task, name: str, settings: SweepSettings, seed: int) -> 
     world = DefinedWorld(task, name, settings.sync_probability, literal=settings.sync_literal)
     tables = compile_task(task)
     table = individual_table(tables, world.agent, settings.sync_probability, sync_literal=settings.sync_literal)
-    bounds = hope_for(table, settings.discount, open_moves(tables.cells, tables.columns))
+    bounds = optimistic_values(table, settings.discount, open_moves(tables.cells, tables.columns))
     return SweepAgent(world, settings, seed, *(bound.tolist() for bound in bounds))
 
 
@@ -167,7 +167,7 @@ def without_walls(table, columns):
 
 def test_what_is_hoped_for_is_what_cells_would_be_worth_without_walls_gates_and_slips():
     for table, columns in tables_of_random_tasks():
-        hope, arrival = hope_for(table, 0.9, open_moves(len(table.kind), columns))
+        hope, arrival = optimistic_values(table, 0.9, open_moves(len(table.kind), columns))
         exact = solve(without_walls(table, columns), 0.9, 1e-12)
         np.testing.assert_allclose(hope, exact.max(axis=1), atol=1e-7)
         np.testing.assert_allclose(arrival, exact[:, ACTIONS.index("stay")], atol=1e-7)
@@ -176,7 +176,7 @@ def test_what_is_hoped_for_is_what_cells_would_be_worth_without_walls_gates_and_
 def test_hope_reaches_as_far_as_single_precision_does():
     task = corridor(800)
     table = individual_table(compile_task(task), 0, 0.3)
-    hope, _ = hope_for(table, 0.9, open_moves(800, 800))
+    hope, _ = optimistic_values(table, 0.9, open_moves(800, 800))
     np.testing.assert_allclose(hope[:-1, 0], 0.9 ** np.arange(798, -1, -1.0), rtol=1e-6)
 
 
@@ -184,8 +184,8 @@ def test_what_is_hoped_for_and_what_is_feared_enclose_the_optimal_values():
     tight = 0
     for table, columns in tables_of_random_tasks():
         value = solve(table, 0.9, 1e-10).max(axis=1)  # [cells, states]
-        hope, _ = hope_for(table, 0.9, open_moves(len(table.kind), columns))
-        assert (value <= hope + 1e-6).all() and (value >= fear_of(table, 0.9) - 1e-6).all()
+        hope, _ = optimistic_values(table, 0.9, open_moves(len(table.kind), columns))
+        assert (value <= hope + 1e-6).all() and (value >= pessimistic_values(table, 0.9) - 1e-6).all()
         tight += int(np.isclose(hope, value).mean() > 0.3)
     assert tight > len(RANDOM) // 2
 

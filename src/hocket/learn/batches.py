@@ -17,7 +17,7 @@ LANE = 0.00005  # ... or so many for each agent of each seed, whose values have 
 Report = Callable[[int, Sequence[int]], None]  # is told of agent-steps that are done, and how many tests then took
 
 
-class Stop(Protocol):
+class StopSignal(Protocol):
     """Whoever may wish that training ends."""
 
     def is_set(self) -> bool:
@@ -27,12 +27,12 @@ class Stop(Protocol):
 class AnyStop:
     """Several that may wish that training ends, of which some may be nobody."""
 
-    def __init__(self, *stops: Stop | None) -> None:
-        self.stops = [own for own in stops if own is not None]
+    def __init__(self, *stops: StopSignal | None) -> None:
+        self.stops = [stop for stop in stops if stop is not None]
 
     def is_set(self) -> bool:
         """Say whether any of them does."""
-        return any(own.is_set() for own in self.stops)
+        return any(stop.is_set() for stop in self.stops)
 
 
 class Batch(NamedTuple):

@@ -74,18 +74,18 @@ def _straightforward(
         slipped, ready = np.random.random(), np.random.random()
         outcome = 0 if slipped >= slip else 1 if slipped >= slip / 2 else 2
         new_cell, new_state = cell, state
-        for own in range(q.shape[0]):
-            if not is_final[own]:
-                end = next_cell[own, cell, action, outcome]
+        for machine_state in range(q.shape[0]):
+            if not is_final[machine_state]:
+                end = next_cell[machine_state, cell, action, outcome]
                 case = 0
-                while ready >= limit[own, end, case]:
+                while ready >= limit[machine_state, end, case]:
                     case += 1
-                target = next_state[own, end, case]
-                goal = reward[own, end, case]
+                target = next_state[machine_state, end, case]
+                goal = reward[machine_state, end, case]
                 if not is_final[target]:
                     goal += 0.9 * q[target, end].max()
-                q[own, cell, action] += 0.8 * (goal - q[own, cell, action])
-                if own == state:
+                q[machine_state, cell, action] += 0.8 * (goal - q[machine_state, cell, action])
+                if machine_state == state:
                     new_cell, new_state = end, target
         cell, state, clock = new_cell, new_state, clock + 1
         if is_final[state] or clock >= 1000:
@@ -100,15 +100,15 @@ def processor_times(works: Mapping[str, Callable[[], float]]) -> dict[str, float
     """Let rivals take turns; return how much each gets done in a second of processor time, the median over rounds."""
     for work in works.values():
         work()  # which compiles it
-    found: dict[str, list[float]] = {name: [] for name in works}
+    speeds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(ROUNDS):
         for name, work in works.items():
             begin, done, taken = time.process_time(), 0.0, 0.0
             while taken < ROUND:
                 done += work()
                 taken = time.process_time() - begin
-            found[name].append(done / taken)
-    return {name: median(own) for name, own in found.items()}
+            speeds[name].append(done / taken)
+    return {name: median(rounds) for name, rounds in speeds.items()}
 
 
 def measure_learning(name: str) -> list[Measurement]:

@@ -15,7 +15,8 @@ from hocket.task.task import Task
 
 # In the order in which figures give out their colours; a new one comes last.
 LEARNERS: dict[str, Learner] = {
-    own.name: own for own in (dqprm.LEARNER, hil.LEARNER, iql.LEARNER, cqrm.LEARNER, optimal.LEARNER, sweep.LEARNER)
+    learner.name: learner
+    for learner in (dqprm.LEARNER, hil.LEARNER, iql.LEARNER, cqrm.LEARNER, optimal.LEARNER, sweep.LEARNER)
 }
 
 
@@ -35,17 +36,17 @@ def default_learner(device: str) -> str:
 
 def names_on(device: str) -> list[str]:
     """List the learners that train on a device."""
-    return [name for name, own in LEARNERS.items() if device in own.devices]
+    return [name for name, learner in LEARNERS.items() if device in learner.devices]
 
 
 def require_setting(name: str, learners: Sequence[str]) -> None:
     """Refuse a setting that none of some learners has; say who has it, or what it could have been."""
-    known = dict.fromkeys(own for learner in learners for own in declared(find_learner(learner).settings))
+    known = dict.fromkeys(setting for learner in learners for setting in declared(find_learner(learner).settings))
     if name in known:
         return
     name = str(name)
-    everything = dict.fromkeys(own for learner in LEARNERS.values() for own in declared(learner.settings))
-    near = next((own for own in everything if own.replace("_", "") == name.replace("_", "")), name)
+    everything = dict.fromkeys(setting for learner in LEARNERS.values() for setting in declared(learner.settings))
+    near = next((setting for setting in everything if setting.replace("_", "") == name.replace("_", "")), name)
     others = [learner.name for learner in LEARNERS.values() if near in declared(learner.settings)]
     if near in known:
         hint = f"did you mean {near!r}?"
@@ -86,4 +87,4 @@ def learners_with_input(*inputs: PolicyInput) -> list[str]:
 
 def references() -> list[str]:
     """List the learners that learn nothing, and act well at once."""
-    return [name for name, own in LEARNERS.items() if own.is_reference]
+    return [name for name, learner in LEARNERS.items() if learner.is_reference]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from hocket.learn.kernels import team
 from hocket.learn.kernels.primitives import Unsigned
-from hocket.learn.kernels.team import Play, TeamState, TeamTables
+from hocket.learn.kernels.team import PlayParameters, TeamState, TeamTables
 from hocket.learn.kernels.teams import Hand, Learnt, Lot, Teams, make_hand, make_teams, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
-from hocket.learn.testing import Episodes, Recording, make_episodes, recording
+from hocket.learn.testing import Recording, TestResults, make_results, recording
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.grid import Numbers
 from hocket.task.settling import EndlessError
@@ -73,13 +73,13 @@ class TeamPlayer(Player):
     """Plays in the team world."""
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
-        self.world, self.room = team_tables(tables), team_state(tables)
+        self.world, self.team = team_tables(tables), team_state(tables)
         self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
-        self.finish, self.event_time = self.room.finish, self.room.event_time
+        self.finish, self.event_time = self.team.finish, self.team.event_time
 
-    def how(self, seed: int, greedy: bool) -> Play:
+    def how(self, seed: int, greedy: bool) -> PlayParameters:
         """Say how episodes are played, as kernels take it."""
-        return Play(self.beta, greedy, seed, self.max_episode_steps)
+        return PlayParameters(self.beta, greedy, seed, self.max_episode_steps)
 
 
 class ValuePlayer(TeamPlayer):
@@ -92,30 +92,30 @@ class ValuePlayer(TeamPlayer):
         self.side: tuple[Teams, Hand] | None = None  # room for teams side by side, as many as the last time
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        found = self.play_all(arrays["q"][None], [seed], range(number, number + 1), greedy, record)
-        self.finish[:], self.event_time[:] = found.finish[0], found.event_time[0]
-        return int(found.steps[0])
+        results = self.play_all(arrays["q"][None], [seed], range(number, number + 1), greedy, record)
+        self.finish[:], self.event_time[:] = results.finish[0], results.event_time[0]
+        return int(results.steps[0])
 
-    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> Episodes:
+    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
         return self.play_all(arrays["q"][None], [seed], numbers, greedy, recording(0, len(self.finish)))
 
     def play_all(
         self, q: NDArray[np.float32], seeds: Sequence[int], numbers: range, greedy: bool, record: Recording
-    ) -> Episodes:
+    ) -> TestResults:
         """Play episodes of each seed with its q-functions, some at a time; of the first of all, keep a record."""
         agents, events, count = len(self.finish), len(self.event_time), len(seeds) * len(numbers)
-        found, size = make_episodes(count, agents, events), max(1, min(count, AT_ONCE // agents))
+        results, size = make_results(count, agents, events), max(1, min(count, AT_ONCE // agents))
         if self.side is None or len(self.side[0].seed) != size:
             self.side = make_teams(size, agents, events), make_hand(size, agents)
-        (own, hand), learnt = self.side, Learnt(q, self.policy_input is PolicyInput.MEMORY)
+        (teams, hand), learnt = self.side, Learnt(q, self.policy_input is PolicyInput.MEMORY)
         lot, how = Lot(np.array(seeds, np.uint64), numbers.start, len(numbers)), self.how(0, greedy)
         for first in range(0, count, size):
             part = slice(first, min(first + size, count))
-            play_teams(learnt, lot, first, self.world, own, self.room, hand, how, record, found.steps[part])
+            play_teams(learnt, lot, first, self.world, teams, self.team, hand, how, record, results.steps[part])
             used = part.stop - first
-            found.finish[part], found.event_time[part] = own.finish[:used], own.event_time[:used]
-        require_settled(found.steps.min(initial=0) > team.NEVER_SETTLED)
-        return found
+            results.finish[part], results.event_time[part] = teams.finish[:used], teams.event_time[:used]
+        require_settled(results.steps.min(initial=0) > team.NEVER_SETTLED)
+        return results
 
 
 class Stack(Block, Protocol):
@@ -127,7 +127,7 @@ class Stack(Block, Protocol):
 class StackPlayer(ValuePlayer):
     """Plays the q-functions of a block where they lie."""
 
-    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> Episodes:
+    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> TestResults:
         return self.play_all(cast(Stack, block).q, seeds, numbers, greedy, recording(0, len(self.finish)))
 
 

@@ -16,7 +16,7 @@ from hocket.errors import SettingsError
 from hocket.lazy import Lazy
 from hocket.learn.devices import DEVICES
 from hocket.learn.settings import Settings
-from hocket.learn.testing import Episodes, Recording, make_episodes, recording
+from hocket.learn.testing import Recording, TestResults, make_results, recording
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 
@@ -59,19 +59,19 @@ class Player(ABC):
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         """Play episode `number` of a seed; return its steps, or -1 where the task was not done."""
 
-    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> Episodes:
+    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
         """Play episodes of a seed."""
         agents, events = len(self.finish), len(self.event_time)
-        found, nothing = make_episodes(len(numbers), agents, events), recording(0, agents)
+        results, nothing = make_results(len(numbers), agents, events), recording(0, agents)
         for index, number in enumerate(numbers):
-            found.steps[index] = self.play(arrays, seed, number, greedy, nothing)
-            found.finish[index], found.event_time[index] = self.finish, self.event_time
-        return found
+            results.steps[index] = self.play(arrays, seed, number, greedy, nothing)
+            results.finish[index], results.event_time[index] = self.finish, self.event_time
+        return results
 
-    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> Episodes:
+    def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> TestResults:
         """Play episodes of each seed with what it has learnt so far."""
         each = [self.play_many(block.arrays(index), seed, numbers, greedy) for index, seed in enumerate(seeds)]
-        return Episodes(*map(np.concatenate, zip(*each, strict=True)))
+        return TestResults(*map(np.concatenate, zip(*each, strict=True)))
 
 
 @dataclass(frozen=True)

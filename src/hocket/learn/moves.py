@@ -52,12 +52,12 @@ def number_moves(next_cell: Numbers) -> tuple[Words, Words]:
     move, end = np.repeat(move[None], dynamics, axis=0), next_cell[0].reshape(-1, outcomes).astype(np.int32)
     changed = np.nonzero((next_cell != next_cell[0]).any(axis=3))  # few, as gates close few cells
     rows = np.column_stack((move[changed], next_cell[changed]))
-    others, found = np.unique(rows, axis=0, return_inverse=True)
-    move[changed] = len(end) + found.ravel()
+    others, which = np.unique(rows, axis=0, return_inverse=True)
+    move[changed] = len(end) + which.ravel()
     return move, np.concatenate((end, others[:, 1:].astype(np.int32)))
 
 
-class Moves(NamedTuple):
+class MoveTable(NamedTuple):
     """All that a planner needs to know of the moves of a world; agents that live in it share them."""
 
     move: Words  # [D, S, A] which move an action is
@@ -66,6 +66,6 @@ class Moves(NamedTuple):
     before: Words  # ... in this list
 
 
-def list_moves(next_cell: Numbers) -> Moves:
+def list_moves(next_cell: Numbers) -> MoveTable:
     """Number moves, and list what leads to where."""
-    return Moves(*number_moves(next_cell), *cells_before(intended_ends(next_cell)))
+    return MoveTable(*number_moves(next_cell), *cells_before(intended_ends(next_cell)))

@@ -150,9 +150,9 @@ def _read_entry(archive: zipfile.ZipFile, name: str, kind: np.dtype[Any], most: 
     with archive.open(entry) as file:
         if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError
-        shape, is_fortran, found = np.lib.format.read_array_header_1_0(file)
-        size = found.itemsize * prod(shape)
-        if found != kind or is_fortran or size > most or file.tell() + size != entry.file_size:
+        shape, is_fortran, stored = np.lib.format.read_array_header_1_0(file)
+        size = stored.itemsize * prod(shape)
+        if stored != kind or is_fortran or size > most or file.tell() + size != entry.file_size:
             raise ValueError
         array = np.frombuffer(bytearray(file.read()), kind)  # may be written to, as others expect
         return array.reshape(shape)

@@ -23,7 +23,7 @@ from hocket.task.memory import memory_of
 from hocket.task.task import Task
 
 
-class IndividualWorld(Protocol):
+class AgentWorld(Protocol):
     """An agent with simulated teammates. Machine states are numbered, and so are cells and actions."""
 
     agent: int  # its place among the agents

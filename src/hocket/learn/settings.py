@@ -80,10 +80,10 @@ def declared(kind: type[Settings]) -> dict[str, Setting]:
     >>> declared(Settings)["discount"].most
     1
     """
-    for own in fields(kind):
-        if "setting" not in own.metadata:
-            raise TypeError(f"{kind.__name__}.{own.name} must be declared with `setting`, which gives it a range")
-    return {own.name: own.metadata["setting"] for own in fields(kind) if own.name not in kind.unused}
+    for field_ in fields(kind):
+        if "setting" not in field_.metadata:
+            raise TypeError(f"{kind.__name__}.{field_.name} must be declared with `setting`, which gives it a range")
+    return {field_.name: field_.metadata["setting"] for field_ in fields(kind) if field_.name not in kind.unused}
 
 
 class SettingInfo(NamedTuple):
@@ -127,10 +127,10 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        for name, own in declared(type(self)).items():
+        for name, about in declared(type(self)).items():
             value, kind = getattr(self, name), type(getattr(type(self), name))
-            if not own.allows(value, kind):
-                raise SettingsError(f"{name} must be {own.rule(kind)}, got {shown(value)}")
+            if not about.allows(value, kind):
+                raise SettingsError(f"{name} must be {about.rule(kind)}, got {shown(value)}")
         for name in sorted(self.unused):
             value, usual = getattr(self, name), getattr(type(self), name)
             if value != usual:

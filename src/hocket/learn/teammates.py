@@ -17,10 +17,10 @@ from hocket.task.task import Task
 
 def reference_teammates(task: Task, learner: str) -> Teammates:
     """Let every agent act by what a reference computes, such as optimal policies."""
-    own = find_learner(learner)
-    if not own.is_reference:
+    about = find_learner(learner)
+    if not about.is_reference:
         raise SettingsError(f"{learner} has to learn first; without that act {', '.join(references())}")
-    return _greedy(task, own.block(compile_task(task), own.settings(), (0,), 1).arrays(0)["q"])
+    return _greedy(task, about.block(compile_task(task), about.settings(), (0,), 1).arrays(0)["q"])
 
 
 def trained_teammates(task: Task, policy: Policy) -> Teammates:
@@ -35,7 +35,7 @@ def trained_teammates(task: Task, policy: Policy) -> Teammates:
 def _greedy(task: Task, q: NDArray[np.float32]) -> Teammates:
     """Take the best action by values [N, S, A, U]."""
     best = q.argmax(axis=2)  # [N, S, U]
-    places = {name: {state: u for u, state in enumerate(own.states)} for name, own in task.machines.items()}
+    places = {name: {state: u for u, state in enumerate(machine.states)} for name, machine in task.machines.items()}
 
     def choose(episode: TeamEpisode) -> dict[str, str]:
         return {

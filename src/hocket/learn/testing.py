@@ -16,7 +16,7 @@ KINDS = ("softmax", "greedy")  # of tested policies
 Times = NDArray[np.signedinteger[Any]]
 
 
-class Trial(NamedTuple):
+class TestEpisode(NamedTuple):
     """A test episode."""
 
     step: int  # of training
@@ -35,10 +35,7 @@ class TestEpisodes(NamedTuple):
     success: NDArray[np.bool_]  # [T]
 
 
-TestEpisodes.__test__ = False  # type: ignore[attr-defined]  # for pytest, which takes such names for tests
-
-
-class Episodes(NamedTuple):
+class TestResults(NamedTuple):
     """What came of test episodes: K of each of some runs, one run after the other, or one array row by row."""
 
     steps: Times  # [runs * K] or less than 0 where the task was not done
@@ -46,9 +43,13 @@ class Episodes(NamedTuple):
     event_time: Times  # [runs * K, E] when each event first happened; no events where nobody keeps them
 
 
-def make_episodes(count: int, agents: int, events: int) -> Episodes:
+for _kind in (TestEpisode, TestEpisodes, TestResults):
+    _kind.__test__ = False  # type: ignore[union-attr]  # for pytest, which takes classes of such names for tests
+
+
+def make_results(count: int, agents: int, events: int) -> TestResults:
     """Make room for what comes of so many episodes."""
-    return Episodes(*(np.zeros(shape, np.int64) for shape in (count, (count, agents), (count, events))))
+    return TestResults(*(np.zeros(shape, np.int64) for shape in (count, (count, agents), (count, events))))
 
 
 class Recording(NamedTuple):
@@ -66,11 +67,13 @@ def recording(steps: int, agents: int) -> Recording:
     )
 
 
-class TestTable(Sequence[Trial]):
+class TestTable(Sequence[TestEpisode]):
     """Test episodes as numbers, which take little room; they become trials when somebody looks at them.
 
     Of every test they have episodes by softmax and then greedy ones: 2 kinds, K episodes each.
     """
+
+    __test__ = False
 
     def __init__(
         self,
@@ -89,18 +92,18 @@ class TestTable(Sequence[Trial]):
         return f"<{len(self):,} tests>"
 
     @overload
-    def __getitem__(self, place: int) -> Trial: ...
+    def __getitem__(self, place: int) -> TestEpisode: ...
 
     @overload
-    def __getitem__(self, place: slice) -> tuple[Trial, ...]: ...
+    def __getitem__(self, place: slice) -> tuple[TestEpisode, ...]: ...
 
-    def __getitem__(self, place: int | slice) -> Trial | tuple[Trial, ...]:
+    def __getitem__(self, place: int | slice) -> TestEpisode | tuple[TestEpisode, ...]:
         if isinstance(place, slice):
             return tuple(self[index] for index in range(*place.indices(len(self))))
         at = np.unravel_index(range(len(self))[place], self.taken.shape)
         taken = int(self.taken[at])
         times = (tuple(self.finish[at].tolist()), tuple(self.event_time[at].tolist()))
-        return Trial(int(self.step[at[0]]), KINDS[at[1]], self.most if taken < 0 else taken, taken >= 0, *times)
+        return TestEpisode(int(self.step[at[0]]), KINDS[at[1]], self.most if taken < 0 else taken, taken >= 0, *times)
 
     def __eq__(self, other: object) -> bool:
         is_alike = isinstance(other, Sequence) and len(self) == len(other)
@@ -115,8 +118,10 @@ class TestTable(Sequence[Trial]):
         return TestEpisodes(np.repeat(self.step, taken.shape[1]), steps.ravel(), (taken >= 0).ravel())
 
 
-class Tests:
+class TestLog:
     """The tests of runs that train side by side, as they are made: [runs, tests, softmax and greedy, episodes]."""
+
+    __test__ = False
 
     def __init__(self, settings: Settings, steps: int, runs: int, agents: int, events: int) -> None:
         self.every, self.episodes, self.done = settings.test_every, settings.test_episodes, 0
@@ -125,22 +130,22 @@ class Tests:
         self.finish = np.zeros((*shape, agents), np.int32)
         self.event_time = np.zeros((*shape, events), np.int32)
 
-    def add(self, play: Callable[[range, bool], Episodes]) -> None:
+    def add(self, play: Callable[[range, bool], TestResults]) -> None:
         """Test all runs once more; `play` is told the numbers of the episodes, and whether greedily."""
         first = (self.done + 1) * self.episodes
         for kind in range(len(KINDS) if self.episodes else 0):
             played = play(range(first, first + self.episodes), kind == 1)
             pairs = ((self.finish, played.finish), (self.event_time, played.event_time))
             for mine, theirs in ((self.taken[..., None], played.steps[:, None]), *pairs):
-                own = mine[:, self.done, kind]  # [runs, episodes, and what is kept]
-                own[:] = theirs[:, : own.shape[2]].reshape(own.shape)
+                kept = mine[:, self.done, kind]  # [runs, episodes, and what is kept]
+                kept[:] = theirs[:, : kept.shape[2]].reshape(kept.shape)
         self.done += 1
 
     def of(self, run: int, most_steps: int) -> TestTable:
         """Return the tests of a run, as far as they were made."""
         step = np.arange(1, self.done + 1, dtype=np.int64) * self.every
         arrays = (self.taken, self.finish, self.event_time)
-        taken, finish, event_time = (own[run, : self.done].copy() for own in arrays)
+        taken, finish, event_time = (array[run, : self.done].copy() for array in arrays)
         return TestTable(step, taken, finish, event_time, most_steps)
 
     def latest(self, runs: range, most_steps: int) -> list[int]:

@@ -18,12 +18,12 @@ from hocket.background import gather
 from hocket.capacity import require_memory
 from hocket.errors import SettingsError, shown
 from hocket.inputs import whole
-from hocket.learn.batches import AnyStop, Batch, Pace, Report, Stop
+from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal
 from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, named_settings, require_setting
 from hocket.learn.learner import Arrays
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import MOST_STEPS, Settings, rename_settings
-from hocket.learn.testing import KINDS, Tests
+from hocket.learn.testing import KINDS, TestLog
 from hocket.task.catalogue import as_task
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
@@ -96,8 +96,8 @@ def train(
                 return
             yield place, train_batch(batch, tables, report, AnyStop(left, stop))
 
-    found = dict(gather([work() for _ in range(min(workers, len(shares)))], left))
-    return [keeping(run, keep_policies) for place in sorted(found) for run in found[place]]
+    runs = dict(gather([work() for _ in range(min(workers, len(shares)))], left))
+    return [keeping(run, keep_policies) for place in sorted(runs) for run in runs[place]]
 
 
 def keeping(run: Run, policies: int | None) -> Run:
@@ -116,7 +116,7 @@ def share_out(batch: Batch, workers: int) -> list[Batch]:
     seeds = batch.seeds
     size = min(LARGEST_BLOCK, -(-len(seeds) // workers)) if LEARNERS[batch.learner].min_vector_seeds else 1
     parts = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
-    return [batch._replace(seeds=own, spare=max(1, workers // len(parts))) for own in parts]
+    return [batch._replace(seeds=part, spare=max(1, workers // len(parts))) for part in parts]
 
 
 def count_steps(learner: str, steps: int | None) -> int:
@@ -151,10 +151,13 @@ def check_tests(task: Task, steps: int, settings: Settings) -> None:
 
 def check_memory(batches: Sequence[Batch], workers: int) -> None:
     """Require that memory can hold the largest batches that may train at the same time."""
-    rooms = [(len(own.seeds) * find_learner(own.learner).memory_bytes(compile_task(own.task)), own) for own in batches]
+    rooms = [
+        (len(batch.seeds) * find_learner(batch.learner).memory_bytes(compile_task(batch.task)), batch)
+        for batch in batches
+    ]
     largest = sorted(rooms, key=lambda pair: pair[0], reverse=True)[:workers]
     for _, (task, learner, *_) in largest[:1]:
-        runs = sum(len(own.seeds) for _, own in largest)
+        runs = sum(len(batch.seeds) for _, batch in largest)
         what = f"to train {learner} on {task.name}, {runs:,} {'run' if runs == 1 else 'runs'} at once,"
         require_memory(sum(room for room, _ in largest), what, SettingsError)
 
@@ -195,14 +198,16 @@ def make_settings(
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def train_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Stop | None = None) -> list[Run]:
+def train_batch(
+    batch: Batch, tables: Tables, report: Report | None = None, stop: StopSignal | None = None
+) -> list[Run]:
     """Train the seeds of a batch, testing the team every so often."""
     task, name, settings, seeds, steps, spare = batch
     learner = find_learner(name)
     block = learner.block(tables, settings, seeds, spare)
     player = learner.player(tables, settings.temperature, settings.max_episode_steps)
     begin_time = time.perf_counter()
-    tests = Tests(settings, steps, len(seeds), len(player.finish), len(player.event_time))
+    tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time))
     done, pace = 0, Pace(len(seeds) * len(task.agents))
     while done < steps and not (stop is not None and stop.is_set()):
         chunk = min(settings.test_every - done % settings.test_every, steps - done, pace.steps)

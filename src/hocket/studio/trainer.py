@@ -21,7 +21,7 @@ from hocket.files import write_whole
 from hocket.learn.batches import Pace
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy, Run
-from hocket.learn.testing import KINDS, Tests
+from hocket.learn.testing import KINDS, TestLog
 from hocket.learn.training import check_tests, check_work, make_settings
 from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
@@ -82,7 +82,7 @@ class TrainingLoop:
         self.block = self.learner.block(self.tables, self.settings, self.seeds, 1)
         self.player = self.learner.player(self.tables, self.settings.temperature, self.settings.max_episode_steps)
         kept = (len(self.player.finish), len(self.player.event_time))
-        self.tests = Tests(self.settings, self.steps, len(self.seeds), *kept)
+        self.tests = TestLog(self.settings, self.steps, len(self.seeds), *kept)
         send(self.output, {"now": "training"})
         pace = Pace()
         while True:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Event
 from typing import NamedTuple, Protocol
 
-from hocket.learn.batches import Batch, Report, Stop
+from hocket.learn.batches import Batch, Report, StopSignal
 from hocket.learn.policies import Run
 from hocket.learn.training import train_batch
 from hocket.learn.warmup import compile_kernels
@@ -38,7 +38,9 @@ class Engine(Protocol):
         """
 
 
-def run_batch(batch: Batch, tables: Tables, report: Report | None = None, stop: Stop | None = None) -> list[Finished]:
+def run_batch(
+    batch: Batch, tables: Tables, report: Report | None = None, stop: StopSignal | None = None
+) -> list[Finished]:
     """Train the runs of a batch and test what they learnt; none, if it was stopped."""
     compile_kernels(batch.learner, len(batch.seeds), batch.task, batch.settings)
     runs = train_batch(batch, tables, report, stop)

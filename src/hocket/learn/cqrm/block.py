@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.learn.cqrm import CqrmSettings, kernel, list_shapes
 from hocket.learn.episodes import unsigned
-from hocket.learn.kernels.team import Play
+from hocket.learn.kernels.team import PlayParameters
 from hocket.learn.learner import Arrays, Player
 from hocket.learn.testing import Recording
 from hocket.random import TRAINING, stream_key, threshold
@@ -27,13 +27,13 @@ class CqrmBlock:
         shape = list_shapes(tables)["q"]
         self.q = [_zeros(shape) for _ in seeds]
         self.tables = joint_tables(tables)
-        self.room = kernel.make_room(len(self.tables.dynamics), shape[2])
-        self.rule = kernel.Rule(
+        self.workspace = kernel.make_workspace(len(self.tables.dynamics), shape[2])
+        self.parameters = kernel.CqrmParameters(
             settings.schedule, np.float32(settings.discount), settings.max_episode_steps, settings.counterfactual
         )
         start = [*tables.start.tolist(), tables.team_initial, 0]
-        self.learning = [
-            kernel.Learning(
+        self.trainings = [
+            kernel.CqrmTraining(
                 q,
                 np.array(start, np.int64),
                 np.uint64(stream_key(TRAINING, seed, 0)),
@@ -42,8 +42,8 @@ class CqrmBlock:
         ]
 
     def train(self, begin: int, steps: int) -> None:
-        for own in self.learning:
-            kernel.train_jointly(own, self.tables, self.rule, self.room, begin, steps)
+        for training in self.trainings:
+            kernel.train_jointly(training, self.tables, self.parameters, self.workspace, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         return {"q": self.q[index]}
@@ -53,13 +53,13 @@ class CqrmPlayer(Player):
     """Plays a q-function over the cells of two agents and the team machine's state."""
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
-        self.world, self.room = joint_tables(tables), kernel.make_room()
+        self.world, self.workspace = joint_tables(tables), kernel.make_workspace()
         self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
         self.finish, self.event_time = np.zeros(2, np.int64), np.zeros(0, np.int64)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
-        how = Play(self.beta, greedy, seed, self.max_episode_steps)
-        return kernel.play_jointly(arrays["q"], self.world, self.room, self.finish, how, number, record)
+        how = PlayParameters(self.beta, greedy, seed, self.max_episode_steps)
+        return kernel.play_jointly(arrays["q"], self.world, self.workspace, self.finish, how, number, record)
 
 
 def _zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -80,9 +80,9 @@ def check_size(tables: Tables, settings: CqrmSettings) -> None:
     if needed > settings.most_memory:
         raise SettingsError(f"cqrm would need {needed:,} bytes a seed; the limit is {settings.most_memory:,}")
     pairs, _ = dynamics_pairs(tables.dynamics, tables.team_class)
-    if (room := kernel.room_bytes(len(pairs), states)) > settings.most_memory:
+    if (workspace := kernel.workspace_bytes(len(pairs), states)) > settings.most_memory:
         limit = f"the limit is {settings.most_memory:,}"
-        raise SettingsError(f"cqrm would need {room:,} bytes for {len(pairs):,} pairs of dynamics; {limit}")
+        raise SettingsError(f"cqrm would need {workspace:,} bytes for {len(pairs):,} pairs of dynamics; {limit}")
 
 
 def dynamics_pairs(
@@ -90,8 +90,8 @@ def dynamics_pairs(
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
     """List the pairs of two agents' dynamics that occur, and say which of them each team state has: [B, 2], [V]."""
     each = dynamics[np.arange(len(dynamics))[:, None], team_class].T
-    found, pair = np.unique(each, axis=0, return_inverse=True)
-    return found.astype(np.uint16), pair.ravel().astype(np.uint32)
+    pairs, pair = np.unique(each, axis=0, return_inverse=True)
+    return pairs.astype(np.uint16), pair.ravel().astype(np.uint32)
 
 
 def joint_tables(tables: Tables) -> kernel.JointTables:
@@ -118,5 +118,5 @@ def _settled(tables: Tables) -> NDArray[np.uint32]:
     kinds = tables.event.shape[2]
     shape = (len(tables.team_final), kinds, kinds)
     team, one, other = np.unravel_index(np.arange(np.prod(shape)), shape)
-    found = settle(tables, np.stack((one, other), axis=1), tables.team_class[:, team].T, team).team
-    return np.where(tables.team_final[team], team, found).reshape(shape).astype(np.uint32)
+    settled = settle(tables, np.stack((one, other), axis=1), tables.team_class[:, team].T, team).team
+    return np.where(tables.team_final[team], team, settled).reshape(shape).astype(np.uint32)

@@ -11,29 +11,29 @@ import numpy as np
 from hocket.learn.cqrm import LEARNER
 from hocket.learn.cqrm.block import joint_tables
 from hocket.learn.cqrm.kernel import (
-    ROOM,
+    PADDED_PAIRS,
     WIDTH,
+    CqrmParameters,
+    CqrmTraining,
     JointTables,
-    Learning,
-    Room,
-    Rule,
-    make_room,
+    JointWorkspace,
+    make_workspace,
     play_jointly,
     train_jointly,
 )
 from hocket.learn.cuda.block import DeviceBlock, Job
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
-from hocket.learn.cuda.rules import Row, Rules, Runs, play_at, schedule_at
+from hocket.learn.cuda.parameters import DeviceParameters, Row, Runs, play_at, schedule_at
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Floats, Index, Ints
 from hocket.learn.learner import Arrays
-from hocket.learn.testing import Episodes, Recording
+from hocket.learn.testing import Recording, TestResults
 from hocket.random import TRAINING, stream_key
 from hocket.task.tables import Tables
 
 
-class Rooms(NamedTuple):
-    """Room for what threads work out within a step; see `Room`."""
+class DeviceWorkspaces(NamedTuple):
+    """Room for what threads work out within a step; see `JointWorkspace`."""
 
     value: Floats  # [threads, ROOM]
     weight: Floats  # [threads, ROOM]
@@ -42,7 +42,7 @@ class Rooms(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Pairs of agents that learn as one; all that is needed to go on. See `Learning`."""
+    """Pairs of agents that learn as one; all that is needed to go on. See `CqrmTraining`."""
 
     q: Floats  # [R, S * S, A * A, V]; a few more numbers may be read past its end
     place: Ints  # [R, 4] the agents' cells, the team state, the steps of the current episode
@@ -51,23 +51,43 @@ class Pairs(NamedTuple):
 
 @inlined
 def train_pair(
-    run: Index, pairs: Pairs, tables: JointTables, rules: Rules, runs: Runs, rooms: Rooms, begin: int, steps: int
+    run: Index,
+    pairs: Pairs,
+    tables: JointTables,
+    parameters: DeviceParameters,
+    runs: Runs,
+    workspaces: DeviceWorkspaces,
+    begin: int,
+    steps: int,
 ) -> None:
     """Train a run's pair, if there is one."""
     if run < len(pairs.key):
         chosen = runs.variant[run]
-        schedule, limit = schedule_at(rules, chosen), rules.max_episode_steps[chosen]
-        rule = Rule(schedule, rules.discount[chosen], limit, rules.switch[chosen])
-        room = Room(rooms.value[run], rooms.weight[run], rooms.best[run])
-        train_jointly(Learning(pairs.q[run], pairs.place[run], pairs.key[run]), tables, rule, room, begin, steps)
+        schedule, limit = schedule_at(parameters, chosen), parameters.max_episode_steps[chosen]
+        own_parameters = CqrmParameters(schedule, parameters.discount[chosen], limit, parameters.switch[chosen])
+        workspace = JointWorkspace(workspaces.value[run], workspaces.weight[run], workspaces.best[run])
+        train_jointly(
+            CqrmTraining(pairs.q[run], pairs.place[run], pairs.key[run]),
+            tables,
+            own_parameters,
+            workspace,
+            begin,
+            steps,
+        )
 
 
 @device_kernel
 def train_pairs(
-    pairs: Pairs, tables: JointTables, rules: Rules, runs: Runs, rooms: Rooms, begin: int, steps: int
+    pairs: Pairs,
+    tables: JointTables,
+    parameters: DeviceParameters,
+    runs: Runs,
+    workspaces: DeviceWorkspaces,
+    begin: int,
+    steps: int,
 ) -> None:
     """Train pairs of agents as one from step `begin` on."""
-    train_pair(cuda.grid(1), pairs, tables, rules, runs, rooms, begin, steps)
+    train_pair(cuda.grid(1), pairs, tables, parameters, runs, workspaces, begin, steps)
 
 
 @inlined
@@ -75,23 +95,25 @@ def play_pair(
     thread: Index,
     pairs: Pairs,
     tables: JointTables,
-    rules: Rules,
+    parameters: DeviceParameters,
     runs: Runs,
-    rooms: Rooms,
+    workspaces: DeviceWorkspaces,
     greedy: bool,
     number: int,
     episodes: int,
     begin: int,
-    played: Episodes,
+    played: TestResults,
 ) -> None:
     """Play a thread's test episode, if there is one; a run's first has a number."""
     index = begin + thread
-    if thread < len(rooms.value) and index < len(played.steps):
-        run, finish = index // episodes, rooms.finish[thread]
-        room = Room(rooms.value[thread], rooms.weight[thread], rooms.best[thread])
-        play = play_at(rules, runs, run, greedy)
+    if thread < len(workspaces.value) and index < len(played.steps):
+        run, finish = index // episodes, workspaces.finish[thread]
+        workspace = JointWorkspace(workspaces.value[thread], workspaces.weight[thread], workspaces.best[thread])
+        play = play_at(parameters, runs, run, greedy)
         record = Recording(played.finish[:0], tables.own_state[:0], tables.own_state[:0])  # of no steps
-        played.steps[index] = play_jointly(pairs.q[run], tables, room, finish, play, number + index % episodes, record)
+        played.steps[index] = play_jointly(
+            pairs.q[run], tables, workspace, finish, play, number + index % episodes, record
+        )
         for agent in range(2):
             played.finish[index, agent] = finish[agent]
 
@@ -100,17 +122,17 @@ def play_pair(
 def play_pairs(
     pairs: Pairs,
     tables: JointTables,
-    rules: Rules,
+    parameters: DeviceParameters,
     runs: Runs,
-    rooms: Rooms,
+    workspaces: DeviceWorkspaces,
     greedy: bool,
     number: int,
     episodes: int,
     begin: int,
-    played: Episodes,
+    played: TestResults,
 ) -> None:
     """Play the test episodes from `begin` on, as many as there are rooms."""
-    play_pair(cuda.grid(1), pairs, tables, rules, runs, rooms, greedy, number, episodes, begin, played)
+    play_pair(cuda.grid(1), pairs, tables, parameters, runs, workspaces, greedy, number, episodes, begin, played)
 
 
 class CqrmDeviceBlock(DeviceBlock):
@@ -129,21 +151,21 @@ class CqrmDeviceBlock(DeviceBlock):
         place = np.tile(np.array(start, np.int64), (count, 1))
         keys = stream_key(TRAINING, self.seeds.astype(np.uint64), np.zeros(count, np.uint64))
         self.pairs = Pairs(q, placed(place), placed(keys))
-        room = make_room(len(host.dynamics), shape[2])
-        value, weight, best = (zeros((count, *own.shape)) for own in room)
-        self.rooms = Rooms(value, weight, best, zeros((count, 2), np.int64))
+        workspace = make_workspace(len(host.dynamics), shape[2])
+        value, weight, best = (zeros((count, *array.shape)) for array in workspace)
+        self.workspaces = DeviceWorkspaces(value, weight, best, zeros((count, 2), np.int64))
 
     @classmethod
     def size(cls, tables: Tables) -> int:
         shape = LEARNER.shapes(tables)["q"]
-        return 4 * prod(shape) + 8 * ROOM + 4 * (shape[2] + WIDTH) * shape[2] + 128
+        return 4 * prod(shape) + 8 * PADDED_PAIRS + 4 * (shape[2] + WIDTH) * shape[2] + 128
 
     def train(self, begin: int, steps: int) -> None:
-        about = (self.world, self.rules, self.runs, self.rooms, begin, steps)
+        about = (self.world, self.parameters, self.runs, self.workspaces, begin, steps)
         launch(train_pairs, len(self.seeds), self.pairs, *about)
 
-    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Episodes) -> int:
-        how = (self.rules, self.runs, self.rooms, greedy, number, episodes, begin, played)
+    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: TestResults) -> int:
+        how = (self.parameters, self.runs, self.workspaces, greedy, number, episodes, begin, played)
         launch(play_pairs, len(self.seeds), self.pairs, self.world, *how)
         return len(self.seeds)
 

@@ -29,7 +29,7 @@ from hocket.learn.kernels.primitives import (
     stream_key,
     u64,
 )
-from hocket.learn.kernels.team import Play
+from hocket.learn.kernels.team import PlayParameters
 from hocket.learn.kernels.vectors import load, store
 from hocket.learn.settings import Schedule
 from hocket.learn.testing import Recording
@@ -37,7 +37,7 @@ from hocket.random import TEAM
 
 ACTIONS = 5
 PAIRS = ACTIONS * ACTIONS
-HALF_ROOM, ROOM = 16, 32  # for pairs of actions
+HALF_PADDED, PADDED_PAIRS = 16, 32  # for pairs of actions
 WIDTH = 8  # team states whose best actions are found at once
 MINE, OTHERS = np.int64(0), np.int64(1)  # which of the two agents
 
@@ -58,7 +58,7 @@ class JointTables(NamedTuple):
     slip_limit: int
 
 
-class Room(NamedTuple):
+class JointWorkspace(NamedTuple):
     """Room for what is worked out within a step."""
 
     value: Floats  # [ROOM] of the pairs of actions
@@ -66,7 +66,7 @@ class Room(NamedTuple):
     best: Floats  # [B, V and a few more] the best pair's value in the cells where a step ends, for each dynamics
 
 
-class Learning(NamedTuple):
+class CqrmTraining(NamedTuple):
     """Two agents that learn as one; all that is needed to go on."""
 
     q: Floats  # [S * S, A * A, V]; a few more numbers may be read past its end
@@ -74,7 +74,7 @@ class Learning(NamedTuple):
     key: np.uint64  # of the stream of random numbers
 
 
-class Rule(NamedTuple):
+class CqrmParameters(NamedTuple):
     """Settings of the learning rule."""
 
     schedule: Schedule
@@ -83,23 +83,23 @@ class Rule(NamedTuple):
     counterfactual: bool  # learn for all team states in every step
 
 
-def room_bytes(pairs: int, states: int) -> int:
+def workspace_bytes(pairs: int, states: int) -> int:
     """Say how much memory the room for so many pairs of dynamics and team states takes, but for a few bytes."""
     return pairs * (states + WIDTH) * 4
 
 
-def make_room(pairs: int = 0, states: int = 0) -> Room:
+def make_workspace(pairs: int = 0, states: int = 0) -> JointWorkspace:
     """Make room for so many pairs of dynamics and team states; of none, to choose actions only."""
-    numbers = (np.zeros(ROOM, np.float32), np.zeros(ROOM, np.float32))
-    return Room(*numbers, np.zeros((pairs, states + WIDTH), np.float32))
+    numbers = (np.zeros(PADDED_PAIRS, np.float32), np.zeros(PADDED_PAIRS, np.float32))
+    return JointWorkspace(*numbers, np.zeros((pairs, states + WIDTH), np.float32))
 
 
 @inlined
 def joint_action(
-    q: Floats, cells: Index, state: Index, beta: np.float32, greedy: bool, drawn: np.uint64, room: Room
+    q: Floats, cells: Index, state: Index, beta: np.float32, greedy: bool, drawn: np.uint64, workspace: JointWorkspace
 ) -> Index:
     """Choose a pair of actions."""
-    value, weight = room.value, room.weight
+    value, weight = workspace.value, workspace.weight
     best = q[cells, u64(0), state]
     for action in range(u64(PAIRS)):
         value[action] = q[cells, action, state]
@@ -108,8 +108,8 @@ def joint_action(
         for action in range(u64(PAIRS)):
             weight[action] = UNIT if value[action] == best else NOTHING
     else:
-        store(weight, u64(0), soft_weights(load(value, u64(0), HALF_ROOM), best, beta))
-        store(weight, u64(HALF_ROOM), soft_weights(load(value, u64(HALF_ROOM), HALF_ROOM), best, beta))
+        store(weight, u64(0), soft_weights(load(value, u64(0), HALF_PADDED), best, beta))
+        store(weight, u64(HALF_PADDED), soft_weights(load(value, u64(HALF_PADDED), HALF_PADDED), best, beta))
     total = NOTHING
     for action in range(u64(PAIRS)):
         value[action], total = total, total + weight[action]  # the weight of all before it
@@ -135,28 +135,35 @@ def arrive(agent: Index, pair: Index, cell: Index, action: Index, outcome: Index
 
 
 @inlined
-def find_best(q: Floats, cells: Index, room: Room, pair: Index) -> None:
+def find_best(q: Floats, cells: Index, workspace: JointWorkspace, pair: Index) -> None:
     """Find the value of the best pair of actions in every team state, in two cells."""
     states = u64(q.shape[2])
-    width = u64(room.best.shape[1])
+    width = u64(workspace.best.shape[1])
     for first in range(u64(0), states, u64(WIDTH)):
         at = cells * u64(PAIRS) * states + first
         highest = load(q, at, WIDTH)
         for action in range(u64(1), u64(PAIRS)):
             highest = max(highest, load(q, at + action * states, WIDTH))
-        store(room.best, pair * width + first, highest)
+        store(workspace.best, pair * width + first, highest)
 
 
 @kernel
-def train_jointly(learning: Learning, tables: JointTables, rule: Rule, room: Room, begin: int, steps: int) -> None:
+def train_jointly(
+    training: CqrmTraining,
+    tables: JointTables,
+    parameters: CqrmParameters,
+    workspace: JointWorkspace,
+    begin: int,
+    steps: int,
+) -> None:
     """Train from step `begin` on; the halves of one random number decide who slips."""
-    q, place, key = learning
+    q, place, key = training
     width, pairs = u64(tables.next_cell.shape[2]), u64(len(tables.dynamics))
     one, other, state, clock = u64(place[0]), u64(place[1]), u64(place[2]), place[3]
     for time in range(begin, begin + steps):
-        alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
+        alpha, beta = rate_at(parameters.schedule, time), beta_at(parameters.schedule, time)
         cells = one * width + other
-        action = joint_action(q, cells, state, beta, SOFTLY, first_number(key, time), room)
+        action = joint_action(q, cells, state, beta, SOFTLY, first_number(key, time), workspace)
         mine, others = action // u64(ACTIONS), action % u64(ACTIONS)
         slips = second_number(key, time)
         outcome_1 = slip_outcome(slips, tables.slip_limit)
@@ -164,23 +171,23 @@ def train_jointly(learning: Learning, tables: JointTables, rule: Rule, room: Roo
         for pair in range(pairs):  # before anything is learnt, for a step may end where it began
             end_1 = arrive(MINE, pair, one, mine, outcome_1, tables)
             end_2 = arrive(OTHERS, pair, other, others, outcome_2, tables)
-            find_best(q, end_1 * width + end_2, room, pair)
-        for own in range(u64(len(tables.is_final))):
-            if rule.counterfactual or own == state:
-                pair = u64(tables.pair[own])
+            find_best(q, end_1 * width + end_2, workspace, pair)
+        for team_state in range(u64(len(tables.is_final))):
+            if parameters.counterfactual or team_state == state:
+                pair = u64(tables.pair[team_state])
                 end_1 = arrive(MINE, pair, one, mine, outcome_1, tables)
                 end_2 = arrive(OTHERS, pair, other, others, outcome_2, tables)
-                target = advance(own, end_1, end_2, tables)
-                reward = UNIT if tables.is_final[target] and not tables.is_final[own] else NOTHING
-                old = q[cells, action, own]
-                goal = reward + rule.discount * room.best[pair, target]
-                q[cells, action, own] = old + alpha * (goal - old)
+                target = advance(team_state, end_1, end_2, tables)
+                reward = UNIT if tables.is_final[target] and not tables.is_final[team_state] else NOTHING
+                old = q[cells, action, team_state]
+                goal = reward + parameters.discount * workspace.best[pair, target]
+                q[cells, action, team_state] = old + alpha * (goal - old)
         pair = u64(tables.pair[state])
         one = arrive(MINE, pair, one, mine, outcome_1, tables)
         other = arrive(OTHERS, pair, other, others, outcome_2, tables)
         state = advance(state, one, other, tables)
         clock += 1
-        if tables.is_final[state] or clock >= rule.max_episode_steps:
+        if tables.is_final[state] or clock >= parameters.max_episode_steps:
             one, other, state, clock = u64(tables.start[0]), u64(tables.start[1]), u64(tables.initial), np.int64(0)
     place[0], place[1], place[2], place[3] = one, other, state, clock
 
@@ -189,9 +196,9 @@ def train_jointly(learning: Learning, tables: JointTables, rule: Rule, room: Roo
 def play_jointly(
     q: Floats,
     tables: JointTables,
-    room: Room,
+    workspace: JointWorkspace,
     finish: Ints,  # [2] out: when each agent's own machine was first final, in steps; -1: never
-    play: Play,
+    play: PlayParameters,
     number: int,
     recording: Recording,
 ) -> int:
@@ -207,7 +214,9 @@ def play_jointly(
     for time in range(play.most_steps):
         if tables.is_final[state]:
             return time
-        action = joint_action(q, one * width + other, state, play.beta, play.greedy, first_number(key_1, time), room)
+        action = joint_action(
+            q, one * width + other, state, play.beta, play.greedy, first_number(key_1, time), workspace
+        )
         mine, others = action // u64(ACTIONS), action % u64(ACTIONS)
         outcome_1 = slip_outcome(second_number(key_1, time), tables.slip_limit)
         outcome_2 = slip_outcome(second_number(key_2, time), tables.slip_limit)

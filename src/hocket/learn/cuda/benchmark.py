@@ -78,12 +78,12 @@ def _speed(work: Callable[[], float]) -> float:
     """Measure how much is done in a second, the median over rounds."""
     work()  # which compiles it
     synchronize()
-    found = []
+    speeds = []
     for _ in range(ROUNDS):
         begin, done, taken = time.perf_counter(), 0.0, 0.0
         while taken < ROUND:
             done += work()
             synchronize()
             taken = time.perf_counter() - begin
-        found.append(done / taken)
-    return median(found)
+        speeds.append(done / taken)
+    return median(speeds)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import fetched, launch, placed, synchronize, zeros
 from hocket.learn.cuda.episodes import make_teams, play_teams, team_bytes
-from hocket.learn.cuda.rules import Rules, Runs, make_rules
+from hocket.learn.cuda.parameters import DeviceParameters, Runs, make_parameters
 from hocket.learn.episodes import require_settled, team_tables
 from hocket.learn.kernels.team import NEVER_SETTLED
 from hocket.learn.kernels.teams import Learnt
 from hocket.learn.learner import Arrays
-from hocket.learn.testing import Episodes
+from hocket.learn.testing import TestResults
 from hocket.task.tables import Tables
 
 PLAYERS = 1 << 17  # test episodes at once, at most
@@ -40,10 +40,10 @@ class DeviceBlock(ABC):
     def __init__(self, tables: Tables, jobs: Sequence[Job]) -> None:
         self.tables = tables
         self.variants: list[Any] = list(dict.fromkeys(job.settings for job in jobs))
-        place = {own: number for number, own in enumerate(self.variants)}
+        place = {settings: number for number, settings in enumerate(self.variants)}
         self.variant = np.array([place[job.settings] for job in jobs], np.uint32)
         self.seeds = np.array([job.seed for job in jobs], np.int64)
-        self.rules: Rules = placed(make_rules(self.variants, self.switch))
+        self.parameters: DeviceParameters = placed(make_parameters(self.variants, self.switch))
         self.runs = placed(Runs(self.variant, self.seeds))
 
     @classmethod
@@ -60,23 +60,23 @@ class DeviceBlock(ABC):
         """Fetch what the run at `index` has learnt so far."""
 
     @abstractmethod
-    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Episodes) -> int:
+    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: TestResults) -> int:
         """Play the episodes from `begin` on, as many as there is room for; return how many that are."""
 
-    def play(self, numbers: range, greedy: bool) -> Episodes:
+    def play(self, numbers: range, greedy: bool) -> TestResults:
         """Play test episodes of every run."""
         (agents, _), events = self.tables.kind.shape, len(self.tables.knowers)
         count = len(self.seeds) * len(numbers)
-        played = Episodes(
+        played = TestResults(
             zeros((count,), np.int32), zeros((count, agents), np.int32), zeros((count, max(events, 1)), np.int32)
         )
         begin = 0
         while begin < count:
             begin += self._play(greedy, numbers.start, len(numbers), begin, played)
             synchronize()
-        found = Episodes(*map(fetched, played))
-        require_settled(bool((found.steps != NEVER_SETTLED).all()))
-        return found
+        results = TestResults(*map(fetched, played))
+        require_settled(bool((results.steps != NEVER_SETTLED).all()))
+        return results
 
 
 class TeamBlock(DeviceBlock):
@@ -93,7 +93,7 @@ class TeamBlock(DeviceBlock):
         self.players: int = min(PLAYERS, room, len(jobs) * max(1, jobs[0].settings.test_episodes))
         self.teams = make_teams(agents, events, self.players)
 
-    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: Episodes) -> int:
-        how = (self.rules, self.runs, self.teams, greedy, number, episodes, begin, played)
+    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: TestResults) -> int:
+        how = (self.parameters, self.runs, self.teams, greedy, number, episodes, begin, played)
         launch(play_teams, self.players, Learnt(self.q, self.by_memory), self.world, *how)
         return self.players

@@ -104,7 +104,7 @@ def placed(tree: Tree) -> Tree:
         some = tree if tree.size else np.zeros(shape, tree.dtype)  # the device has no place for nothing
         return cast(Tree, some.copy() if SIMULATED else cuda.to_device(np.ascontiguousarray(some)))
     if isinstance(tree, tuple):
-        return cast(Tree, type(tree)(*(placed(own) for own in tree)))
+        return cast(Tree, type(tree)(*(placed(part) for part in tree)))
     return tree
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import cuda, device_kernel, zeros
-from hocket.learn.cuda.rules import Rules, Runs, play_at
+from hocket.learn.cuda.parameters import DeviceParameters, Runs, play_at
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Floats, Index, Ints, first_number, second_number
 from hocket.learn.kernels.team import (
@@ -16,7 +16,7 @@ from hocket.learn.kernels.team import (
     FAILED,
     GOING,
     NEVER_SETTLED,
-    Play,
+    PlayParameters,
     TeamState,
     TeamTables,
     begin_episode,
@@ -25,10 +25,10 @@ from hocket.learn.kernels.team import (
     settle,
 )
 from hocket.learn.kernels.teams import Learnt
-from hocket.learn.testing import Episodes
+from hocket.learn.testing import TestResults
 
 
-class Teams(NamedTuple):
+class DeviceTeams(NamedTuple):
     """Room for many teams, those of neighbouring threads side by side; see `TeamState`."""
 
     cell: Ints  # [N, threads]
@@ -46,23 +46,23 @@ def team_bytes(agents: int, events: int) -> int:
     return 8 * (6 * agents + 2 * events)
 
 
-def make_teams(agents: int, events: int, threads: int) -> Teams:
+def make_teams(agents: int, events: int, threads: int) -> DeviceTeams:
     """Make room for so many teams, none of which proposes anything yet."""
-    own, all_events = (agents, threads), (events, threads)
-    return Teams(
-        zeros(own, np.int64),
-        zeros(own, np.int64),
-        zeros(own, np.int64),
-        zeros(own, np.int64),
+    of_agents, all_events = (agents, threads), (events, threads)
+    return DeviceTeams(
+        zeros(of_agents, np.int64),
+        zeros(of_agents, np.int64),
+        zeros(of_agents, np.int64),
+        zeros(of_agents, np.int64),
         zeros(all_events, np.int64),
-        zeros(own, np.uint64),
-        zeros(own, np.int64),
+        zeros(of_agents, np.uint64),
+        zeros(of_agents, np.int64),
         zeros(all_events, np.int64),
     )
 
 
 @inlined
-def team_at(teams: Teams, thread: Index) -> TeamState:
+def team_at(teams: DeviceTeams, thread: Index) -> TeamState:
     """Return a thread's team."""
     return TeamState(
         teams.cell[:, thread],
@@ -77,15 +77,17 @@ def team_at(teams: Teams, thread: Index) -> TeamState:
 
 
 @inlined
-def play_episode(q: Floats, by_memory: bool, tables: TeamTables, team: TeamState, play: Play, number: int) -> int:
+def play_episode(
+    q: Floats, by_memory: bool, tables: TeamTables, team: TeamState, play: PlayParameters, number: int
+) -> int:
     """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
     if begin_episode(play.seed, number, team, tables):
         return 0
     for time in range(play.most_steps):
         ready = np.int64(0)
         for agent in range(len(team.cell)):
-            own, key = team.memory[agent] if by_memory else team.state[agent], team.key[agent]
-            action = choose(q, agent, team.cell[agent], own, play.beta, play.greedy, first_number(key, time))
+            observed, key = team.memory[agent] if by_memory else team.state[agent], team.key[agent]
+            action = choose(q, agent, team.cell[agent], observed, play.beta, play.greedy, first_number(key, time))
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, time + 1, team, tables)
         if ended != GOING:
@@ -98,14 +100,14 @@ def play_team(
     thread: Index,
     learnt: Learnt,
     tables: TeamTables,
-    rules: Rules,
+    parameters: DeviceParameters,
     runs: Runs,
-    teams: Teams,
+    teams: DeviceTeams,
     greedy: bool,
     number: int,
     episodes: int,
     begin: int,
-    played: Episodes,
+    played: TestResults,
 ) -> None:
     """Play a thread's test episode, if there is one; a run's first has a number."""
     index = begin + thread
@@ -113,7 +115,7 @@ def play_team(
         run, team = index // episodes, team_at(teams, thread)
         for agent in range(len(team.following)):
             team.following[agent] = -1
-        play = play_at(rules, runs, run, greedy)
+        play = play_at(parameters, runs, run, greedy)
         played.steps[index] = play_episode(
             learnt.q[run], learnt.by_memory, tables, team, play, number + index % episodes
         )
@@ -127,14 +129,14 @@ def play_team(
 def play_teams(
     learnt: Learnt,
     tables: TeamTables,
-    rules: Rules,
+    parameters: DeviceParameters,
     runs: Runs,
-    teams: Teams,
+    teams: DeviceTeams,
     greedy: bool,
     number: int,
     episodes: int,
     begin: int,
-    played: Episodes,
+    played: TestResults,
 ) -> None:
     """Play the test episodes from `begin` on, as many as there are teams."""
-    play_team(cuda.grid(1), learnt, tables, rules, runs, teams, greedy, number, episodes, begin, played)
+    play_team(cuda.grid(1), learnt, tables, parameters, runs, teams, greedy, number, episodes, begin, played)

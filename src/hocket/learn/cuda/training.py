@@ -8,12 +8,12 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from hocket.errors import SettingsError
-from hocket.learn.batches import Batch, Pace, Report, Stop
+from hocket.learn.batches import Batch, Pace, Report, StopSignal
 from hocket.learn.cuda.block import Job
 from hocket.learn.cuda.catalogue import alike, find_block
 from hocket.learn.cuda.device import free_memory, require_device, synchronize
 from hocket.learn.policies import Policy, Run
-from hocket.learn.testing import Tests
+from hocket.learn.testing import TestLog
 from hocket.task.tables import Tables
 
 LARGEST_CHUNK = 1 << 17  # lanes: enough to keep a device busy, and few enough to finish now and then
@@ -43,7 +43,7 @@ def train_batches(
     batches: Sequence[Batch],
     tables: Tables,
     reports: Sequence[Report],
-    stop: Stop | None = None,
+    stop: StopSignal | None = None,
     policies: int | None = None,
     *,
     details: bool = True,
@@ -104,9 +104,9 @@ class _Training:
         self.first = chunk.parts[0][0]
         self.block = find_block(self.first.learner)(tables, chunk.jobs)
         kept = (len(tables.start) * details, len(tables.knowers) * (details and self.block.keeps_events))
-        self.tests = Tests(self.first.settings, self.first.steps, len(self.block.seeds), *kept)
+        self.tests = TestLog(self.first.settings, self.first.steps, len(self.block.seeds), *kept)
 
-    def run(self, stop: Stop | None, policies: int | None) -> list[Trained]:
+    def run(self, stop: StopSignal | None, policies: int | None) -> list[Trained]:
         """Train and test, until it is done or `stop` is set."""
         begin, done, pace = time.perf_counter(), 0, Pace()
         every, all_steps = self.first.settings.test_every, self.first.steps
@@ -132,11 +132,11 @@ class _Training:
             first += len(places)
 
     def _trained(self, done: int, seconds: float, policies: int | None) -> list[Trained]:
-        found, first = [], 0
+        trained, first = [], 0
         for batch, places in self.chunk.parts:
-            found.append(Trained(batch, done, self._runs(batch, places, first, done, seconds, policies)))
+            trained.append(Trained(batch, done, self._runs(batch, places, first, done, seconds, policies)))
             first += len(places)
-        return found
+        return trained
 
     def _runs(
         self, batch: Batch, places: range, first: int, done: int, seconds: float, policies: int | None

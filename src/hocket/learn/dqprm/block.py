@@ -24,7 +24,7 @@ class DqprmBlock:
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
         self.tables = lane_tables(tables, settings)
         self.q = np.zeros((len(seeds), agents, cells, actions, self.tables.is_final.shape[1]), np.float32)
-        self.rule = kernel.Rule(
+        self.parameters = kernel.DqprmParameters(
             settings.schedule,
             np.float32(settings.discount),
             settings.max_episode_steps,
@@ -32,20 +32,20 @@ class DqprmBlock:
             agents if settings.wait_for_team else 1,
         )
         self.lanes = self._lanes(seeds)
-        self.groups = _groups(agents * len(seeds), self.rule.team_size)
+        self.groups = _groups(agents * len(seeds), self.parameters.team_size)
         self.threads = max(1, min(threads, len(self.groups)))
 
-    def _lanes(self, seeds: Sequence[int]) -> kernel.Lanes:
+    def _lanes(self, seeds: Sequence[int]) -> kernel.DqprmLanes:
         agents = self.q.shape[1]
         agent = np.tile(np.arange(agents, dtype=np.uint32), len(seeds))
-        keys = [stream_key(TRAINING, seed, own) for seed in seeds for own in range(agents)]
-        return kernel.Lanes(
+        keys = [stream_key(TRAINING, seed, index) for seed in seeds for index in range(agents)]
+        return kernel.DqprmLanes(
             self.q.reshape(len(agent), *self.q.shape[2:]),
             agent,
             self.tables.start[agent],
             self.tables.initial[agent],
             np.append(np.array(keys, np.uint64), np.zeros(LANES, np.uint64)),
-            np.zeros(len(agent) // self.rule.team_size, np.int64),
+            np.zeros(len(agent) // self.parameters.team_size, np.int64),
         )
 
     def train(self, begin: int, steps: int) -> None:
@@ -57,13 +57,15 @@ class DqprmBlock:
             list(pool.map(lambda share: self._train_groups(share, begin, steps), shares))
 
     def _train_groups(self, groups: Sequence[range], begin: int, steps: int) -> None:
-        room = kernel.make_room(self.q.shape[4])
+        workspace = kernel.make_workspace(self.q.shape[4])
         for group in groups:
-            if len(group) >= VECTOR_LANES or self.rule.team_size > 1:
-                kernel.train_lanes(self.lanes, self.tables, self.rule, room, group.start, group.stop, begin, steps)
+            if len(group) >= VECTOR_LANES or self.parameters.team_size > 1:
+                kernel.train_lanes(
+                    self.lanes, self.tables, self.parameters, workspace, group.start, group.stop, begin, steps
+                )
             else:
                 for lane in group:
-                    kernel.train_lane(self.lanes, self.tables, self.rule, room, lane, begin, steps)
+                    kernel.train_lane(self.lanes, self.tables, self.parameters, workspace, lane, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
         return {"q": np.ascontiguousarray(self.q[index, ..., : self.states])}
@@ -85,14 +87,17 @@ def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernel.LaneTable
     """Stack the tables of all agents as kernels take them; states that an agent lacks lead to themselves."""
     simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
     agents, kinds = len(tables.start), tables.event.shape[2]
-    own = [simulation.outcomes(agent) for agent in range(agents)]
-    states, outcomes = kernel.padded(int(tables.states.max())), max(2, *(table.chance.shape[2] for table in own))
+    outcomes_of = [simulation.outcomes(agent) for agent in range(agents)]
+    states, outcomes = (
+        kernel.padded(int(tables.states.max())),
+        max(2, *(table.chance.shape[2] for table in outcomes_of)),
+    )
     shape = (agents, kinds, outcomes, states)
     limit = np.full((agents, kinds, outcomes - 1, states), np.iinfo(np.uint32).max, np.uint32)
     next_state = np.broadcast_to(np.arange(states, dtype=np.uint32), shape).copy()
     reward = np.zeros(shape, np.float32)
     dynamics, is_final = np.zeros((agents, states), np.uint32), np.ones((agents, states), np.bool_)
-    for agent, table in enumerate(own):
+    for agent, table in enumerate(outcomes_of):
         count, _, cases = table.chance.shape
         limit[agent, :, : cases - 1, :count] = np.minimum(table.limit, np.iinfo(np.uint32).max).transpose(1, 2, 0)
         next_state[agent, :, :cases, :count] = table.next_state.transpose(1, 2, 0)

@@ -12,7 +12,7 @@ from hocket.learn.cuda.block import DeviceBlock, Job, TeamBlock
 from hocket.learn.cuda.device import fetched, launch, placed, zeros
 from hocket.learn.dqprm import DqprmSettings, cuda_kernel
 from hocket.learn.dqprm.block import lane_tables
-from hocket.learn.dqprm.kernel import Lanes, LaneTables, padded
+from hocket.learn.dqprm.kernel import DqprmLanes, LaneTables, padded
 from hocket.learn.learner import Arrays, machine_shapes
 from hocket.random import TRAINING, stream_key
 from hocket.task.tables import Tables
@@ -30,17 +30,17 @@ class DqprmDeviceBlock(TeamBlock):
         host, row = _lane_tables(tables, self.variants)
         states = host.is_final.shape[1]
         self.q = zeros((len(jobs), agents, cells, actions, states))
-        own = np.tile(np.arange(agents, dtype=np.uint32), len(jobs))
-        agent = np.repeat(row[self.variant], agents) * np.uint32(agents) + own
+        index = np.tile(np.arange(agents, dtype=np.uint32), len(jobs))
+        agent = np.repeat(row[self.variant], agents) * np.uint32(agents) + index
         self.team_size = agents if self.variants[0].wait_for_team else 1
-        keys = stream_key(TRAINING, np.repeat(self.seeds.astype(np.uint64), agents), own.astype(np.uint64))
+        keys = stream_key(TRAINING, np.repeat(self.seeds.astype(np.uint64), agents), index.astype(np.uint64))
         q = self.q.reshape(len(agent), cells, actions, states)
         clock = np.zeros(len(agent) // self.team_size, np.int64)
         place = (host.start[agent], host.initial[agent])
-        self.lanes = Lanes(q, placed(agent), placed(place[0]), placed(place[1]), placed(keys), placed(clock))
+        self.lanes = DqprmLanes(q, placed(agent), placed(place[0]), placed(place[1]), placed(keys), placed(clock))
         is_fast = self.team_size == 1 and cuda_kernel.is_small(host)
         self.kernel = cuda_kernel.lanes_kernels.get(states) if is_fast else None
-        self.world_tables = placed(host if self.kernel is None else cuda_kernel.lane_worlds(host))
+        self.device_tables = placed(host if self.kernel is None else cuda_kernel.lane_worlds(host))
         self.fresh = cuda_kernel.Fresh(zeros((len(clock) if self.kernel is None else 1, states)))
 
     @classmethod
@@ -50,7 +50,7 @@ class DqprmDeviceBlock(TeamBlock):
         return agents * per_lane
 
     def train(self, begin: int, steps: int) -> None:
-        about = (self.lanes, self.world_tables, self.rules, self.runs)
+        about = (self.lanes, self.device_tables, self.parameters, self.runs)
         if self.kernel is not None:
             launch(self.kernel, len(self.lanes.agent), *about, begin, steps)
         else:
@@ -62,10 +62,10 @@ class DqprmDeviceBlock(TeamBlock):
 
 def _lane_tables(tables: Tables, variants: Sequence[DqprmSettings]) -> tuple[LaneTables, NDArray[np.uint32]]:
     """Stack the tables of all agents under all settings; also say where those of each setting begin."""
-    kinds = [(own.sync_probability, own.sync_literal) for own in variants]
+    kinds = [(settings.sync_probability, settings.sync_literal) for settings in variants]
     place = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
-    found = {kind: lane_tables(tables, own) for kind, own in zip(kinds, variants, strict=True)}
-    parts = [found[kind] for kind in place]
+    made = {kind: lane_tables(tables, settings) for kind, settings in zip(kinds, variants, strict=True)}
+    parts = [made[kind] for kind in place]
     cases = max(part.next_state.shape[2] for part in parts)
 
     def stack(name: str) -> NDArray[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import Kernel, cuda, device_kernel
-from hocket.learn.cuda.rules import Rules, Runs, schedule_at
+from hocket.learn.cuda.parameters import DeviceParameters, Runs, schedule_at
 from hocket.learn.dqprm.kernel import (
     ACTIONS,
     FEW,
@@ -22,10 +22,10 @@ from hocket.learn.dqprm.kernel import (
     OUTCOMES,
     STATES,
     ZERO,
-    Lanes,
+    DqprmLanes,
+    DqprmParameters,
     LaneTables,
-    Room,
-    Rule,
+    LaneWorkspace,
     pass_time,
 )
 from hocket.learn.dqprm.kernel import learn as learn_any
@@ -51,7 +51,7 @@ END_BITS, END_MASK = np.uint32(16), np.uint32(0xFFFF)
 Words = NDArray[np.uint32]
 
 
-class World(NamedTuple):
+class LaneWorld(NamedTuple):
     """What the lanes of one agent under one setting need of a task, flat; see `LaneTables`."""
 
     arrive: Words  # [D * S * A * K] where a move ends: the cell, and its kind above END_BITS
@@ -135,7 +135,7 @@ def _aiming(width: int) -> Callable[..., Numbers]:
     states = np.uint64(width)
 
     @inlined
-    def goals(known: Numbers, kind: Index, ready: Index, world: World, discount: np.float32) -> Numbers:
+    def goals(known: Numbers, kind: Index, ready: Index, world: LaneWorld, discount: np.float32) -> Numbers:
         """Compute what to learn in every machine state, of a move that ends in a cell of which this is known."""
         left, right = max(known[0], known[1]), max(known[2], known[3])
         best = max(max(left, right), known[4])
@@ -157,14 +157,21 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
 
     @inlined
     def train(
-        q: Floats, lane: Index, key: np.uint64, place: Lane, world: World, rule: Rule, begin: int, steps: int
+        q: Floats,
+        lane: Index,
+        key: np.uint64,
+        place: Lane,
+        world: LaneWorld,
+        own_parameters: DqprmParameters,
+        begin: int,
+        steps: int,
     ) -> Lane:
         """Train a lane that waits for nobody, from step `begin` on, as `train_lane` does."""
         cells = u64(world.cells)
         cell, state, clock = np.uint32(place.cell), np.uint32(place.state), np.int64(place.clock)
         known = rows(q, lane, cells, u64(cell))
         for time in range(begin, begin + steps):
-            alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
+            alpha, beta = rate_at(own_parameters.schedule, time), beta_at(own_parameters.schedule, time)
             action = choose(known, state, beta, first_number(key, time))
             old = row_of(known, action)  # before others are read: registers are few
             drawn = second_number(key, time)
@@ -173,7 +180,7 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
             arrived = world.arrive[u64(cell) * MOVES + move]
             end = np.uint32(arrived & END_MASK)
             there = rows(q, lane, cells, u64(end))
-            goal, target = goals(there, u64(arrived >> END_BITS), ready, world, rule.discount)
+            goal, target = goals(there, u64(arrived >> END_BITS), ready, world, own_parameters.discount)
             next_cell, next_state = end, pick(target, state)
             for other in range(u64(1), u64(world.distinct)):
                 arrived = world.arrive[(other * cells + u64(cell)) * MOVES + move]
@@ -181,16 +188,18 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
                 if own_end != end:
                     mine = load(world.dynamics, ZERO, width) == np.uint32(other)
                     elsewhere = rows(q, lane, cells, u64(own_end))
-                    own_goal, own_target = goals(elsewhere, u64(arrived >> END_BITS), ready, world, rule.discount)
+                    own_goal, own_target = goals(
+                        elsewhere, u64(arrived >> END_BITS), ready, world, own_parameters.discount
+                    )
                     goal = where(mine, own_goal, goal)
                     if world.dynamics[u64(state)] == np.uint32(other):
                         next_cell, next_state = own_end, pick(own_target, state)
             fresh = old + alpha * (goal - old)
-            if not rule.counterfactual:
+            if not own_parameters.counterfactual:
                 fresh = where(load(STATES, ZERO, width) == state, fresh, old)
             store_row(q, ((lane * cells + u64(cell)) * ACTIONS + u64(action)) * states, fresh)
             clock += 1
-            if clock >= rule.max_episode_steps or world.is_final[u64(next_state)] != 0:
+            if clock >= own_parameters.max_episode_steps or world.is_final[u64(next_state)] != 0:
                 next_cell, next_state, clock = np.uint32(world.start), np.uint32(world.initial), np.int64(0)
             if next_cell != end:
                 known = rows(q, lane, cells, u64(next_cell))
@@ -202,8 +211,8 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
     return train
 
 
-class Worlds(NamedTuple):
-    """The worlds of all agents under all settings, P of them, one in each row; see `World`."""
+class LaneWorlds(NamedTuple):
+    """The worlds of all agents under all settings, P of them, one in each row; see `LaneWorld`."""
 
     arrive: Words  # [P, D * S * A * K]
     limit: Words  # [P, H * (J - 1) * U]
@@ -224,12 +233,12 @@ def is_small(tables: LaneTables) -> bool:
     return bool(max(tables.kind.shape[1], tables.limit.shape[1]) <= END_MASK)
 
 
-def lane_worlds(tables: LaneTables) -> Worlds:
+def lane_worlds(tables: LaneTables) -> LaneWorlds:
     """Lay tables out in rows, the kind of the cell where a move ends beside it."""
     rows, cells = tables.kind.shape
     end = tables.next_cell[tables.world].reshape(rows, -1)
     kind = np.take_along_axis(tables.kind, end.astype(np.int64), axis=1)
-    return Worlds(
+    return LaneWorlds(
         end.astype(np.uint32) | (kind.astype(np.uint32) << END_BITS),
         tables.limit.reshape(rows, -1),
         tables.next_state.reshape(rows, -1),
@@ -251,7 +260,13 @@ def _train_lane(width: int) -> Callable[..., None]:
 
     @inlined
     def train_lane(
-        thread: Index, lanes: Lanes, worlds: Worlds, rules: Rules, runs: Runs, begin: int, steps: int
+        thread: Index,
+        lanes: DqprmLanes,
+        worlds: LaneWorlds,
+        parameters: DeviceParameters,
+        runs: Runs,
+        begin: int,
+        steps: int,
     ) -> None:
         """Train a thread's lane, if there is one; neighbouring threads have lanes of the same agent."""
         count, teams = u64(len(lanes.agent)), u64(len(runs.seed))
@@ -259,25 +274,25 @@ def _train_lane(width: int) -> Callable[..., None]:
             return
         run = thread % teams
         lane = run * (count // teams) + thread // teams
-        own, chosen = lanes.agent[lane], runs.variant[run]
-        world = World(
-            worlds.arrive[own],
-            worlds.limit[own],
-            worlds.next_state[own],
-            worlds.reward[own],
-            worlds.dynamics[own],
-            worlds.is_final[own],
+        row, chosen = lanes.agent[lane], runs.variant[run]
+        world = LaneWorld(
+            worlds.arrive[row],
+            worlds.limit[row],
+            worlds.next_state[row],
+            worlds.reward[row],
+            worlds.dynamics[row],
+            worlds.is_final[row],
             worlds.cells,
             worlds.cases,
-            worlds.distinct[own],
-            worlds.start[own],
-            worlds.initial[own],
+            worlds.distinct[row],
+            worlds.start[row],
+            worlds.initial[row],
             worlds.slip_limit,
         )
-        schedule, limit = schedule_at(rules, chosen), rules.max_episode_steps[chosen]
-        rule = Rule(schedule, rules.discount[chosen], limit, rules.switch[chosen], 1)
+        schedule, limit = schedule_at(parameters, chosen), parameters.max_episode_steps[chosen]
+        own_parameters = DqprmParameters(schedule, parameters.discount[chosen], limit, parameters.switch[chosen], 1)
         place = Lane(lanes.cell[lane], lanes.state[lane], lanes.clock[lane])
-        place = train(lanes.q, lane, lanes.key[lane], place, world, rule, begin, steps)
+        place = train(lanes.q, lane, lanes.key[lane], place, world, own_parameters, begin, steps)
         lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = place.cell, place.state, place.clock
 
     return train_lane
@@ -287,15 +302,19 @@ train_lane_of_few, train_lane_of_many = _train_lane(FEW), _train_lane(MANY)
 
 
 @device_kernel
-def train_few(lanes: Lanes, worlds: Worlds, rules: Rules, runs: Runs, begin: int, steps: int) -> None:
+def train_few(
+    lanes: DqprmLanes, worlds: LaneWorlds, parameters: DeviceParameters, runs: Runs, begin: int, steps: int
+) -> None:
     """Train lanes whose machines have few states, each thread one."""
-    train_lane_of_few(u64(cuda.grid(1)), lanes, worlds, rules, runs, begin, steps)
+    train_lane_of_few(u64(cuda.grid(1)), lanes, worlds, parameters, runs, begin, steps)
 
 
 @device_kernel
-def train_many(lanes: Lanes, worlds: Worlds, rules: Rules, runs: Runs, begin: int, steps: int) -> None:
+def train_many(
+    lanes: DqprmLanes, worlds: LaneWorlds, parameters: DeviceParameters, runs: Runs, begin: int, steps: int
+) -> None:
     """Train lanes whose machines have some more states, each thread one."""
-    train_lane_of_many(u64(cuda.grid(1)), lanes, worlds, rules, runs, begin, steps)
+    train_lane_of_many(u64(cuda.grid(1)), lanes, worlds, parameters, runs, begin, steps)
 
 
 lanes_kernels: dict[int, Kernel] = {FEW: train_few, MANY: train_many}  # by the number of machine states
@@ -310,9 +329,9 @@ class Fresh(NamedTuple):
 @inlined
 def train_team(
     team: Index,
-    lanes: Lanes,
+    lanes: DqprmLanes,
     tables: LaneTables,
-    rules: Rules,
+    parameters: DeviceParameters,
     runs: Runs,
     fresh: Fresh,
     team_size: int,
@@ -324,9 +343,9 @@ def train_team(
     if team >= teams:
         return
     chosen = runs.variant[team * u64(len(runs.seed)) // teams]
-    schedule, limit = schedule_at(rules, chosen), rules.max_episode_steps[chosen]
-    rule = Rule(schedule, rules.discount[chosen], limit, rules.switch[chosen], team_size)
-    room = Room(fresh.q, lanes.agent, lanes.agent, fresh.q[team])
+    schedule, limit = schedule_at(parameters, chosen), parameters.max_episode_steps[chosen]
+    own_parameters = DqprmParameters(schedule, parameters.discount[chosen], limit, parameters.switch[chosen], team_size)
+    workspace = LaneWorkspace(fresh.q, lanes.agent, lanes.agent, fresh.q[team])
     for time in range(begin, begin + steps):
         alpha, beta = rate_at(schedule, time), beta_at(schedule, time)
         for lane in range(team * size, (team + u64(1)) * size):
@@ -343,15 +362,15 @@ def train_team(
                 )
                 drawn = second_number(lanes.key[lane], time)
                 move = np.uint32(3 * action + slip_outcome(drawn, tables.slip_limit))
-                learn_any(lane, move, np.uint32(sync_draw(drawn)), alpha, lanes, tables, rule, room)
-        pass_time(team, lanes, tables, rule)
+                learn_any(lane, move, np.uint32(sync_draw(drawn)), alpha, lanes, tables, own_parameters, workspace)
+        pass_time(team, lanes, tables, own_parameters)
 
 
 @device_kernel
 def train_teams(
-    lanes: Lanes,
+    lanes: DqprmLanes,
     tables: LaneTables,
-    rules: Rules,
+    parameters: DeviceParameters,
     runs: Runs,
     fresh: Fresh,
     team_size: int,
@@ -359,4 +378,4 @@ def train_teams(
     steps: int,
 ) -> None:
     """Train teams whose machines have any number of states, each thread one."""
-    train_team(u64(cuda.grid(1)), lanes, tables, rules, runs, fresh, team_size, begin, steps)
+    train_team(u64(cuda.grid(1)), lanes, tables, parameters, runs, fresh, team_size, begin, steps)

@@ -68,7 +68,7 @@ class LaneTables(NamedTuple):
     slip_limit: int
 
 
-class Lanes(NamedTuple):
+class DqprmLanes(NamedTuple):
     """Lanes that are at the same step of their training; all that is needed to go on."""
 
     q: Floats  # [lanes, S, A, U]
@@ -79,7 +79,7 @@ class Lanes(NamedTuple):
     clock: NDArray[np.int64]  # [teams] steps of the current episode
 
 
-class Rule(NamedTuple):
+class DqprmParameters(NamedTuple):
     """Settings of the learning rule."""
 
     schedule: Schedule
@@ -89,7 +89,7 @@ class Rule(NamedTuple):
     team_size: int  # lanes that wait for each other; 1: nobody waits
 
 
-class Room(NamedTuple):
+class LaneWorkspace(NamedTuple):
     """Room for what some lanes hand over within a step."""
 
     weight: Floats  # [A, LANES] values of the actions
@@ -103,10 +103,10 @@ def padded(states: int) -> int:
     return next((width for width in (FEW, MANY) if states <= width), states)
 
 
-def make_room(states: int) -> Room:
+def make_workspace(states: int) -> LaneWorkspace:
     """Make room for machines of so many states."""
     numbers = (np.zeros(LANES, np.uint32), np.zeros(LANES, np.uint32))
-    return Room(np.zeros((5, LANES), np.float32), *numbers, np.zeros(states, np.float32))
+    return LaneWorkspace(np.zeros((5, LANES), np.float32), *numbers, np.zeros(states, np.float32))
 
 
 # One lane.
@@ -114,30 +114,37 @@ def make_room(states: int) -> Room:
 
 @inlined
 def learn(
-    lane: Index, move: Index, ready: Index, alpha: np.float32, lanes: Lanes, tables: LaneTables, rule: Rule, room: Room
+    lane: Index,
+    move: Index,
+    ready: Index,
+    alpha: np.float32,
+    lanes: DqprmLanes,
+    tables: LaneTables,
+    parameters: DqprmParameters,
+    workspace: LaneWorkspace,
 ) -> None:
     """Move and learn from it for every machine state."""
-    q, fresh = lanes.q, room.fresh
+    q, fresh = lanes.q, workspace.fresh
     agent, cell, state = u64(lanes.agent[lane]), u64(lanes.cell[lane]), u64(lanes.state[lane])
     action = u64(move) // OUTCOMES
     world, next_cell, next_state = u64(tables.world[agent]), cell, state
-    for own in range(u64(q.shape[3])):
-        end = u64(tables.next_cell[world, u64(tables.dynamics[agent, own]), cell, u64(move)])
+    for u in range(u64(q.shape[3])):
+        end = u64(tables.next_cell[world, u64(tables.dynamics[agent, u]), cell, u64(move)])
         kind, case = u64(tables.kind[agent, end]), ZERO
         for later in range(u64(tables.limit.shape[2])):  # a branch would be guesswork
-            case += u64(ready >= tables.limit[agent, kind, later, own])
-        target = u64(tables.next_state[agent, kind, case, own])
+            case += u64(ready >= tables.limit[agent, kind, later, u])
+        target = u64(tables.next_state[agent, kind, case, u])
         left = max(q[lane, end, u64(0), target], q[lane, end, u64(1), target])
         right = max(q[lane, end, u64(2), target], q[lane, end, u64(3), target])
         best = max(max(left, right), q[lane, end, u64(4), target])
-        old = q[lane, cell, action, own]
-        goal = tables.reward[agent, kind, case, own] + rule.discount * best
-        fresh[own] = old + alpha * (goal - old)
-        if own == state:
+        old = q[lane, cell, action, u]
+        goal = tables.reward[agent, kind, case, u] + parameters.discount * best
+        fresh[u] = old + alpha * (goal - old)
+        if u == state:
             next_cell, next_state = end, target
-    for own in range(u64(q.shape[3])):
-        if rule.counterfactual or own == state:
-            q[lane, cell, action, own] = fresh[own]
+    for u in range(u64(q.shape[3])):
+        if parameters.counterfactual or u == state:
+            q[lane, cell, action, u] = fresh[u]
     lanes.cell[lane], lanes.state[lane] = next_cell, next_state
 
 
@@ -145,15 +152,15 @@ def learn(
 
 
 @inlined
-def move_together(room: Room, keys: Numbers, time: int, beta: np.float32, slip_limit: int) -> None:
-    """Choose an action for every lane from the values in `room`, and draw its outcome."""
-    q0, q1 = load(room.weight, u64(0), LANES), load(room.weight, u64(LANES), LANES)
-    q2, q3 = load(room.weight, u64(2 * LANES), LANES), load(room.weight, u64(3 * LANES), LANES)
-    q4 = load(room.weight, u64(4 * LANES), LANES)
+def move_together(workspace: LaneWorkspace, keys: Numbers, time: int, beta: np.float32, slip_limit: int) -> None:
+    """Choose an action for every lane from the values in `workspace`, and draw its outcome."""
+    q0, q1 = load(workspace.weight, u64(0), LANES), load(workspace.weight, u64(LANES), LANES)
+    q2, q3 = load(workspace.weight, u64(2 * LANES), LANES), load(workspace.weight, u64(3 * LANES), LANES)
+    q4 = load(workspace.weight, u64(4 * LANES), LANES)
     action = softmax_actions(q0, q1, q2, q3, q4, beta, first_number(keys, time))
     drawn = second_number(keys, time)
-    store(room.move, ZERO, action * np.uint32(3) + slip_outcomes(drawn, slip_limit))
-    store(room.ready, ZERO, converted(drawn & CHANCE_MASK, np.uint32))
+    store(workspace.move, ZERO, action * np.uint32(3) + slip_outcomes(drawn, slip_limit))
+    store(workspace.ready, ZERO, converted(drawn & CHANCE_MASK, np.uint32))
 
 
 def _learn_at_once(width: int) -> Learn:
@@ -162,7 +169,13 @@ def _learn_at_once(width: int) -> Learn:
 
     @inlined
     def goals(
-        lane: Index, agent: Index, end: Index, ready: Index, lanes: Lanes, tables: LaneTables, rule: Rule
+        lane: Index,
+        agent: Index,
+        end: Index,
+        ready: Index,
+        lanes: DqprmLanes,
+        tables: LaneTables,
+        parameters: DqprmParameters,
     ) -> Numbers:
         """Compute what to learn in every machine state, of a move that ends in a cell."""
         q, cases = lanes.q, u64(tables.next_state.shape[2])
@@ -179,7 +192,7 @@ def _learn_at_once(width: int) -> Learn:
             passed = ready >= load(tables.limit, limit + (case - u64(1)) * states, width)
             target = where(passed, load(tables.next_state, at + case * states, width), target)
             reward = where(passed, load(tables.reward, at + case * states, width), reward)
-        return reward + rule.discount * take(best, target)
+        return reward + parameters.discount * take(best, target)
 
     @inlined
     def learn_at_once(
@@ -187,32 +200,32 @@ def _learn_at_once(width: int) -> Learn:
         move: Index,
         ready: Index,
         alpha: np.float32,
-        lanes: Lanes,
+        lanes: DqprmLanes,
         tables: LaneTables,
-        rule: Rule,
-        room: Room,
+        parameters: DqprmParameters,
+        workspace: LaneWorkspace,
     ) -> None:
         q = lanes.q
         agent, cell, state = u64(lanes.agent[lane]), u64(lanes.cell[lane]), u64(lanes.state[lane])
         action, world = u64(move) // OUTCOMES, u64(tables.world[agent])
         end = u64(tables.next_cell[world, ZERO, cell, u64(move)])
-        goal = goals(lane, agent, end, ready, lanes, tables, rule)
+        goal = goals(lane, agent, end, ready, lanes, tables, parameters)
         for other in range(u64(1), u64(tables.distinct[agent])):
             own_end = u64(tables.next_cell[world, other, cell, u64(move)])
             if own_end != end:
                 mine = load(tables.dynamics, agent * states, width) == np.uint32(other)
-                goal = where(mine, goals(lane, agent, own_end, ready, lanes, tables, rule), goal)
+                goal = where(mine, goals(lane, agent, own_end, ready, lanes, tables, parameters), goal)
         here = ((lane * u64(q.shape[1]) + cell) * ACTIONS + action) * states
         old = load(q, here, width)
         fresh = old + alpha * (goal - old)
-        own = u64(tables.dynamics[agent, state])
-        end = u64(tables.next_cell[world, own, cell, u64(move)])
+        dynamics = u64(tables.dynamics[agent, state])
+        end = u64(tables.next_cell[world, dynamics, cell, u64(move)])
         kind = u64(tables.kind[agent, end])
         case = u64(ready >= tables.limit[agent, kind, ZERO, state])
         for later in range(u64(1), u64(tables.limit.shape[2])):
             case += u64(ready >= tables.limit[agent, kind, later, state])
         lanes.cell[lane], lanes.state[lane] = end, tables.next_state[agent, kind, case, state]
-        if rule.counterfactual:
+        if parameters.counterfactual:
             store(q, here, fresh)
         else:
             store(q, here, where(load(STATES, ZERO, width) == np.uint32(state), fresh, old))
@@ -225,11 +238,11 @@ learn_few, learn_many = _learn_at_once(FEW), _learn_at_once(MANY)
 
 
 @inlined
-def pass_time(team: Index, lanes: Lanes, tables: LaneTables, rule: Rule) -> None:
+def pass_time(team: Index, lanes: DqprmLanes, tables: LaneTables, parameters: DqprmParameters) -> None:
     """Count a step of a team, and begin its next episode if everyone has finished or the time is up."""
-    first, last = team * u64(rule.team_size), (team + u64(1)) * u64(rule.team_size)
+    first, last = team * u64(parameters.team_size), (team + u64(1)) * u64(parameters.team_size)
     lanes.clock[team] += 1
-    if lanes.clock[team] < rule.max_episode_steps:
+    if lanes.clock[team] < parameters.max_episode_steps:
         for lane in range(first, last):
             if not tables.is_final[u64(lanes.agent[lane]), u64(lanes.state[lane])]:
                 return
@@ -242,10 +255,10 @@ def pass_time(team: Index, lanes: Lanes, tables: LaneTables, rule: Rule) -> None
 @inlined
 def train_group(
     learn_by: Learn,
-    lanes: Lanes,
+    lanes: DqprmLanes,
     tables: LaneTables,
-    rule: Rule,
-    room: Room,
+    parameters: DqprmParameters,
+    workspace: LaneWorkspace,
     first: int,
     last: int,
     begin: int,
@@ -253,75 +266,113 @@ def train_group(
 ) -> None:
     """Train the lanes of some whole teams, from `first` to before `last`, from step `begin` on."""
     q, cell, state = lanes.q, lanes.cell, lanes.state
-    end, waits = u64(last), rule.team_size > 1
-    teams = range(u64(first) // u64(rule.team_size), end // u64(rule.team_size))
+    end, waits = u64(last), parameters.team_size > 1
+    teams = range(u64(first) // u64(parameters.team_size), end // u64(parameters.team_size))
     for time in range(begin, begin + steps):
-        alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
+        alpha, beta = rate_at(parameters.schedule, time), beta_at(parameters.schedule, time)
         for group in range(u64(first), end, GROUP):
             count = min(GROUP, end - group)
             for place in range(count):
                 lane = group + place
-                where_at, own = u64(cell[lane]), u64(state[lane])  # read once: stores may be to anywhere
+                where_at, here_state = u64(cell[lane]), u64(state[lane])  # read once: stores may be to anywhere
                 for action in range(ACTIONS):
-                    room.weight[action, place] = q[lane, where_at, action, own]
-            move_together(room, load(lanes.key, group, LANES), time, beta, tables.slip_limit)
+                    workspace.weight[action, place] = q[lane, where_at, action, here_state]
+            move_together(workspace, load(lanes.key, group, LANES), time, beta, tables.slip_limit)
             for place in range(count):
                 lane = group + place
                 if not (waits and tables.is_final[u64(lanes.agent[lane]), u64(state[lane])]):
-                    learn_by(lane, room.move[place], room.ready[place], alpha, lanes, tables, rule, room)
+                    learn_by(
+                        lane, workspace.move[place], workspace.ready[place], alpha, lanes, tables, parameters, workspace
+                    )
         for team in teams:
-            pass_time(team, lanes, tables, rule)
+            pass_time(team, lanes, tables, parameters)
 
 
 @kernel
 def train_few(
-    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+    lanes: DqprmLanes,
+    tables: LaneTables,
+    parameters: DqprmParameters,
+    workspace: LaneWorkspace,
+    first: int,
+    last: int,
+    begin: int,
+    steps: int,
 ) -> None:
     """Train lanes whose machines have few states."""
-    train_group(learn_few, lanes, tables, rule, room, first, last, begin, steps)
+    train_group(learn_few, lanes, tables, parameters, workspace, first, last, begin, steps)
 
 
 @kernel
 def train_many(
-    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+    lanes: DqprmLanes,
+    tables: LaneTables,
+    parameters: DqprmParameters,
+    workspace: LaneWorkspace,
+    first: int,
+    last: int,
+    begin: int,
+    steps: int,
 ) -> None:
     """Train lanes whose machines have some more states."""
-    train_group(learn_many, lanes, tables, rule, room, first, last, begin, steps)
+    train_group(learn_many, lanes, tables, parameters, workspace, first, last, begin, steps)
 
 
 @kernel
 def train_any(
-    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+    lanes: DqprmLanes,
+    tables: LaneTables,
+    parameters: DqprmParameters,
+    workspace: LaneWorkspace,
+    first: int,
+    last: int,
+    begin: int,
+    steps: int,
 ) -> None:
     """Train lanes whose machines have any number of states."""
-    train_group(learn, lanes, tables, rule, room, first, last, begin, steps)
+    train_group(learn, lanes, tables, parameters, workspace, first, last, begin, steps)
 
 
 def train_lanes(
-    lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, first: int, last: int, begin: int, steps: int
+    lanes: DqprmLanes,
+    tables: LaneTables,
+    parameters: DqprmParameters,
+    workspace: LaneWorkspace,
+    first: int,
+    last: int,
+    begin: int,
+    steps: int,
 ) -> None:
     """Train the lanes of some whole teams, from `first` to before `last`, from step `begin` on."""
     train = {FEW: train_few, MANY: train_many}.get(lanes.q.shape[3], train_any)
-    train(lanes, tables, rule, room, first, last, begin, steps)
+    train(lanes, tables, parameters, workspace, first, last, begin, steps)
 
 
 @kernel
-def train_lane(lanes: Lanes, tables: LaneTables, rule: Rule, room: Room, lane: int, begin: int, steps: int) -> None:
+def train_lane(
+    lanes: DqprmLanes,
+    tables: LaneTables,
+    parameters: DqprmParameters,
+    workspace: LaneWorkspace,
+    lane: int,
+    begin: int,
+    steps: int,
+) -> None:
     """Train one lane, which waits for nobody, from step `begin` on, as `train_lanes` does."""
-    q, key, own = lanes.q, lanes.key[lane], u64(lane)
+    q, key, place = lanes.q, lanes.key[lane], u64(lane)
     for time in range(begin, begin + steps):
-        cell, state = u64(lanes.cell[own]), u64(lanes.state[own])
+        cell, state = u64(lanes.cell[place]), u64(lanes.state[place])
         action = softmax_action(
-            q[own, cell, u64(0), state],
-            q[own, cell, u64(1), state],
-            q[own, cell, u64(2), state],
-            q[own, cell, u64(3), state],
-            q[own, cell, u64(4), state],
-            beta_at(rule.schedule, time),
+            q[place, cell, u64(0), state],
+            q[place, cell, u64(1), state],
+            q[place, cell, u64(2), state],
+            q[place, cell, u64(3), state],
+            q[place, cell, u64(4), state],
+            beta_at(parameters.schedule, time),
             first_number(key, time),
         )
         drawn = second_number(key, time)
         move = np.uint32(3 * action + slip_outcome(drawn, tables.slip_limit))
         ready = np.uint32(sync_draw(drawn))
-        learn(own, move, ready, rate_at(rule.schedule, time), lanes, tables, rule, room)
-        pass_time(own, lanes, tables, rule)
+        learn(place, move, ready, rate_at(parameters.schedule, time), lanes, tables, parameters, workspace)
+        pass_time(place, lanes, tables, parameters)

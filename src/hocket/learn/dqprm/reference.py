@@ -20,7 +20,7 @@ import numpy as np
 
 from hocket import random
 from hocket.learn.dqprm import DqprmSettings
-from hocket.learn.reference import IndividualWorld, softmax
+from hocket.learn.reference import AgentWorld, softmax
 from hocket.task.grid import ACTIONS, slip_outcome
 
 f32 = np.float32  # all is computed in single precision, as in the kernels
@@ -29,7 +29,7 @@ f32 = np.float32  # all is computed in single precision, as in the kernels
 class DqprmAgent:
     """An agent that trains with simulated teammates."""
 
-    def __init__(self, world: IndividualWorld, settings: DqprmSettings, seed: int) -> None:
+    def __init__(self, world: AgentWorld, settings: DqprmSettings, seed: int) -> None:
         self.world, self.settings = world, settings
         self.key = random.stream_key(random.TRAINING, seed, world.agent)
         self.q = np.zeros((world.cells, len(ACTIONS), world.states), f32)
@@ -68,12 +68,12 @@ class DqprmAgent:
         self.s, self.u = following
 
 
-def train_agent(world: IndividualWorld, settings: DqprmSettings, seed: int, steps: int) -> DqprmAgent:
+def train_agent(world: AgentWorld, settings: DqprmSettings, seed: int, steps: int) -> DqprmAgent:
     """Train one agent that waits for nobody, episode after episode; its `q` is [cells, actions, machine states]."""
     return train_team([world], settings, seed, steps)[0]
 
 
-def train_team(worlds: Sequence[IndividualWorld], settings: DqprmSettings, seed: int, steps: int) -> list[DqprmAgent]:
+def train_team(worlds: Sequence[AgentWorld], settings: DqprmSettings, seed: int, steps: int) -> list[DqprmAgent]:
     """Train agents whose episodes begin together: those that are done wait for the others (`wait_for_team`)."""
     agents, episode_steps = [DqprmAgent(world, settings, seed) for world in worlds], 0
     for t in range(steps):

@@ -23,7 +23,7 @@ class HilBlock:
         shapes = list_shapes(tables)
         self.meta = np.zeros((len(seeds), *shapes["meta"]), np.float32)
         self.low = np.zeros((len(seeds), *shapes["low"]), np.float32)
-        self.rule = kernel.Rule(
+        self.parameters = kernel.HilParameters(
             np.float32(settings.learning_rate),
             np.float32(settings.discount),
             np.float32(1 / settings.temperature),
@@ -32,14 +32,14 @@ class HilBlock:
         )
         self.tables = team_tables(tables)
         before = np.zeros((len(tables.start), 2), np.int64)
-        self.learning = [
-            kernel.Learning(meta, low, team_state(tables, seed), own, before, np.full(1, -1, np.int64))
-            for meta, low, own, seed in zip(self.meta, self.low, options, seeds, strict=True)
+        self.trainings = [
+            kernel.HilTraining(meta, low, team_state(tables, seed), chosen, before, np.full(1, -1, np.int64))
+            for meta, low, chosen, seed in zip(self.meta, self.low, options, seeds, strict=True)
         ]
 
     def train(self, begin: int, steps: int) -> None:
-        for own in self.learning:
-            require_settled(kernel.train_hierarchically(own, self.tables, self.rule, begin, steps))
+        for training in self.trainings:
+            require_settled(kernel.train_hierarchically(training, self.tables, self.parameters, begin, steps))
 
     def arrays(self, index: int) -> Arrays:
         return {"meta": self.meta[index], "low": self.low[index]}
@@ -54,7 +54,7 @@ class HilPlayer(TeamPlayer):
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         meta, low, how = arrays["meta"], arrays["low"], self.how(seed, greedy)
-        steps = kernel.play_hierarchically(meta, low, self.options, self.world, self.room, how, number, record)
+        steps = kernel.play_hierarchically(meta, low, self.options, self.world, self.team, how, number, record)
         require_settled(steps != NEVER_SETTLED)
         return steps
 

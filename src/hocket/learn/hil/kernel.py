@@ -28,7 +28,7 @@ from hocket.learn.kernels.team import (
     FAILED,
     GOING,
     NEVER_SETTLED,
-    Play,
+    PlayParameters,
     TeamState,
     TeamTables,
     begin_episode,
@@ -57,7 +57,7 @@ class Options(NamedTuple):
     weight: Floats  # [O] room for what weighs in a choice
 
 
-class Learning(NamedTuple):
+class HilTraining(NamedTuple):
     """A team that learns; all that is needed to go on."""
 
     meta: Floats  # [N, M, O]
@@ -68,7 +68,7 @@ class Learning(NamedTuple):
     clock: Ints  # [1] steps of the current episode; -1: not begun
 
 
-class Rule(NamedTuple):
+class HilParameters(NamedTuple):
     """Settings of the learning rule."""
 
     learning_rate: np.float32
@@ -135,52 +135,56 @@ def act(low: Floats, options: Options, agent: int, cell: int, beta: np.float32, 
 
 @inlined
 def learn_options(
-    low: Floats, options: Options, agent: int, cell: int, action: int, end: int, memory: int, rule: Rule
+    low: Floats, options: Options, agent: int, cell: int, action: int, end: int, memory: int, parameters: HilParameters
 ) -> None:
     """Update the policies of all options that are available now."""
     for option in range(low.shape[3]):
         if is_available(options, agent, option, memory):
             at_target = options.target[agent, option, u64(end)]
             value = UNIT if at_target else NOTHING
-            if not at_target or rule.bootstrap_past_end:
+            if not at_target or parameters.bootstrap_past_end:
                 best = low[agent, u64(end), 0, option]
                 for other in range(1, 5):
                     best = max(best, low[agent, u64(end), other, option])
-                value += rule.discount * best
+                value += parameters.discount * best
             here = (u64(agent), u64(cell), u64(action), u64(option))
-            low[here] += rule.learning_rate * (value - low[here])
+            low[here] += parameters.learning_rate * (value - low[here])
 
 
 @inlined
-def learn_meta(meta: Floats, options: Options, agent: int, memory: int, bootstrap: bool, rule: Rule) -> None:
+def learn_meta(
+    meta: Floats, options: Options, agent: int, memory: int, bootstrap: bool, parameters: HilParameters
+) -> None:
     """Update the value of an option that has ended."""
     best = NOTHING
-    found = False
+    is_any = False
     for option in range(meta.shape[2]):
-        if is_available(options, agent, option, memory) and (not found or meta[agent, memory, option] > best):
-            best, found = meta[agent, memory, option], True
+        if is_available(options, agent, option, memory) and (not is_any or meta[agent, memory, option] > best):
+            best, is_any = meta[agent, memory, option], True
     value = np.float32(options.earned[agent])
     if bootstrap:
-        value += np.float32(np.float64(rule.discount) ** options.age[agent]) * best
+        value += np.float32(np.float64(parameters.discount) ** options.age[agent]) * best
     chosen_in, option = options.chosen_in[agent], options.current[agent]
-    meta[agent, chosen_in, option] += rule.learning_rate * (value - meta[agent, chosen_in, option])
+    meta[agent, chosen_in, option] += parameters.learning_rate * (value - meta[agent, chosen_in, option])
 
 
 @kernel
-def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> bool:
+def train_hierarchically(
+    training: HilTraining, tables: TeamTables, parameters: HilParameters, begin: int, steps: int
+) -> bool:
     """Train a team of hierarchical learners from step `begin` on; say whether every step has settled."""
-    meta, low, team, options, before, clock = learning
+    meta, low, team, options, before, clock = training
     for time in range(begin, begin + steps):
         if clock[0] < 0:
             reset_team(team, tables)
             clock[0] = 0
             for agent in range(len(team.cell)):
                 options.current[agent] = -1
-        begin_options(meta, options, team, rule.beta, SOFTLY, time)
+        begin_options(meta, options, team, parameters.beta, SOFTLY, time)
         ready = np.int64(0)
         for agent in range(len(team.cell)):
             key, cell = team.key[agent], team.cell[agent]
-            action = act(low, options, agent, cell, rule.beta, SOFTLY, first_number(key, time))
+            action = act(low, options, agent, cell, parameters.beta, SOFTLY, first_number(key, time))
             before[agent, 0], before[agent, 1] = cell, action
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, clock[0] + 1, team, tables)
@@ -189,16 +193,16 @@ def train_hierarchically(learning: Learning, tables: TeamTables, rule: Rule, beg
         done = ended == DONE
         for agent in range(len(team.cell)):
             memory, end = team.memory[agent], team.cell[agent]
-            learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, rule)
+            learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, parameters)
             if options.current[agent] >= 0:
                 options.age[agent] += 1
                 if done:
-                    options.earned[agent] += np.float64(rule.discount) ** options.age[agent]
+                    options.earned[agent] += np.float64(parameters.discount) ** options.age[agent]
                 if done or options.target[agent, options.current[agent], end]:
-                    learn_meta(meta, options, agent, memory, not done or rule.bootstrap_past_end, rule)
+                    learn_meta(meta, options, agent, memory, not done or parameters.bootstrap_past_end, parameters)
                     options.current[agent] = -1
         clock[0] += 1
-        if done or clock[0] >= rule.max_episode_steps:
+        if done or clock[0] >= parameters.max_episode_steps:
             clock[0] = -1
     return True
 
@@ -210,7 +214,7 @@ def play_hierarchically(
     options: Options,
     tables: TeamTables,
     team: TeamState,
-    play: Play,
+    play: PlayParameters,
     number: int,
     recording: Recording,
 ) -> int:

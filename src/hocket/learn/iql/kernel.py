@@ -23,7 +23,7 @@ from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, choo
 from hocket.learn.settings import Schedule
 
 
-class Learning(NamedTuple):
+class IqlTraining(NamedTuple):
     """A team that learns; all that is needed to go on."""
 
     q: Floats  # [N, S, A, M]
@@ -32,7 +32,7 @@ class Learning(NamedTuple):
     clock: Ints  # [1] steps of the current episode; -1: not begun
 
 
-class Rule(NamedTuple):
+class IqlParameters(NamedTuple):
     """Settings of the learning rule."""
 
     schedule: Schedule
@@ -42,23 +42,25 @@ class Rule(NamedTuple):
 
 
 @inlined
-def best_value(q: Floats, agent: int, cell: int, own: int) -> np.float32:
+def best_value(q: Floats, agent: int, cell: int, memory: int) -> np.float32:
     """Return the value of an agent's best action."""
-    who, where, what = u64(agent), u64(cell), u64(own)
+    who, where, what = u64(agent), u64(cell), u64(memory)
     left = max(q[who, where, u64(0), what], q[who, where, u64(1), what])
     right = max(q[who, where, u64(2), what], q[who, where, u64(3), what])
     return max(max(left, right), q[who, where, u64(4), what])
 
 
 @kernel
-def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begin: int, steps: int) -> bool:
+def train_independently(
+    training: IqlTraining, tables: TeamTables, parameters: IqlParameters, begin: int, steps: int
+) -> bool:
     """Train a team of independent learners from step `begin` on; say whether every step has settled."""
-    q, team, before, clock = learning
+    q, team, before, clock = training
     for time in range(begin, begin + steps):
         if clock[0] < 0:
             reset_team(team, tables)
             clock[0] = 0
-        alpha, beta = rate_at(rule.schedule, time), beta_at(rule.schedule, time)
+        alpha, beta = rate_at(parameters.schedule, time), beta_at(parameters.schedule, time)
         ready = np.int64(0)
         for agent in range(len(team.cell)):
             cell, memory, key = team.cell[agent], team.memory[agent], team.key[agent]
@@ -72,11 +74,11 @@ def train_independently(learning: Learning, tables: TeamTables, rule: Rule, begi
         reward = UNIT if done else NOTHING
         for agent in range(len(team.cell)):
             target = reward
-            if not done or rule.bootstrap_past_end:
-                target += rule.discount * best_value(q, agent, team.cell[agent], team.memory[agent])
+            if not done or parameters.bootstrap_past_end:
+                target += parameters.discount * best_value(q, agent, team.cell[agent], team.memory[agent])
             cell, memory, action = u64(before[agent, 0]), u64(before[agent, 1]), u64(before[agent, 2])
             q[agent, cell, action, memory] += alpha * (target - q[agent, cell, action, memory])
         clock[0] += 1
-        if done or clock[0] >= rule.max_episode_steps:
+        if done or clock[0] >= parameters.max_episode_steps:
             clock[0] = -1
     return True

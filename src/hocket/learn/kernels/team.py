@@ -63,7 +63,7 @@ class TeamState(NamedTuple):
     event_time: Ints  # [E] when the event first happened, in steps; -1: never
 
 
-class Play(NamedTuple):
+class PlayParameters(NamedTuple):
     """How test episodes are played: by softmax or greedily, with which random numbers, and for how long at most."""
 
     beta: np.float32  # inverse temperature
@@ -97,9 +97,11 @@ def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, table
 @inlined
 def arrive(agent: Index, action: Index, outcome: Index, team: TeamState, tables: TeamTables) -> Index:
     """Move an agent and let it propose events; return how many of them everyone proposes now."""
-    own = u64(agent)
-    dynamics = u64(tables.dynamics[own, u64(team.state[own])])
-    team.cell[own] = tables.next_cell[u64(tables.world[own]), dynamics, u64(team.cell[own]), u64(action), u64(outcome)]
+    index = u64(agent)
+    dynamics = u64(tables.dynamics[index, u64(team.state[index])])
+    team.cell[index] = tables.next_cell[
+        u64(tables.world[index]), dynamics, u64(team.cell[index]), u64(action), u64(outcome)
+    ]
     return propose(agent, team, tables)
 
 
@@ -175,9 +177,9 @@ def _happen(event: int, time: int, team: TeamState, tables: TeamTables) -> None:
 
 
 @inlined
-def choose(q: Floats, agent: int, cell: int, own: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
+def choose(q: Floats, agent: int, cell: int, observed: int, beta: np.float32, greedy: bool, drawn: np.uint64) -> int:
     """Choose an action by an agent's q-function."""
-    who, where, what = u64(agent), u64(cell), u64(own)
+    who, where, what = u64(agent), u64(cell), u64(observed)
     q0, q1, q2 = q[who, where, u64(0), what], q[who, where, u64(1), what], q[who, where, u64(2), what]
     q3, q4 = q[who, where, u64(3), what], q[who, where, u64(4), what]
     if greedy:

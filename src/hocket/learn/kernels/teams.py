@@ -33,7 +33,7 @@ from hocket.learn.kernels.team import (
     FAILED,
     GOING,
     NEVER_SETTLED,
-    Play,
+    PlayParameters,
     TeamState,
     TeamTables,
     arrive,
@@ -77,14 +77,14 @@ def make_teams(copies: int, agents: int, events: int) -> Teams:
 
 
 @inlined
-def team_of(copy: Index, teams: Teams, room: TeamState) -> TeamState:
+def team_of(copy: Index, teams: Teams, workspace: TeamState) -> TeamState:
     """Show one copy as a team, with room for what it needs within a step."""
     return TeamState(
         teams.cell[copy],
         teams.state[copy],
         teams.memory[copy],
-        room.following,
-        room.tally,
+        workspace.following,
+        workspace.tally,
         teams.key[copy],
         teams.finish[copy],
         teams.event_time[copy],
@@ -92,9 +92,9 @@ def team_of(copy: Index, teams: Teams, room: TeamState) -> TeamState:
 
 
 @inlined
-def begin(copy: Index, teams: Teams, room: TeamState, tables: TeamTables) -> bool:
+def begin(copy: Index, teams: Teams, workspace: TeamState, tables: TeamTables) -> bool:
     """Begin the episode that a copy's seed and number say; say whether the task is done already."""
-    return begin_episode(teams.seed[copy], teams.number[copy], team_of(copy, teams, room), tables)
+    return begin_episode(teams.seed[copy], teams.number[copy], team_of(copy, teams, workspace), tables)
 
 
 # Test episodes.
@@ -135,7 +135,7 @@ def make_hand(copies: int, agents: int) -> Hand:
 
 
 @inlined
-def choose_together(first: Index, time: int, play: Play, hand: Hand, slip_limit: int) -> None:
+def choose_together(first: Index, time: int, play: PlayParameters, hand: Hand, slip_limit: int) -> None:
     """Choose for the agents at hand, and write it down from a place on."""
     q0, q1 = load(hand.value, ZERO, LANES), load(hand.value, u64(LANES), LANES)
     q2, q3 = load(hand.value, u64(2 * LANES), LANES), load(hand.value, u64(3 * LANES), LANES)
@@ -150,7 +150,7 @@ def choose_together(first: Index, time: int, play: Play, hand: Hand, slip_limit:
 
 @inlined
 def choose_for_all(
-    learnt: Learnt, going: Index, time: int, play: Play, teams: Teams, hand: Hand, slip_limit: int
+    learnt: Learnt, going: Index, time: int, play: PlayParameters, teams: Teams, hand: Hand, slip_limit: int
 ) -> None:
     """Choose for every agent of the copies that are going."""
     agents, place, agent, first = u64(teams.cell.shape[1]), ZERO, ZERO, ZERO
@@ -158,10 +158,10 @@ def choose_for_all(
         count = ZERO
         while count < u64(LANES) and place < going:
             copy = hand.going[place]
-            own = u64(teams.memory[copy, agent] if learnt.by_memory else teams.state[copy, agent])
+            observed = u64(teams.memory[copy, agent] if learnt.by_memory else teams.state[copy, agent])
             cell, which = u64(teams.cell[copy, agent]), hand.policy[copy]
             for action in range(ACTIONS):
-                hand.value[action, count] = learnt.q[which, agent, cell, action, own]
+                hand.value[action, count] = learnt.q[which, agent, cell, action, observed]
             hand.key[count] = teams.key[copy, agent]
             count += ONE
             agent += ONE
@@ -179,19 +179,19 @@ def play_teams(
     place_in_lot: int,
     tables: TeamTables,
     teams: Teams,
-    room: TeamState,
+    workspace: TeamState,
     hand: Hand,
-    play: Play,  # with any seed
+    play: PlayParameters,  # with any seed
     recording: Recording,  # of the first in the lot
     steps: Ints,  # [copies] out: steps, FAILED if the task was not done in time, or NEVER_SETTLED
 ) -> None:
     """Play episodes of a lot, from a place on; of each copy one."""
     agents, going = u64(teams.cell.shape[1]), ZERO
     for copy in range(u64(len(steps))):
-        own = u64(place_in_lot) + copy
-        hand.policy[copy] = own // u64(lot.each)
-        teams.seed[copy], teams.number[copy] = lot.seeds[hand.policy[copy]], u64(lot.first) + own % u64(lot.each)
-        if begin(copy, teams, room, tables):
+        position = u64(place_in_lot) + copy
+        hand.policy[copy] = position // u64(lot.each)
+        teams.seed[copy], teams.number[copy] = lot.seeds[hand.policy[copy]], u64(lot.first) + position % u64(lot.each)
+        if begin(copy, teams, workspace, tables):
             steps[copy] = 0
         else:
             steps[copy], hand.going[going] = FAILED, copy
@@ -201,7 +201,7 @@ def play_teams(
         left = ZERO
         for place in range(going):
             copy, ready = hand.going[place], np.int64(0)
-            team, is_first = team_of(copy, teams, room), copy == ZERO and place_in_lot == 0
+            team, is_first = team_of(copy, teams, workspace), copy == ZERO and place_in_lot == 0
             for agent in range(agents):
                 action, outcome = hand.action[place * agents + agent], hand.outcome[place * agents + agent]
                 if is_first and time < len(recording.action):
@@ -239,10 +239,10 @@ class Earned(NamedTuple):
 
 
 @kernel
-def begin_teams(teams: Teams, clock: Clock, room: TeamState, tables: TeamTables) -> None:
+def begin_teams(teams: Teams, clock: Clock, workspace: TeamState, tables: TeamTables) -> None:
     """Begin an episode of every copy."""
     for copy in range(u64(len(clock.time))):
-        begin(copy, teams, room, tables)
+        begin(copy, teams, workspace, tables)
         clock.time[copy], clock.is_over[copy] = 0, False
 
 
@@ -251,7 +251,7 @@ def step_teams(
     actions: Shorts,  # [copies, N]
     teams: Teams,
     clock: Clock,
-    room: TeamState,
+    workspace: TeamState,
     tables: TeamTables,
     paid: NDArray[np.float64],  # [U, H] what a lone agent's machine pays for a step, by its state and kind of cell
     max_episode_steps: int,
@@ -266,10 +266,10 @@ def step_teams(
         earned.reward[copy], earned.terminated[copy], earned.truncated[copy] = 0.0, False, False
         if clock.is_over[copy]:
             teams.number[copy] += ONE
-            begin(copy, teams, room, tables)
+            begin(copy, teams, workspace, tables)
             clock.time[copy], clock.is_over[copy] = 0, False
             continue
-        team, time = team_of(copy, teams, room), clock.time[copy]
+        team, time = team_of(copy, teams, workspace), clock.time[copy]
         for event in range(len(team.event_time)):
             team.event_time[event] = -1
         was_done, ready = True, np.int64(0)

@@ -74,8 +74,8 @@ def _define(symbol: Callable[..., Any], emit: Emit, is_test: bool) -> None:
     @extending.type_callable(symbol)
     def typing(_: Code) -> Code:
         def typer(one: Kind, other: Kind) -> Vector | None:
-            found = _fits(one, other)
-            return found.of(types.boolean) if found is not None and is_test else found
+            kind = _fits(one, other)
+            return kind.of(types.boolean) if kind is not None and is_test else kind
 
         return typer
 
@@ -198,13 +198,13 @@ def take(_: Code, vector: Kind, places: Kind) -> Code:
     """Take the numbers of a vector at some places in it."""
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
-        found = ir.Constant(values[0].type, ir.Undefined)
+        result = ir.Constant(values[0].type, ir.Undefined)
         for number in range(vector.width):  # which the compiler knows as one instruction
             at = ir.Constant(ir.IntType(32), number)
-            found = builder.insert_element(
-                found, builder.extract_element(values[0], builder.extract_element(values[1], at)), at
+            result = builder.insert_element(
+                result, builder.extract_element(values[0], builder.extract_element(values[1], at)), at
             )
-        return found
+        return result
 
     return vector(vector, places), emit
 
@@ -224,23 +224,23 @@ def pick_each(_: Code, vector: Kind, places: Kind) -> Code:
     """Take the numbers of a vector at some places in it, as `take` does, by comparisons."""
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
-        found = ir.Constant(values[0].type, ir.Undefined)
+        result = ir.Constant(values[0].type, ir.Undefined)
         for number in range(vector.width):
             at = ir.Constant(ir.IntType(32), number)
-            own = _pick(builder, vector, values[0], builder.extract_element(values[1], at))
-            found = builder.insert_element(found, own, at)
-        return found
+            number_there = _pick(builder, vector, values[0], builder.extract_element(values[1], at))
+            result = builder.insert_element(result, number_there, at)
+        return result
 
     return vector(vector, places), emit
 
 
 def _pick(builder: Code, vector: Vector, numbers: Code, place: Code) -> Code:
-    found = builder.extract_element(numbers, ir.Constant(ir.IntType(32), 0))
+    result = builder.extract_element(numbers, ir.Constant(ir.IntType(32), 0))
     for number in range(1, vector.width):
         at = ir.Constant(ir.IntType(32), number)
         here = builder.icmp_unsigned("==", place, at)
-        found = builder.select(here, builder.extract_element(numbers, at), found)
-    return found
+        result = builder.select(here, builder.extract_element(numbers, at), result)
+    return result
 
 
 @emitted

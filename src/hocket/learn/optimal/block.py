@@ -27,8 +27,8 @@ class OptimalBlock:
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
         for alike in simulation.alike():
             table = simulation.table(int(alike[0]))
-            found = solve(table, settings.discount, settings.tolerance)
-            self.q[alike, :, :, : len(table.is_final)] = found
+            q = solve(table, settings.discount, settings.tolerance)
+            self.q[alike, :, :, : len(table.is_final)] = q
 
     def train(self, begin: int, steps: int) -> None:
         pass  # there is nothing to learn
@@ -71,7 +71,7 @@ def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> 
 
 def solve_in_order(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float32]:
     """Compute optimal action values where something may still change, nearest to the rewards first."""
-    world, values = _world(table, discount), _values(len(table.dynamics) * len(table.kind))
+    world, values = _planning_tables(table, discount), _values(len(table.dynamics) * len(table.kind))
     kernel.put_in_order(world, values)
     threshold = tolerance * (1 - discount if discount < 1 else 1)
     for _ in range(MOST_PASSES):
@@ -96,13 +96,13 @@ def _values(pairs: int) -> kernel.Values:
     )
 
 
-def _world(table: IndividualTable, discount: float) -> kernel.World:
+def _planning_tables(table: IndividualTable, discount: float) -> kernel.PlanningTables:
     """Pick what kernels need, and list what leads to where."""
     end = intended_ends(table.next_cell[: table.dynamics.max() + 1])  # other agents may have more
     first_before, before = cells_before(end)
     first_source, source = _sources(table)
     straight, aside, _ = outcome_chances(table.slip)
-    return kernel.World(
+    return kernel.PlanningTables(
         end=end,
         dynamics=table.dynamics.astype(np.int32),
         kind=table.kind.astype(np.int32),

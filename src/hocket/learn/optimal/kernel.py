@@ -24,7 +24,7 @@ Doubles = NDArray[np.float64]
 Words = NDArray[np.int32]
 
 
-class World(NamedTuple):
+class PlanningTables(NamedTuple):
     """An agent with simulated teammates (see `hocket.task.individual.IndividualTable`)."""
 
     end: Words  # [D, S, A] where an action leads if it succeeds
@@ -57,7 +57,7 @@ class Values(NamedTuple):
 
 
 @inlined
-def arrive(state: Index, cell: Index, world: World, values: Values) -> float:
+def arrive(state: Index, cell: Index, world: PlanningTables, values: Values) -> float:
     """Compute what it is worth to arrive in a cell: what the machine pays, and what comes then."""
     kind, cells, worth = u64(world.kind[cell]), u64(len(world.kind)), 0.0
     for case in range(u64(world.chance.shape[2])):
@@ -67,25 +67,25 @@ def arrive(state: Index, cell: Index, world: World, values: Values) -> float:
 
 
 @inlined
-def act(action: Index, state: Index, cell: Index, world: World, values: Values) -> float:
+def act(action: Index, state: Index, cell: Index, world: PlanningTables, values: Values) -> float:
     """Compute what an action is worth; it may slip a quarter turn to either side, and staying never does."""
-    dynamics, own = u64(world.dynamics[state]), state * u64(len(world.kind))
+    dynamics, first = u64(world.dynamics[state]), state * u64(len(world.kind))
     right, left = action, action
     if action != STAY:
         right, left = (action + u64(1)) % QUARTER_TURNS, (action + u64(3)) % QUARTER_TURNS
     return float(
-        values.arrival[own + u64(world.end[dynamics, cell, action])] * world.straight
-        + values.arrival[own + u64(world.end[dynamics, cell, right])] * world.aside
-        + values.arrival[own + u64(world.end[dynamics, cell, left])] * world.aside
+        values.arrival[first + u64(world.end[dynamics, cell, action])] * world.straight
+        + values.arrival[first + u64(world.end[dynamics, cell, right])] * world.aside
+        + values.arrival[first + u64(world.end[dynamics, cell, left])] * world.aside
     )
 
 
 @inlined
-def await_look(state: Index, cell: Index, current: Index, world: World, values: Values) -> None:
+def await_look(state: Index, cell: Index, current: Index, world: PlanningTables, values: Values) -> None:
     """Let those pairs wait from which an action may lead to one: for the current pass, where it has yet to come."""
-    own = state * u64(len(world.kind))
+    first = state * u64(len(world.kind))
     for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
-        place = values.place[own + u64(world.before[entry])]
+        place = values.place[first + u64(world.before[entry])]
         values.is_waiting[place] = True
         if place >= current:
             values.ahead[0] = max(values.ahead[0], place)
@@ -94,11 +94,11 @@ def await_look(state: Index, cell: Index, current: Index, world: World, values: 
 
 
 @inlined
-def append_before(state: Index, cell: Index, world: World, values: Values) -> None:
+def append_before(state: Index, cell: Index, world: PlanningTables, values: Values) -> None:
     """Append those pairs to the order from which an action may lead to one, unless they are in it."""
-    own = state * u64(len(world.kind))
+    first = state * u64(len(world.kind))
     for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
-        pair = own + u64(world.before[entry])
+        pair = first + u64(world.before[entry])
         if values.place[pair] < 0:
             values.place[pair] = values.size[0]
             values.order[values.size[0]] = pair
@@ -106,7 +106,7 @@ def append_before(state: Index, cell: Index, world: World, values: Values) -> No
 
 
 @kernel
-def put_in_order(world: World, values: Values) -> None:
+def put_in_order(world: PlanningTables, values: Values) -> None:
     """Find the pairs from which a reward can be earned, the nearest first; all of them wait."""
     cells, kinds = u64(len(world.kind)), u64(world.chance.shape[1])
     for state in range(u64(len(world.dynamics))):
@@ -128,7 +128,7 @@ def put_in_order(world: World, values: Values) -> None:
 
 
 @kernel
-def improve(world: World, values: Values, tolerance: float) -> int:
+def improve(world: PlanningTables, values: Values, tolerance: float) -> int:
     """Look at all pairs that wait, in order, with those that begin to wait meanwhile; return how many looks it took.
 
     A value is replaced, and others wait because of it, if it is off by more than the tolerance, or than a small part of
@@ -160,7 +160,7 @@ def improve(world: World, values: Values, tolerance: float) -> int:
 
 
 @kernel
-def tabulate(world: World, values: Values, q: Floats) -> None:
+def tabulate(world: PlanningTables, values: Values, q: Floats) -> None:
     """Write down what each action is worth: q [S, A, U or more]."""
     for state in range(u64(len(world.dynamics))):
         if world.is_final[state]:

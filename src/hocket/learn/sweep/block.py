@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.learner import Arrays, machine_shapes
-from hocket.learn.moves import Moves, list_moves
+from hocket.learn.moves import MoveTable, list_moves
 from hocket.learn.sweep import SweepSettings, kernel
 from hocket.learn.sweep.queue import make_queues
 from hocket.random import TRAINING, stream_key
@@ -33,10 +33,10 @@ class _Group(NamedTuple):
     """Agents that are alike but for where they start, of the first seed, then of the second, and so on."""
 
     agents: NDArray[np.int64]  # [agents] their numbers
-    world: kernel.World
-    hope: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
-    fear: NDArray[np.float64]  # [U] the worst that may come of each machine state
-    lanes: kernel.Lanes
+    world: kernel.SweepTables
+    optimistic_value: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
+    pessimistic_value: NDArray[np.float64]  # [U] the worst that may come of each machine state
+    lanes: kernel.SweepLanes
 
     def of_seed(self, index: int) -> slice:
         """Say which lanes belong to a seed."""
@@ -48,7 +48,7 @@ class SweepBlock:
 
     def __init__(self, tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.shape, self.caution = machine_shapes(tables)["q"], settings.caution
-        self.rule = kernel.Rule(
+        self.parameters = kernel.SweepParameters(
             settings.discount,
             settings.optimism,
             settings.backups,
@@ -56,7 +56,7 @@ class SweepBlock:
             settings.max_episode_steps,
         )
         simulation, moves = Simulation(tables, settings.sync_probability, settings.sync_literal), _MovesOfWorlds(tables)
-        self.groups = [_group(simulation, own, moves, settings.discount, seeds) for own in simulation.alike()]
+        self.groups = [_group(simulation, agents, moves, settings.discount, seeds) for agents in simulation.alike()]
         self.threads = max(1, min(threads, len(seeds) * self.shape[0]))
         self.planned: dict[int, Arrays] = {}  # by the tries so far
 
@@ -66,13 +66,23 @@ class SweepBlock:
             for group in self.groups:
                 self._train(group, range(len(group.lanes.cell)), begin, steps)
             return
-        shares = [(own, part) for own in self.groups for part in _shares(len(own.lanes.cell), self.threads)]
+        shares = [(group, part) for group in self.groups for part in _shares(len(group.lanes.cell), self.threads)]
         with ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(lambda share: self._train(share[0], share[1], begin, steps), shares))
 
     def _train(self, group: _Group, part: range, begin: int, steps: int) -> None:
-        room = np.zeros(group.hope.shape[1])
-        kernel.train_lanes(group.lanes, group.world, self.rule, group.hope, room, part.start, part.stop, begin, steps)
+        workspace = np.zeros(group.optimistic_value.shape[1])
+        kernel.train_lanes(
+            group.lanes,
+            group.world,
+            self.parameters,
+            group.optimistic_value,
+            workspace,
+            part.start,
+            part.stop,
+            begin,
+            steps,
+        )
 
     def arrays(self, index: int) -> Arrays:
         """Plan by what the seed has tried, with caution; depends on nothing but that."""
@@ -83,11 +93,11 @@ class SweepBlock:
     def _plan(self, index: int) -> Arrays:
         q = np.zeros(self.shape, np.float32)
         for group in self.groups:
-            tries, room = (
+            tries, workspace = (
                 group.lanes.tries[group.of_seed(index)],
-                _model(group.world, np.tile(group.fear, (self.shape[1], 1))),
+                _model(group.world, np.tile(group.pessimistic_value, (self.shape[1], 1))),
             )
-            _plan(tries, group.world, room, self.caution, self.rule.discount, group.agents, q)
+            _plan(tries, group.world, workspace, self.caution, self.parameters.discount, group.agents, q)
         return {"q": q}
 
 
@@ -105,10 +115,10 @@ class _MovesOfWorlds:
     """Lists the moves of each world once, for all that live in it, and those of a map without walls and gates."""
 
     def __init__(self, tables: Tables) -> None:
-        self.world, self.made = tables.world, dict[tuple[int, int], Moves]()
+        self.world, self.made = tables.world, dict[tuple[int, int], MoveTable]()
         self.without_walls = open_moves(tables.cells, tables.columns)
 
-    def of(self, table: IndividualTable) -> Moves:
+    def of(self, table: IndividualTable) -> MoveTable:
         """Find the moves of an agent's world."""
         dynamics = int(table.dynamics.max()) + 1  # other agents may have more
         key = int(self.world[table.place]), dynamics
@@ -117,7 +127,7 @@ class _MovesOfWorlds:
         return self.made[key]
 
 
-def open_moves(cells: int, columns: int) -> Moves:
+def open_moves(cells: int, columns: int) -> MoveTable:
     """List the moves of a map that has no walls."""
     return list_moves(Grid(cells // columns, columns).outcomes()[None])
 
@@ -127,16 +137,22 @@ def _group(
 ) -> _Group:
     """Work out what agents that are alike have in common, and begin without a try."""
     table, tables = simulation.table(int(agents[0])), simulation.tables
-    world = _world(table, moves.of(table))
-    hope, arrival = hope_for(table, discount, moves.without_walls)
-    keys = np.array([stream_key(TRAINING, seed, own) for seed in seeds for own in agents.tolist()], np.uint64)
-    start, initial = (np.tile(own[agents], len(seeds)).astype(np.int64) for own in (tables.start, tables.initial))
-    return _Group(agents, world, hope, fear_of(table, discount), _lanes(world, arrival, keys, start, initial))
+    world = _tables(table, moves.of(table))
+    optimistic_value, arrival = optimistic_values(table, discount, moves.without_walls)
+    keys = np.array([stream_key(TRAINING, seed, agent) for seed in seeds for agent in agents.tolist()], np.uint64)
+    start, initial = (np.tile(each[agents], len(seeds)).astype(np.int64) for each in (tables.start, tables.initial))
+    return _Group(
+        agents,
+        world,
+        optimistic_value,
+        pessimistic_values(table, discount),
+        _lanes(world, arrival, keys, start, initial),
+    )
 
 
-def _world(table: IndividualTable, moves: Moves) -> kernel.World:
+def _tables(table: IndividualTable, moves: MoveTable) -> kernel.SweepTables:
     """Pick what kernels need."""
-    return kernel.World(
+    return kernel.SweepTables(
         move=moves.move,
         dynamics=table.dynamics.astype(np.int32),
         end=moves.end,
@@ -152,23 +168,25 @@ def _world(table: IndividualTable, moves: Moves) -> kernel.World:
     )
 
 
-def hope_for(table: IndividualTable, discount: float, moves: Moves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def optimistic_values(
+    table: IndividualTable, discount: float, moves: MoveTable
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Bound from above what cells and machine states are worth: as if there were no walls, gates and slips.
 
     That takes no knowledge but of how far a step leads. Returns what they are worth, and what it is worth to arrive in
     them, both [S, U]. They are planned from tries of which each has succeeded.
     """
-    world = _world(table, moves)._replace(dynamics=np.zeros(len(table.dynamics), np.int32))
+    world = _tables(table, moves)._replace(dynamics=np.zeros(len(table.dynamics), np.int32))
     tries = np.zeros((1, *moves.end.shape), np.int64)
     tries[:, :, 0] = 1
     shape = (len(table.kind), len(table.dynamics))
     model, q = _model(world, np.zeros(shape)), np.zeros((1, shape[0], len(ACTIONS), shape[1]), np.float32)
     _plan(tries, world, model, 0.0, discount, np.zeros(1, np.int64), q)
     ends = moves.end[moves.move[0], 0]  # [S, A]
-    return reduce(np.maximum, (model.arrival[own] for own in ends.T)), model.arrival
+    return reduce(np.maximum, (model.arrival[end] for end in ends.T)), model.arrival
 
 
-def fear_of(table: IndividualTable, discount: float) -> NDArray[np.float64]:
+def pessimistic_values(table: IndividualTable, discount: float) -> NDArray[np.float64]:
     """Bound from below what machine states are worth, wherever the agent is: as if it were put to the worst of cells.
 
     No knowledge of moves is needed.
@@ -177,17 +195,17 @@ def fear_of(table: IndividualTable, discount: float) -> NDArray[np.float64]:
     chance, reward, target = (part[:, kinds] for part in (table.chance, table.reward, table.next_state))
     value = np.zeros(len(chance))
     for _ in range(MOST_SWEEPS):
-        found = (chance * (reward + discount * value[target])).sum(axis=2).min(axis=1)
-        if np.abs(found - value).max() <= PRECISION:
+        bound = (chance * (reward + discount * value[target])).sum(axis=2).min(axis=1)
+        if np.abs(bound - value).max() <= PRECISION:
             break
-        value = found
+        value = bound
     return np.where(table.is_final, 0.0, value)
 
 
 def _plan(
     tries: NDArray[np.int64],
-    world: kernel.World,
-    room: kernel.Model,
+    world: kernel.SweepTables,
+    workspace: kernel.MoveModel,
     caution: float,
     discount: float,
     agents: NDArray[np.int64],
@@ -195,35 +213,35 @@ def _plan(
 ) -> None:
     """Compute the action values of agents by their tries."""
     is_waiting = np.zeros(len(world.kind), np.bool_)
-    kernel.plan_lanes(tries, world, room, caution, discount, PRECISION, MOST_SWEEPS, is_waiting, agents, q)
+    kernel.plan_lanes(tries, world, workspace, caution, discount, PRECISION, MOST_SWEEPS, is_waiting, agents, q)
 
 
-def _model(world: kernel.World, imagined: NDArray[np.float64]) -> kernel.Model:
+def _model(world: kernel.SweepTables, prior_value: NDArray[np.float64]) -> kernel.MoveModel:
     """Make room for a model without tries."""
     moves, outcomes = world.end.shape
-    return kernel.Model(
+    return kernel.MoveModel(
         tries=np.zeros((0, outcomes), np.int64),
         chance=np.zeros((moves, outcomes)),
-        doubt=np.ones(moves),
-        imagined=imagined,
-        arrival=np.zeros_like(imagined),
-        best=np.zeros(imagined.shape[1]),
+        prior_weight=np.ones(moves),
+        prior_value=prior_value,
+        arrival=np.zeros_like(prior_value),
+        best=np.zeros(prior_value.shape[1]),
     )
 
 
 def _lanes(
-    world: kernel.World,
+    world: kernel.SweepTables,
     arrival: NDArray[np.float64],
     keys: NDArray[np.uint64],
     start: NDArray[np.int64],
     initial: NDArray[np.int64],
-) -> kernel.Lanes:
+) -> kernel.SweepLanes:
     """Begin without a try: it is worth what is hoped for to arrive in a cell."""
     lanes, cells, (moves, outcomes) = len(keys), len(world.kind), world.end.shape
-    return kernel.Lanes(
+    return kernel.SweepLanes(
         tries=np.zeros((lanes, moves, outcomes), np.int64),
         chance=np.zeros((lanes, moves, outcomes)),
-        doubt=np.ones((lanes, moves)),
+        prior_weight=np.ones((lanes, moves)),
         arrival=np.tile(arrival, (lanes, 1, 1)),
         queue=make_queues(lanes, cells),
         cell=start.copy(),

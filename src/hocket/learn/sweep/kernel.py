@@ -37,7 +37,7 @@ Doubles = NDArray[np.float64]
 Words = NDArray[np.int32]
 
 
-class World(NamedTuple):
+class SweepTables(NamedTuple):
     """The task of agents that are alike, M being their moves (for the others see `task.individual.IndividualTable`)."""
 
     move: Words  # [D, S, A] which move an action is
@@ -54,23 +54,23 @@ class World(NamedTuple):
     slip_limit: int
 
 
-class Model(NamedTuple):
+class MoveModel(NamedTuple):
     """What an agent believes, and what follows from it."""
 
     tries: Ints  # [M, K] how often a move turned out so
     chance: Doubles  # [M, K] that it does
-    doubt: Doubles  # [M] the weight of what is imagined
-    imagined: Doubles  # [S, U] what comes of a cell in a try that is imagined
+    prior_weight: Doubles  # [M] the weight of what is imagined
+    prior_value: Doubles  # [S, U] what comes of a cell in a try that is imagined
     arrival: Doubles  # [S, U] what it is worth to arrive
     best: Doubles  # [U] room for the values of a cell
 
 
-class Lanes(NamedTuple):
+class SweepLanes(NamedTuple):
     """Agents that are alike but for where they start: what each believes and where it is, all they need to go on."""
 
     tries: Ints  # [lanes, M, K] as in a model
     chance: Doubles  # [lanes, M, K]
-    doubt: Doubles  # [lanes, M]
+    prior_weight: Doubles  # [lanes, M]
     arrival: Doubles  # [lanes, S, U]
     queue: Queue  # of cells to plan anew, [lanes, S] each
     cell: Ints  # [lanes]
@@ -81,7 +81,7 @@ class Lanes(NamedTuple):
     initial: Ints  # [lanes] state of the machine
 
 
-class Rule(NamedTuple):
+class SweepParameters(NamedTuple):
     """Settings of the learning rule."""
 
     discount: float
@@ -92,21 +92,21 @@ class Rule(NamedTuple):
 
 
 @inlined
-def believe(move: Index, weight: float, model: Model) -> None:
+def believe(move: Index, weight: float, model: MoveModel) -> None:
     """Work out from the tries of a move how it will turn out; `weight` more are imagined."""
     total = weight
     for outcome in range(OUTCOMES):
         total += model.tries[move, outcome]
     for outcome in range(OUTCOMES):
         model.chance[move, outcome] = model.tries[move, outcome] / total
-    model.doubt[move] = weight / total
+    model.prior_weight[move] = weight / total
 
 
 @inlined
-def worth(cell: Index, action: Index, state: Index, world: World, model: Model) -> float:
+def worth(cell: Index, action: Index, state: Index, world: SweepTables, model: MoveModel) -> float:
     """Compute the value of an action."""
     move = u64(world.move[u64(world.dynamics[state]), cell, action])
-    value = model.doubt[move] * model.imagined[cell, state]
+    value = model.prior_weight[move] * model.prior_value[cell, state]
     for outcome in range(OUTCOMES):
         value += model.chance[move, outcome] * model.arrival[u64(world.end[move, outcome]), state]
     return float(value)
@@ -120,7 +120,7 @@ def difference(one: float, other: float) -> float:
 
 
 @inlined
-def back_up(cell: Index, discount: float, world: World, model: Model) -> float:
+def back_up(cell: Index, discount: float, world: SweepTables, model: MoveModel) -> float:
     """Plan a cell anew for all states of the machine; return the largest change of what it is worth to arrive.
 
     A change is a part of the value.
@@ -142,27 +142,35 @@ def back_up(cell: Index, discount: float, world: World, model: Model) -> float:
 
 
 @inlined
-def pass_on(cell: Index, change: float, world: World, queue: Queue) -> None:
+def push_predecessors(cell: Index, change: float, world: SweepTables, queue: Queue) -> None:
     """Queue the cells from which a move may lead to a cell."""
     for place in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
         enqueue(queue, np.int64(world.before[place]), change)
 
 
 @inlined
-def sweep(cell: Index, rule: Rule, world: World, model: Model, queue: Queue) -> None:
+def sweep(cell: Index, parameters: SweepParameters, world: SweepTables, model: MoveModel, queue: Queue) -> None:
     """Plan a cell anew, then those that are most urgent; what is left waits for the next step."""
     enqueue(queue, np.int64(cell), MOST)
-    for _ in range(rule.backups):
+    for _ in range(parameters.backups):
         if queue.size[0] == 0:
             break
         urgent = u64(dequeue(queue))
-        change = back_up(urgent, rule.discount, world, model)
-        if change > rule.priority_threshold:
-            pass_on(urgent, change, world, queue)
+        change = back_up(urgent, parameters.discount, world, model)
+        if change > parameters.priority_threshold:
+            push_predecessors(urgent, change, world, queue)
 
 
 @inlined
-def train_lane(lane: Index, lanes: Lanes, world: World, model: Model, rule: Rule, begin: int, steps: int) -> None:
+def train_lane(
+    lane: Index,
+    lanes: SweepLanes,
+    world: SweepTables,
+    model: MoveModel,
+    parameters: SweepParameters,
+    begin: int,
+    steps: int,
+) -> None:
     """Train an agent from step `begin` on: it always takes the best action, by what it hopes for."""
     every = lanes.queue
     queue = Queue(every.cell[lane], every.place[lane], every.urgency[lane], every.size[lane])
@@ -181,26 +189,26 @@ def train_lane(lane: Index, lanes: Lanes, world: World, model: Model, rule: Rule
         move = u64(world.move[u64(world.dynamics[state]), cell, u64(action)])
         outcome = u64(slip_outcome(drawn, world.slip_limit))
         model.tries[move, outcome] += 1
-        believe(move, rule.optimism, model)
-        sweep(cell, rule, world, model, queue)
+        believe(move, parameters.optimism, model)
+        sweep(cell, parameters, world, model, queue)
         cell = u64(world.end[move, outcome])
         kind, case, ready = u64(world.kind[cell]), u64(0), sync_draw(drawn)
         for later in range(u64(world.limit.shape[2])):
             case += u64(ready >= world.limit[state, kind, later])
         state = u64(world.next_state[state, kind, case])
         clock += 1
-        if world.is_final[state] or clock >= rule.max_episode_steps:
+        if world.is_final[state] or clock >= parameters.max_episode_steps:
             cell, state, clock = u64(lanes.start[lane]), u64(lanes.initial[lane]), np.int64(0)
     lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
 
 
 @kernel
 def train_lanes(
-    lanes: Lanes,
-    world: World,
-    rule: Rule,
-    hope: Doubles,  # [S, U] what is imagined
-    room: Doubles,  # [U]
+    lanes: SweepLanes,
+    world: SweepTables,
+    parameters: SweepParameters,
+    optimistic_value: Doubles,  # [S, U] what is imagined
+    workspace: Doubles,  # [U]
     first: int,
     stop: int,
     begin: int,
@@ -208,12 +216,21 @@ def train_lanes(
 ) -> None:
     """Train the lanes from `first` to `stop`, one after the other."""
     for lane in range(u64(first), u64(stop)):
-        model = Model(lanes.tries[lane], lanes.chance[lane], lanes.doubt[lane], hope, lanes.arrival[lane], room)
-        train_lane(lane, lanes, world, model, rule, begin, steps)
+        model = MoveModel(
+            lanes.tries[lane],
+            lanes.chance[lane],
+            lanes.prior_weight[lane],
+            optimistic_value,
+            lanes.arrival[lane],
+            workspace,
+        )
+        train_lane(lane, lanes, world, model, parameters, begin, steps)
 
 
 @inlined
-def plan_cells(world: World, model: Model, discount: float, precision: float, most: int, is_waiting: Bools) -> None:
+def plan_cells(
+    world: SweepTables, model: MoveModel, discount: float, precision: float, most: int, is_waiting: Bools
+) -> None:
     """Plan cells anew until nothing changes by more than the precision, as a part of what it is.
 
     A cell waits for it when something that it depends on has changed; the others would get the value that they have.
@@ -228,9 +245,9 @@ def plan_cells(world: World, model: Model, discount: float, precision: float, mo
             if not is_waiting[cell]:
                 continue
             is_waiting[cell] = False
-            own = back_up(cell, discount, world, model)
-            change = max(change, own)
-            if own > 0:
+            difference_here = back_up(cell, discount, world, model)
+            change = max(change, difference_here)
+            if difference_here > 0:
                 for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
                     is_waiting[u64(world.before[entry])] = True
         if change <= precision:
@@ -240,8 +257,8 @@ def plan_cells(world: World, model: Model, discount: float, precision: float, mo
 @kernel
 def plan_lanes(
     tries: Ints,  # [lanes, M, K]
-    world: World,
-    model: Model,  # room for one, with the worst that may come
+    world: SweepTables,
+    model: MoveModel,  # room for one, with the worst that may come
     weight: float,
     discount: float,
     precision: float,
@@ -253,15 +270,17 @@ def plan_lanes(
     """Compute action values by the tries of each lane, of which `weight` more are imagined."""
     states = u64(len(model.best))
     for lane in range(u64(len(agents))):
-        own = Model(tries[lane], model.chance, model.doubt, model.imagined, model.arrival, model.best)
-        for move in range(u64(len(own.doubt))):
-            believe(move, weight, own)
+        estimate = MoveModel(
+            tries[lane], model.chance, model.prior_weight, model.prior_value, model.arrival, model.best
+        )
+        for move in range(u64(len(estimate.prior_weight))):
+            believe(move, weight, estimate)
         for cell in range(u64(len(world.kind))):
             for state in range(states):
-                own.arrival[cell, state] = own.imagined[cell, state]
-        plan_cells(world, own, discount, precision, most, is_waiting)
+                estimate.arrival[cell, state] = estimate.prior_value[cell, state]
+        plan_cells(world, estimate, discount, precision, most, is_waiting)
         agent = u64(agents[lane])
         for cell in range(u64(len(world.kind))):
             for action in range(ACTIONS):
                 for state in range(states):
-                    q[agent, cell, action, state] = worth(cell, action, state, world, own)
+                    q[agent, cell, action, state] = worth(cell, action, state, world, estimate)

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from hocket import random
-from hocket.learn.reference import IndividualWorld
+from hocket.learn.reference import AgentWorld
 from hocket.learn.sweep import SweepSettings
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
 
@@ -29,7 +29,7 @@ class SweepAgent:
     """
 
     def __init__(
-        self, world: IndividualWorld, settings: SweepSettings, seed: int, optimistic_value: Values, arrival: Values
+        self, world: AgentWorld, settings: SweepSettings, seed: int, optimistic_value: Values, arrival: Values
     ) -> None:
         self.world, self.settings, self.optimistic_value = world, settings, optimistic_value
         self.arrival = [list(row) for row in arrival]

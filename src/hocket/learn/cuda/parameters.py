@@ -9,13 +9,13 @@ import numpy as np
 
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Index
-from hocket.learn.kernels.team import Play
+from hocket.learn.kernels.team import PlayParameters
 from hocket.learn.settings import Schedule, ScheduledSettings
 
 Row = Any  # an array; numba finds out what its numbers are
 
 
-class Rules(NamedTuple):
+class DeviceParameters(NamedTuple):
     """Learning rules, one for each of V settings."""
 
     rate: Row  # [V] float32, and so are the next four
@@ -34,28 +34,33 @@ class Runs(NamedTuple):
     seed: Row  # [R] int64
 
 
-def make_rules(variants: Sequence[ScheduledSettings], switch: str) -> Rules:
+def make_parameters(variants: Sequence[ScheduledSettings], switch: str) -> DeviceParameters:
     """Gather the rules of some settings; `switch` names the learner's own."""
-    rate, rate_decay, beta, beta_growth = np.array([own.schedule for own in variants], np.float32).T.copy()
-    return Rules(
+    rate, rate_decay, beta, beta_growth = np.array([settings.schedule for settings in variants], np.float32).T.copy()
+    return DeviceParameters(
         rate,
         rate_decay,
         beta,
         beta_growth,
-        np.array([own.discount for own in variants], np.float32),
-        np.array([own.max_episode_steps for own in variants], np.int64),
-        np.array([getattr(own, switch) for own in variants], np.bool_),
+        np.array([settings.discount for settings in variants], np.float32),
+        np.array([settings.max_episode_steps for settings in variants], np.int64),
+        np.array([getattr(settings, switch) for settings in variants], np.bool_),
     )
 
 
 @inlined
-def schedule_at(rules: Rules, variant: Index) -> Schedule:
+def schedule_at(parameters: DeviceParameters, variant: Index) -> Schedule:
     """Return how rates change under one of the settings."""
-    return Schedule(rules.rate[variant], rules.rate_decay[variant], rules.beta[variant], rules.beta_growth[variant])
+    return Schedule(
+        parameters.rate[variant],
+        parameters.rate_decay[variant],
+        parameters.beta[variant],
+        parameters.beta_growth[variant],
+    )
 
 
 @inlined
-def play_at(rules: Rules, runs: Runs, run: Index, greedy: bool) -> Play:
+def play_at(parameters: DeviceParameters, runs: Runs, run: Index, greedy: bool) -> PlayParameters:
     """Say how tests of a run are played."""
     variant = runs.variant[run]
-    return Play(rules.beta[variant], greedy, runs.seed[run], rules.max_episode_steps[variant])
+    return PlayParameters(parameters.beta[variant], greedy, runs.seed[run], parameters.max_episode_steps[variant])
