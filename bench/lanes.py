@@ -66,7 +66,7 @@ class Rival:
 
     def __init__(self, library: ctypes.CDLL, task: hk.Task) -> None:
         self.block = DqprmBlock(compile_task(task), DqprmSettings(), range(SEEDS))
-        self.library, own, rule = library, self.block.tables, self.block.rule
+        self.library, own, rule = library, self.block.tables, self.block.parameters
         self.lanes = self.block.lanes
         self.clock = np.zeros(len(self.lanes.agent), np.int64)
         arrays = (own.dynamics, own.kind, own.limit, own.next_state, own.reward, own.is_final)

@@ -347,7 +347,7 @@ def test_the_memory_that_is_available_is_that_of_the_machine_or_of_the_container
 @pytest.mark.parametrize("learner", ["dqprm", "iql", "hil", "optimal", "sweep"])
 def test_what_memory_cannot_hold_is_refused_before_it_is_tried(learner, available, monkeypatch, tmp_path):
     task = hk.rendezvous(3, rows=40, columns=50)
-    made = find_learner(learner).room(compile_task(task))
+    made = find_learner(learner).memory_bytes(compile_task(task))
     available(made + 100_000)
     assert len(hk.train(task, learner, seeds=1, steps=1)) == 1
     available(made - 100_000)
@@ -361,7 +361,7 @@ def test_what_memory_cannot_hold_is_refused_before_it_is_tried(learner, availabl
 
 def test_runs_that_fit_one_by_one_may_not_fit_at_once(available):
     task = hk.rendezvous(2, rows=40, columns=50)
-    available(int(1.5 * find_learner("sweep").room(compile_task(task))))
+    available(int(1.5 * find_learner("sweep").memory_bytes(compile_task(task))))
     hk.train(task, "sweep", seeds=2, steps=1, threads=1)
     with pytest.raises(hk.HocketError, match="2 runs at once"):
         hk.train(task, "sweep", seeds=2, steps=1, threads=2)
@@ -380,7 +380,7 @@ def test_estimates_cover_what_blocks_hold():
     block = SweepBlock(tables, SweepSettings(), [0])
     held = sum(part.nbytes for own in block.groups for part in (*own.lanes[:4], *own.lanes[4]))
     held += 2 * block.arrays(0)["q"].nbytes  # and a copy to keep
-    assert held < learner.room(tables) < 2 * held
+    assert held < learner.memory_bytes(tables) < 2 * held
 
 
 def test_the_first_piece_of_training_is_short_where_there_are_many_agents():
