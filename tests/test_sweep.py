@@ -12,6 +12,7 @@ import hocket as hk
 from algorithm import DefinedWorld
 from hocket.learn.moves import number_moves
 from hocket.learn.optimal.block import solve
+from hocket.learn.reference import TableWorld
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import SweepBlock, open_moves, optimistic_values, pessimistic_values
 from hocket.learn.sweep.queue import Queue, dequeue, enqueue, make_queues
@@ -67,6 +68,7 @@ def make_agent(task: hk.Task, name: str, settings: SweepSettings, seed: int) -> 
     world = DefinedWorld(task, name, settings.sync_probability, literal=settings.sync_literal)
     tables = compile_task(task)
     table = individual_table(tables, world.agent, settings.sync_probability, sync_literal=settings.sync_literal)
+    world.outcomes = TableWorld(table).outcomes  # in the order in which the kernel adds them
     bounds = optimistic_values(table, settings.discount, open_moves(tables.cells, tables.columns))
     return SweepAgent(world, settings, seed, *(bound.tolist() for bound in bounds))
 

@@ -58,7 +58,7 @@ def train_batches(
     for chunk in _chunks(batches, tables, details):
         if stop is not None and stop.is_set():
             return
-        yield _Training(chunk, tables, told, details).run(stop, policies)
+        yield _DeviceTraining(chunk, tables, told, details).run(stop, policies)
 
 
 def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator[Chunk]:
@@ -96,7 +96,7 @@ def _most_runs(batch: Batch, tables: Tables, details: bool) -> int:
     return max(1, min(sizes))
 
 
-class _Training:
+class _DeviceTraining:
     """A chunk at work."""
 
     def __init__(self, chunk: Chunk, tables: Tables, told: Mapping[int, Report], details: bool) -> None:
