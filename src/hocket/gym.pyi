@@ -16,7 +16,6 @@ individual_envs = individual_vector_env
 team_envs = team_vector_env
 parallel = to_parallel
 review_team = play_tests
-Trials = TestEpisodes
 Area = hocket.Area
 Scene = hocket.Scene
 Record = hocket.Record
