@@ -24,7 +24,7 @@ from worlds import gatehouse, line, meeting
 
 pytest.importorskip("numba_cuda")
 from hocket.learn.cuda import benchmark, device, training
-from hocket.learn.cuda.block import Job
+from hocket.learn.cuda.block import DeviceJob
 from hocket.learn.cuda.catalogue import BLOCKS
 from hocket.learn.dqprm import cuda as dqprm
 
@@ -99,7 +99,7 @@ def test_gates_and_machines_of_all_widths_are_among_what_was_compared():
     widths = {}
     for task in (meeting(0.1), gatehouse(), long_way(6), long_way(9)):
         tables = compile_task(task)
-        own = BLOCKS["dqprm"](tables, [Job(LEARNERS["dqprm"].settings(), 0)])
+        own = BLOCKS["dqprm"](tables, [DeviceJob(LEARNERS["dqprm"].settings(), 0)])
         widths[own.q.shape[4]] = own.kernel is not None
         if task.name == gatehouse().name:
             assert tables.dynamics.max() > 0
@@ -134,7 +134,7 @@ def test_chunks_have_no_part_in_what_is_learnt(monkeypatch):
 def test_a_chunk_takes_no_more_memory_than_there_is(monkeypatch):
     tables = compile_task(meeting())
     size = dqprm.DqprmDeviceBlock.size(tables)
-    block = dqprm.DqprmDeviceBlock(tables, [Job(LEARNERS["dqprm"].settings(), seed) for seed in range(5)])
+    block = dqprm.DqprmDeviceBlock(tables, [DeviceJob(LEARNERS["dqprm"].settings(), seed) for seed in range(5)])
     assert size * 5 >= block.q.nbytes
     monkeypatch.setattr(training, "free_memory", lambda: size)
     with pytest.raises(hk.HocketError, match=r"dqprm would need [\d,]+ bytes a run on the device, which has [\d,]+$"):

@@ -21,7 +21,7 @@ from hocket.learn.cqrm.kernel import (
     play_jointly,
     train_jointly,
 )
-from hocket.learn.cuda.block import DeviceBlock, Job
+from hocket.learn.cuda.block import DeviceBlock, DeviceJob
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
 from hocket.learn.cuda.parameters import DeviceParameters, Row, Runs, play_at, schedule_at
 from hocket.learn.kernels.compiler import inlined
@@ -140,7 +140,7 @@ class CqrmDeviceBlock(DeviceBlock):
 
     switch, keeps_events = "counterfactual", False
 
-    def __init__(self, tables: Tables, jobs: Sequence[Job]) -> None:
+    def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
         shape, count = LEARNER.shapes(tables)["q"], len(jobs)
         size = count * prod(shape)

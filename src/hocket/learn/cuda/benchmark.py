@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from hocket.learn.benchmark import ROUND, ROUNDS, SEEDS, STEPS, Measurement, processor_times
-from hocket.learn.cuda.block import DeviceBlock, Job
+from hocket.learn.cuda.block import DeviceBlock, DeviceJob
 from hocket.learn.cuda.catalogue import find_block
 from hocket.learn.cuda.device import device_name, require_device, synchronize
 from hocket.learn.dqprm import LEARNER
@@ -47,7 +47,9 @@ def measure_device(name: str) -> DeviceMeasurements:
     core = f"{name}: {LEARNER.name}, {SEEDS} seeds on one core of the processor"
     speeds, same = processor_times({core: train}), True
     for lanes in LANES:
-        many = find_block(LEARNER.name)(tables, [Job(settings, seed) for seed in range(max(SEEDS, lanes // agents))])
+        many = find_block(LEARNER.name)(
+            tables, [DeviceJob(settings, seed) for seed in range(max(SEEDS, lanes // agents))]
+        )
         many.train(0, PRACTICE)
         same = same and all(np.array_equal(many.arrays(seed)["q"], learnt[seed]) for seed in range(SEEDS))
         speeds[f"{name}: {LEARNER.name}, {len(many.seeds) * agents:,} lanes"] = _speed(_training(many, agents))

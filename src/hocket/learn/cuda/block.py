@@ -23,7 +23,7 @@ PLAYERS = 1 << 17  # test episodes at once, at most
 PLAYERS_ROOM = 1 << 28  # bytes for what they work out, about
 
 
-class Job(NamedTuple):
+class DeviceJob(NamedTuple):
     """A run to be made."""
 
     settings: Any  # of the learner
@@ -37,7 +37,7 @@ class DeviceBlock(ABC):
     alike: ClassVar[tuple[str, ...]] = ("test_every", "test_episodes")  # settings in which they may not differ
     keeps_events: ClassVar[bool] = True  # whether tests say when events happened
 
-    def __init__(self, tables: Tables, jobs: Sequence[Job]) -> None:
+    def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         self.tables = tables
         self.variants: list[Any] = list(dict.fromkeys(job.settings for job in jobs))
         place = {settings: number for number, settings in enumerate(self.variants)}
@@ -85,7 +85,7 @@ class TeamBlock(DeviceBlock):
     by_memory: ClassVar[bool]
     q: NDArray[np.float32]  # [R, N, S, A, U or M]
 
-    def __init__(self, tables: Tables, jobs: Sequence[Job]) -> None:
+    def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
         self.world = placed(team_tables(tables))
         agents, events = len(tables.start), len(tables.knowers)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hocket.errors import SettingsError
 from hocket.learn.batches import Batch, Pace, Report, StopSignal
-from hocket.learn.cuda.block import Job
+from hocket.learn.cuda.block import DeviceJob
 from hocket.learn.cuda.catalogue import alike, find_block
 from hocket.learn.cuda.device import free_memory, require_device, synchronize
 from hocket.learn.policies import Policy, Run
@@ -27,8 +27,8 @@ class Chunk(NamedTuple):
     parts: Sequence[tuple[Batch, range]]
 
     @property
-    def jobs(self) -> list[Job]:
-        return [Job(batch.settings, batch.seeds[index]) for batch, places in self.parts for index in places]
+    def jobs(self) -> list[DeviceJob]:
+        return [DeviceJob(batch.settings, batch.seeds[index]) for batch, places in self.parts for index in places]
 
 
 class Trained(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.cuda.block import DeviceBlock, Job, TeamBlock
+from hocket.learn.cuda.block import DeviceBlock, DeviceJob, TeamBlock
 from hocket.learn.cuda.device import fetched, launch, placed, zeros
 from hocket.learn.dqprm import DqprmSettings, cuda_kernel
 from hocket.learn.dqprm.block import lane_tables
@@ -24,7 +24,7 @@ class DqprmDeviceBlock(TeamBlock):
     switch, by_memory = "counterfactual", False
     alike = (*DeviceBlock.alike, "wait_for_team")
 
-    def __init__(self, tables: Tables, jobs: Sequence[Job]) -> None:
+    def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
         host, row = _lane_tables(tables, self.variants)

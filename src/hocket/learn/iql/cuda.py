@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hocket.learn.cuda.block import Job, TeamBlock
+from hocket.learn.cuda.block import DeviceJob, TeamBlock
 from hocket.learn.cuda.device import cuda, device_kernel, fetched, launch, placed, zeros
 from hocket.learn.cuda.episodes import DeviceTeams, make_teams, team_at, team_bytes
 from hocket.learn.cuda.parameters import DeviceParameters, Runs, schedule_at
@@ -71,7 +71,7 @@ class IqlDeviceBlock(TeamBlock):
 
     switch, by_memory = "bootstrap_past_end", True
 
-    def __init__(self, tables: Tables, jobs: Sequence[Job]) -> None:
+    def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
         shape, agents, count = LEARNER.shapes(tables)["q"], len(tables.start), len(jobs)
         self.q = zeros((count, *shape))
