@@ -20,7 +20,7 @@ PER_STEP = 2  # numbers
 CHANCE_BITS = 31  # of a number that decides a chance
 ACTION_BITS = 24
 
-TRAINING, TEAM, INDIVIDUAL = 1, 2, 3  # what a stream is for
+TRAINING, TEAM, INDIVIDUAL, PLANNING = 1, 2, 3, 4  # what a stream is for
 
 Bits = TypeVar("Bits", int, NDArray[Any])  # 64 of them, or an array of np.uint64
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
@@ -76,10 +77,10 @@ class Simulation:
         self._controller = np.append(tables.controller, -1)
         self._made: dict[tuple[bytes, ...], Outcomes] = {}
 
-    def table(self, agent: int) -> IndividualTable:
-        """Pick what an agent needs."""
+    def table(self, agent: int, *, one_each: bool = False) -> IndividualTable:
+        """Pick what an agent needs; `one_each` is as in `outcomes`."""
         tables, states = self.tables, int(self.tables.states[agent])
-        outcomes, proposed = self.outcomes(agent), tables.event[agent, :states]
+        outcomes, proposed = self.outcomes(agent, one_each=one_each), tables.event[agent, :states]
         return IndividualTable(
             place=agent,
             next_cell=tables.next_cell[tables.world[agent]],
@@ -98,33 +99,37 @@ class Simulation:
             slip_limit=threshold(tables.slip),
         )
 
-    def outcomes(self, agent: int) -> Outcomes:
-        """Tabulate what may come of an agent's steps."""
+    def outcomes(self, agent: int, *, one_each: bool = False) -> Outcomes:
+        """Tabulate what may come of an agent's steps.
+
+        With `one_each`, each event that it may propose has an outcome, in the order of its table, and the last outcome
+        is that none of them happens; how likely they are is for the caller to say.
+        """
         tables, states = self.tables, int(self.tables.states[agent])
         event = tables.event[agent, :states]
         rule = _ProposalRule(
             event >= 0,
-            self._chances(np.array([agent]))[0, :states],
+            self.chances(np.array([agent]))[0, :states],
             tables.next_state[agent, :states],
             tables.reward[agent, :states],
             tables.is_final[agent, :states],
         )
-        key = tuple(part.tobytes() for part in rule)
+        key = (bytes([one_each]), *(part.tobytes() for part in rule))
         if key not in self._made:
-            self._made[key] = _tabulate(rule)
+            self._made[key] = _tabulate(rule, _one_each if one_each else _outcomes)
         return self._made[key]
 
     def alike(self) -> list[NDArray[np.int64]]:
         """Group agents that should act alike: all that decides it is the same, wherever they start."""
         tables = self.tables
-        rule = (tables.event >= 0, self._chances(np.arange(len(tables.start))), tables.next_state, tables.reward)
+        rule = (tables.event >= 0, self.chances(np.arange(len(tables.start))), tables.next_state, tables.reward)
         parts = (tables.world, tables.states, tables.dynamics, tables.kind, tables.is_final, *rule)
         alike: dict[tuple[bytes, ...], list[int]] = {}
         for agent in range(len(tables.start)):
             alike.setdefault(tuple(part[agent].tobytes() for part in parts), []).append(agent)
         return [np.array(agents) for agents in alike.values()]
 
-    def _chances(self, agents: NDArray[np.int64]) -> NDArray[np.float64]:
+    def chances(self, agents: NDArray[np.int64]) -> NDArray[np.float64]:
         """Tabulate the chance per step that teammates are ready for an event; NaN where it does not wait for them.
 
         A shared event waits for simulated teammates: it takes effect with a probability where a teammate has a part in
@@ -150,10 +155,10 @@ class _ProposalRule(NamedTuple):
     is_final: Bools  # [U]
 
 
-def _tabulate(rule: _ProposalRule) -> Outcomes:
+def _tabulate(rule: _ProposalRule, list_outcomes: Callable[[_ProposalRule, int, int], list[_SyncOutcome]]) -> Outcomes:
     """List what may come of a step that ends in each kind of cell, and lay it out in arrays."""
     states, kinds, _ = rule.is_event.shape
-    rows = [[_outcomes(rule, state, kind) for kind in range(kinds)] for state in range(states)]
+    rows = [[list_outcomes(rule, state, kind) for kind in range(kinds)] for state in range(states)]
     everything = [outcomes for row in rows for outcomes in row]
     most, longest = max(map(len, everything)), max(len(one.entries) for outcomes in everything for one in outcomes)
     shape = (states, kinds, most)
@@ -198,6 +203,17 @@ def _outcomes(rule: _ProposalRule, state: int, kind: int) -> list[_SyncOutcome]:
     if covered < 1:
         outcomes.append(_SyncOutcome(1.0, state, 0.0, ()))
     return outcomes
+
+
+def _one_each(rule: _ProposalRule, state: int, kind: int) -> list[_SyncOutcome]:
+    """List an outcome for each event that the agent may propose, and that none happens, all of them as likely."""
+    slots, nothing = rule.is_event.shape[2], _SyncOutcome(1.0, state, 0.0, ())
+    if rule.is_final[state]:
+        return [nothing._replace(chance=float(slot == slots)) for slot in range(slots + 1)]
+    each = [
+        _settle_alone(rule, state, kind, slot) if rule.is_event[state, kind, slot] else nothing for slot in range(slots)
+    ]
+    return [one._replace(chance=(place + 1) / (slots + 1)) for place, one in enumerate([*each, nothing])]
 
 
 def _settle_alone(rule: _ProposalRule, state: int, kind: int, slot: int) -> _SyncOutcome:

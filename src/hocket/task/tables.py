@@ -309,6 +309,7 @@ class SettledCases(NamedTuple):
     team: NDArray[np.int64]  # [cases] of the team machine, where it was given
     reward: NDArray[np.float64]  # [cases, N] what the agents' machines paid
     rounds: list[tuple[NDArray[np.intp], NDArray[np.intp]]]  # of each round: cases, and an event of each
+    slots: list[tuple[NDArray[Any], ...]]  # of each round: agent, state, kind and slot in `Tables.event` of each that moved
 
     def events(self) -> list[list[int]]:
         """List what happened in each case, in its order."""
@@ -331,6 +332,7 @@ def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArra
         np.zeros(0, np.int64) if team is None else team.astype(np.int64),
         np.zeros((cases, agents)),
         [],
+        [],
     )
     going = np.arange(cases)
     for _ in range(tables.most_rounds + 1):
@@ -350,6 +352,7 @@ def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArra
         case, agent, slot = np.nonzero(chosen[np.arange(len(going))[:, None, None], proposed])
         case = going[case]
         at = (agent, settled.state[case, agent], kind[case, agent], slot)  # at most one slot for each agent
+        settled.slots.append(at)
         settled.reward[case, agent] += tables.reward[at]
         settled.state[case, agent] = tables.next_state[at]
     raise EndlessError("events")

@@ -1,0 +1,126 @@
+"""The team's own optimum: a search through joint states, of everyone's cell and the state of the team machine."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import TaskError
+from hocket.task.grid import ACTIONS
+from hocket.task.tables import Tables, settle
+
+MOST_JOINT_STATES = 50_000_000
+MOST_SITUATIONS = 2_000_000  # joint kinds of cells times team states, in which steps are settled beforehand
+
+Ints = NDArray[np.int64]
+
+
+class JointSpace(NamedTuple):
+    """Joint states as numbers: team state first, then the cell of each agent, of those that it can get to."""
+
+    tables: Tables
+    sizes: tuple[int, ...]  # how many team states there are, and cells of each agent
+    cells: list[Ints]  # [agent] its cells
+    end: list[Ints]  # [agent][team state, cell, action] where an action leads if it does not slip, by place in `cells`
+    kinds: list[Ints]  # [agent][cell] of each
+    settled: Ints  # [V x kinds of the first agent x ...] the team state in which a step settles
+    start: int
+
+    @property
+    def states(self) -> int:
+        """How many joint states there are, of which not all can be reached."""
+        return prod(self.sizes)
+
+    def place(self, agent: int) -> int:
+        """Say by how much a joint state's number grows with an agent's cell."""
+        return prod(self.sizes[agent + 2 :])
+
+    def cell(self, states: Ints, agent: int) -> Ints:
+        """Find the cell of an agent, by its place, in some joint states."""
+        return states // self.place(agent) % self.sizes[agent + 1]
+
+    def team_state(self, states: Ints) -> Ints:
+        """Find the team state of some joint states."""
+        return states // self.place(-1)
+
+    def settle(self, states: Ints) -> Ints:
+        """Find the joint states after events have happened, where everyone has moved."""
+        team = self.team_state(states)
+        situation = team
+        for agent, kinds in enumerate(self.kinds):
+            situation = situation * (int(kinds.max()) + 1) + kinds[self.cell(states, agent)]
+        return states + (self.settled[situation] - team) * self.place(-1)
+
+
+def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSpace:
+    """Number the joint states of a team, refusing more than a limit."""
+    cells = [_reachable(tables, agent) for agent in range(len(tables.start))]
+    sizes = (len(tables.team_next), *map(len, cells))
+    kinds = [tables.kind[agent, own].astype(np.int64) for agent, own in enumerate(cells)]
+    situations = sizes[0] * prod(int(kind.max()) + 1 for kind in kinds)
+    if not sizes[0] or prod(sizes) > most_states or situations > MOST_SITUATIONS:
+        count = f"{sizes[0]:,} x {' x '.join(map(str, sizes[1:]))}" if sizes[0] else "too many"
+        raise TaskError(f"joint planning takes up to {most_states:,} joint states, got {count}", key="agents")
+    start = tables.team_initial
+    end = []
+    for agent, own in enumerate(cells):
+        place = np.zeros(tables.cells, np.int64)
+        place[own] = np.arange(len(own))
+        state = tables.team_class[agent]
+        reached = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]][..., 0][:, own]
+        end.append(place[reached])
+        start = start * len(own) + int(place[tables.start[agent]])
+    return JointSpace(tables, sizes, cells, end, kinds, _settle_all(tables, kinds), start)
+
+
+def _reachable(tables: Tables, agent: int) -> Ints:
+    """List the cells that an agent can get to, whichever gates are open."""
+    ends = tables.next_cell[tables.world[agent]][np.unique(tables.dynamics[agent]), :, :, 0]  # [D, S, A]
+    is_reached = np.zeros(tables.cells, np.bool_)
+    front = np.array([tables.start[agent]])
+    while len(front):
+        is_reached[front] = True
+        around = np.unique(ends[:, front])
+        front = around[~is_reached[around]]
+    return np.flatnonzero(is_reached)
+
+
+def _settle_all(tables: Tables, kinds: list[Ints]) -> Ints:
+    """Settle a step in every team state and joint kind of cells."""
+    shape = (len(tables.team_next), *(int(kind.max()) + 1 for kind in kinds))
+    team, *kind = np.unravel_index(np.arange(prod(shape)), shape)
+    states = tables.team_class[:, team].T.astype(np.int64)
+    settled = settle(tables, np.stack(kind, axis=1), states, team)
+    return settled.team
+
+
+def fewest_steps(space: JointSpace, max_steps: int = 10_000) -> int | None:
+    """Find the fewest steps in which the team can complete its task if nobody slips; None where it cannot."""
+    seen, near = (np.zeros(space.states, np.bool_) for _ in range(2))
+    front = np.array([space.start])
+    seen[front] = True
+    final = space.tables.team_final
+    for step in range(max_steps):
+        if final[space.team_state(front)].any():
+            return step
+        for agent, end in enumerate(space.end):
+            cell, place = space.cell(front, agent), space.place(agent)
+            moved = end[space.team_state(front), cell] - cell[:, None]  # [front, A]
+            near[(front[:, None] + moved * place).ravel()] = True
+            front = np.flatnonzero(near)
+            near[front] = False
+        near[space.settle(front)] = True
+        front = np.flatnonzero(near & ~seen)
+        near[:] = False
+        seen[front] = True
+        if not len(front):
+            return None
+    return None
+
+
+def joint_actions(agents: int) -> NDArray[np.int8]:
+    """List the joint actions of so many agents: [5 ** agents, agents]."""
+    return np.stack(np.unravel_index(np.arange(len(ACTIONS) ** agents), (len(ACTIONS),) * agents), axis=1).astype(np.int8)

@@ -1,0 +1,112 @@
+"""Optimal action values of one agent, in numpy alone: value iteration where something still changes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.graphs import ranges
+from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
+from hocket.task.individual import IndividualTable
+
+PRECISION = 1e-9  # of a value, as a part of it
+MOST_PASSES = 100_000
+
+Doubles = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class _Product(NamedTuple):
+    """The product of world and machine: a *pair* is a machine state and a cell, number state x cells + cell."""
+
+    end: Ints  # [pairs, A] where an action leads if it does not slip, before the step settles
+    chance: Doubles  # [pairs, J] of what may come of arriving in a pair
+    target: Ints  # [pairs, J] the pair after it
+    reward: Doubles  # [pairs] expected
+    is_final: NDArray[np.bool_]  # [pairs]
+
+
+def plan_values(table: IndividualTable, discount: float) -> NDArray[np.float32]:
+    """Compute an agent's optimal action values: [cells, actions, machine states].
+
+    In each pass those pairs are looked at that depend on something that has changed, so that a pass costs as much as
+    the front at which values spread. What staying is worth until an event happens is computed at once, where passes
+    would take long. Exact up to a small part of each value, however small that is.
+    """
+    product = _product(table)
+    value, arrival = np.zeros(len(product.reward)), product.reward.copy()
+    itself = np.arange(len(value))
+    loop = np.where(product.target == itself[:, None], product.chance, 0.0)
+    leaving, stays = product.chance - loop, 1 / (1 - discount * loop.sum(axis=1))
+    arrivals_of, pairs_before = _Sources(product.target), _Sources(product.end)
+    fresh = np.flatnonzero(arrival)  # pairs in which arriving is worth something else than before
+    for _ in range(MOST_PASSES):
+        pairs = pairs_before.of(fresh)
+        pairs = pairs[~product.is_final[pairs]]
+        best = _moves(product.end[pairs], arrival, table.slip).max(axis=1)
+        waiting = (product.reward[pairs] + discount * _expected(leaving, product.target, value, pairs)) * stays[pairs]
+        best = np.maximum(best, waiting)
+        changed = np.abs(best - value[pairs]) > PRECISION * np.abs(best)
+        pairs = pairs[changed]
+        if not len(pairs):
+            break
+        value[pairs] = best[changed]
+        fresh = arrivals_of.of(pairs)
+        arrival[fresh] = product.reward[fresh] + discount * _expected(product.chance, product.target, value, fresh)
+    q = _moves(product.end, arrival, table.slip)
+    q[product.is_final] = 0
+    states, cells = len(table.dynamics), len(table.kind)
+    return np.ascontiguousarray(q.reshape(states, cells, -1).transpose(1, 2, 0).astype(np.float32))
+
+
+class _Sources:
+    """The rows of a table in which a number stands: [rows, any], both numbered alike."""
+
+    def __init__(self, table: Ints) -> None:
+        order = np.argsort(table, axis=None, kind="stable")
+        self.row = order // table.shape[1]
+        self.first = np.searchsorted(table.ravel()[order], np.arange(len(table) + 1))
+        self.is_listed = np.zeros(len(table), np.bool_)
+
+    def of(self, numbers: Ints) -> Ints:
+        """List the rows in which any of some numbers stands, in order."""
+        self.is_listed[self.row[ranges(self.first[numbers], self.first[numbers + 1])]] = True
+        rows = np.flatnonzero(self.is_listed)
+        self.is_listed[rows] = False
+        return rows
+
+
+def _expected(chance: Doubles, target: Ints, value: Doubles, pairs: Ints) -> Doubles:
+    expected: Doubles = (chance[pairs] * value[target[pairs]]).sum(axis=1)
+    return expected
+
+
+def _moves(end: Ints, arrival: Doubles, slip: float) -> Doubles:
+    """Compute what each action is worth by what it is worth to arrive: [pairs, A]."""
+    straight = arrival[end]
+    if slip == 0:
+        return straight
+    weights = outcome_chances(slip)
+    parts = [straight[:, slipped_actions(outcome)] * weights[outcome] for outcome in range(OUTCOMES)]
+    return sum(parts[1:], parts[0])
+
+
+def _product(table: IndividualTable) -> _Product:
+    """Number the pairs, and list what leads to where."""
+    states, cells = len(table.dynamics), len(table.kind)
+    first = (np.arange(states) * cells)[:, None, None]
+    cell = np.arange(cells)[None, :, None]
+    end = first + table.next_cell[table.dynamics, :, :, 0]
+    target = table.next_state[:, table.kind].astype(np.int64) * cells + cell
+    chance = table.chance[:, table.kind]
+    reward = (chance * table.reward[:, table.kind]).sum(axis=2)
+    is_final = np.repeat(table.is_final, cells)
+    return _Product(
+        end.reshape(-1, len(ACTIONS)).astype(np.int64),
+        np.where(is_final[:, None], 0.0, chance.reshape(states * cells, -1)),
+        target.reshape(states * cells, -1),
+        np.where(is_final, 0.0, reward.ravel()),
+        is_final,
+    )

@@ -1,0 +1,142 @@
+"""Team episodes, many at once in numpy: greedy policies in the true world, or in one that agents have learnt."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.random import ACTION_BITS, CHANCE_BITS, PER_STEP, PLANNING, number, stream_key, threshold
+from hocket.task.grid import Numbers
+from hocket.task.tables import Bools, Settled, Tables, settle
+from hocket.task.teamwork.readiness import Counts
+
+Ints = NDArray[np.int64]
+Values = NDArray[np.float32]  # [N, S, A, U] action values of each agent
+
+
+class Moves(NamedTuple):
+    """How moves turn out, for each agent: W worlds, D sets of open gates, S cells, A actions, K outcomes."""
+
+    world: NDArray[np.integer]  # [N] which of the W an agent lives in
+    end: Numbers  # [W, D, S, A, K] where an action leads
+    limit: Ints  # [W, D, S, A, K - 1] descending; the outcome is the number of limits that the draw lies below
+
+    @classmethod
+    def true(cls, tables: Tables) -> Moves:
+        """Take the task's own world."""
+        limit = np.array([threshold(tables.slip), threshold(tables.slip) // 2])  # as in `task.grid.slip_outcome`
+        return cls(tables.world, tables.next_cell, np.broadcast_to(limit, (*tables.next_cell.shape[:-1], len(limit))))
+
+
+class Played(NamedTuple):
+    """What came of episodes."""
+
+    steps: Ints  # [B] until the task was done; -1 where it was not
+    counts: Counts
+    cell: Ints  # [B, N] where agents were in the end
+    state: Ints  # [B, N] the states of their machines
+    last_event: Ints  # [B] the step in which something last happened
+
+    def score(self, max_steps: int) -> tuple[float, float]:
+        """Rate a team: by success, then by mean steps, of which fewer are better; a failure counts as the limit."""
+        done = self.steps >= 0
+        return float(done.mean()), -float(np.where(done, self.steps, max_steps).mean())
+
+
+class Policy:
+    """Greedy policies as tables: which actions are best, and how many."""
+
+    def __init__(self, values: Values) -> None:
+        is_best = values == values.max(axis=2, keepdims=True)
+        self.action = np.argsort(~is_best, axis=2, kind="stable").astype(np.int8)  # the best ones come first
+        self.count = is_best.sum(axis=2).astype(np.int8)  # [N, S, U]
+
+    def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.float64]) -> NDArray[np.int8]:
+        """Choose evenly among the best actions, by numbers of [0, 1): [cases, N] each."""
+        agents = np.arange(cell.shape[1])
+        place = (drawn * self.count[agents, cell, state]).astype(np.intp)
+        chosen: NDArray[np.int8] = self.action[agents, cell, place, state]
+        return chosen
+
+
+def play_team(
+    tables: Tables,
+    values: Values,
+    moves: Moves,
+    *,
+    episodes: range,
+    max_steps: int,
+    patience: int,
+    seed: int = 0,
+    purpose: int = PLANNING,
+) -> Played:
+    """Play episodes greedily, counting what agents propose and what happens of it.
+
+    An episode in which nothing has happened for `patience` steps is given up. With the purpose and seed of test episodes
+    it plays the same episodes as a compiled test.
+    """
+    agents = np.arange(len(tables.start))
+    policy, counter = Policy(values), _Counter(tables)
+    key = stream_key(purpose, seed, agents.astype(np.uint64), np.array(episodes, np.uint64)[:, None])
+    cell, state = (np.tile(part.astype(np.int64), (len(episodes), 1)) for part in (tables.start, tables.initial))
+    steps, last_event = np.full(len(episodes), -1), np.zeros(len(episodes), np.int64)
+    is_over = _is_done(tables, state)
+    steps[is_over] = 0
+    for step in range(max_steps):
+        going = np.flatnonzero(~is_over)
+        if not len(going):
+            break
+        first, second = (number(key[going], np.uint64(step * PER_STEP + place)) for place in range(PER_STEP))
+        action = policy.choose(cell[going], state[going], (first >> np.uint64(64 - ACTION_BITS)) * 2.0**-ACTION_BITS)
+        at = (moves.world, tables.dynamics[agents, state[going]], cell[going], action)
+        drawn = (second >> np.uint64(64 - CHANCE_BITS)).astype(np.int64)
+        outcome = (drawn[..., None] < moves.limit[at]).sum(axis=2)
+        cell[going] = moves.end[(*at, outcome)]
+        kind = tables.kind[agents, cell[going]]
+        settled = settle(tables, kind, state[going])
+        counter.add(state[going], kind, settled)
+        state[going] = settled.state
+        for cases, _ in settled.rounds[:1]:
+            last_event[going[cases]] = step + 1
+        is_done = _is_done(tables, settled.state)
+        steps[going[is_done]] = step + 1
+        is_over[going] = is_done | (step + 1 - last_event[going] >= patience)
+    return Played(steps, counter.counts(), cell, state, last_event)
+
+
+def _is_done(tables: Tables, state: Ints) -> Bools:
+    done: Bools = tables.is_final[np.arange(state.shape[1]), state].all(axis=1)
+    return done
+
+
+class _Counter:
+    """Counts what agents propose in a step, and what happens of it.
+
+    What happens in a later round of a step was not proposed when it began; it counts as proposed when it happens.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self.event = tables.event
+        self.proposed, self.happened = (np.zeros(tables.event.size, np.int64) for _ in range(2))
+
+    def add(self, state: Ints, kind: NDArray[np.integer], settled: Settled) -> None:
+        agents, (_, states, kinds, slots) = np.arange(state.shape[1]), self.event.shape
+        row = ((agents * states + state) * kinds + kind)[..., None] * slots + np.arange(slots)
+        self._tally(self.proposed, row[self.event.ravel()[row] >= 0])
+        for place, at in enumerate(settled.slots):
+            entry = np.ravel_multi_index(at, self.event.shape)
+            self._tally(self.happened, entry)
+            if place:
+                self._tally(self.proposed, entry)
+
+    def _tally(self, counts: Ints, entries: NDArray[np.intp]) -> None:
+        if counts.size < 10_000:
+            counts += np.bincount(entries.ravel(), minlength=counts.size)
+        else:
+            np.add.at(counts, entries.ravel(), 1)
+
+    def counts(self) -> Counts:
+        shape = self.event.shape
+        return Counts(self.proposed.reshape(shape), self.happened.reshape(shape))

@@ -1,0 +1,181 @@
+"""Search for a team: best responses to readiness that is counted in team episodes, one agent at a time.
+
+Agents plan alone, against what they believe of their teammates. The team is played, and what happens of what an agent
+proposes is counted: that is what it believes when it plans again, the others being as they are. The best team is kept,
+by success and then by steps. Where a start ends badly there are others: less trust in teammates, and then agreements,
+each a trace of the team machine that everybody expects the team to follow.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.task.tables import Tables
+from hocket.task.teamwork.play import Moves, Played, Values, play_team
+from hocket.task.teamwork.readiness import Chances, Readiness
+
+BELIEFS = (0.3, 0.05, 0.01)  # how ready teammates are per step, at the start
+LIKELY, UNLIKELY = 0.3, 0.003  # readiness for what was agreed on, and for everything else
+MOST_AGREEMENTS = 12
+ROUNDS = 3  # in which each agent plans anew, from a start
+EPISODES = 60  # that are played to judge a team
+ENOUGH = 0.99  # success with which no other start is tried
+
+Plan = Callable[[int, Chances], NDArray[np.float32]]  # agent, readiness -> its action values [S, A, U]
+
+
+class Team(NamedTuple):
+    """Agents with the readiness against which each has planned."""
+
+    values: Values
+    chances: Chances
+    score: tuple[float, float]  # success, and the mean steps with their sign changed
+    changes: int  # plans until it was found
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a team is looked for, in the true world or in what agents have learnt of it."""
+
+    tables: Tables
+    readiness: Readiness
+    plan: Plan
+    moves: Moves
+    max_steps: int  # of an episode
+    seed: int = 0
+    beliefs: Sequence[float] = BELIEFS
+    most_work: float = np.inf  # agent-steps of episodes; the search ends with the best team so far
+
+    def run(self, first: Chances | None = None) -> Team:
+        """Try one start after the other until a team is good enough; return the best."""
+        best: Team | None = None
+        work = 0.0
+        for start, is_agreement in self._starts(first):
+            is_enough = best is not None and best.score[0] >= ENOUGH
+            if is_enough and not is_agreement:
+                continue
+            for team, cost in self._improve(start):
+                work += cost
+                is_better = best is None or team.score > best.score
+                if best is None or is_better:
+                    best = team._replace(changes=team.changes + (best.changes if best else 0))
+                if work > self.most_work:
+                    return best
+                if is_enough and not is_better:
+                    break
+        assert best is not None
+        return best
+
+    def _starts(self, first: Chances | None) -> Iterator[tuple[Chances, bool]]:
+        if first is not None:
+            yield first, False
+        for chance in self.beliefs:
+            yield self.readiness.believe(chance), False
+        for trace in agreements(self.tables, MOST_AGREEMENTS):
+            yield self.readiness.agree(trace, LIKELY, UNLIKELY), True
+
+    def _improve(self, start: Chances) -> Iterator[tuple[Team, float]]:
+        """Yield the team of a start and those that come of best responses in turn, with what it cost to play them."""
+        agents, chances = len(self.tables.start), start.copy()
+        values = np.stack([self._plan(agent, chances) for agent in range(agents)])
+        played = self.play(values, EPISODES)
+        yield Team(values.copy(), chances.copy(), played.score(self.max_steps), agents), self._cost(played)
+        unchanged = 0
+        for change in range(ROUNDS * agents):
+            agent = change % agents
+            chances[agent] = self.readiness.count(played.counts, start)[agent]
+            before, values[agent] = values[agent].copy(), self._plan(agent, chances)
+            if _acts_alike(before, values[agent]):
+                unchanged += 1
+                if unchanged == agents:
+                    return
+                continue
+            unchanged, played = 0, self.play(values, EPISODES)
+            yield Team(values.copy(), chances.copy(), played.score(self.max_steps), change), self._cost(played)
+
+    def _plan(self, agent: int, chances: Chances) -> NDArray[np.float32]:
+        values = np.zeros((self.tables.cells, 5, self.tables.event.shape[1]), np.float32)
+        planned = self.plan(agent, chances)
+        values[..., : planned.shape[2]] = planned
+        return values
+
+    def play(self, values: Values, episodes: int, first: int = 0) -> Played:
+        """Play episodes of a team."""
+        return play_team(
+            self.tables,
+            values,
+            self.moves,
+            episodes=range(first, first + episodes),
+            max_steps=self.max_steps,
+            patience=patience_of(self.tables),
+            seed=self.seed,
+        )
+
+    def _cost(self, played: Played) -> float:
+        return float(np.where(played.steps < 0, self.max_steps, played.steps).sum()) * len(self.tables.start)
+
+
+def patience_of(tables: Tables) -> int:
+    """Say after how many steps without an event a team of greedy policies has stalled: twice as many as any way takes."""
+    return int((2 * tables.cells + 30) / max(1 - tables.slip, 0.1))
+
+
+def _acts_alike(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
+    """Say whether action values have the same best actions everywhere."""
+    first, second = (values == values.max(axis=1, keepdims=True) for values in (one, other))
+    return bool((first == second).all())
+
+
+def agreements(tables: Tables, most: int) -> list[list[tuple[int, int]]]:
+    """List traces of the team machine that complete it, of team states and events, such that every choice is in one.
+
+    Each is a shortest one with some choice in it, and those with the most choices that are in no other come first.
+    """
+    forward = [np.flatnonzero(row >= 0).tolist() for row in tables.team_next]
+    to_state = _shortest(tables, forward, backwards=False)
+    to_final = _shortest(tables, forward, backwards=True)
+    traces: dict[tuple[tuple[int, int], ...], None] = {}
+    for state, events in enumerate(forward):
+        for event in events if len(events) > 1 and state in to_state else ():
+            target = int(tables.team_next[state, event])
+            if target in to_final:
+                traces[(*to_state[state], (state, event), *to_final[target])] = None
+    chosen, left, covered = list[list[tuple[int, int]]](), list(traces), set[tuple[int, int]]()
+    while left and len(chosen) < most:
+        trace = max(left, key=lambda trace: (len({*trace} - covered) / (1 + len(trace)), -len(trace)))
+        if covered.issuperset(trace):
+            break
+        left.remove(trace)
+        covered.update(trace)
+        chosen.append([*trace])
+    return chosen
+
+
+def _shortest(
+    tables: Tables, forward: Sequence[Sequence[int]], *, backwards: bool
+) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Find a shortest trace to each state of the team machine; backwards, from each to a final one."""
+    links: list[list[tuple[int, tuple[int, int]]]] = [[] for _ in forward]
+    for state, events in enumerate(forward):
+        for event in events:
+            target = int(tables.team_next[state, event])
+            if backwards:
+                links[target].append((state, (state, event)))
+            else:
+                links[state].append((target, (state, event)))
+    roots = np.flatnonzero(tables.team_final).tolist() if backwards else [tables.team_initial] if forward else []
+    traces: dict[int, tuple[tuple[int, int], ...]] = dict.fromkeys(roots, ())
+    queue = deque(roots)
+    while queue:
+        here = queue.popleft()
+        for there, move in links[here]:
+            if there not in traces:
+                traces[there] = (move, *traces[here]) if backwards else (*traces[here], move)
+                queue.append(there)
+    return traces
