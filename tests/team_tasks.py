@@ -15,6 +15,8 @@ from random import Random
 from typing import NamedTuple
 
 import hocket as hk
+from hocket.task.files import task_from
+from hocket.task.verdict import check_task
 
 KINDS = ("any", "any", "fetch", "either", "either", "choice", "held", "held", "silent", "relay", "button", "meeting")
 SLIPS = (0.0, 0.02, 0.05, 0.1)
@@ -147,9 +149,9 @@ def random_stage(rng: Random, kind: str, name: str, team: tuple[str, ...], groun
         sentences[home] = f"{walker} at {ground.place(f'{name} home')}"
         moves = {("up", on): "down", ("down", off): "up", ("got up", on): "got down", ("got down", off): "got up"}
         moves |= {("down", take): "got down", ("up", take): "got up"}
-        moves |= {("got down", home): "done", ("got up", home): "done"}
+        moves |= {("got down", home): "done down", ("got up", home): "done up"}
         gates = {door: {walker: {"open": on, "close": off}}}
-        return Stage(kind, (walker, holder), _machine("up", moves, {"done"}), sentences, gates)
+        return Stage(kind, (walker, holder), _machine("up", moves, {"done down", "done up"}), sentences, gates)
     if kind == "relay":  # whoever is in the closet holds the door for the one who held it
         over, lift, end = f"{name}over", f"{name}lift", f"{name}end"
         sentences = {on: f"{holder} at {plate}", off: f"{holder} not at {plate}"}
@@ -162,8 +164,8 @@ def random_stage(rng: Random, kind: str, name: str, team: tuple[str, ...], groun
         return Stage(kind, (walker, holder), _machine("up", moves, {"done"}), sentences, gates)
     moves = {("up", on): "down", ("down", off): "up", ("down", take): "taken"}
     if rng.random() < 0.5:  # the machine does not say that the plate has to be held; the door does
-        moves["up", take] = "taken"
-    machine = _machine("up", moves, {"taken"})
+        moves["up", take] = "taken up"
+    machine = _machine("up", moves, {"taken", *moves.values()} - {"up", "down"})
     return Stage(kind, (walker, holder), machine, sentences, {door: {walker: {"open": on, "close": off}}})
 
 
@@ -232,8 +234,10 @@ def _random_task(rng: Random, told: bool, kinds: tuple[str, ...]) -> hk.Task | N
     gates = {region: dict(own) for stage in stages for region, own in stage.gates.items()}
     if gates:
         document["gates"] = gates
-    task = hk.repair_task(task_from(document), effort=20_000).task
-    return task
+    task = task_from(document)
+    added = hk.repair(task.machine, task.knows, task.needs, effort=20_000)
+    task = task.with_knows({agent: (*task.knows[agent], *added.get(agent, ())) for agent in team})
+    return task if check_task(task, play=False).ok else None
 
 
 def _as_document(machine: hk.RewardMachine) -> dict[str, object]:
@@ -241,6 +245,3 @@ def _as_document(machine: hk.RewardMachine) -> dict[str, object]:
     for (state, event), target in machine.transitions.items():
         moves.setdefault(state, {})[event] = target
     return {"initial": machine.initial, "final": sorted(machine.final), "transitions": moves}
-
-
-from hocket.task.files import task_from  # noqa: E402

@@ -1,4 +1,4 @@
-"""check: is it well formed, and decomposable?"""
+"""check: is it well formed and decomposable, and does a team of planned policies complete it?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ STYLES = {"yes": "bold green", "no": "bold red", "problem": "bold red", "warning
 
 @dataclass(frozen=True)
 class Check(OnSubject):
-    """Is it well formed and decomposable? If not: a shortest counterexample and a minimum-cost repair."""
+    """Is it well formed and decomposable, and does a team complete it? If not: a counterexample, or where it stalls, and
+    a repair."""
+
+    no_play: Flag = False
+    """Do not play the team of planned policies."""
 
     delays: Flag = False
     """Also check whether events may be heard late; if not, who has to agree on which."""
@@ -39,8 +43,7 @@ class Check(OnSubject):
         verdict = self.check(subject)
         if self.delays and verdict.decomposition is not None:
             verdict = with_delays(verdict)
-        is_decomposable = verdict.decomposition is None or verdict.decomposition.ok
-        added, obstacle = (None, "") if is_decomposable else self.suggest(subject)
+        added, obstacle = self.suggest(subject) if _is_repairable(verdict) else (None, "")
         if self.json:
             print_json({**verdict.as_json(), "repair": _repair_as_json(added, obstacle)})
             return 0 if verdict.ok else 1
@@ -69,7 +72,7 @@ class Check(OnSubject):
                 subject.machine if subject.knows else subject.enumerated(), subject.knows, subject.control
             )
         try:
-            return check_task(subject.task)
+            return check_task(subject.task, play=not self.no_play)
         except HocketError as error:
             raise FormatError(str(error), path=self.name) from None
 
@@ -86,6 +89,12 @@ class Check(OnSubject):
             return repair_task(subject.task, effort=EFFORT_FOR_A_HINT).added, ""
         except InfeasibleError as error:
             return None, str(error)
+
+
+def _is_repairable(verdict: Verdict) -> bool:
+    """Say whether other local event sets may help: it is not decomposable, or the team stalls."""
+    stalls = any(part.name == "team" and not part.ok for part in verdict.parts)
+    return stalls or (verdict.decomposition is not None and not verdict.decomposition.ok)
 
 
 def print_reading(console: Console, machine: RewardMachine | Composition) -> None:

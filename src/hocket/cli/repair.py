@@ -44,7 +44,7 @@ class Repair(OnSubject):
         costs = {_pair(pair, "--cost"): _number(text) for pair, text in items(self.cost, "--cost")}
         forbidden = [_pair(pair, "--forbid") for words in self.forbid for pair in words]
         try:
-            fix = self.find(subject, costs, forbidden)
+            fix, stall = self.find(subject, costs, forbidden)
         except InfeasibleError as error:
             if self.json:
                 print_json({"add": None, "problems": [str(error)]})
@@ -55,20 +55,24 @@ class Repair(OnSubject):
         if self.out is not None:
             self.write(subject, known, {*fix, *(agent for agent, _ in items(self.knows, "--knows"))}, self.out)
         if self.json:
-            print_json({**fix.as_json(), "knows": {agent: list(events) for agent, events in known.items()}})
-            return 0
+            stalls = {"problems": [f"The team stalls {stall}."]} if stall else {}
+            print_json({**fix.as_json(), "knows": {agent: list(events) for agent, events in known.items()}, **stalls})
+            return 1 if stall else 0
         console = make_console()
         print_repair(console, fix)
         if fix:
             print_knows(console, known)
-        return 0
+        if stall:
+            console.print(Text(f"No event was found that helps the team, which stalls {stall}.", "bold red"))
+        return 1 if stall else 0
 
-    def find(self, subject: Subject, costs: Costs, forbidden: list[tuple[str, str]]) -> Assignment:
-        """Find what to add; to a task, so that it passes every check."""
+    def find(self, subject: Subject, costs: Costs, forbidden: list[tuple[str, str]]) -> tuple[Assignment, str]:
+        """Find what to add; to a task, so that it passes every check. Also tells where its team stalls all the same."""
         if subject.task is None:
             team = subject.machine if subject.is_independent else subject.enumerated()
-            return repair(team, subject.knows, subject.needs, costs, forbidden)
-        return repair_task(subject.task, costs, forbidden).added
+            return repair(team, subject.knows, subject.needs, costs, forbidden), ""
+        repaired = repair_task(subject.task, costs, forbidden)
+        return repaired.added, repaired.stall
 
     def write(
         self, subject: Subject, known: Mapping[str, tuple[str, ...]], changed: Collection[str], out: Path

@@ -52,7 +52,8 @@ def _enumerated(machine: RewardMachine | Composition) -> RewardMachine | Composi
 
 def _passes(task: Task, fix: Assignment) -> bool:
     try:
-        return check_task(task.with_knows({name: (*task.knows[name], *events) for name, events in fix.items()})).ok
+        known = {agent: (*task.knows[agent], *events) for agent, events in fix.items()}
+        return check_task(task.with_knows(known), play=False).ok
     except HocketError:
         return False
 

@@ -14,9 +14,11 @@ from hocket.task.catalogue import as_task
 from hocket.task.conditions import ANYWHERE
 from hocket.task.gates import closed_regions
 from hocket.task.task import Task
+from hocket.task.teamwork.check import play_planned
 from hocket.task.verdict import check_task
 
 MOST_TRIED = 60  # changes that are tried before one is proposed
+WORK_PER_TRY = 300_000  # agent-steps of team episodes for each of them
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class TaskRepair:
 
     task: Task
     added: Assignment
+    stall: str = ""  # where the team of planned policies stalls all the same; no events were found that prevent it
 
 
 def repair_task(
@@ -35,25 +38,27 @@ def repair_task(
 ) -> TaskRepair:
     """Find events to add to local event sets so that a task passes every check: control, gates, labelling and all.
 
-    They are the cheapest under which it is decomposable, and where gates need more, no event more than they need. Where
-    no events help, the error names the cause and proposes one change.
+    They are the cheapest under which it is decomposable, and where gates or the team need more, no event more than they
+    need: so that each agent's state tells which gates are open, and so that a team of planned policies completes the
+    task. Where no events help, the error names the cause and proposes one change.
     """
     task, never = as_task(task), {*forbidden}
     decomposing = _cheapest(task, cost, never, effort)
     repaired = add_events(task, decomposing)
-    added: dict[str, list[str]] = {agent: [*events] for agent, events in decomposing.items()}
-    extra = 0.0
-    for agent in task.agents:
-        for event in _events_for_gates(repaired, agent, cost or {}, never):
-            added.setdefault(agent, []).append(event)
-            extra += (cost or {}).get((agent, event), DEFAULT_COST)
-    assignment = Assignment(added, decomposing.cost + extra, decomposing.exact and not extra, decomposing.bound)
-    repaired = add_events(task, assignment)
-    verdict = check_task(repaired)
+    extra = [(agent, event) for agent in task.agents for event in _events_for_gates(repaired, agent, cost or {}, never)]
+    repaired = _add_pairs(repaired, extra)
+    verdict = check_task(repaired, play=False)
     if not verdict.ok:
         problem = verdict.problems[0].rstrip(".")
         raise InfeasibleError(f"no events in local event sets help: {problem}; {propose_change(repaired)}")
-    return TaskRepair(repaired, assignment)
+    for_team, stall = _events_for_team(repaired, cost or {}, never)
+    extra += for_team
+    added: dict[str, list[str]] = {agent: [*events] for agent, events in decomposing.items()}
+    for agent, event in extra:
+        added.setdefault(agent, []).append(event)
+    price = decomposing.cost + sum((cost or {}).get(pair, DEFAULT_COST) for pair in extra)
+    assignment = Assignment(added, price, decomposing.exact and not extra, decomposing.bound)
+    return TaskRepair(_add_pairs(repaired, for_team), assignment, stall)
 
 
 def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]], effort: int) -> Assignment:
@@ -70,6 +75,52 @@ def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]]
 def add_events(task: Task, added: Assignment) -> Task:
     """Add events to the local event sets of some agents."""
     return task.with_knows({agent: (*task.knows[agent], *events) for agent, events in added.items()}) if added else task
+
+
+def _add_pairs(task: Task, pairs: Iterable[tuple[str, str]]) -> Task:
+    """Add events to local event sets: pairs of an agent and an event."""
+    added: dict[str, list[str]] = {}
+    for agent, event in pairs:
+        added.setdefault(agent, [*task.knows[agent]]).append(event)
+    return task.with_knows(added) if added else task
+
+
+def _events_for_team(
+    task: Task, cost: Costs, never: Collection[tuple[str, str]]
+) -> tuple[list[tuple[str, str]], str]:
+    """List the pairs of an agent and an event to add so that the team completes the task, and where it stalls if none do.
+
+    One pair where one is enough, the cheapest first; otherwise all of them, less those that are not needed.
+    """
+    team = play_planned(task)
+    if team.ok:
+        return [], ""
+    pairs = [
+        (agent, event)
+        for agent, known in task.knows.items()
+        for event in task.events
+        if event not in known and (agent, event) not in never
+    ]
+    pairs.sort(key=lambda pair: cost.get(pair, DEFAULT_COST))
+    if len(pairs) > MOST_TRIED or not _completes(task, pairs):
+        return [], str(team.stall)
+    for pair in pairs:
+        if _completes(task, [pair]):
+            return [pair], ""
+    for pair in reversed(pairs):
+        fewer = [other for other in pairs if other != pair]
+        if _completes(task, fewer):
+            pairs = fewer
+    return pairs, ""
+
+
+def _completes(task: Task, pairs: Sequence[tuple[str, str]]) -> bool:
+    """Say whether the team completes its task with some more events in local event sets."""
+    try:
+        changed = _add_pairs(task, pairs)
+        return check_task(changed, play=False).ok and play_planned(changed, most_work=WORK_PER_TRY).ok
+    except HocketError:
+        return False
 
 
 def _events_for_gates(task: Task, agent: str, cost: Costs, never: Collection[tuple[str, str]]) -> list[str]:
@@ -103,7 +154,7 @@ def propose_change(task: Task) -> str:
         if tried == MOST_TRIED:
             break
         try:
-            if check_task(changed).ok:
+            if check_task(changed, play=False).ok:
                 return advice
         except HocketError:
             continue

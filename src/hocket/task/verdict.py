@@ -25,6 +25,7 @@ from hocket.task.settling import EndlessError
 from hocket.task.step_notes import order_notes, repeat_notes
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
+from hocket.task.teamwork.check import play_planned
 
 MOST_TRIED = 20  # events that an agent might know, before one is proposed
 
@@ -179,7 +180,8 @@ class Verdict:
         }
         if self.labelling is not None:
             document["labelling"] = self.labelling.as_json()
-        return document | {part.name: part.document for part in self.parts}
+        played = {} if self.task is None else {"team": None}
+        return document | played | {part.name: part.document for part in self.parts}
 
     def _agents_as_json(self, decomposition: Decomposition) -> dict[str, dict[str, object]]:
         entries: dict[str, dict[str, object]] = {
@@ -197,8 +199,10 @@ class Verdict:
         return entries
 
 
-def check_task(task: Task | str | Path) -> Verdict:
-    """Check a task: decomposability, completion, labelling, gates, and whether agents get to where they propose."""
+def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
+    """Check a task: decomposability, completion, labelling, gates, whether agents get to where they propose, and whether
+    a team of planned policies completes it; without `play`, all but that.
+    """
     task = as_task(task)
     verdict = Verdict(task.machine, find_completion(task.machine), task.decomposition, task, check_labelling(task))
     if not task.decomposition.ok:
@@ -207,7 +211,29 @@ def check_task(task: Task | str | Path) -> Verdict:
         tables = compile_task(task)
     except EndlessError as error:
         return replace(verdict, endless=error)
-    return replace(verdict, reachability=find_unreachable(task, tables))
+    verdict = replace(verdict, reachability=find_unreachable(task, tables))
+    if not play or not verdict.ok:
+        return verdict
+    return verdict.with_part(_play(task, verdict.reachability.fewest_steps))
+
+
+def _play(task: Task, least_steps: int) -> Part:
+    """Ask whether every agent alone can be rewarded, and whether the team of planned policies completes the task."""
+    team = play_planned(task, least_steps)
+    unrewarded = tuple(
+        f"{agent} can never be rewarded: its local reward machine does not reach a final state."
+        for agent, can_be in team.rewarded.items()
+        if not can_be
+    )
+    return Part(
+        "team",
+        team.ok and not unrewarded,
+        team.answer,
+        (*unrewarded, *team.problems),
+        notes=(team.remark,) if team.remark else (),
+        document=team.as_json(),
+        agents={agent: {"can_be_rewarded": can_be} for agent, can_be in team.rewarded.items()},
+    )
 
 
 def check_machine(
@@ -231,6 +257,6 @@ def _warn_of_idle(task: Task, agent: str, events: Sequence[str]) -> str:
         changed = task.with_knows({agent: (*task.knows[agent], event)})
         with suppress(HocketError):  # gates that it cannot tell open, or parts that would have to be listed
             is_rewarded = not any(completes_without(changed.machines[agent], needed) for needed in events)
-            if is_rewarded and check_task(changed).ok:
+            if is_rewarded and check_task(changed, play=False).ok:
                 return f"{problem}; it would be with {event} in its local event set."
     return f"{problem}; add what it has to wait for to its local event set."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from hocket.task.teamwork.readiness import Counts
 
 Ints = NDArray[np.int64]
 Values = NDArray[np.float32]  # [N, S, A, U] action values of each agent
+Watch = Callable[[Ints, Ints, Settled], None]
 
 
 class Moves(NamedTuple):
@@ -45,7 +47,7 @@ class Played(NamedTuple):
         return float(done.mean()), -float(np.where(done, self.steps, max_steps).mean())
 
 
-class Policy:
+class GreedyPolicy:
     """Greedy policies as tables: which actions are best, and how many."""
 
     def __init__(self, values: Values) -> None:
@@ -71,14 +73,16 @@ def play_team(
     patience: int,
     seed: int = 0,
     purpose: int = PLANNING,
+    watch: Watch | None = None,
 ) -> Played:
     """Play episodes greedily, counting what agents propose and what happens of it.
 
     An episode in which nothing has happened for `patience` steps is given up. With the purpose and seed of test episodes
-    it plays the same episodes as a compiled test.
+    it plays the same episodes as a compiled test. `watch` is told of every step: cells, machine states before it
+    settles, and how it settled, of the episodes that are going.
     """
     agents = np.arange(len(tables.start))
-    policy, counter = Policy(values), _Counter(tables)
+    policy, counter = GreedyPolicy(values), _Counter(tables)
     key = stream_key(purpose, seed, agents.astype(np.uint64), np.array(episodes, np.uint64)[:, None])
     cell, state = (np.tile(part.astype(np.int64), (len(episodes), 1)) for part in (tables.start, tables.initial))
     steps, last_event = np.full(len(episodes), -1), np.zeros(len(episodes), np.int64)
@@ -97,6 +101,8 @@ def play_team(
         kind = tables.kind[agents, cell[going]]
         settled = settle(tables, kind, state[going])
         counter.add(state[going], kind, settled)
+        if watch is not None:
+            watch(cell[going], state[going], settled)
         state[going] = settled.state
         for cases, _ in settled.rounds[:1]:
             last_event[going[cases]] = step + 1

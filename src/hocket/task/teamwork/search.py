@@ -51,26 +51,34 @@ class Search:
     seed: int = 0
     beliefs: Sequence[float] = BELIEFS
     most_work: float = np.inf  # agent-steps of episodes; the search ends with the best team so far
+    fewest_steps: float = 0  # no team takes fewer, if nobody slips; the search ends with a team that takes no more
 
     def run(self, first: Chances | None = None) -> Team:
-        """Try one start after the other until a team is good enough; return the best."""
+        """Try one start after the other until a team is good enough; return the best.
+
+        With a team that succeeds agreements are still tried, as long as they take fewer steps.
+        """
         best: Team | None = None
         work = 0.0
         for start, is_agreement in self._starts(first):
             is_enough = best is not None and best.score[0] >= ENOUGH
             if is_enough and not is_agreement:
                 continue
-            for team, cost in self._improve(start):
-                work += cost
+            for team, played in self._improve(start):
+                work += self._work(played)
                 is_better = best is None or team.score > best.score
                 if best is None or is_better:
                     best = team._replace(changes=team.changes + (best.changes if best else 0))
-                if work > self.most_work:
+                if work > self.most_work or self._is_fastest(played):
                     return best
                 if is_enough and not is_better:
                     break
         assert best is not None
         return best
+
+    def _is_fastest(self, played: Played) -> bool:
+        """Say whether all episodes succeed, and half of them take no more steps than have to be."""
+        return bool((played.steps >= 0).all() and np.median(played.steps) <= self.fewest_steps)
 
     def _starts(self, first: Chances | None) -> Iterator[tuple[Chances, bool]]:
         if first is not None:
@@ -80,12 +88,12 @@ class Search:
         for trace in agreements(self.tables, MOST_AGREEMENTS):
             yield self.readiness.agree(trace, LIKELY, UNLIKELY), True
 
-    def _improve(self, start: Chances) -> Iterator[tuple[Team, float]]:
-        """Yield the team of a start and those that come of best responses in turn, with what it cost to play them."""
+    def _improve(self, start: Chances) -> Iterator[tuple[Team, Played]]:
+        """Yield the team of a start and those that come of best responses in turn, each with its episodes."""
         agents, chances = len(self.tables.start), start.copy()
         values = np.stack([self._plan(agent, chances) for agent in range(agents)])
         played = self.play(values, EPISODES)
-        yield Team(values.copy(), chances.copy(), played.score(self.max_steps), agents), self._cost(played)
+        yield Team(values.copy(), chances.copy(), played.score(self.max_steps), agents), played
         unchanged = 0
         for change in range(ROUNDS * agents):
             agent = change % agents
@@ -97,7 +105,7 @@ class Search:
                     return
                 continue
             unchanged, played = 0, self.play(values, EPISODES)
-            yield Team(values.copy(), chances.copy(), played.score(self.max_steps), change), self._cost(played)
+            yield Team(values.copy(), chances.copy(), played.score(self.max_steps), change), played
 
     def _plan(self, agent: int, chances: Chances) -> NDArray[np.float32]:
         values = np.zeros((self.tables.cells, 5, self.tables.event.shape[1]), np.float32)
@@ -117,7 +125,7 @@ class Search:
             seed=self.seed,
         )
 
-    def _cost(self, played: Played) -> float:
+    def _work(self, played: Played) -> float:
         return float(np.where(played.steps < 0, self.max_steps, played.steps).sum()) * len(self.tables.start)
 
 

@@ -1,0 +1,205 @@
+"""Does a team of planned policies complete its task? Played in the task's own world; if not, where it stalls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hocket.errors import TaskError
+from hocket.task.settling import describe_cell
+from hocket.task.tables import Settled, Tables, compile_task
+from hocket.task.task import Task
+from hocket.task.teamwork.joint import fewest_steps, joint_space
+from hocket.task.teamwork.planning import plan_values
+from hocket.task.teamwork.play import Ints, Moves, Values, play_team
+from hocket.task.teamwork.readiness import Readiness
+from hocket.task.teamwork.search import BELIEFS, ENOUGH, Search, patience_of
+
+DISCOUNT = 0.9
+MAX_STEPS = 1_000  # of an episode
+EPISODES = 200  # that the verdict is of
+MOST_PAIRS = 2_000_000  # of machine states and cells, of all agents, for which policies are planned
+MOST_ENTRIES = 2_000_000  # of the table of proposed events
+MOST_WORK = 2_000_000  # agent-steps of episodes in the search
+MOST_JOINT_STATES = 1_000_000  # for which the team's optimum is computed
+SHOWN_EVENTS = 12  # of a trace, in a sentence
+WINDOW = 40  # steps at the end of an episode that say what an agent waits for
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Where an agent is in the end, and what it waits for."""
+
+    state: str  # of its machine
+    place: str
+    events: tuple[str, ...]  # that it proposes, and that do not happen
+    is_done: bool = False  # its machine is in a final state
+    is_moving: bool = False
+
+    def as_json(self) -> dict[str, object]:
+        return {"state": self.state, "place": self.place, "for": list(self.events)}
+
+    def describe(self, agent: str) -> str:
+        """Say it in words."""
+        if self.is_done:
+            return f"{agent} is done"
+        if self.events:
+            how = "waits" if not self.is_moving else "moves about, last seen"
+            return f"{agent} {how} {self.place} for {' or '.join(self.events)}"
+        how = "moves about, last seen" if self.is_moving else "stays"
+        return f"{agent} {how} {self.place}, in state {self.state}, and proposes nothing"
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A team episode in which nothing happens any more: what had happened, and who waits for what."""
+
+    trace: tuple[str, ...]
+    waiting: Mapping[str, Wait]
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "trace": list(self.trace),
+            "waiting": {agent: wait.as_json() for agent, wait in self.waiting.items()},
+        }
+
+    def __str__(self) -> str:
+        shown = ("…, " if len(self.trace) > SHOWN_EVENTS else "") + ", ".join(self.trace[-SHOWN_EVENTS:])
+        waits = "; ".join(wait.describe(agent) for agent, wait in self.waiting.items())
+        return f"after {shown}: {waits}" if self.trace else f"from the start: {waits}"
+
+
+@dataclass(frozen=True)
+class TeamCheck:
+    """Whether every agent alone can be rewarded, and what the team of planned policies does when it is played."""
+
+    rewarded: Mapping[str, bool]  # whether an agent, alone, can ever be rewarded, or is final from the start
+    success: float | None = None  # of episodes; None: the team was not played
+    median_steps: float | None = None  # a failure counts as the most steps; None where most fail
+    fewest_steps: int | None = None  # that the agents together could take if nobody slipped; None: not computed
+    stall: Stall | None = None
+    remark: str = ""  # why the team was not played
+
+    @property
+    def ok(self) -> bool:
+        """Whether the team completes its task, or was not played."""
+        return self.success is None or self.success >= ENOUGH
+
+    @cached_property
+    def answer(self) -> str:
+        """The answer, in one sentence."""
+        if self.success is None:
+            return ""
+        if self.ok:
+            least = f" (at least {self.fewest_steps})" if self.fewest_steps is not None else ""
+            return f"The team of planned policies completes the task: {self.median_steps:g} steps{least}."
+        rate = f"in {self.success:.0%} of {EPISODES} episodes" if self.success else f"in none of {EPISODES} episodes"
+        return f"The team of planned policies completes the task {rate}: the agents, each planning alone, stall."
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """Where the team stalls, one sentence."""
+        return () if self.ok or self.stall is None else (f"The team stalls {self.stall}.",)
+
+    def as_json(self) -> dict[str, object] | None:
+        if self.success is None:
+            return None
+        return {
+            "success": self.success,
+            "steps": self.median_steps,
+            "fewest_steps": self.fewest_steps,
+            "stall": None if self.stall is None else self.stall.as_json(),
+        }
+
+
+def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK) -> TeamCheck:
+    """Plan a team as agents would that expect of teammates what these do, play it, and look where it stalls.
+
+    `least_steps` is a lower bound on the steps of an episode, as far as it is known; `most_work` limits the search.
+    """
+    tables = compile_task(task)
+    pairs = int(tables.states.astype(np.int64).sum()) * tables.cells
+    if pairs > MOST_PAIRS or tables.event.size > MOST_ENTRIES:
+        return TeamCheck({}, remark=f"The team was not played: with {pairs:,} pairs of a machine state and a cell, it takes long.")
+    readiness = Readiness(tables)
+    fewest = _optimum(tables)
+    search = Search(
+        tables,
+        readiness,
+        lambda agent, chances: plan_values(readiness.table(agent, chances), DISCOUNT),
+        Moves.true(tables),
+        MAX_STEPS,
+        most_work=most_work,
+        fewest_steps=least_steps if fewest is None else fewest,
+    )
+    team = search.run()
+    rewarded = _rewarded(task, search)
+    played = search.play(team.values, EPISODES, first=1_000_000)  # others than those by which it was chosen
+    is_done = played.steps >= 0
+    success = float(is_done.mean())
+    median = float(np.median(np.where(is_done, played.steps, MAX_STEPS)))
+    failed = np.flatnonzero(~is_done)
+    stall = find_stall(task, team.values, 1_000_000 + int(failed[0])) if success < ENOUGH else None
+    return TeamCheck(rewarded, success, median if success > 0.5 else None, fewest, stall)
+
+
+def _optimum(tables: Tables) -> int | None:
+    try:
+        return fewest_steps(joint_space(tables, MOST_JOINT_STATES))
+    except TaskError:
+        return None
+
+
+def _rewarded(task: Task, search: Search) -> dict[str, bool]:
+    """Say for each agent whether it can ever be rewarded, alone and with teammates that are ready now and then."""
+    tables, chances = search.tables, search.readiness.believe(BELIEFS[0])
+    rewarded = {}
+    for number, agent in enumerate(task.agents):
+        start, state = int(tables.start[number]), int(tables.initial[number])
+        is_final = bool(tables.is_final[number, state])
+        rewarded[agent] = is_final or bool(search.plan(number, chances)[start, :, state].max() > 0)
+    return rewarded
+
+
+def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall:
+    """Play an episode that fails once more, and say what happened in it, and who waits for what in the end."""
+    tables = compile_task(task)
+    events = tuple(task.events)
+    trace: list[str] = []
+    cells: list[Ints] = []
+    proposed: list[list[Counter[int]]] = []
+
+    def watch(cell: Ints, state: Ints, settled: Settled) -> None:
+        trace.extend(events[event] for event in settled.events()[0])
+        agents = np.arange(cell.shape[1])
+        rows = tables.event[agents, settled.state[0], tables.kind[agents, cell[0]]]
+        cells.append(cell[0].copy())
+        proposed.append([Counter(event for event in row.tolist() if event >= 0) for row in rows])
+
+    played = play_team(
+        tables,
+        values,
+        Moves.true(tables),
+        episodes=range(episode, episode + 1),
+        max_steps=MAX_STEPS,
+        patience=patience_of(tables),
+        seed=seed,
+        watch=watch,
+    )
+    waiting = {}
+    for number, agent in enumerate(task.agents):
+        names = tuple(task.machines[agent].states)
+        state, cell = int(played.state[0, number]), int(played.cell[0, number])
+        tallied = sum((row[number] for row in proposed[-WINDOW:]), Counter[int]())
+        waiting[agent] = Wait(
+            names[state],
+            describe_cell(task, cell),
+            tuple(events[event] for event, _ in tallied.most_common()),
+            bool(tables.is_final[number, state]),
+            len({int(row[number]) for row in cells[-WINDOW:]}) > 1,
+        )
+    return Stall(tuple(trace), waiting)
