@@ -1,11 +1,11 @@
 """Random tasks in which teammates depend on each other, from a seed: what an agent alone cannot know of its team.
 
-A task is made of *stages*, side by side or one after the other: stations that any of several agents may visit, loads that
-any of them may fetch, meetings in either of two places, a choice that one agent or another makes for all, doors that a
-teammate holds open (for good measure from both sides, or without a word that it was of use), buttons that open a door
-for good, and meetings in one place. Maps are mazes of up to 16 x 8 cells, with closets behind doors. Where a task is *told*, every agent knows the events of
-the stages that it takes part in and what ends the stages before it; otherwise it knows what it controls, what its gates
-need, and the cheapest events that make the task decomposable.
+A task is made of *stages*, side by side or one after the other: stations that any of several agents may visit, loads
+that any of them may fetch, meetings in either of two places, a choice that one agent or another makes for all, doors
+that a teammate holds open (from both sides in turn, or without an event that says it was of use), buttons that open a
+door for good, and meetings in one place. Maps are mazes of up to 16 x 8 cells, with closets behind doors. Where a task
+is *told*, every agent knows the events of the stages that it takes part in and what ends the stages before it;
+otherwise it knows what it controls, what its gates need, and the cheapest events that make the task decomposable.
 """
 
 from collections import deque
@@ -115,7 +115,7 @@ def random_stage(rng: Random, kind: str, name: str, team: tuple[str, ...], groun
     if kind in ("either", "meeting"):
         ways = rng.choice((2, 2, 3)) if kind == "either" else 1
         places = [ground.place(f"{name} meeting {number}") for number in range(ways)]
-        who = " and ".join(agents) if len(agents) == 2 else ", ".join(agents[:-1]) + " and " + agents[-1]
+        who = " and ".join(agents)
         sentences = {f"{name}meet{number}": f"{who} at {place}" for number, place in enumerate(places)}
         machine = _machine("apart", {("apart", event): "met" for event in sentences}, {"met"})
         return Stage(kind, agents, machine, sentences, {})
@@ -175,6 +175,7 @@ def _machine(initial: str, moves: Mapping[tuple[str, str], str], final: set[str]
 
 def in_sequence(first: hk.RewardMachine, second: hk.RewardMachine) -> hk.RewardMachine:
     """Let the second machine begin where the first is final."""
+
     def begin(state: str) -> str:
         return f"2{second.initial}" if state in first.final else f"1{state}"
 
@@ -214,7 +215,9 @@ def _random_task(rng: Random, told: bool, kinds: tuple[str, ...]) -> hk.Task | N
             needed = [
                 event
                 for event, sentence in stage.events.items()
-                if told or agent in sentence.replace(",", " ").split() or any(agent in own for own in stage.gates.values())
+                if told
+                or agent in sentence.replace(",", " ").split()
+                or any(agent in own for own in stage.gates.values())
             ]
             knows[agent] |= dict.fromkeys(needed)
     events = {event: sentence for stage in stages for event, sentence in stage.events.items()}

@@ -27,8 +27,8 @@ STYLES = {"yes": "bold green", "no": "bold red", "problem": "bold red", "warning
 
 @dataclass(frozen=True)
 class Check(OnSubject):
-    """Is it well formed and decomposable, and does a team complete it? If not: a counterexample, or where it stalls, and
-    a repair."""
+    """Is it well formed and decomposable, and does a team complete it? If not: a counterexample or a stall, and a
+    repair."""
 
     no_play: Flag = False
     """Do not play the team of planned policies."""

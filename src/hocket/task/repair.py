@@ -85,10 +85,8 @@ def _add_pairs(task: Task, pairs: Iterable[tuple[str, str]]) -> Task:
     return task.with_knows(added) if added else task
 
 
-def _events_for_team(
-    task: Task, cost: Costs, never: Collection[tuple[str, str]]
-) -> tuple[list[tuple[str, str]], str]:
-    """List the pairs of an agent and an event to add so that the team completes the task, and where it stalls if none do.
+def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]) -> tuple[list[tuple[str, str]], str]:
+    """List pairs of an agent and an event to add so that the team completes the task; if none help, where it stalls.
 
     One pair where one is enough, the cheapest first; otherwise all of them, less those that are not needed.
     """

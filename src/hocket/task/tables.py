@@ -309,7 +309,7 @@ class SettledCases(NamedTuple):
     team: NDArray[np.int64]  # [cases] of the team machine, where it was given
     reward: NDArray[np.float64]  # [cases, N] what the agents' machines paid
     rounds: list[tuple[NDArray[np.intp], NDArray[np.intp]]]  # of each round: cases, and an event of each
-    slots: list[tuple[NDArray[Any], ...]]  # of each round: agent, state, kind and slot in `Tables.event` of each that moved
+    slots: list[tuple[NDArray[Any], ...]]  # of each round, for each machine that moved: its indices in `Tables.event`
 
     def events(self) -> list[list[int]]:
         """List what happened in each case, in its order."""

@@ -200,8 +200,8 @@ class Verdict:
 
 
 def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
-    """Check a task: decomposability, completion, labelling, gates, whether agents get to where they propose, and whether
-    a team of planned policies completes it; without `play`, all but that.
+    """Check a task: decomposability, completion, labelling, gates, whether agents get to where they propose, and
+    whether a team of planned policies completes it; without `play`, all but that.
     """
     task = as_task(task)
     verdict = Verdict(task.machine, find_completion(task.machine), task.decomposition, task, check_labelling(task))

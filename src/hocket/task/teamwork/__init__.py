@@ -1,1 +1,1 @@
-"""Teams of planned policies: agents that expect of their teammates what these really do, and the team that they make."""
+"""Teams of planned policies: agents whose expectations of their teammates are counted, and the team that they make."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from hocket.errors import TaskError
 from hocket.task.settling import describe_cell
-from hocket.task.tables import Settled, Tables, compile_task
+from hocket.task.tables import SettledCases, Tables, compile_task
 from hocket.task.task import Task
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.planning import plan_values
@@ -124,7 +124,9 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     tables = compile_task(task)
     pairs = int(tables.states.astype(np.int64).sum()) * tables.cells
     if pairs > MOST_PAIRS or tables.event.size > MOST_ENTRIES:
-        return TeamCheck({}, remark=f"The team was not played: with {pairs:,} pairs of a machine state and a cell, it takes long.")
+        return TeamCheck(
+            {}, remark=f"The team was not played: with {pairs:,} pairs of a machine state and a cell, it takes long."
+        )
     readiness = Readiness(tables)
     fewest = _optimum(tables)
     search = Search(
@@ -173,7 +175,7 @@ def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall
     cells: list[Ints] = []
     proposed: list[list[Counter[int]]] = []
 
-    def watch(cell: Ints, state: Ints, settled: Settled) -> None:
+    def watch(cell: Ints, state: Ints, settled: SettledCases) -> None:
         trace.extend(events[event] for event in settled.events()[0])
         agents = np.arange(cell.shape[1])
         rows = tables.event[agents, settled.state[0], tables.kind[agents, cell[0]]]

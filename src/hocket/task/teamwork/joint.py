@@ -123,4 +123,6 @@ def fewest_steps(space: JointSpace, max_steps: int = 10_000) -> int | None:
 
 def joint_actions(agents: int) -> NDArray[np.int8]:
     """List the joint actions of so many agents: [5 ** agents, agents]."""
-    return np.stack(np.unravel_index(np.arange(len(ACTIONS) ** agents), (len(ACTIONS),) * agents), axis=1).astype(np.int8)
+    return np.stack(np.unravel_index(np.arange(len(ACTIONS) ** agents), (len(ACTIONS),) * agents), axis=1).astype(
+        np.int8
+    )

@@ -67,7 +67,7 @@ class _Sources:
     def __init__(self, table: Ints) -> None:
         order = np.argsort(table, axis=None, kind="stable")
         self.row = order // table.shape[1]
-        self.first = np.searchsorted(table.ravel()[order], np.arange(len(table) + 1))
+        self.first = np.searchsorted(table.ravel()[order], np.arange(len(table) + 1)).astype(np.int32)
         self.is_listed = np.zeros(len(table), np.bool_)
 
     def of(self, numbers: Ints) -> Ints:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from hocket.random import ACTION_BITS, CHANCE_BITS, PER_STEP, PLANNING, number, stream_key, threshold
 from hocket.task.grid import Numbers
-from hocket.task.tables import Bools, Settled, Tables, settle
+from hocket.task.tables import Bools, SettledCases, Tables, settle
 from hocket.task.teamwork.readiness import Counts
 
 Ints = NDArray[np.int64]
 Values = NDArray[np.float32]  # [N, S, A, U] action values of each agent
-Watch = Callable[[Ints, Ints, Settled], None]
+Watch = Callable[[Ints, Ints, SettledCases], None]
 
 
 class Moves(NamedTuple):
@@ -55,7 +55,7 @@ class GreedyPolicy:
         self.action = np.argsort(~is_best, axis=2, kind="stable").astype(np.int8)  # the best ones come first
         self.count = is_best.sum(axis=2).astype(np.int8)  # [N, S, U]
 
-    def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.float64]) -> NDArray[np.int8]:
+    def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.floating]) -> NDArray[np.int8]:
         """Choose evenly among the best actions, by numbers of [0, 1): [cases, N] each."""
         agents = np.arange(cell.shape[1])
         place = (drawn * self.count[agents, cell, state]).astype(np.intp)
@@ -77,13 +77,14 @@ def play_team(
 ) -> Played:
     """Play episodes greedily, counting what agents propose and what happens of it.
 
-    An episode in which nothing has happened for `patience` steps is given up. With the purpose and seed of test episodes
-    it plays the same episodes as a compiled test. `watch` is told of every step: cells, machine states before it
+    An episode in which nothing has happened for `patience` steps is given up. With the purpose and seed of tests it
+    plays the same episodes as a compiled test. `watch` is told of every step: cells, machine states before it
     settles, and how it settled, of the episodes that are going.
     """
     agents = np.arange(len(tables.start))
     policy, counter = GreedyPolicy(values), _Counter(tables)
-    key = stream_key(purpose, seed, agents.astype(np.uint64), np.array(episodes, np.uint64)[:, None])
+    seeds = np.full((len(episodes), 1), seed, np.uint64)
+    key = stream_key(purpose, seeds, agents.astype(np.uint64)[None], np.array(episodes, np.uint64)[:, None])
     cell, state = (np.tile(part.astype(np.int64), (len(episodes), 1)) for part in (tables.start, tables.initial))
     steps, last_event = np.full(len(episodes), -1), np.zeros(len(episodes), np.int64)
     is_over = _is_done(tables, state)
@@ -92,7 +93,7 @@ def play_team(
         going = np.flatnonzero(~is_over)
         if not len(going):
             break
-        first, second = (number(key[going], np.uint64(step * PER_STEP + place)) for place in range(PER_STEP))
+        first, second = (_numbers(key[going], step * PER_STEP + place) for place in range(PER_STEP))
         action = policy.choose(cell[going], state[going], (first >> np.uint64(64 - ACTION_BITS)) * 2.0**-ACTION_BITS)
         at = (moves.world, tables.dynamics[agents, state[going]], cell[going], action)
         drawn = (second >> np.uint64(64 - CHANCE_BITS)).astype(np.int64)
@@ -112,8 +113,13 @@ def play_team(
     return Played(steps, counter.counts(), cell, state, last_event)
 
 
+def _numbers(key: NDArray[np.uint64], position: int) -> NDArray[np.uint64]:
+    drawn: NDArray[np.uint64] = number(key, np.full((1, 1), position, np.uint64))
+    return drawn
+
+
 def _is_done(tables: Tables, state: Ints) -> Bools:
-    done: Bools = tables.is_final[np.arange(state.shape[1]), state].all(axis=1)
+    done: Bools = np.logical_and.reduce(tables.is_final[np.arange(state.shape[1]), state], axis=1)
     return done
 
 
@@ -127,7 +133,7 @@ class _Counter:
         self.event = tables.event
         self.proposed, self.happened = (np.zeros(tables.event.size, np.int64) for _ in range(2))
 
-    def add(self, state: Ints, kind: NDArray[np.integer], settled: Settled) -> None:
+    def add(self, state: Ints, kind: NDArray[np.integer], settled: SettledCases) -> None:
         agents, (_, states, kinds, slots) = np.arange(state.shape[1]), self.event.shape
         row = ((agents * states + state) * kinds + kind)[..., None] * slots + np.arange(slots)
         self._tally(self.proposed, row[self.event.ravel()[row] >= 0])

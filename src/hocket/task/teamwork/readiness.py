@@ -63,8 +63,8 @@ class Readiness:
     def table(self, agent: int, chances: Chances) -> IndividualTable:
         """Tabulate what may come of an agent's steps if its teammates are as ready as it believes.
 
-        The events of a step exclude each other, and one of them happens as often as it is counted; an outcome of its own
-        for each of the events that it proposes, the last one for none.
+        The events of a step exclude each other. Each that the agent may propose is an outcome, with its readiness as
+        its chance, and the last outcome is that none happens.
         """
         table = self.simulation.table(agent, one_each=True)
         share = chances[agent, : len(table.dynamics)]

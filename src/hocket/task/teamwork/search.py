@@ -130,7 +130,7 @@ class Search:
 
 
 def patience_of(tables: Tables) -> int:
-    """Say after how many steps without an event a team of greedy policies has stalled: twice as many as any way takes."""
+    """Say after how many steps without an event a team of greedy policies has stalled: twice as many as any way has."""
     return int((2 * tables.cells + 30) / max(1 - tables.slip, 0.1))
 
 

@@ -1,0 +1,185 @@
+"""Teams of planned policies: planning, playing, counting, and what `check` says of a team."""
+
+import json
+from collections import deque
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+import hocket as hk
+from hocket.cli.main import run
+from hocket.learn.episodes import ValuePlayer
+from hocket.learn.optimal.block import solve_at_once
+from hocket.random import TEAM
+from hocket.task.repair import repair_task
+from hocket.task.settling import settle
+from hocket.task.tables import compile_task
+from hocket.task.teamwork.check import play_planned
+from hocket.task.teamwork.joint import fewest_steps, joint_space
+from hocket.task.teamwork.planning import plan_values
+from hocket.task.teamwork.play import Moves, play_team
+from hocket.task.teamwork.readiness import Counts, Readiness
+from hocket.task.teamwork.search import agreements
+from task_strategies import random_pair
+from team_tasks import random_team_task
+
+TEAMS = Path(__file__).parent / "teams"
+
+
+def random_chances(readiness: Readiness, seed: int) -> np.ndarray:
+    """Draw what agents believe, some of it impossible and some of it certain."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.choice([0.0, 0.01, 0.3, 0.7, 1.0], size=readiness.waits.shape)
+    return np.where(readiness.waits, drawn, readiness.believe(0.3))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_planned_values_are_those_of_plain_value_iteration(seed):
+    task = random_pair(Random(seed)).listed if seed % 2 else random_team_task(seed)
+    readiness = Readiness(compile_task(task))
+    chances = random_chances(readiness, seed)
+    for agent in range(len(task.agents)):
+        table = readiness.table(agent, chances)
+        np.testing.assert_allclose(table.chance.sum(axis=2), 1)
+        expected = solve_at_once(table, 0.9, 1e-12)
+        np.testing.assert_allclose(plan_values(table, 0.9), expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_team_plays_the_same_episodes_as_the_compiled_tests(seed):
+    task = random_team_task(seed)
+    tables = compile_task(task)
+    rng = np.random.default_rng(seed)
+    shape = (len(task.agents), tables.cells, 5, tables.event.shape[1])
+    values = rng.integers(0, 3, shape).astype(np.float32)  # with many ties
+    played = play_team(
+        tables, values, Moves.true(tables), episodes=range(5, 25), max_steps=80, patience=1_000, seed=3, purpose=TEAM
+    )
+    expected = ValuePlayer(tables, 0.02, 80).play_many({"q": values}, 3, range(5, 25), greedy=True)
+    assert played.steps.tolist() == np.maximum(expected.steps, -1).tolist()
+
+
+def joint_search(task: hk.Task) -> int | None:
+    """Search joint states in plain Python, settling each step by the rule itself."""
+    tables, agents = compile_task(task), [*task.agents]
+    names = {agent: tuple(machine.states) for agent, machine in task.machines.items()}
+    start = tuple((task.agents[agent].start, task.machines[agent].initial) for agent in agents)
+    seen, queue = {start}, deque([(start, 0)])
+    while queue:
+        here, steps = queue.popleft()
+        if all(state in task.machines[agent].final for agent, (_, state) in zip(agents, here, strict=True)):
+            return steps
+        ways = []
+        for number, (agent, (cell, state)) in enumerate(zip(agents, here, strict=True)):
+            dynamics = tables.dynamics[number, names[agent].index(state)]
+            ways.append({int(end) for end in tables.next_cell[tables.world[number], dynamics, cell, :, 0]})
+        for cells in product(*ways):
+            states = {agent: state for agent, (_, state) in zip(agents, here, strict=True)}
+            after = settle(task, dict(zip(agents, cells, strict=True)), states).states
+            there = tuple((cell, after[agent]) for agent, cell in zip(agents, cells, strict=True))
+            if there not in seen:
+                seen.add(there)
+                queue.append((there, steps + 1))
+    return None
+
+
+def test_the_fewest_joint_steps_are_those_of_a_plain_search():
+    compared = 0
+    for seed in range(200):
+        task = random_team_task(seed)
+        with suppress(hk.HocketError):  # most are too large
+            assert fewest_steps(joint_space(compile_task(task), 6_000)) == joint_search(task)
+            compared += 1
+        if compared == 8:
+            return
+    pytest.fail("too few small tasks")
+
+
+@pytest.mark.parametrize(("name", "steps"), [("buttons", 17), ("rendezvous-2", 16), ("drawbridge", 18)])
+def test_the_optimum_of_built_in_teams(name, steps):
+    assert fewest_steps(joint_space(compile_task(hk.load_task(name)))) == steps
+
+
+def test_joint_planning_refuses_what_is_too_large():
+    with pytest.raises(hk.HocketError, match="joint planning takes up to 50,000,000 joint states"):
+        joint_space(compile_task(hk.load_task("rendezvous-10")))
+
+
+def test_readiness_is_the_share_of_proposals_that_happen():
+    """A waits for an event that happens in each third step in which it proposes it."""
+    task = hk.load_task(TEAMS / "cafe.toml")
+    tables = compile_task(task)
+    readiness = Readiness(tables)
+    before = readiness.believe(0.3)
+    proposed, happened = np.zeros_like(tables.event, np.int64), np.zeros_like(tables.event, np.int64)
+    slot = tuple(np.argwhere(tables.event[0] >= 0)[0])
+    proposed[(0, *slot)], happened[(0, *slot)] = 300, 100
+    counted = readiness.count(Counts(proposed, happened), before)
+    assert counted[(0, *slot)] == pytest.approx((100 + 0.15) / 300.5)
+    assert (counted[1] == before[1]).all()
+
+
+def test_agreements_are_traces_that_complete_and_hold_every_choice():
+    tables = compile_task(hk.load_task(TEAMS / "stations.toml"))
+    traces = agreements(tables, 50)
+    covered = set()
+    for trace in traces:
+        state = tables.team_initial
+        for here, event in trace:
+            assert here == state
+            state = tables.team_next[state, event]
+        assert tables.team_final[state]
+        covered.update(trace)
+    assert covered == {(v, e) for v, e in np.argwhere(tables.team_next >= 0).tolist()}
+
+
+@pytest.mark.parametrize(("name", "steps"), [("cafe", 7), ("door", 11), ("stations", 18)])
+def test_teams_that_would_wait_for_each_other_for_ever_are_planned_to_success(name, steps):
+    verdict = hk.check_task(TEAMS / f"{name}.toml")
+    assert verdict.ok
+    team = verdict.as_json()["team"]
+    assert team["success"] == 1 and team["stall"] is None
+    assert team["steps"] <= steps
+
+
+def test_a_team_that_no_event_tells_what_to_wait_for_is_refused_with_its_stall():
+    verdict = hk.check_task(TEAMS / "silent.toml")
+    assert not verdict.ok and verdict.decomposition.ok
+    team = verdict.as_json()["team"]
+    assert team["success"] < 0.99
+    assert team["stall"]["waiting"]["A1"]["for"] == ["on"]
+    assert "A1 waits at (0, 2) for on; A2 is done" in verdict.problems[-1]
+    assert verdict.as_json()["agents"]["A2"]["can_be_rewarded"]  # it is final from the start
+
+
+def test_repair_adds_the_event_that_the_team_needs():
+    repaired = repair_task(TEAMS / "silent.toml")
+    assert not repaired.stall and repaired.added
+    assert hk.check_task(repaired.task).ok
+    assert sum(len(events) for events in repaired.added.values()) == 1
+    assert not repair_task(TEAMS / "cafe.toml").added
+
+
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_random_teams_whose_preconditions_are_told_complete_their_tasks(seed):
+    task = random_team_task(seed, told=True)
+    team = play_planned(task)
+    assert team.ok, team.problems
+    if task.slip == 0 and team.fewest_steps is not None:
+        assert team.median_steps >= team.fewest_steps
+
+
+def test_check_takes_no_play(capsys):
+    path = str(TEAMS / "silent.toml")
+    assert run(["check", path, "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["decomposable"] and document["team"]["stall"]["trace"] == []
+    assert document["repair"]["add"]
+    assert run(["check", path, "--json", "--no-play"]) == 0
+    assert json.loads(capsys.readouterr().out)["team"] is None
+    assert run(["check", path]) == 1
+    assert "The team stalls from the start: A1 waits at (0, 2) for on; A2 is done." in capsys.readouterr().out
