@@ -366,6 +366,12 @@ def test_a_controller_must_know_its_event_even_where_it_cannot_happen():
     assert hk.cheapest_assignment(out_of_reach(), ["A", "B"], {"b": "A"}) == {"A": {"b"}, "B": frozenset()}
 
 
+def test_an_event_that_can_always_happen_must_be_known_by_somebody():
+    machine = hk.RewardMachine(initial="u", transitions={("u", "a"): "u", ("u", "b"): "u"}, final=())
+    result = hk.decompose(machine, {"A": "a"})
+    assert (result.ok, result.counterexample, [*result.unknown]) == (False, None, ["b"])
+
+
 def test_an_event_that_cannot_happen_need_not_be_known():
     machine = hk.RewardMachine(initial="u", transitions={("u", "a"): "v"}, final={"v"}, events=("a", "spare"))
     assert hk.decompose(machine, {"A": "a"}).ok

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import numpy as np
@@ -33,8 +34,9 @@ from hocket.report.page.encoding import (
     curves_data,
     replay_data,
 )
-from hocket.report.page.standings import number
+from hocket.report.page.standings import comparisons, number
 from hocket.report.summary import summarize
+from hocket.statistics import Comparison
 from hocket.study.records import Replay, TestSummary
 from hocket.study.running import run_study
 from hocket.study.store import load_results
@@ -212,6 +214,14 @@ def test_what_is_missing_and_what_could_not_be_read_is_named(folder):
     words = Reader(report_html(found)).words
     assert "2 runs of this study are not finished yet." in words
     assert "2 files could not be read; skipped: runs/broken.json: is not JSON" in words
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"), [(0.1, 0.4, "second"), (0.1, 0.5, "even"), (0.5, 0.9, "even"), (0.6, 0.9, "first")]
+)
+def test_a_comparison_is_even_where_its_interval_has_the_middle(low, high, verdict):
+    pair = ("one", "other", Comparison((low + high) / 2, low, high, 0.04))
+    assert f'class="row {verdict}"' in str(comparisons(SimpleNamespace(comparisons=[pair])))
 
 
 def test_runs_without_reviews_have_neither_bounds_nor_episodes(tmp_path):

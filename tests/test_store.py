@@ -146,6 +146,15 @@ def test_a_record_with_anything_changed_is_refused_or_read(data):
     assert same(parse_record(write_record(found)), found)
 
 
+@pytest.mark.parametrize("name", ["step", "test_steps"])
+def test_a_record_with_a_number_below_zero_is_refused(name):
+    document = json.loads(write_record(record()))
+    for tests in document["tests"].values():
+        tests[name][0] = -1
+    with pytest.raises(hk.HocketError, match="is not a record of a run"):
+        parse_record(json.dumps(document))
+
+
 @given(st.text(max_size=40) | leaves.map(json.dumps))
 def test_a_text_that_is_no_record_is_refused(content):
     with pytest.raises(hk.HocketError, match="is not a record of a run"):

@@ -90,6 +90,7 @@ def test_keys_are_found_in_tables_quotes_and_after_long_texts():
     assert keys_of(text) == {"a b.c": 1, "x.y.z": 2, "x.y.z.k": 3, "x.y.z.q": 6, "list": 7, "list.m": 8}
     assert line_of(HocketError("x.y.z.k.deeper: is wrong"), text) == 3
     assert line_of(HocketError("nothing that is there"), text) is None
+    assert understand('name = "x"\nstates = [')["error"]["line"] == 2  # which ends too early
 
 
 def test_a_machine_alone_and_a_formula_work_the_same():
@@ -247,7 +248,13 @@ def studio(folder, tmp_path, monkeypatch) -> Studio:
 
 
 @pytest.fixture
-def client(studio):
+def client(studio, monkeypatch):
+    """Open the studio; its processes start when they are needed, and not before, as most tests need none."""
+
+    async def ask(worker, job, ask=Worker.ask):
+        return {} if job == {"do": "warm"} else await ask(worker, job)
+
+    monkeypatch.setattr(Worker, "ask", ask)
     with TestClient(studio.app(), base_url=f"http://127.0.0.1:{PORT}") as own:
         own.headers["x-hocket-key"] = studio.key
         yield own

@@ -2,6 +2,7 @@
 
 import tomllib
 from importlib import resources
+from itertools import cycle, product
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hocket.studio.gestures import apply_gesture
 from hocket.studio.lines import keys_of
 from hocket.studio.starts import start_names, start_text
 from hocket.studio.understanding import subject_of, understand
+from searches import examples
 
 BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")
 ROOMS = (resources.files("hocket.task.builtin") / "rooms.toml").read_text(encoding="utf-8")
@@ -307,8 +309,10 @@ def test_a_name_that_is_taken_or_misread_is_refused(kind, more, said):
         edit(SCATTERED, kind, **more)
 
 
-@pytest.mark.parametrize("name", [*start_names(), ""])
-@pytest.mark.parametrize("new", ["x y", "and", "A{1}", "<b>", 'a "b" \\'])
+ODD = ("x y", "and", "A{1}", "<b>", 'a "b" \\')
+
+
+@pytest.mark.parametrize(("name", "new"), [*product([""], ODD), *zip(start_names(), cycle(ODD))])
 def test_what_is_renamed_means_the_same_and_back_again_it_is_the_same_text(name, new):
     text = start_text(name) if name else SCATTERED
     subject = subject_of(text)
@@ -340,6 +344,7 @@ NAMES = (
 )
 
 
+@examples(15)
 @given(NAMES)
 def test_renaming_a_state_there_and_back_changes_nothing(name):
     if name in subject_of(BUTTONS).machine.states:
@@ -349,7 +354,10 @@ def test_renaming_a_state_there_and_back_changes_nothing(name):
     assert edit(there, "rename state", part="", state=name, name="u3") == BUTTONS
 
 
-@given(st.sets(st.sampled_from([(a, e) for a in ("A1", "A2", "A3") for e in ("Y", "G", "R", "Goal", "A2on")])))
+@examples(15)
+@given(
+    st.sets(st.sampled_from([(a, e) for a in ("A1", "A2", "A3") for e in ("Y", "G", "R", "Goal", "A2on")]), max_size=6)
+)
 def test_check_marks_are_what_the_text_says(pairs):
     text = BUTTONS
     for agent, event in sorted(pairs):
