@@ -1,0 +1,220 @@
+"""What a log says about local machines: each agent's tree of accepted projections, what was refused where, and when
+the task was done. From these it is decided, without a solver, whether machines over given local event sets can explain
+the log at all.
+
+A node of an agent's tree is the projection of an accepted trace onto the agent's local event set: traces with equal
+projections lead its machine to the same state. Conversely the trees themselves, taken as machines, explain every log
+that can be explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hocket.errors import AssignmentError, InfeasibleError
+from hocket.hitting_set import Effort, as_set, elements_of, find_cheapest
+from hocket.inference.logs import Attempt, Episode, Log
+from hocket.machine.assignment import EFFORT, Assignment
+from hocket.machine.names import Names
+
+ROOT = 0
+
+Nodes = tuple[int, ...]  # a node of each agent's tree
+
+
+class Source(NamedTuple):
+    """Where in the log something was seen first."""
+
+    episode: Episode
+    position: int  # how many attempts came before
+
+    @property
+    def trace(self) -> tuple[str, ...]:
+        """The events that had happened by then."""
+        return tuple(attempt.event for attempt in self.episode.attempts[: self.position] if attempt.accepted)
+
+
+class Tree:
+    """The accepted projections of a log onto one local event set."""
+
+    def __init__(self) -> None:
+        self.children: list[dict[str, int]] = [{}]  # of each node: event -> node
+        self.sources: list[Source | None] = [None]  # where each node was first reached
+
+    def child(self, node: int, event: str, source: Source) -> int:
+        """Follow an event from a node; a node that was not there is added."""
+        children = self.children[node]
+        if event not in children:
+            children[event] = len(self.children)
+            self.children.append({})
+            self.sources.append(source)
+        return children[event]
+
+    def __len__(self) -> int:
+        return len(self.children)
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """An observation that no machines over these local event sets can explain.
+
+    No agent can tell `trace` from the look-alike traces, after which the opposite was observed.
+    """
+
+    trace: tuple[str, ...]
+    event: str | None  # that was refused after the trace; None: the task was not done after it
+    episode: str
+    lookalikes: Mapping[str, Source]  # agent -> a trace that it cannot tell from this one
+
+    def explain(self) -> str:
+        """Say in sentences which traces nobody can tell apart."""
+        after = f"after {_words(self.trace)}" if self.trace else "at the start"
+        if self.event is not None:
+            first = f"Episode {self.episode}: {self.event} was refused {after}."
+            seen = f"{self.event} was accepted"
+        else:
+            first = f"Episode {self.episode}: the task was not done {after}."
+            seen = "the task was done"
+        others = [
+            f"{agent} cannot tell this from episode {source.episode.name}, where {seen} after "
+            f"{_words(source.trace) or 'nothing'}."
+            for agent, source in self.lookalikes.items()
+        ]
+        return " ".join([first, *others])
+
+
+def _words(trace: Sequence[str]) -> str:
+    return ", ".join(trace)
+
+
+class Facts:
+    """A log as local machines see it. Grows by episodes; `attempts` say all there is to say of a prefix."""
+
+    def __init__(self, knows: Mapping[str, Iterable[str]], events: Iterable[str]) -> None:
+        self.events = tuple(events)
+        self.knows = {agent: Names(known) for agent, known in knows.items()}
+        self.agents = tuple(self.knows)
+        self.knowers = {
+            event: tuple(index for index, agent in enumerate(self.agents) if event in self.knows[agent])
+            for event in self.events
+        }
+        for event, knowers in self.knowers.items():
+            if not knowers:
+                raise AssignmentError(f"every event must be in some local event set, got {event!r}, which is in none")
+        self.trees = tuple(Tree() for _ in self.agents)
+        self.refused: dict[tuple[str, Nodes], Source] = {}  # (event, nodes of its knowers) -> where it was seen
+        self.done: dict[Nodes, Source] = {}
+        self.not_done: dict[Nodes, Source] = {}
+        self.not_done[(ROOT,) * len(self.agents)] = Source(Episode("-", ()), 0)
+
+    def add(self, episode: Episode) -> Nodes:
+        """Add what an episode shows; return the nodes in which it ends."""
+        nodes = [ROOT] * len(self.agents)
+        for position, attempt in enumerate(episode.attempts):
+            self.add_attempt(nodes, attempt, Source(episode, position))
+        return tuple(nodes)
+
+    def add_attempt(self, nodes: list[int], attempt: Attempt, source: Source) -> None:
+        """Add what an attempt shows, and move the nodes if it was accepted."""
+        event, accepted, done = attempt
+        if not accepted:
+            self.refuse(event, nodes, source)
+            return
+        for index in self.knowers[event]:
+            nodes[index] = self.trees[index].child(nodes[index], event, source)
+        after = Source(source.episode, source.position + 1)
+        if not done:
+            self.not_done.setdefault(tuple(nodes), after)
+        elif tuple(nodes) not in self.done:
+            self.done[tuple(nodes)] = after
+            for other in self.events:  # nothing happens after the task is done
+                self.refuse(other, nodes, after)
+
+    def refuse(self, event: str, nodes: Sequence[int], source: Source) -> None:
+        self.refused.setdefault((event, tuple(nodes[index] for index in self.knowers[event])), source)
+
+    def unexplained(self) -> Unexplained | None:
+        """Find an observation that no machines over these local event sets can explain; the shortest trace first."""
+        contradictions = [*self._impossible_refusals(), *self._impossible_not_done()]
+        return min(contradictions, key=lambda found: len(found.trace), default=None)
+
+    def _impossible_refusals(self) -> Iterable[Unexplained]:
+        for (event, nodes), source in self.refused.items():
+            knowers = self.knowers[event]
+            children = [self.trees[index].children[node].get(event) for index, node in zip(knowers, nodes, strict=True)]
+            if None not in children:
+                sources = {
+                    self.agents[index]: self._source(index, child)
+                    for index, child in zip(knowers, children, strict=True)
+                    if child is not None
+                }
+                yield Unexplained(source.trace, event, source.episode.name, sources)
+
+    def _impossible_not_done(self) -> Iterable[Unexplained]:
+        final: list[dict[int, Source]] = [{} for _ in self.agents]
+        for nodes, source in self.done.items():
+            for ends, node in zip(final, nodes, strict=True):
+                ends.setdefault(node, source)
+        for nodes, source in self.not_done.items():
+            if all(node in ends for ends, node in zip(final, nodes, strict=True)):
+                sources = {self.agents[index]: final[index][node] for index, node in enumerate(nodes)}
+                yield Unexplained(source.trace, None, source.episode.name, sources)
+
+    def _source(self, agent: int, node: int) -> Source:
+        source = self.trees[agent].sources[node]
+        assert source is not None  # only the root has none, and it is nobody's child
+        return source
+
+
+def facts_of(log: Log, knows: Mapping[str, Iterable[str]]) -> Facts:
+    """Read a whole log."""
+    facts = Facts(knows, log.events)
+    for episode in log.episodes:
+        facts.add(episode)
+    return facts
+
+
+def cheapest_event_sets(
+    log: Log, agents: Iterable[str], control: Mapping[str, Iterable[str]], effort: int = EFFORT
+) -> Assignment:
+    """Find the smallest local event sets over which machines can explain a log, from who controls which event alone.
+
+    What fails is a clause: to explain a refusal of e after w, somebody who cannot tell w from its look-alike must learn
+    an event of either, or one more agent must know e. More events never make a log harder to explain.
+    """
+    everyone, events = tuple(agents), tuple(log.events)
+    base = {agent: [event for event in events if agent in control.get(event, ())] for agent in everyone}
+    for event in events:
+        if not any(event in known for known in base.values()):
+            raise AssignmentError(f"every event needs an agent that controls it, got none for {event!r}")
+    pairs = [(agent, event) for agent in everyone for event in events if event not in base[agent]]
+    number = {pair: index for index, pair in enumerate(pairs)}
+
+    def known_with(added: int) -> dict[str, list[str]]:
+        known = {agent: list(had) for agent, had in base.items()}
+        for element in elements_of(added):
+            known[pairs[element][0]].append(pairs[element][1])
+        return known
+
+    def failure(added: int) -> Unexplained | None:
+        return facts_of(log, known_with(added)).unexplained()
+
+    def explain(added: int) -> int:
+        unexplained = failure(added)
+        assert unexplained is not None  # it is asked of sets that fail
+        clause = {(agent, unexplained.event) for agent in everyone if unexplained.event is not None}
+        for agent, source in unexplained.lookalikes.items():
+            clause |= {(agent, event) for event in {*unexplained.trace, *source.trace}}
+        return as_set(number[pair] for pair in clause if pair in number and not added >> number[pair] & 1)
+
+    everything = as_set(range(len(pairs)))
+    if (unexplained := failure(everything)) is not None:
+        raise InfeasibleError(f"the log contradicts itself, whoever knows what. {unexplained.explain()}")
+    cheapest = find_cheapest(
+        lambda added: failure(added) is None, explain, dict.fromkeys(range(len(pairs)), 1), Effort(effort)
+    )
+    size = sum(map(len, base.values()))
+    cost, bound = float(size + cheapest.chosen.bit_count()), float(size + cheapest.bound)
+    return Assignment(known_with(cheapest.chosen), cost, cost == bound, bound)

@@ -1,0 +1,96 @@
+"""What was observed: episodes of attempted events, each accepted or refused, and whether the task was done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
+
+from hocket.errors import HocketError, shown
+from hocket.machine.names import Names, check_name
+
+Observed = Literal["all", "reward", "effective"]
+OBSERVED: tuple[Observed, ...] = get_args(Observed)
+
+
+class LogError(HocketError):
+    """A log that breaks a rule of its format, or that no machines can explain."""
+
+
+class Attempt(NamedTuple):
+    """An event that was attempted in an episode."""
+
+    event: str
+    accepted: bool  # whether it happened; in a log that shows rewards only this says nothing
+    done: bool = False  # whether the team's task was complete after it
+
+
+class Episode(NamedTuple):
+    """Attempts in their order, from the initial state of the team's task on."""
+
+    name: str
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The events that happened: a trace of the team machine."""
+        return tuple(attempt.event for attempt in self.attempts if attempt.accepted)
+
+
+@dataclass(frozen=True)
+class Log:
+    """Episodes, and what they show: `all` (attempts, accepted or refused), `reward` (attempts and completion; a refused
+    event is ignored silently), or `effective` (accepted events only).
+    """
+
+    episodes: tuple[Episode, ...]
+    observed: Observed = "all"
+
+    def __post_init__(self) -> None:
+        if self.observed not in OBSERVED:
+            raise LogError(f"observed must be one of {', '.join(OBSERVED)}, got {shown(self.observed)}")
+        for episode in self.episodes:
+            check_episode(episode)
+
+    @cached_property
+    def events(self) -> Names:
+        """The events that were attempted, in the order in which they were first seen."""
+        return Names(check_name(event, "an event") for event in _distinct_events(self.episodes))
+
+    @property
+    def attempts(self) -> int:
+        return sum(len(episode.attempts) for episode in self.episodes)
+
+    def with_episodes(self, more: Iterable[Episode]) -> Log:
+        """Add episodes."""
+        return Log((*self.episodes, *more), self.observed)
+
+
+def _distinct_events(episodes: Iterable[Episode]) -> Iterator[str]:
+    seen: set[str] = set()
+    for episode in episodes:
+        for event, _, _ in episode.attempts:
+            if event not in seen:
+                seen.add(event)
+                yield event
+
+
+def check_episode(episode: Episode) -> None:
+    """Refuse attempts after the task was done, and a task that is done by a refused event."""
+    for position, (event, accepted, done) in enumerate(episode.attempts[:-1]):
+        if done:
+            after = episode.attempts[position + 1].event
+            raise LogError(f"episode {episode.name} goes on with {after} after it was done by {event}")
+    if episode.attempts and episode.attempts[-1].done and not episode.attempts[-1].accepted:
+        raise LogError(f"episode {episode.name} is done by {episode.attempts[-1].event}, which was refused")
+
+
+def make_log(episodes: Iterable[Sequence[Attempt | tuple[str, bool] | tuple[str, bool, bool]]]) -> Log:
+    """Make a log from lists of (event, accepted[, done]).
+
+    >>> make_log([[("key", True), ("door", True, True)], [("door", False)]]).attempts
+    3
+    """
+    numbered = enumerate(episodes, start=1)
+    return Log(tuple(Episode(str(number), tuple(Attempt(*row) for row in rows)) for number, rows in numbered))

@@ -1,0 +1,200 @@
+"""The next question: machines that explain the log as well and answer differently after some trace.
+
+The machines of one agent, or of a few, are replaced by unknown ones with some spare states, the others stay. The solver
+looks for such a rival together with a run of the team, in rounds of events that have no agent in common, after which hypothesis and rival
+disagree about an event or about completion. Fewer rounds are tried first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hocket.inference.encoding import SOLVER, Clauses, LocalMachine, Place, TreePlaces, UnknownMachine, load_solvers
+from hocket.inference.facts import Facts, Nodes
+
+Machines = Sequence[LocalMachine]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A trace to try, and what it decides."""
+
+    trace: tuple[str, ...]  # accepted by hypothesis and rival alike
+    event: str | None  # about which they disagree after it; None: about whether the task is done
+    expected: bool  # what the hypothesis answers
+    rivals: Mapping[str, LocalMachine]  # agent -> a machine that explains the log as well and answers otherwise
+
+    @property
+    def attempts(self) -> tuple[str, ...]:
+        """What to attempt, one after the other."""
+        return self.trace if self.event is None else (*self.trace, self.event)
+
+
+class RivalSearch:
+    """Rivals that change the machines of some agents, from where a run stands: the nodes of the agents' trees."""
+
+    def __init__(self, facts: Facts, machines: Machines, changed: Sequence[int], spare: int, begin: Nodes) -> None:
+        solvers, _ = load_solvers()
+        self.facts, self.machines = facts, machines
+        self.clauses = Clauses()
+        self.states = [machine.trace_states(tree) for machine, tree in zip(machines, facts.trees, strict=True)]
+        self.unknown = {
+            index: UnknownMachine(self.clauses, facts.knows[facts.agents[index]], len(machines[index].states) + spare)
+            for index in changed
+        }
+        self.nodes = {index: TreePlaces(machine, facts.trees[index]) for index, machine in self.unknown.items()}
+        self._explain()
+        self.solver: Any = solvers.Solver(name=SOLVER)
+        self.rounds: list[dict[str, int]] = []  # of each round: event -> whether it happens
+        self.known = [self._known_place(index) for index in range(len(machines))]
+        for index, row in enumerate(self.known):
+            self.clauses.add(row[self.states[index][begin[index]]])
+        self.rival: dict[int, Place] = {index: nodes.places[begin[index]] for index, nodes in self.nodes.items()}
+        self.is_over = all(self.states[i][node] in machines[i].final for i, node in enumerate(begin))
+
+    def _explain(self) -> None:
+        """Let the rival explain what the machines that stay do not explain already."""
+        facts = self.facts
+        for event, nodes in facts.refused:
+            here = dict(zip(facts.knowers[event], nodes, strict=True))
+            fixed = [(index, node) for index, node in here.items() if index not in self.unknown]
+            if all((self.states[index][node], event) in self.machines[index].moves for index, node in fixed):
+                places = {index: self.nodes[index].places[node] for index, node in here.items() if index in self.nodes}
+                self._somebody(places, lambda index, place, unless, e=event: self.unknown[index].refuse(place, e, unless))
+        for ends in facts.done:
+            for index, nodes_of in self.nodes.items():
+                self.unknown[index].complete(nodes_of.places[ends[index]])
+        for ends in facts.not_done:
+            fixed = [(index, node) for index, node in enumerate(ends) if index not in self.unknown]
+            if all(self.states[index][node] in self.machines[index].final for index, node in fixed):
+                places = {index: nodes_of.places[ends[index]] for index, nodes_of in self.nodes.items()}
+                self._somebody(places, lambda index, place, unless: self.unknown[index].go_on(place, unless))
+
+    def _somebody(self, places: Mapping[int, Place], require: Callable[[int, Place, int], None], *unless: int) -> None:
+        """Require something of at least one agent in its place."""
+        chosen = {index: self.clauses.variable() for index in places}
+        self.clauses.add(*unless, *chosen.values())
+        for index, place in places.items():
+            require(index, place, -chosen[index])
+
+    def _known_place(self, index: int) -> dict[int, int]:
+        """Make variables for the state of a known machine in a round."""
+        states = self.machines[index].states
+        row = self.clauses.row(len(states))
+        self.clauses.exactly_one(row)
+        return dict(zip(states, row, strict=True))
+
+    def search(self, rounds: int) -> Question | None:
+        """Find a question after at most so many rounds; None where there is no rival within them."""
+        if self.is_over:
+            return None
+        try:
+            for number in range(rounds + 1):
+                asked = self._ask()
+                chosen = self.clauses.variable()
+                self.clauses.add(-chosen, *asked)
+                for clause in self.clauses.take():
+                    self.solver.add_clause(clause)
+                if self.solver.solve(assumptions=[chosen]):
+                    return self._decode(asked, {literal for literal in self.solver.get_model() if literal > 0})
+                if number < rounds:
+                    self._unroll()
+            return None
+        finally:
+            self.solver.delete()
+
+    def _ask(self) -> dict[int, tuple[str | None, bool]]:
+        """Make variables for the disagreements that are possible now: about an event or about completion."""
+        asked: dict[int, tuple[str | None, bool]] = {}
+        for event in (*self.facts.events, None):
+            knowers = self.facts.knowers[event] if event is not None else range(len(self.machines))
+            changed = [index for index in knowers if index in self.unknown]
+            for expected in (True, False) if changed else ():
+                question = self.clauses.variable()
+                asked[question] = event, expected
+                fixed = knowers if expected else [index for index in knowers if index not in self.unknown]
+                for index in fixed:
+                    self._known_agrees(index, event, -question)
+                if expected:
+                    self._somebody({i: self.rival[i] for i in changed}, self._rival_refuses(event), -question)
+                    continue
+                doubts = {index: self.clauses.variable() for index in changed}
+                self.clauses.add(-question, *doubts.values())
+                for index in changed:
+                    self._known_disagrees(index, event, -doubts[index])
+                    self._rival_agrees(index, event, -question)
+        return asked
+
+    def _agrees(self, index: int, state: int, event: str | None) -> bool:
+        machine = self.machines[index]
+        return state in machine.final if event is None else (state, event) in machine.moves
+
+    def _known_agrees(self, index: int, event: str | None, unless: int) -> None:
+        for state, here in self.known[index].items():
+            if not self._agrees(index, state, event):
+                self.clauses.add(unless, -here)
+
+    def _known_disagrees(self, index: int, event: str | None, unless: int) -> None:
+        for state, here in self.known[index].items():
+            if self._agrees(index, state, event):
+                self.clauses.add(unless, -here)
+
+    def _rival_agrees(self, index: int, event: str | None, unless: int) -> None:
+        if event is None:
+            self.unknown[index].complete(self.rival[index], unless)
+        else:
+            self.unknown[index].define(self.rival[index], event, unless)
+
+    def _rival_refuses(self, event: str | None) -> Callable[[int, Place, int], None]:
+        if event is None:
+            return lambda index, place, unless: self.unknown[index].go_on(place, unless)
+        return lambda index, place, unless: self.unknown[index].refuse(place, event, unless)
+
+    def _unroll(self) -> None:
+        """Add a round, in which each agent takes part in at most one event."""
+        facts, clauses = self.facts, self.clauses
+        happens = {event: clauses.variable() for event in facts.events}
+        after = [self._known_place(index) for index in range(len(self.machines))]
+        rival = {index: machine.place() for index, machine in self.unknown.items()}
+        for index, agent in enumerate(facts.agents):
+            events = [event for event in facts.knows[agent] if event in happens]
+            clauses.at_most_one(happens[event] for event in events)
+            moves = self.machines[index].moves
+            for state, here in self.known[index].items():
+                clauses.add(*(happens[event] for event in events), -here, after[index][state])
+                for event in events:
+                    target = moves.get((state, event))
+                    clauses.add(-happens[event], -here, *([] if target is None else [after[index][target]]))
+            if index in rival:
+                for here, there in zip(self.rival[index], rival[index], strict=True):
+                    clauses.add(*(happens[event] for event in events), -here, there)
+                for event in events:
+                    self.unknown[index].accept(self.rival[index], event, rival[index], -happens[event])
+        self.known, self.rival = after, rival
+        self.rounds.append(happens)
+
+    def _decode(self, asked: dict[int, tuple[str | None, bool]], true: set[int]) -> Question:
+        trace = tuple(event for happens in self.rounds for event, variable in happens.items() if variable in true)
+        event, expected = next(asked[question] for question in asked if question in true)
+        rivals = {self.facts.agents[index]: machine.decode(true) for index, machine in self.unknown.items()}
+        return Question(trace, event, expected, rivals)
+
+
+def untried(facts: Facts, machines: Machines) -> Iterator[tuple[int, int, str]]:
+    """List the (agent, state, event) of which the log shows neither that the event is accepted in the state nor that
+    the agent alone refuses it there.
+    """
+    states = [machine.trace_states(tree) for machine, tree in zip(machines, facts.trees, strict=True)]
+    refused = set()
+    for event, nodes in facts.refused:
+        here = [(i, states[i][node]) for i, node in zip(facts.knowers[event], nodes, strict=True)]
+        blocking = [(i, state) for i, state in here if (state, event) not in machines[i].moves]
+        if len(blocking) == 1:
+            refused.add((*blocking[0], event))
+    for index, machine in enumerate(machines):
+        for state in machine.states:
+            for event in facts.knows[facts.agents[index]]:
+                if (state, event) not in machine.moves and (index, state, event) not in refused:
+                    yield index, state, event
