@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from hocket.errors import HocketError
-from hocket.inference.facts import Tree
+from hocket.inference.facts import Facts, Tree
+from hocket.inference.logs import Episode
 
 SOLVER = "minisat22"  # under the MIT licence, as python-sat is, and it can be interrupted
 
@@ -161,6 +162,40 @@ class TreePlaces:
                 clauses.add(-here, self.reached[state - 1])
         self.places.append(place)
         self.reached = reached
+
+
+def first_disagreement(
+    facts: Facts, machines: Sequence[LocalMachine], episode: Episode, shows_refusals: bool = True
+) -> int | None:
+    """Say after how many attempts machines and an episode first disagree; None where they never do."""
+    states = [0] * len(machines)
+    for position, (event, accepted, done) in enumerate(episode.attempts, start=1):
+        knowers = facts.knowers[event]
+        targets = [machines[index].moves.get((states[index], event)) for index in knowers]
+        if shows_refusals and (None not in targets) != accepted:
+            return position
+        if None not in targets:
+            for index, target in zip(knowers, targets, strict=True):
+                assert target is not None
+                states[index] = target
+        if (None not in targets and is_done(machines, states)) != done:
+            return position
+        if done and can_go_on(facts, machines, states):
+            return position
+    return None
+
+
+def is_done(machines: Sequence[LocalMachine], states: Sequence[int]) -> bool:
+    """Say whether all machines are final."""
+    return all(state in machine.final for machine, state in zip(machines, states, strict=True))
+
+
+def can_go_on(facts: Facts, machines: Sequence[LocalMachine], states: Sequence[int]) -> bool:
+    """Say whether some event is defined for all that know it."""
+    return any(
+        all((states[index], event) in machines[index].moves for index in knowers)
+        for event, knowers in facts.knowers.items()
+    )
 
 
 def load_solvers() -> tuple[ModuleType, Any]:
