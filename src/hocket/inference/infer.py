@@ -49,6 +49,7 @@ class Inferred:
     smallest: Smallest
     facts: Facts
     noise: float = 0.0
+    trials: int = 0  # random attempts that agreed in the end, where it was learnt by asking
 
     @cached_property
     def machines(self) -> Mapping[str, RewardMachine]:
@@ -126,6 +127,8 @@ class Inferred:
                 f"states that fits the log differs from these within {ROUNDS} rounds (proved); that they are the "
                 "true ones is not."
             )
+        if self.trials:
+            sentences.append(f"{self.trials:,} random attempts in a row agreed (tested).")
         if self.never_tried:
             sentences.append(f"{len(self.never_tried):,} combinations of state and event were never tried.")
         return " ".join(sentences)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hocket.inference.encoding import SOLVER, Clauses, LocalMachine, Place, TreePlaces, UnknownMachine, load_solvers
-from hocket.inference.facts import Facts, Nodes
+from hocket.inference.facts import ROOT, Facts, Nodes
 
 Machines = Sequence[LocalMachine]
+Barred = set[tuple[str, tuple[int, ...]]]  # events that cannot be attempted, with the states of those that know them
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,11 @@ class Question:
 class RivalSearch:
     """Rivals that change the machines of some agents, from where a run stands: the nodes of the agents' trees."""
 
-    def __init__(self, facts: Facts, machines: Machines, changed: Sequence[int], spare: int, begin: Nodes) -> None:
+    def __init__(
+        self, facts: Facts, machines: Machines, changed: Sequence[int], spare: int, begin: Nodes, barred: Barred | None = None
+    ) -> None:
         solvers, _ = load_solvers()
-        self.facts, self.machines = facts, machines
+        self.facts, self.machines, self.barred = facts, machines, barred or set()
         self.clauses = Clauses()
         self.states = [machine.trace_states(tree) for machine, tree in zip(machines, facts.trees, strict=True)]
         self.unknown = {
@@ -105,6 +108,33 @@ class RivalSearch:
         finally:
             self.solver.delete()
 
+    def reach(self, agent: int, state: int, event: str, rounds: int) -> tuple[str, ...] | None:
+        """Find a run to where an agent is in a state and the others that know an event accept it."""
+        knowers = self.facts.knowers[event]
+        try:
+            for number in range(rounds + 1):
+                chosen = self.clauses.variable()
+                self.clauses.add(-chosen, self.known[agent][state])
+                for index in knowers:
+                    if index != agent:
+                        self._known_agrees(index, event, -chosen)
+                for states in (states for barred, states in self.barred if barred == event):
+                    places = ((i, s) for i, s in zip(knowers, states, strict=True) if s in self.known[i])
+                    self.clauses.add(-chosen, *(-self.known[i][s] for i, s in places))
+                for clause in self.clauses.take():
+                    self.solver.add_clause(clause)
+                if self.solver.solve(assumptions=[chosen]):
+                    true = {literal for literal in self.solver.get_model() if literal > 0}
+                    return (*self._trace(true), event)
+                if number < rounds:
+                    self._unroll()
+            return None
+        finally:
+            self.solver.delete()
+
+    def _trace(self, true: set[int]) -> tuple[str, ...]:
+        return tuple(event for happens in self.rounds for event, variable in happens.items() if variable in true)
+
     def _ask(self) -> dict[int, tuple[str | None, bool]]:
         """Make variables for the disagreements that are possible now: about an event or about completion."""
         asked: dict[int, tuple[str | None, bool]] = {}
@@ -114,6 +144,8 @@ class RivalSearch:
             for expected in (True, False) if changed else ():
                 question = self.clauses.variable()
                 asked[question] = event, expected
+                for states in (states for barred, states in self.barred if barred == event):
+                    self.clauses.add(-question, *(-self.known[i][s] for i, s in zip(knowers, states, strict=True)))
                 fixed = knowers if expected else [index for index in knowers if index not in self.unknown]
                 for index in fixed:
                     self._known_agrees(index, event, -question)
@@ -176,10 +208,19 @@ class RivalSearch:
         self.rounds.append(happens)
 
     def _decode(self, asked: dict[int, tuple[str | None, bool]], true: set[int]) -> Question:
-        trace = tuple(event for happens in self.rounds for event, variable in happens.items() if variable in true)
         event, expected = next(asked[question] for question in asked if question in true)
         rivals = {self.facts.agents[index]: machine.decode(true) for index, machine in self.unknown.items()}
-        return Question(trace, event, expected, rivals)
+        return Question(self._trace(true), event, expected, rivals)
+
+
+def path_to(
+    facts: Facts, machines: Machines, agent: int, state: int, event: str, rounds: int, barred: Barred
+) -> tuple[str, ...] | None:
+    """Find a shortest run of known machines, in rounds, to where an agent is in a state and all others that know an
+    event would accept it; with that event at its end.
+    """
+    search = RivalSearch(facts, machines, (), 0, (ROOT,) * len(machines), barred)
+    return search.reach(agent, state, event, rounds)
 
 
 def untried(facts: Facts, machines: Machines) -> Iterator[tuple[int, int, str]]:
