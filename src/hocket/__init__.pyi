@@ -10,6 +10,12 @@ from hocket.draw.task_picture import draw_task as draw_task
 from hocket.errors import HocketError as HocketError
 from hocket.evaluation.evaluate import evaluate as evaluate
 from hocket.evaluation.exact import evaluate_exact as evaluate_exact
+from hocket.inference.ask import ask as ask
+from hocket.inference.infer import Inferred as Inferred
+from hocket.inference.infer import infer as infer
+from hocket.inference.logs import Log as Log
+from hocket.inference.logs import make_log as make_log
+from hocket.inference.reading import read_log as read_log
 from hocket.learn.catalogue import LEARNERS as LEARNERS
 from hocket.learn.policies import Policy as Policy
 from hocket.learn.policies import Run as Run

@@ -122,7 +122,11 @@ class UnknownMachine:
             for state, variable in enumerate(targets)
             if variable in true
         }
-        return LocalMachine(moves, frozenset(state for state, final in enumerate(self.is_final) if final in true))
+        reached = {0}
+        while more := {end for (state, _), end in moves.items() if state in reached} - reached:
+            reached |= more
+        final = frozenset(state for state, variable in enumerate(self.is_final) if variable in true)
+        return LocalMachine({key: end for key, end in moves.items() if key[0] in reached}, final & reached)
 
 
 class TreePlaces:
@@ -170,19 +174,23 @@ def first_disagreement(
     """Say after how many attempts machines and an episode first disagree; None where they never do."""
     states = [0] * len(machines)
     for position, (event, accepted, done) in enumerate(episode.attempts, start=1):
-        knowers = facts.knowers[event]
-        targets = [machines[index].moves.get((states[index], event)) for index in knowers]
-        if shows_refusals and (None not in targets) != accepted:
+        happens = not step(machines, states, facts.knowers[event], event)
+        if shows_refusals and happens != accepted:
             return position
-        if None not in targets:
-            for index, target in zip(knowers, targets, strict=True):
-                assert target is not None
-                states[index] = target
-        if (None not in targets and is_done(machines, states)) != done:
+        if (happens and is_done(machines, states)) != done:
             return position
         if done and can_go_on(facts, machines, states):
             return position
     return None
+
+
+def step(machines: Sequence[LocalMachine], states: list[int], knowers: Sequence[int], event: str) -> list[int]:
+    """Move the states of all that know an event, or of none; list those that refuse it."""
+    blocking = [index for index in knowers if (states[index], event) not in machines[index].moves]
+    if not blocking:
+        for index in knowers:
+            states[index] = machines[index].moves[states[index], event]
+    return blocking
 
 
 def is_done(machines: Sequence[LocalMachine], states: Sequence[int]) -> bool:
@@ -199,7 +207,7 @@ def can_go_on(facts: Facts, machines: Sequence[LocalMachine], states: Sequence[i
 
 
 def load_solvers() -> tuple[ModuleType, Any]:
-    """Load python-sat: its solvers, and RC2 for the smallest sum."""
+    """Load python-sat (MIT, like the one of its solvers that is used): its solvers, and RC2 for the smallest sum."""
     try:
         from pysat import solvers
         from pysat.examples.rc2 import RC2

@@ -92,10 +92,12 @@ def _words(trace: Sequence[str]) -> str:
 class Facts:
     """A log as local machines see it. Grows by episodes; `attempts` say all there is to say of a prefix."""
 
-    def __init__(self, knows: Mapping[str, Iterable[str]], events: Iterable[str]) -> None:
-        self.events = tuple(events)
+    def __init__(self, knows: Mapping[str, Iterable[str]], events: Iterable[str] = ()) -> None:
         self.knows = {agent: Names(known) for agent, known in knows.items()}
+        self.events = Names((*events, *(event for known in self.knows.values() for event in known)))
         self.agents = tuple(self.knows)
+        if not self.agents:
+            raise AssignmentError("there must be at least one agent, got no local event sets")
         self.knowers = {
             event: tuple(index for index, agent in enumerate(self.agents) if event in self.knows[agent])
             for event in self.events

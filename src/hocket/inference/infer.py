@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
 from hocket.errors import AssignmentError, shown
-from hocket.inference.encoding import LocalMachine
+from hocket.inference.encoding import LocalMachine, is_done, step
 from hocket.inference.facts import ROOT, Facts, Unexplained, cheapest_event_sets, facts_of
-from hocket.inference.logs import Log, LogError
-from hocket.inference.rivals import Question, RivalSearch, untried
+from hocket.inference.logs import Attempt, Episode, Log, LogError
+from hocket.inference.rivals import Barred, Question, RivalSearch, untried
 from hocket.inference.smallest import Smallest, make_search
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
@@ -20,8 +20,8 @@ from hocket.machine.reward_machine import RewardMachine
 
 LARGEST = 40  # states that a local machine may have
 SECONDS = 60.0  # for the solver
-SPARE = 2  # states that a rival of one agent's machine may have more
-ROUNDS = 8  # of events without a common agent, after which a rival must differ
+SPARE, ROUNDS = 2, 8  # of rivals that change one machine: more states that it may have, rounds until they differ
+JOINT_SPARE, JOINT_ROUNDS = 1, 3  # of rivals that change two machines
 QUESTIONS = 3  # that are looked for at most
 
 
@@ -47,9 +47,9 @@ class Inferred:
     log: Log
     knows: Mapping[str, tuple[str, ...]]
     smallest: Smallest
-    facts: Facts
     noise: float = 0.0
     trials: int = 0  # random attempts that agreed in the end, where it was learnt by asking
+    impossible: tuple[tuple[tuple[str, ...], str], ...] = ()  # (trace, event) that could not be attempted after it
 
     @cached_property
     def machines(self) -> Mapping[str, RewardMachine]:
@@ -64,8 +64,24 @@ class Inferred:
     @cached_property
     def decomposition(self) -> Decomposition:
         """The team machine projected onto the local event sets: what agents should train with, for the smallest
-        machines that explain a log tell them as little as possible."""
+        machines that explain a log tell them as little as possible.
+        """
         return decompose(self.team.machine(), self.knows)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the log says as these machines read it: where it does not say what was accepted, or is disbelieved,
+        they say it.
+        """
+        facts = Facts(self.knows, self.log.events)
+        for episode in self.log.episodes:
+            facts.add(read_by(facts, self._locals, episode) if self._is_read else episode)
+        return facts
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether the machines say what was accepted, and not the log."""
+        return bool(self.noise) or self.log.observed == "reward"
 
     @property
     def _locals(self) -> Sequence[LocalMachine]:
@@ -75,18 +91,31 @@ class Inferred:
     def evidence(self) -> Mapping[tuple[str, str, str], Evidence]:
         """The episodes behind every transition and refusal: (agent, state, event) -> episodes."""
         seen: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
+        disbelieved = {*self.smallest.disbelieved}
+
+        def note(
+            states: Sequence[int], event: str, blocking: Sequence[int], knowers: Sequence[int], episode: str
+        ) -> None:
+            for index in (blocking or knowers) if len(blocking) <= 1 else ():
+                key = (self.facts.agents[index], str(states[index]), event)
+                seen.setdefault(key, ({}, {}))[bool(blocking)][episode] = None
+
         for episode in self.log.episodes:
             states = [0] * len(self._locals)
-            for event, _, _ in episode.attempts:
-                knowers = self.facts.knowers[event]
-                targets = [self._locals[index].moves.get((states[index], event)) for index in knowers]
-                blocking = [index for index, target in zip(knowers, targets, strict=True) if target is None]
-                for index in blocking[:1] if len(blocking) == 1 else () if blocking else knowers:
-                    key = (self.facts.agents[index], str(states[index]), event)
-                    seen.setdefault(key, ({}, {}))[bool(blocking)][episode.name] = None
-                if not blocking:
-                    for index, target in zip(knowers, targets, strict=True):
-                        states[index] = target if target is not None else states[index]
+            for position, attempt in enumerate(episode.attempts):
+                before, knowers = tuple(states), self.facts.knowers[attempt.event]
+                blocking = step(self._locals, states, knowers, attempt.event)
+                if (episode.name, position) in disbelieved:
+                    continue
+                note(before, attempt.event, blocking, knowers, episode.name)
+                for event, others in self.facts.knowers.items() if attempt.done else ():  # then nothing can happen
+                    note(
+                        states,
+                        event,
+                        [i for i in others if (states[i], event) not in self._locals[i].moves],
+                        (),
+                        episode.name,
+                    )
         return {key: Evidence(tuple(accepted), tuple(refused)) for key, (accepted, refused) in seen.items()}
 
     @cached_property
@@ -98,52 +127,98 @@ class Inferred:
     @cached_property
     def questions(self) -> tuple[Question, ...]:
         """Traces to try next, the shortest first; each separates these machines from others that explain the log."""
-        return tuple(find_questions(self.facts, self._locals, QUESTIONS))
+        return tuple(find_questions(self.facts, self._locals, QUESTIONS, barred_nodes(self.facts, self.impossible)))
+
+    def rivals(self, question: Question) -> dict[str, RewardMachine]:
+        """The machines that explain the log as well as these and answer a question otherwise."""
+        return {agent: as_reward_machine(machine, self.knows[agent]) for agent, machine in question.rivals.items()}
 
     @cached_property
     def claim(self) -> str:
         """Say what is proved, what is only tested, and within which limits."""
-        sizes, total = self.smallest.size, self.smallest.total
-        sentences = [f"These machines agree with all {len(self.log.episodes):,} episodes of the log."]
-        if self.smallest.disbelieved:
-            sentences = [
-                f"These machines agree with the log but for {len(self.smallest.disbelieved):,} entries that are taken "
-                f"for wrong (noise {self.noise:g})."
-            ]
-        sentences.append("Their composition is decomposable with respect to the local event sets (proved).")
-        if self.noise:
-            sentences.append("States and disbelieved entries together cost least (proved within the size limit).")
-        elif self.smallest.is_minimal:
-            sentences.append(f"No machines of at most {sizes} states each that agree have fewer than {total} (proved).")
-        else:
-            sentences.append(f"They have {total} states; at least {self.smallest.bound} are needed (time was up).")
-        if self.log.observed == "effective":
-            sentences.append("The log has no refusals, so it cannot identify a machine: this is a hypothesis.")
-        if self.questions:
-            sentences.append("Other machines explain the log as well: the questions separate them from these.")
-        else:
-            sentences.append(
-                f"No change of one agent's machine, or of two that share an event, by at most {SPARE} and 1 more "
-                f"states that fits the log differs from these within {ROUNDS} rounds (proved); that they are the "
-                "true ones is not."
-            )
-        if self.trials:
-            sentences.append(f"{self.trials:,} random attempts in a row agreed (tested).")
-        if self.never_tried:
-            sentences.append(f"{len(self.never_tried):,} combinations of state and event were never tried.")
-        return " ".join(sentences)
+        return " ".join(claim_sentences(self))
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{agent}: {len(machine.states)}" for agent, machine in self.smallest.machines.items())
         return f"<Inferred machines, states {sizes}, from {len(self.log.episodes):,} episodes>"
 
 
+def claim_sentences(answer: Inferred) -> Iterator[str]:
+    """Say of an answer what is proved, what is only tested, and within which limits."""
+    smallest, episodes = answer.smallest, f"{len(answer.log.episodes):,} episodes"
+    if answer.noise:
+        yield (
+            f"These machines agree with the log of {episodes} but for {len(smallest.disbelieved):,} entries that are "
+            f"taken for wrong (noise {answer.noise:g})."
+        )
+    else:
+        yield f"These machines agree with all {episodes} of the log."
+    yield "Their composition is decomposable with respect to the local event sets (proved)."
+    if answer.noise:
+        yield (
+            f"Among machines of at most {smallest.size} states each, none are a better trade of states against "
+            "disbelieved entries (proved); that the right entries are disbelieved is not."
+        )
+    elif smallest.total == smallest.bound:
+        yield (
+            f"No machines of at most {smallest.size} states each that agree with it have fewer than "
+            f"{smallest.total} states in all (proved)."
+        )
+    else:
+        yield (
+            f"They have {smallest.total} states in all, at least {smallest.bound} are needed; a limit of time or size "
+            "was reached."
+        )
+    if answer.log.observed == "effective":
+        yield "The log has no refusals, so it cannot identify a machine: this is a hypothesis."
+    if answer.log.observed == "reward":
+        yield "The log does not show refusals: an event that changes nothing counts as refused."
+    reading = " as these machines read it" if answer.noise or answer.log.observed == "reward" else ""
+    if answer.questions:
+        yield "Other machines explain the log as well: the questions separate them from these."
+    else:
+        yield (
+            f"No change of one agent's machine by at most {SPARE} more states that fits the log{reading} differs from "
+            f"these within {ROUNDS} rounds, and none of two that share an event by at most {JOINT_SPARE} more each "
+            f"within {JOINT_ROUNDS} (proved); that these are the true machines is not."
+        )
+    if answer.impossible:
+        yield f"Experiments that were impossible, and are left out of that: {len(answer.impossible):,}."
+    if answer.trials:
+        yield f"{answer.trials:,} random attempts in a row agreed (tested)."
+    if answer.never_tried:
+        yield f"{len(answer.never_tried):,} combinations of agent, state and event were never tried."
+
+
+def read_by(facts: Facts, machines: Sequence[LocalMachine], episode: Episode) -> Episode:
+    """Say what machines accept and complete of the events that were attempted, until the task is done."""
+    states, attempts = [0] * len(machines), list[Attempt]()
+    for event, _, _ in episode.attempts:
+        accepted = not step(machines, states, facts.knowers[event], event)
+        attempts.append(Attempt(event, accepted, accepted and is_done(machines, states)))
+        if attempts[-1].done:
+            break
+    return Episode(episode.name, tuple(attempts))
+
+
+def barred_nodes(facts: Facts, impossible: Iterable[tuple[tuple[str, ...], str]]) -> Barred:
+    """Say at which nodes events could not be attempted."""
+    barred: Barred = set()
+    for trace, event in impossible:
+        nodes = [ROOT] * len(facts.agents)
+        for done in trace:
+            for index in facts.knowers[done]:
+                nodes[index] = facts.trees[index].children[nodes[index]][done]
+        barred.add((event, tuple(nodes[index] for index in facts.knowers[event])))
+    return barred
+
+
 def as_reward_machine(machine: LocalMachine, events: Iterable[str]) -> RewardMachine:
     """Name the states of a local machine, and reward the completion of its part."""
     moves = {(str(state), event): str(target) for (state, event), target in machine.moves.items()}
-    final = {str(state) for state in machine.final}
+    states = [str(state) for state in machine.states]
+    final = {str(state) for state in machine.final if str(state) in states}
     rewards = {(state, event): 1.0 for (state, event), end in moves.items() if end in final and state not in final}
-    states = map(str, machine.states)
     return RewardMachine(initial="0", transitions=moves, final=final, events=events, rewards=rewards, states=states)
 
 
@@ -162,7 +237,9 @@ def infer(
     sets that can explain the log are found first. With `noise`, entries may be wrong with that probability.
 
     >>> from hocket.inference.logs import make_log
-    >>> log = make_log([[("key", True), ("door", True, True)], [("door", False), ("key", True)], [("key", True), ("key", False)]])
+    >>> log = make_log(
+    ...     [[("key", True), ("door", True, True)], [("door", False), ("key", True)], [("key", True), ("key", False)]]
+    ... )
     >>> answer = infer(log, {"A1": ["key", "door"]})
     >>> dict(answer.machines["A1"].transitions)
     {('0', 'key'): '1', ('1', 'door'): '2'}
@@ -179,25 +256,33 @@ def infer(
         knows = cheapest_event_sets(log, knows, control)
     known = {agent: tuple(events) for agent, events in knows.items()}
     facts = facts_of(log, known)
-    if not noise and log.observed != "reward" and (unexplained := facts.unexplained()) is not None:
+    seen = facts if log.observed != "reward" else facts_of(log, {"the team": log.events})
+    if not noise and (unexplained := seen.unexplained()) is not None:
         raise UnexplainedError(unexplained)
-    smallest = make_search(log, facts, largest, noise).run(log.episodes, seconds)
-    if smallest is None:
-        raise LogError(f"no machines of at most {largest} states each that explain the log were found in {seconds:g} s")
-    return Inferred(log, known, smallest, facts, noise)
+    different = {episode.attempts: episode for episode in log.episodes}.values() if not noise else log.episodes
+    return Inferred(log, known, make_search(log, facts, largest, noise).run(tuple(different), seconds), noise)
 
 
-def find_questions(facts: Facts, machines: Sequence[LocalMachine], most: int) -> Iterable[Question]:
+def find_questions(
+    facts: Facts, machines: Sequence[LocalMachine], most: int, barred: Barred | None = None
+) -> Iterable[Question]:
     """Look for rivals that change one agent's machine; where there are none, two that share an event."""
     begin = (ROOT,) * len(machines)
-    singles = [RivalSearch(facts, machines, (index,), SPARE, begin).search(ROUNDS) for index in range(len(machines))]
-    asked = sorted((q for q in singles if q is not None), key=lambda question: len(question.attempts))
-    if not asked:
-        pairs = [
-            pair
-            for pair in combinations(range(len(machines)), 2)
-            if set(facts.knows[facts.agents[pair[0]]]) & set(facts.knows[facts.agents[pair[1]]])
-        ]
-        joint = (RivalSearch(facts, machines, pair, 1, begin).search(ROUNDS // 2) for pair in pairs)
-        asked = [question for question in joint if question is not None]
+    singles = [
+        RivalSearch(facts, machines, (index,), SPARE, begin, barred).search(ROUNDS) for index in range(len(machines))
+    ]
+    asked = sorted((question for question in singles if question is not None), key=lambda q: len(q.attempts))
+    for pair in () if asked else sharing_pairs(facts):
+        question = RivalSearch(facts, machines, pair, JOINT_SPARE, begin, barred).search(JOINT_ROUNDS)
+        if question is not None:
+            return [question]
     return asked[:most]
+
+
+def sharing_pairs(facts: Facts) -> list[tuple[int, int]]:
+    """List the pairs of agents that share an event."""
+    return [
+        (one, other)
+        for one, other in combinations(range(len(facts.agents)), 2)
+        if {*facts.knows[facts.agents[one]]} & {*facts.knows[facts.agents[other]]}
+    ]

@@ -78,7 +78,7 @@ def _distinct_events(episodes: Iterable[Episode]) -> Iterator[str]:
 
 def check_episode(episode: Episode) -> None:
     """Refuse attempts after the task was done, and a task that is done by a refused event."""
-    for position, (event, accepted, done) in enumerate(episode.attempts[:-1]):
+    for position, (event, _, done) in enumerate(episode.attempts[:-1]):
         if done:
             after = episode.attempts[position + 1].event
             raise LogError(f"episode {episode.name} goes on with {after} after it was done by {event}")

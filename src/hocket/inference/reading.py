@@ -6,9 +6,10 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from hocket.errors import FormatError, HocketError, known_names, shown
@@ -42,17 +43,26 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
     attribute of a trace or an event that is true where the task is complete, or NAME=VALUE.
     """
     path = Path(path)
-    readers = {".csv": _read_csv, ".jsonl": _read_json_lines, ".ndjson": _read_json_lines}
+    readers: dict[str, Callable[[Path, io.TextIOWrapper], tuple[Iterable[Row], bool]]] = {
+        ".csv": _read_csv,
+        ".jsonl": _read_json_lines,
+        ".ndjson": _read_json_lines,
+        ".xes": partial(_read_xes, outcome=outcome),
+    }
     if observed is not None and observed not in OBSERVED:
         raise LogError(f"observed must be one of {', '.join(OBSERVED)}, got {shown(observed)}")
     suffix = path.suffix.lower()
-    if suffix == ".xes":
-        rows, has_accepted = _read_xes(path, outcome)
-    elif suffix in readers:
-        rows, has_accepted = readers[suffix](path)
-    else:
-        hint = known_names(suffix, (*readers, ".xes"))
-        raise FormatError(f"the format of a log is told by its suffix, got {suffix!r} ({hint})", path=path)
+    if suffix not in readers:
+        raise FormatError(
+            f"the format of a log is told by its suffix, got {suffix!r} ({known_names(suffix, readers)})", path=path
+        )
+    with _text(path) as text:
+        rows, has_accepted = readers[suffix](path, text)
+        return _as_log(path, rows, _observed(path, observed, has_accepted), has_accepted)
+
+
+def _observed(path: Path, observed: Observed | None, has_accepted: bool) -> Observed:
+    """Take the user's word for what a log shows; a log with a column `accepted` shows all attempts."""
     if observed is None and not has_accepted:
         raise FormatError(
             "has no column accepted: say what it shows, observed='reward' (refused events are ignored silently) or "
@@ -61,7 +71,7 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
         )
     if observed == "all" and not has_accepted:
         raise FormatError("has no column accepted, so it does not show all attempts", path=path)
-    return _as_log(path, rows, observed or "all", has_accepted)
+    return observed or "all"
 
 
 def _as_log(path: Path, rows: Iterable[Row], observed: Observed, has_accepted: bool) -> Log:
@@ -123,9 +133,8 @@ def _require(path: Path, line: int, names: Iterable[object]) -> None:
             raise FormatError(f"needs a column {column} ({hint})", path=path, where=f"line {line}")
 
 
-def _read_csv(path: Path) -> tuple[Iterator[Row], bool]:
+def _read_csv(path: Path, text: io.TextIOWrapper) -> tuple[Iterator[Row], bool]:
     csv.field_size_limit(LONGEST_FIELD)
-    text = _text(path)
     reader = csv.reader(text)
     try:
         header = [name.strip() for name in next(reader, [])]
@@ -138,34 +147,32 @@ def _read_csv(path: Path) -> tuple[Iterator[Row], bool]:
         episode, event, accepted, done = (at.get(name) for name in COLUMNS[:4])
         assert episode is not None and event is not None
         names: dict[str, str] = {}
-        with text:
-            try:
-                for cells in reader:
-                    if not cells:
-                        continue
-                    if len(cells) != len(header):
-                        rule = f"has {len(cells)} fields where the header has {len(header)}"
-                        raise FormatError(rule, path=path, where=f"line {reader.line_num}")
-                    yield Row(
-                        names.setdefault(cells[episode], cells[episode]),
-                        sys.intern(cells[event]),
-                        None if accepted is None else cells[accepted],
-                        None if done is None else cells[done],
-                        reader.line_num,
-                    )
-            except (csv.Error, UnicodeDecodeError) as error:
-                where = f"line {reader.line_num + 1}"
-                raise FormatError(f"is no CSV file: {error}", path=path, where=where) from None
+        try:
+            for cells in reader:
+                if not cells:
+                    continue
+                if len(cells) != len(header):
+                    rule = f"has {len(cells)} fields where the header has {len(header)}"
+                    raise FormatError(rule, path=path, where=f"line {reader.line_num}")
+                yield Row(
+                    names.setdefault(cells[episode], cells[episode]),
+                    sys.intern(cells[event]),
+                    None if accepted is None else cells[accepted],
+                    None if done is None else cells[done],
+                    reader.line_num,
+                )
+        except (csv.Error, UnicodeDecodeError) as error:
+            where = f"line {reader.line_num + 1}"
+            raise FormatError(f"is no CSV file: {error}", path=path, where=where) from None
 
     return rows(), "accepted" in at
 
 
-def _read_json_lines(path: Path) -> tuple[Iterator[Row], bool]:
-    with _text(path) as text:
-        try:
-            documents = [(number, json.loads(line)) for number, line in enumerate(text, start=1) if line.strip()]
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"is not one JSON object a line: {error}", path=path) from None
+def _read_json_lines(path: Path, text: io.TextIOWrapper) -> tuple[Iterator[Row], bool]:
+    try:
+        documents = [(number, json.loads(line)) for number, line in enumerate(text, start=1) if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"is not one JSON object a line: {error}", path=path) from None
     if not documents:
         raise FormatError("has no events", path=path)
     for number, document in documents:
@@ -187,7 +194,7 @@ def _read_json_lines(path: Path) -> tuple[Iterator[Row], bool]:
     return rows(), has_accepted
 
 
-def _read_xes(path: Path, outcome: str | None) -> tuple[list[Row], bool]:
+def _read_xes(path: Path, text: io.TextIOWrapper, outcome: str | None) -> tuple[list[Row], bool]:
     """Read the traces of an XES file; the order of events is that of the file."""
     if outcome is None:
         raise FormatError(
@@ -198,32 +205,40 @@ def _read_xes(path: Path, outcome: str | None) -> tuple[list[Row], bool]:
     rows: list[Row] = []
     number = 0
     has_outcome, accepted_in = False, set()
-    with _text(path) as text:
-        try:
-            for _, element in iterparse(text.buffer, events=("end",)):
-                if _tag(element) != "trace":
-                    continue
-                number += 1
-                trace = _attributes(element)
-                episode = trace.get(EVENT_NAME, str(number))
-                events = [_attributes(child) for child in element if _tag(child) == "event"]
-                has_outcome = has_outcome or key in trace or any(key in event for event in events)
-                for position, event in enumerate(events):
-                    if EVENT_NAME not in event:
-                        where = f"trace {episode}, event {position + 1}"
-                        raise FormatError(f"needs the attribute {EVENT_NAME}", path=path, where=where)
-                    is_last = position == len(events) - 1
-                    done = _is(event.get(key), value) or (is_last and _is(trace.get(key), value))
-                    accepted_in.add("accepted" in event)
-                    rows.append(Row(episode, event[EVENT_NAME], event.get("accepted"), done, number))
-                element.clear()
-        except (ParseError, UnicodeDecodeError) as error:
-            raise FormatError(f"is no XES file: {error}", path=path) from None
+    _refuse_declarations(path, file := cast(BinaryIO, text.buffer))
+    try:
+        for _, element in iterparse(file, events=("end",)):
+            if _tag(element) != "trace":
+                continue
+            number += 1
+            trace = _attributes(element)
+            episode = trace.get(EVENT_NAME, str(number))
+            events = [_attributes(child) for child in element if _tag(child) == "event"]
+            has_outcome = has_outcome or key in trace or any(key in event for event in events)
+            for position, event in enumerate(events):
+                if EVENT_NAME not in event:
+                    where = f"trace {episode}, event {position + 1}"
+                    raise FormatError(f"needs the attribute {EVENT_NAME}", path=path, where=where)
+                is_last = position == len(events) - 1
+                done = _is(event.get(key), value) or (is_last and _is(trace.get(key), value))
+                accepted_in.add("accepted" in event)
+                rows.append(Row(episode, event[EVENT_NAME], event.get("accepted"), done, number))
+            element.clear()
+    except (ParseError, UnicodeDecodeError) as error:
+        raise FormatError(f"is no XES file: {error}", path=path) from None
     if not has_outcome:
         raise FormatError(f"has no attribute {shown(key)} on any trace or event", path=path)
     if len(accepted_in) > 1:
         raise FormatError("the attribute accepted must be on all events or on none", path=path)
     return rows, accepted_in == {True}
+
+
+def _refuse_declarations(path: Path, file: BinaryIO) -> None:
+    """Refuse a document type, which could declare entities that expand without end; no log needs one."""
+    head = file.read(MEGABYTE)
+    if b"<!DOCTYPE" in head or b"<!ENTITY" in head or b"\0" in head:
+        raise FormatError("must be UTF-8, and must not declare entities or a document type", path=path)
+    file.seek(0)
 
 
 def _tag(element: Element) -> str:

@@ -1,8 +1,8 @@
 """The next question: machines that explain the log as well and answer differently after some trace.
 
 The machines of one agent, or of a few, are replaced by unknown ones with some spare states, the others stay. The solver
-looks for such a rival together with a run of the team, in rounds of events that have no agent in common, after which hypothesis and rival
-disagree about an event or about completion. Fewer rounds are tried first.
+looks for such a rival together with a run of the team, in rounds of events that have no agent in common, after which
+hypothesis and rival disagree about an event or about completion. Fewer rounds are tried first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hocket.inference.encoding import SOLVER, Clauses, LocalMachine, Place, Tree
 from hocket.inference.facts import ROOT, Facts, Nodes
 
 Machines = Sequence[LocalMachine]
-Barred = set[tuple[str, tuple[int, ...]]]  # events that cannot be attempted, with the states of those that know them
+Barred = set[tuple[str, Nodes]]  # events that cannot be attempted, with the nodes of those that know them
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,22 @@ class RivalSearch:
     """Rivals that change the machines of some agents, from where a run stands: the nodes of the agents' trees."""
 
     def __init__(
-        self, facts: Facts, machines: Machines, changed: Sequence[int], spare: int, begin: Nodes, barred: Barred | None = None
+        self,
+        facts: Facts,
+        machines: Machines,
+        changed: Sequence[int],
+        spare: int,
+        begin: Nodes,
+        barred: Barred | None = None,
     ) -> None:
         solvers, _ = load_solvers()
-        self.facts, self.machines, self.barred = facts, machines, barred or set()
+        self.facts, self.machines = facts, machines
         self.clauses = Clauses()
         self.states = [machine.trace_states(tree) for machine, tree in zip(machines, facts.trees, strict=True)]
+        self.barred = {
+            (event, tuple(self.states[i][node] for i, node in zip(facts.knowers[event], nodes, strict=True)))
+            for event, nodes in barred or ()
+        }
         self.unknown = {
             index: UnknownMachine(self.clauses, facts.knows[facts.agents[index]], len(machines[index].states) + spare)
             for index in changed
@@ -65,7 +75,7 @@ class RivalSearch:
             fixed = [(index, node) for index, node in here.items() if index not in self.unknown]
             if all((self.states[index][node], event) in self.machines[index].moves for index, node in fixed):
                 places = {index: self.nodes[index].places[node] for index, node in here.items() if index in self.nodes}
-                self._somebody(places, lambda index, place, unless, e=event: self.unknown[index].refuse(place, e, unless))
+                self._somebody(places, self._rival_refuses(event))
         for ends in facts.done:
             for index, nodes_of in self.nodes.items():
                 self.unknown[index].complete(nodes_of.places[ends[index]])
@@ -73,7 +83,7 @@ class RivalSearch:
             fixed = [(index, node) for index, node in enumerate(ends) if index not in self.unknown]
             if all(self.states[index][node] in self.machines[index].final for index, node in fixed):
                 places = {index: nodes_of.places[ends[index]] for index, nodes_of in self.nodes.items()}
-                self._somebody(places, lambda index, place, unless: self.unknown[index].go_on(place, unless))
+                self._somebody(places, self._rival_refuses(None))
 
     def _somebody(self, places: Mapping[int, Place], require: Callable[[int, Place, int], None], *unless: int) -> None:
         """Require something of at least one agent in its place."""
@@ -189,7 +199,7 @@ class RivalSearch:
         facts, clauses = self.facts, self.clauses
         happens = {event: clauses.variable() for event in facts.events}
         after = [self._known_place(index) for index in range(len(self.machines))]
-        rival = {index: machine.place() for index, machine in self.unknown.items()}
+        rival: dict[int, Place] = {index: machine.place() for index, machine in self.unknown.items()}
         for index, agent in enumerate(facts.agents):
             events = [event for event in facts.knows[agent] if event in happens]
             clauses.at_most_one(happens[event] for event in events)

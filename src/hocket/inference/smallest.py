@@ -25,7 +25,7 @@ from hocket.inference.encoding import (
     load_solvers,
 )
 from hocket.inference.facts import Facts
-from hocket.inference.logs import Attempt, Episode, Log
+from hocket.inference.logs import Attempt, Episode, Log, LogError
 
 FIRST_SIZE, MORE_STATES = 6, 4  # states that a machine may have at first, and how many more where they do not suffice
 STATE_BITS = 8  # what a state costs, where the log may be wrong: about the length of its row of transitions
@@ -36,14 +36,15 @@ class Smallest:
     """Local machines that explain a log."""
 
     machines: Mapping[str, LocalMachine]
-    total: int  # states, of all of them together
-    bound: int  # no machines of at most `size` states each that explain the log have fewer in all
+    bound: int  # no machines of at most `size` states each that explain the log have fewer states in all
     size: int
+    is_best: bool  # whether the search ended: no machines of at most `size` states each cost less
     disbelieved: tuple[tuple[str, int], ...] = ()  # (episode, position) of attempts that are taken for wrong entries
 
     @property
-    def is_minimal(self) -> bool:
-        return self.total == self.bound
+    def total(self) -> int:
+        """The states of all machines together."""
+        return sum(len(machine.states) for machine in self.machines.values())
 
 
 class Search(ABC):
@@ -65,7 +66,7 @@ class Search(ABC):
             self.tell(episode)
         self.solver = self._make_solver()
 
-    def _make_solver(self) -> Any:
+    def _make_solver(self) -> Any:  # noqa: ANN401 (python-sat has no types)
         _, rc2 = load_solvers()
         from pysat.formula import WCNF
 
@@ -84,38 +85,39 @@ class Search(ABC):
         for here, used in zip(place, self.is_used[agent], strict=True):
             self.clauses.add(-here, used)
 
-    def run(self, episodes: Sequence[Episode], seconds: float) -> Smallest | None:
+    def run(self, episodes: Sequence[Episode], seconds: float) -> Smallest:
         """Find the smallest machines that explain the episodes, which the facts must be of.
 
-        When the time is up, the answer is what can be said without a solver, with the bound proved so far.
+        When the time is up, or no machines of the largest size do, the answer is what can be said without a solver,
+        with the bound proved so far.
         """
         timer = Timer(seconds, lambda: self.solver.interrupt())
         timer.daemon = True
         timer.start()
-        bound = 0
+        bound = len(self.unknown)
         try:
-            while True:
-                true = self._solve()
-                if true is not None:
-                    bound = max(bound, len(self.unknown) + self.solver.cost // self.state_cost)
+            while (true := self._solve()) is not None or (timer.is_alive() and self.size < self.largest):
                 machines = None if true is None else self.decode(true)
-                if machines is None and not timer.is_alive():
-                    return self.give_up(bound)
-                sizes = [0] if machines is None else [len(machine.states) for machine in machines]
-                if (machines is None or max(sizes) >= self.size) and self.size < self.largest:
+                is_tight = machines is None or max(len(machine.states) for machine in machines) >= self.size
+                if machines is None or true is None or (is_tight and self.size < self.largest):
                     self.begin(min(self.size + MORE_STATES, self.largest))
-                    bound = 0
+                    bound = len(self.unknown)
                     continue
-                if machines is None or true is None:
-                    return self.give_up(bound)
+                bound = max(bound, self.least_states())
                 prefix = self.contradiction(machines, episodes)
                 if prefix is None:
                     named = dict(zip(self.facts.agents, machines, strict=True))
-                    return Smallest(named, sum(sizes), bound, self.size, self.disbelieved(true))
+                    return Smallest(named, bound, self.size, True, self.disbelieved(true))
                 self.used.append(prefix)
                 self.tell(prefix)
+            self.begin(self.size)  # a solver that was interrupted is not used again
+            return self.give_up(bound)
         finally:
             timer.cancel()
+
+    def least_states(self) -> int:
+        """Say how many states machines need at least that explain what the solver was told."""
+        return len(self.unknown) + int(self.solver.cost)
 
     def _solve(self) -> set[int] | None:
         """Ask the solver; None where there are no machines of this size, or the time is up."""
@@ -151,9 +153,9 @@ class Search(ABC):
     def decode(self, true: set[int]) -> list[LocalMachine]:
         """Keep of a solution what the log exercises."""
 
-    def give_up(self, bound: int) -> Smallest | None:
+    @abstractmethod
+    def give_up(self, bound: int) -> Smallest:
         """Answer without the solver."""
-        return None
 
     def disbelieved(self, true: set[int]) -> tuple[tuple[str, int], ...]:
         """List the attempts that are taken for wrong entries."""
@@ -227,7 +229,7 @@ class TreeSearch(Search):
             tree = self.facts.trees[index]
             moves = {(node, e): child for node, children in enumerate(tree.children) for e, child in children.items()}
             machines[agent] = LocalMachine(moves, frozenset(ends[index] for ends in self.facts.done))
-        return Smallest(machines, sum(map(len, self.facts.trees)), bound, self.size)
+        return Smallest(machines, bound, self.size, False)
 
 
 class AttemptSearch(Search):
@@ -335,6 +337,14 @@ class AttemptSearch(Search):
 
     def _prefix(self, word: tuple[str, ...]) -> tuple[str, ...]:
         return (*word[:-2], word[-1]) if self.doubt else word[:-1]
+
+    def give_up(self, bound: int) -> Smallest:
+        """Say that there is no answer: without the solver nothing is known of what was accepted."""
+        known = "" if self.doubt else f"; they need at least {bound} states in all"
+        raise LogError(f"no machines of at most {self.largest} states each that explain the log were found{known}")
+
+    def least_states(self) -> int:
+        return len(self.unknown) if self.doubt else super().least_states()
 
     def contradiction(self, machines: Sequence[LocalMachine], episodes: Sequence[Episode]) -> Episode | None:
         if not self.doubt:
