@@ -30,6 +30,7 @@ from hocket.cli.paper import Paper
 from hocket.cli.play import PlayTask
 from hocket.cli.repair import Repair
 from hocket.cli.report import Report
+from hocket.cli.run import Run
 from hocket.cli.show import Show
 from hocket.cli.simulate import Simulate
 from hocket.cli.studio import OpenStudio
@@ -37,6 +38,7 @@ from hocket.cli.study import RunStudy
 from hocket.cli.tasks import ListTasks
 from hocket.cli.terminal import Flag, drop, make_console, option
 from hocket.cli.train import Train
+from hocket.cli.verify import Verify
 from hocket.errors import HocketError, known_names, printable
 
 INVALID_INPUT, INTERNAL_ERROR = 2, 70  # the second is EX_SOFTWARE of sysexits.h
@@ -57,6 +59,8 @@ Command = (  # in the order in which a newcomer needs them
     | Annotated[Report, subcommand("report")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Simulate, subcommand("simulate")]
+    | Annotated[Run, subcommand("run")]
+    | Annotated[Verify, subcommand("verify")]
     | Annotated[Bench, subcommand("bench")]
 )
 

@@ -57,14 +57,14 @@ class Judge:
         """Hold an entry against what has happened."""
         kind = entry[0]
         if kind == "hear":
-            self._hear(agent, *entry[1:5])  # type: ignore[arg-type]
+            self._hear(agent, *entry[1:5])
         elif kind == "decide":
-            self._decide(agent, *entry[1:4])  # type: ignore[arg-type]
+            self._decide(agent, *entry[1:4])
         elif kind == "promise":
             if self.promises[agent] is not None:
                 self._complain(agent, "promises two events at once")
-            self.promises[agent] = entry[1:4]  # type: ignore[assignment]
-            if not self.bodies[agent] >> entry[3] & 1:  # type: ignore[operator]
+            self.promises[agent] = entry[1:4]
+            if not self.bodies[agent] >> entry[3] & 1:
                 self._complain(agent, f"promises {self._name(entry[3])} without its condition")
         elif kind == "release":
             if self.promises[agent] is None or self.promises[agent][:2] != entry[1:3]:  # type: ignore[index]

@@ -17,7 +17,7 @@ What a node has heard is the column of its own number.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hocket.runtime.plan import Plan
 
@@ -25,8 +25,8 @@ OFFER, LOCK, REFUSE, EVENT, ACK, ASK = range(6)  # kinds of messages
 WINDOW = 4  # events that are told again at a time to an agent that does not acknowledge
 
 Clock = tuple[tuple[int, int], ...]  # (pair of agents, count)
-Message = tuple[object, ...]
-Entry = tuple[object, ...]
+Message = tuple[Any, ...]
+Entry = tuple[Any, ...]
 
 
 class Promise(NamedTuple):
@@ -128,17 +128,17 @@ class Participant:
         """Take a message; what does not make sense is ignored."""
         kind = message[0]
         if kind == EVENT:
-            self._hear(sender, *message[1:])  # type: ignore[arg-type]
+            self._hear(sender, *message[1:])
         elif kind == ACK:
-            self._acknowledged(sender, *message[1:])  # type: ignore[arg-type]
+            self._acknowledged(sender, *message[1:])
         elif kind == OFFER:
-            self._offered(sender, *message[1:])  # type: ignore[arg-type]
+            self._offered(sender, *message[1:])
         elif kind == LOCK:
-            self._locked(sender, *message[1:])  # type: ignore[arg-type]
+            self._locked(sender, *message[1:])
         elif kind == REFUSE:
-            self._refused(sender, *message[1:])  # type: ignore[arg-type]
+            self._refused(sender, *message[1:])
         elif kind == ASK:
-            self._asked(*message[1:])  # type: ignore[arg-type]
+            self._asked(*message[1:])
         return self._output()
 
     def tick(self) -> Output:
@@ -360,15 +360,15 @@ class Participant:
             case ("start", int(incarnation)):
                 self.incarnation = incarnation
             case ("promise", int(first), int(number), int(event), incarnations, clock, int(stamp)):
-                self.promise = Promise(first, number, event, incarnations, clock)  # type: ignore[arg-type]
+                self.promise = Promise(first, number, event, incarnations, clock)
                 self.newest[first], self.stamp = number, stamp
                 if first == self.agent:
                     self.number = number
             case ("release", _, _):
                 self.promise = None
             case ("decide", int(first), int(number), int(event), clock, int(stamp)):
-                self.clock, self.stamp = dict(clock), stamp  # type: ignore[call-overload]
+                self.clock, self.stamp = dict(clock), stamp
                 others = [agent for agent in self.plan.knowers[event] if agent != self.agent]
-                self._apply_decision(first, number, event, others, clock)  # type: ignore[arg-type]
+                self._apply_decision(first, number, event, others, clock)
             case ("hear", _, int(first), int(number), int(event), clock):
-                self._apply_hearing(first, number, event, clock)  # type: ignore[arg-type]
+                self._apply_hearing(first, number, event, clock)

@@ -1,0 +1,106 @@
+"""A host: a participant of the protocol with its log, its connections and its clock, in an asyncio loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from hocket.runtime.log import Log
+from hocket.runtime.protocol import Entry, Message, Output, Participant
+from hocket.runtime.settings import RunSettings
+from hocket.runtime.transport import Transport
+
+TICK = 0.05  # seconds between two times that messages are sent again
+MOST_AT_ONCE = 1_000  # events that an agent decides on by itself, one after the other, without moving
+
+
+class Host:
+    """An agent's side of a run. Everything is called in the thread of the loop in which it was started."""
+
+    def __init__(self, settings: RunSettings, agent: str, log: Path) -> None:
+        self.settings, self.plan, self.agent = settings, settings.plan, agent
+        self.number = self.plan.agents.index(agent)
+        self.log = Log(log, settings.header(agent), durable=settings.durable)
+        kept = [entry for entry in self.log.entries if entry[0] != "stop"]
+        self.participant = Participant.recover(self.plan, self.number, kept)
+        self.events = [name for entry in kept if (name := self._event(entry)) is not None]
+        self.transport = Transport(
+            self.plan,
+            agent,
+            settings.addresses,
+            settings.greeting,
+            self._receive,
+            settings.security,
+            settings.loss,
+        )
+        self.changed: Callable[[], None] = lambda: None  # called when an event has happened
+        self.ticking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to listen, and a new incarnation."""
+        await self.transport.start()
+        self._emit(self.participant.start())
+        self.ticking = asyncio.get_running_loop().create_task(self._tick())
+
+    async def stop(self) -> None:
+        """Note that it ends here, and hang up."""
+        if self.ticking is not None:
+            self.ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self.ticking
+        await self.transport.close()
+        self.log.append([("stop",)])
+        self.log.close()
+
+    @property
+    def holding(self) -> bool:
+        """Whether the agent must stand still."""
+        return self.participant.holding
+
+    @property
+    def state(self) -> int:
+        """Of the agent's machine."""
+        return self.participant.state
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the agent's machine is final, and everybody has acknowledged what it had to tell."""
+        own = self.participant
+        return own.is_final and own.promise is None and not any(own.outbox.values())
+
+    def perceive(self, willing: int, stamp: int) -> None:
+        """Take note of the events whose conditions hold while the agent stands still; of none while it moves."""
+        self._emit(self.participant.perceive(willing | self.plan.always[self.number], stamp))
+
+    def move(self, stamp: int) -> None:
+        """Take note that the agent moves: until it perceives again it agrees on nothing."""
+        self._emit(self.participant.perceive(0, stamp))
+
+    def _emit(self, output: Output) -> None:
+        """Write the log, then send; and again, as long as the agent decides on something by itself."""
+        for _ in range(MOST_AT_ONCE):
+            self.log.append(output.entries)
+            for receiver, message in output.messages:
+                self.transport.send(receiver, message)
+            named = [name for entry in output.entries if (name := self._event(entry)) is not None]
+            if not named:
+                return
+            self.events += named
+            self.changed()
+            own = self.participant
+            output = own.perceive(own.willing, own.stamp)
+
+    def _event(self, entry: Entry) -> str | None:
+        if entry[0] == "decide":
+            return self.plan.events[entry[3]]
+        return self.plan.events[entry[4]] if entry[0] == "hear" else None
+
+    def _receive(self, sender: int, message: Message) -> None:
+        self._emit(self.participant.receive(sender, message))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self._emit(self.participant.tick())

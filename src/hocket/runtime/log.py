@@ -1,0 +1,120 @@
+"""Write-ahead logs: lines of JSON, each with a checksum over itself and everything before it.
+
+A log that was cut anywhere, by a crash, is good up to its last whole line. Any other change is found: a changed byte, a
+line that is missing, added or moved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO
+
+from hocket.errors import FormatError
+from hocket.files import MEGABYTE, open_regular
+from hocket.runtime.protocol import Entry
+
+LARGEST_LOG = 1_000 * MEGABYTE
+SEED = "hocket log 1"  # what the first checksum begins with
+WIDTH = 16  # hexadecimal digits of a checksum
+
+
+@dataclass(frozen=True)
+class LogContents:
+    """What is in a log."""
+
+    header: dict[str, object]
+    entries: tuple[Entry, ...]
+    check: str  # of all of it
+    size: int  # bytes up to the end of the last whole line
+    is_torn: bool  # whether there is a part of a line after it
+
+
+def read_log(path: Path) -> LogContents:
+    """Read a log; a last line that was cut is left out, and anything else that is wrong is an error."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(LARGEST_LOG + 1)
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+    if len(data) > LARGEST_LOG:
+        raise FormatError(f"is larger than {LARGEST_LOG // MEGABYTE:,} MB", path=path)
+    check, values = SEED, []
+    size = data.rfind(b"\n") + 1
+    for number, line in enumerate(data[:size].split(b"\n")[:-1], start=1):
+        payload = line[WIDTH + 1 :]
+        check = _check(check, payload)
+        if line[: WIDTH + 1] != check.encode() + b" ":
+            raise FormatError("does not have the checksum that belongs there: the log was changed", path=path,
+                              where=f"line {number}")  # fmt: skip
+        values.append(_value(payload, path, number))
+    header = values[0] if values else {}
+    if not isinstance(header, dict) or not all(isinstance(value, tuple) for value in values[1:]):
+        raise FormatError("is not a log that hocket has written", path=path)
+    entries = tuple(value for value in values[1:] if isinstance(value, tuple))
+    return LogContents(header, entries, check, size, size < len(data))
+
+
+def _value(payload: bytes, path: Path, number: int) -> object:
+    try:
+        return _frozen(json.loads(payload))
+    except (ValueError, RecursionError):
+        raise FormatError("is not JSON", path=path, where=f"line {number}") from None
+
+
+def _frozen(value: object) -> object:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _check(before: str, payload: bytes) -> str:
+    return blake2b(before.encode() + payload, digest_size=WIDTH // 2).hexdigest()
+
+
+class Log:
+    """A log that grows: what was appended is on the disk when `append` returns, unless it need not be `durable`."""
+
+    def __init__(self, path: Path, header: dict[str, object], *, durable: bool = True) -> None:
+        self.path, self.durable = path, durable
+        self.entries: tuple[Entry, ...] = ()
+        self.check = SEED
+        contents = read_log(path) if path.exists() else None
+        if contents is not None and contents.header not in ({}, header):
+            raise FormatError("belongs to another run, agent or task", path=path)
+        try:
+            self.file: IO[bytes] = path.open("ab", buffering=0)
+            if contents is not None and contents.header:
+                self.entries, self.check = contents.entries, contents.check
+                if contents.is_torn:
+                    self.file.truncate(contents.size)
+            else:
+                self.file.truncate(0)  # not even the header was whole
+                self._write([header])
+        except OSError as error:
+            raise FormatError(f"cannot be written: {error.strerror or error}", path=path) from None
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Write entries, and wait until they are on the disk."""
+        self._write(entries)
+
+    def _write(self, values: Iterable[object]) -> None:
+        lines = []
+        for value in values:
+            payload = json.dumps(value, separators=(",", ":")).encode()
+            self.check = _check(self.check, payload)
+            lines.append(self.check.encode() + b" " + payload + b"\n")
+        if lines:
+            self.file.write(b"".join(lines))
+            if self.durable:
+                sync(self.file.fileno())
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def sync(handle: int) -> None:
+    """Wait until what was written to a file is on the disk."""
+    getattr(os, "fdatasync", os.fsync)(handle)

@@ -1,0 +1,95 @@
+"""What a run is: its task, who decides on what, where the agents are. As a file it is `run.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from hocket import __version__
+from hocket.errors import FormatError, HocketError
+from hocket.files import MEGABYTE, read_text, write_whole
+from hocket.runtime.plan import Plan
+from hocket.runtime.transport import Security
+from hocket.task.files import task_from
+from hocket.task.task import Task
+
+LARGEST_FILE = 50 * MEGABYTE
+WORLD = "world"  # the name of the process that moves the agents of a grid task
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """All that the processes of a run have to agree on, and where they are."""
+
+    task: Task
+    run: str  # a name that no other run has
+    deciders: Mapping[str, tuple[str, ...]]
+    addresses: Mapping[str, str] = field(default_factory=dict)  # of each agent and the world
+    keys: str | None = None  # the folder of certificates
+    insecure: bool = False
+    durable: bool = True
+    pace: float = 10.0  # steps a second
+    steps: int = 1_000  # of each agent, at most
+    seed: int = 0  # of slips, and of choices between actions that are equally good
+    loss: float = 0.0  # of messages, for tests
+
+    @cached_property
+    def plan(self) -> Plan:
+        return Plan.of(self.task.decomposition, self.deciders)
+
+    @property
+    def security(self) -> Security:
+        return Security(None if self.keys is None else Path(self.keys), self.insecure)
+
+    @cached_property
+    def greeting(self) -> dict[str, str]:
+        """What agents tell each other before anything else."""
+        order = [list(self.plan.agents), list(self.plan.events), self.plan.deciders]  # numbers stand for these
+        deciders = json.dumps(order)
+        return {"run": self.run, "digest": self.task.digest, "deciders": sha256(deciders.encode()).hexdigest()[:16]}
+
+    def header(self, name: str) -> dict[str, object]:
+        """The first line of a log."""
+        return {**self.greeting, "agent": name, "version": 1}
+
+    def save(self, folder: Path, **more: object) -> None:
+        """Write `run.json`."""
+        document: dict[str, object] = {
+            "version": __version__,
+            "task": self.task.name,
+            "digest": self.task.digest,
+            "agents": list(self.task.agents),
+            "run": self.run,
+            "deciders": {event: list(own) for event, own in self.deciders.items()},
+            "addresses": dict(self.addresses),
+            "keys": self.keys,
+            **{key: getattr(self, key) for key in ("insecure", "durable", "pace", "steps", "seed", "loss")},
+            "document": self.task.document(),
+        }
+        write_whole(folder / "run.json", json.dumps({**document, **more}, indent=1))
+
+
+def read_settings(folder: Path) -> tuple[RunSettings, dict[str, Any]]:
+    """Read `run.json`: the settings, and everything that it says."""
+    path = folder / "run.json"
+    try:
+        document = json.loads(read_text(path, LARGEST_FILE))
+        task = task_from(document["document"], str(document["task"]), None)
+        keys = ("run", "keys", "insecure", "durable", "pace", "steps", "seed", "loss")
+        deciders = {str(event): tuple(own) for event, own in document["deciders"].items()}
+        settings = RunSettings(
+            task, deciders=deciders, addresses=dict(document["addresses"]), **{key: document[key] for key in keys}
+        )
+        if task.digest != document["digest"] or list(task.agents) != document["agents"]:
+            raise FormatError("its digest or its agents are not those of its task: it was changed", path=path)
+        settings.plan  # noqa: B018 - deciders that make no sense are found here
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, HocketError):
+            raise FormatError(str(error).removeprefix(f"{path}: "), path=path) from None
+        raise FormatError("is not a file that hocket run has written", path=path) from None
+    return settings, document

@@ -1,0 +1,237 @@
+"""Messages between processes: Unix sockets on one machine, TCP with TLS between several.
+
+Each agent connects to each other one that it has something to say to, and says first who it is, of which run and task.
+Whoever is not who it says, or of another run or task, is not listened to. What cannot be sent is dropped: the
+protocol sends again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from hocket.errors import FormatError, HocketError, SettingsError
+from hocket.runtime.codec import LARGEST_MESSAGE, MessageError, decode, encode, fits
+from hocket.runtime.plan import Plan
+from hocket.runtime.protocol import Message
+
+LENGTH = 4  # bytes of a frame's length
+LARGEST_GREETING = 10_000  # bytes
+PATIENCE = 5.0  # seconds in which a greeting or a connection has to come
+AGAIN = 0.2  # seconds until a connection that failed is tried again
+MOST_WAITING = 10_000_000  # bytes that may wait to be sent to one agent
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True)
+class Security:
+    """Certificates of a run: a folder that `hocket keys` has made; or none."""
+
+    folder: Path | None = None
+    insecure: bool = False  # whether plain TCP may leave this machine
+
+    def context(self, agent: str, *, server: bool) -> ssl.SSLContext | None:
+        """Make what TLS needs: both sides show a certificate of the run's own authority."""
+        if self.folder is None:
+            return None
+        purpose = ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT
+        context = ssl.SSLContext(purpose)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False  # the name in a certificate is an agent's, and is compared with the greeting
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(self.folder / "ca.crt")
+            context.load_cert_chain(self.folder / f"{agent}.crt", self.folder / f"{agent}.key")
+        except (OSError, ssl.SSLError) as error:
+            raise FormatError(f"has no good certificate for {agent}: {error}", path=self.folder) from None
+        return context
+
+
+LOCAL = Security()
+
+
+def certified_name(writer: asyncio.StreamWriter) -> str | None:
+    """Read the name in the certificate of whoever is at the other end; None without TLS."""
+    certificate = writer.get_extra_info("peercert")
+    for part in (certificate or {}).get("subject", ()):
+        for key, value in part:
+            if key == "commonName":
+                return str(value)
+    return None
+
+
+def split_address(address: str, key: str) -> tuple[str, int]:
+    """Read HOST:PORT."""
+    host, colon, port = address.rpartition(":")
+    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+        raise SettingsError(f"{key}: an address is HOST:PORT, got {address!r}")
+    return host.strip("[]"), int(port)
+
+
+class Transport:
+    """An agent's connections to all others."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        agent: str,
+        addresses: Mapping[str, str],
+        greeting: Mapping[str, str],
+        receive: Callable[[int, Message], None],
+        security: Security = LOCAL,
+        loss: float = 0.0,
+    ) -> None:
+        self.plan, self.agent, self.addresses, self.receive = plan, agent, addresses, receive
+        self.greeting = {**greeting, "agent": agent}
+        self.security, self.loss, self.random = security, loss, Random()
+        self.numbers = {name: number for number, name in enumerate(plan.agents)}
+        self.writers: dict[int, asyncio.StreamWriter] = {}
+        self.connecting: dict[int, asyncio.Task[None]] = {}
+        self.incoming: set[asyncio.StreamWriter] = set()
+        self.refused: dict[str, str] = {}  # agent -> why it does not listen
+        self.bytes_sent = self.messages_sent = 0
+        self.server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen."""
+        context = self.security.context(self.agent, server=True)
+        self.server = await listen(self.addresses[self.agent], self._listen, context, self.security)
+
+    def send(self, receiver: int, message: Message) -> None:
+        """Send a message if there is a connection, and otherwise begin to make one."""
+        if self.loss and self.random.random() < self.loss:
+            return
+        writer = self.writers.get(receiver)
+        if writer is None or writer.is_closing():
+            if receiver not in self.connecting:
+                task = asyncio.get_running_loop().create_task(self._connect(receiver, message))
+                self.connecting[receiver] = task
+            return
+        if writer.transport.get_write_buffer_size() < MOST_WAITING:
+            self._write(writer, message)
+
+    def _write(self, writer: asyncio.StreamWriter, message: Message) -> None:
+        data = encode(message)
+        self.bytes_sent += len(data)
+        self.messages_sent += 1
+        writer.write(len(data).to_bytes(LENGTH, "big") + data)
+
+    async def _connect(self, receiver: int, message: Message) -> None:
+        name = self.plan.agents[receiver]
+        try:
+            context = self.security.context(self.agent, server=False)
+            reader, writer = await asyncio.wait_for(dial(self.addresses[name], context), PATIENCE)
+            await greet(writer, self.greeting)
+            answer = await asyncio.wait_for(reader.read(LARGEST_GREETING), PATIENCE)
+            if answer != b"ok\n":
+                self.refused[name] = answer.decode(errors="replace").strip() or "it hangs up"
+                writer.close()
+                await asyncio.sleep(AGAIN)
+                return
+            if context is not None and certified_name(writer) != name:
+                writer.close()
+                return
+            self.refused.pop(name, None)
+            self.writers[receiver] = writer
+            self._write(writer, message)
+        except (OSError, TimeoutError, ssl.SSLError):
+            await asyncio.sleep(AGAIN)
+        finally:
+            self.connecting.pop(receiver, None)
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Listen to one agent, once it has said who it is."""
+        self.incoming.add(writer)
+        try:
+            sender = await self._greeted(reader, writer)
+            while sender is not None:
+                size = int.from_bytes(await reader.readexactly(LENGTH), "big")
+                if size > LARGEST_MESSAGE:
+                    break
+                message = decode(await reader.readexactly(size))
+                if fits(message, len(self.plan.agents), len(self.plan.events)):
+                    self.receive(sender, message)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError, MessageError, TimeoutError, ssl.SSLError):
+            pass  # it hangs up, talks nonsense, or this process ends
+        finally:
+            self.incoming.discard(writer)
+            writer.close()
+
+    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int | None:
+        """Find out who speaks; say why it is not listened to, if so."""
+        greeting = await read_greeting(reader)
+        why = self._objection(greeting, certified_name(writer), writer)
+        writer.write(f"{why or 'ok'}\n".encode())
+        await writer.drain()
+        return None if why else self.numbers[greeting["agent"]]
+
+    def _objection(self, greeting: Mapping[str, str], certified: str | None, writer: asyncio.StreamWriter) -> str:
+        who = greeting.get("agent", "")
+        for key, what in (("digest", "task"), ("run", "run"), ("deciders", "set of deciders")):
+            if greeting.get(key) != self.greeting[key]:
+                return f"{self.agent} is of another {what}"
+        if who not in self.numbers:
+            return f"{self.agent} knows no such agent"
+        if self.security.folder is not None and certified != who:
+            return f"{self.agent} hears somebody else speak for {who[:80]}"
+        return ""
+
+    async def close(self) -> None:
+        """Hang up."""
+        for task in [*self.connecting.values()]:
+            task.cancel()
+        if self.server is not None:
+            self.server.close()
+        for writer in [*self.writers.values(), *self.incoming]:
+            with suppress(OSError, RuntimeError):
+                writer.close()
+
+
+async def greet(writer: asyncio.StreamWriter, greeting: Mapping[str, str]) -> None:
+    """Say who one is."""
+    writer.write(json.dumps(dict(greeting)).encode() + b"\n")
+    await writer.drain()
+
+
+async def read_greeting(reader: asyncio.StreamReader) -> dict[str, str]:
+    """Read who speaks; nothing where it is no greeting."""
+    try:
+        line = await asyncio.wait_for(reader.readline(), PATIENCE)
+        greeting = json.loads(line)
+    except ValueError:
+        return {}
+    if not isinstance(greeting, dict):
+        return {}
+    return {str(key): value for key, value in greeting.items() if isinstance(value, str)}
+
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]
+
+
+async def listen(address: str, handle: Handler, context: ssl.SSLContext | None, security: Security) -> asyncio.Server:
+    """Listen at the path of a Unix socket or at HOST:PORT."""
+    try:
+        if "/" in address:
+            Path(address).unlink(missing_ok=True)
+            return await asyncio.start_unix_server(handle, address, limit=LARGEST_GREETING)  # type: ignore[arg-type]
+        host, port = split_address(address, "peers")
+        if context is None and host not in LOOPBACK and not security.insecure:
+            rule = "TCP beyond this machine needs certificates (hocket keys), or --insecure"
+            raise SettingsError(f"{rule}, got the address {address}")
+        return await asyncio.start_server(handle, host, port, ssl=context, limit=LARGEST_GREETING)  # type: ignore[arg-type]
+    except OSError as error:
+        raise HocketError(f"cannot listen at {address}: {error.strerror or error}") from None
+
+
+async def dial(address: str, context: ssl.SSLContext | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a Unix socket or to HOST:PORT."""
+    if "/" in address:
+        return await asyncio.open_unix_connection(address)
+    host, port = split_address(address, "peers")
+    return await asyncio.open_connection(host, port, ssl=context)

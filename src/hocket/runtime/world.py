@@ -1,0 +1,128 @@
+"""The world of a grid task as a process: it moves agents when they ask for it, and remembers where they are.
+
+An agent says how many moves it has made and what it wants to do next, so that a move that was made and not answered,
+because one of the two was killed, is not made twice. Slips follow from the seed and the number of the move.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from hocket.random import TEAM, slip_draw, stream_key
+from hocket.runtime.log import Log
+from hocket.runtime.protocol import Entry
+from hocket.runtime.settings import WORLD, RunSettings
+from hocket.runtime.transport import certified_name, dial, greet, listen, read_greeting
+from hocket.task.episode import move
+from hocket.task.gates import closed_cells
+from hocket.task.grid import ACTIONS
+from hocket.task.task import Task
+
+LONGEST_LINE = 1_000  # bytes of a question
+
+
+class Walk:
+    """Where an agent is, and how many moves it has made."""
+
+    def __init__(self, task: Task, agent: str, seed: int) -> None:
+        self.task, self.agent = task, agent
+        self.cell, self.moves = task.agents[agent].start, 0
+        self.closed = closed_cells(task, agent)
+        self.key = stream_key(TEAM, seed, list(task.agents).index(agent), 0)
+
+    def after(self, action: int, state: int) -> int:
+        """Find the cell after the next move, in a state of the agent's machine, on which its gates depend."""
+        slip = slip_draw(self.key, self.moves)
+        return move(self.task, self.cell, ACTIONS[action], self.closed[state], slip)
+
+
+class World:
+    """The world process."""
+
+    def __init__(self, settings: RunSettings, log: Path) -> None:
+        self.settings = settings
+        self.walks = {agent: Walk(settings.task, agent, settings.seed) for agent in settings.task.agents}
+        self.log = Log(log, settings.header(WORLD), durable=settings.durable)
+        for entry in self.log.entries:
+            self._redo(entry)
+        self.server: asyncio.Server | None = None
+        self.writers: dict[str, asyncio.StreamWriter] = {}
+
+    def _redo(self, entry: Entry) -> None:
+        if entry[0] == "move":
+            walk = self.walks[str(entry[1])]
+            walk.moves, walk.cell = int(entry[2]), int(entry[5])
+
+    async def start(self) -> None:
+        """Listen."""
+        security = self.settings.security
+        context = security.context(WORLD, server=True)
+        self.log.append([("start",)])
+        self.server = await listen(self.settings.addresses[WORLD], self._serve, context, security)
+
+    async def stop(self) -> None:
+        """Note that it ends here, and hang up."""
+        if self.server is not None:
+            self.server.close()
+        for writer in self.writers.values():
+            writer.close()
+        self.log.append([("stop",)])
+        self.log.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one agent; a new connection of it ends the one before."""
+        with suppress(OSError, ValueError, KeyError, TypeError, TimeoutError, asyncio.CancelledError):
+            greeting = await read_greeting(reader)
+            agent, certified = greeting.get("agent", ""), certified_name(writer)
+            is_ours = all(greeting.get(key) == value for key, value in self.settings.greeting.items())
+            is_certified = self.settings.keys is None or certified == agent
+            if agent in self.walks and is_ours and is_certified:
+                if agent in self.writers:
+                    self.writers[agent].close()
+                self.writers[agent] = writer
+                await self._answer(agent, reader, writer)
+        writer.close()
+
+    async def _answer(self, agent: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        walk = self.walks[agent]
+        while line := await reader.readline():
+            asked = json.loads(line)
+            number, action, state = (int(asked[key]) for key in ("number", "action", "state"))
+            if number == walk.moves + 1 and 0 <= action < len(ACTIONS) and 0 <= state < len(walk.closed):
+                cell = walk.after(action, state)
+                self.log.append([("move", agent, number, action, state, cell)])
+                walk.moves, walk.cell = number, cell
+            writer.write(json.dumps({"number": walk.moves, "cell": walk.cell}).encode() + b"\n")
+            await writer.drain()
+
+
+class WorldClient:
+    """An agent's connection to the world."""
+
+    def __init__(self, settings: RunSettings, agent: str) -> None:
+        self.settings, self.agent = settings, agent
+        self.moves, self.cell = -1, settings.task.agents[agent].start  # -1: not asked yet
+        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, action: int = -1, state: int = 0) -> bool:
+        """Make a move, or with no action ask where the agent is; say whether the world has answered."""
+        try:
+            if self.streams is None:
+                context = self.settings.security.context(self.agent, server=False)
+                self.streams = await dial(self.settings.addresses[WORLD], context)
+                await greet(self.streams[1], {**self.settings.greeting, "agent": self.agent})
+            reader, writer = self.streams
+            question = {"number": self.moves + 1 if action >= 0 else 0, "action": action, "state": state}
+            writer.write(json.dumps(question).encode() + b"\n")
+            await writer.drain()
+            answer = json.loads(await reader.readline())
+            self.moves, self.cell = int(answer["number"]), int(answer["cell"])
+        except (OSError, ValueError, KeyError, TypeError):
+            if self.streams is not None:
+                self.streams[1].close()
+            self.streams = None
+            return False
+        return True
