@@ -192,7 +192,7 @@ def test_a_command_looks_for_cycles_seldom_and_never_among_what_is_loaded(monkey
     monkeypatch.setattr(cli.gc, "set_threshold", lambda *own: done.append(own))
     with pytest.raises(SystemExit):
         cli.main(["--version"])
-    assert done == ["freeze", cli.COLLECTING] and cli.COLLECTING[0] > 10_000
+    assert done == ["freeze", cli.GC_THRESHOLDS] and cli.GC_THRESHOLDS[0] > 10_000
     assert capsys.readouterr().out.startswith("hocket ")
 
 

@@ -414,7 +414,7 @@ def test_local_states_may_be_anything_that_can_be_a_key():
     ("states", "said"),
     [
         ({"A1": [0]}, "states must be given for each of A1, A2"),
-        ({"A1": range(10_000), "A2": range(10_000)}, "200,000,000 joint states are more than the 50,000,000"),
+        ({"A1": range(10_000), "A2": range(10_000)}, "200,000,000 joint states are more than the limit of 50,000,000"),
     ],
     ids=["an agent is missing", "too many"],
 )

@@ -86,7 +86,7 @@ def print_settings() -> None:
     """List the settings of all learners below the help of a command that takes them."""
     from hocket.learn.catalogue import LEARNERS
 
-    print("\nSettings for --set NAME=VALUE (of all learners, unless some are listed):")
+    print("\nSettings for --set NAME=VALUE (all learners if none named):")
     for setting, names in shared_settings(LEARNERS.values()):
         print(_in_words(setting, () if len(names) == len(LEARNERS) else names))
 
