@@ -122,6 +122,11 @@ def test_a_search_that_stops_early_has_an_irreducible_set_and_a_true_bound(probl
     assert found.bound <= optimum(clauses, prices) <= price_of(found.chosen, prices)
 
 
+def test_an_element_that_costs_nothing_is_left_out_where_it_can_be():
+    assert solve([1], {0: 1, 1: 0}) == (1, 1)
+    assert solve([1], {0: 0, 1: 0}) == (1, 0)
+
+
 # Failures, and who prevents them.
 
 

@@ -136,7 +136,7 @@ class _Search:
         self.everything = as_set(prices)
         self.clauses: list[int] = []
         self.is_thorough = False  # whether clauses are made as strong as possible
-        self.best, self.best_price = self.everything, sum(prices.values())
+        self.best, self.best_price = self.everything, sum(prices.values()) + 1  # more than any irreducible set costs
 
     def run(self, guesses: Iterable[int]) -> Cheapest:
         """Try with clauses as they come, which is often enough; then with strong ones, branching where it is needed."""
