@@ -29,7 +29,7 @@ FLAGS = (
 )  # fmt: skip  # of Chromium
 PATIENCE = 120_000  # milliseconds, with a page on a busy machine
 COMPILING = 3 * PATIENCE  # with a learner that has to be compiled first
-TRACED_SECONDS = 0.5  # of each test, in which coverage is measured
+TRACED_SECONDS = 1.0  # of each test, in which coverage is measured
 
 
 @pytest.fixture(autouse=True)
