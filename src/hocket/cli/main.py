@@ -24,6 +24,7 @@ from hocket.cli.check import Check
 from hocket.cli.completion import completion_script
 from hocket.cli.evaluate import Evaluate
 from hocket.cli.interrupt import BY_SIGNAL, INTERRUPTED
+from hocket.cli.keys import Keys
 from hocket.cli.learners import ListLearners, print_settings
 from hocket.cli.new import New
 from hocket.cli.paper import Paper
@@ -61,6 +62,7 @@ Command = (  # in the order in which a newcomer needs them
     | Annotated[Simulate, subcommand("simulate")]
     | Annotated[Run, subcommand("run")]
     | Annotated[Verify, subcommand("verify")]
+    | Annotated[Keys, subcommand("keys")]
     | Annotated[Bench, subcommand("bench")]
 )
 

@@ -1,3 +1,5 @@
+from hocket.runtime.agent import Agent as Agent
+from hocket.runtime.certificates import make_keys as make_keys
 from hocket.runtime.exhaustive import search_all as search_all
 from hocket.runtime.launch import run_team as run_team
 from hocket.runtime.plan import Plan as Plan

@@ -115,9 +115,7 @@ def run_team(
     others are. `out` gets `run.json` and a log for each process; a run that was stopped goes on where it was.
     """
     task, folder = as_task(task), Path(out)
-    for name in task.agents:
-        if not FILE_NAME.fullmatch(name) or name == WORLD:
-            raise SettingsError(f"the name of an agent must be fit for a file, and not {WORLD!r}, got {name!r}")
+    check_names(task)
     names = _names(task, agent, peers)
     settings = RunSettings(
         task, "", find_agreed(task, agree=agree), durable=durable, pace=pace, steps=steps, seed=seed, loss=loss
@@ -143,6 +141,13 @@ def run_team(
         if sockets is not None:
             shutil.rmtree(sockets, ignore_errors=True)
     return _ended(settings, folder, supervisor)
+
+
+def check_names(task: Task) -> None:
+    """Require names of agents that files can have."""
+    for name in task.agents:
+        if not FILE_NAME.fullmatch(name) or name in (WORLD, "ca"):
+            raise SettingsError(f"the name of an agent must be fit for a file, and not {WORLD!r} or 'ca', got {name!r}")
 
 
 def _names(task: Task, agent: str | None, peers: str | Path | None) -> list[str]:

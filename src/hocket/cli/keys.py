@@ -1,0 +1,44 @@
+"""keys: certificates for a team on several machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional
+
+from hocket.cli.terminal import Flag, Number, option, print_json, print_plain
+from hocket.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Make an authority and a certificate for each agent of a task, and for its world, so that nobody else may join."""
+
+    target: Annotated[Positional[str], option("TASK")]
+    """A built-in name or a file."""
+    out: Annotated[Path, option("FOLDER")] = Path("keys")
+    """Where they go; what is there already stays."""
+    days: Number = 365
+    """How long they are valid."""
+    json: Flag = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        from hocket.runtime.certificates import make_keys
+        from hocket.runtime.launch import check_names
+        from hocket.runtime.settings import WORLD
+        from hocket.task.catalogue import load_task
+
+        if self.days < 1:
+            raise SettingsError(f"--days must be at least 1, got {self.days}")
+        task = load_task(self.target)
+        check_names(task)
+        written = make_keys(self.out, (*task.agents, WORLD), self.days)
+        if self.json:
+            print_json({"written": [str(path) for path in written]})
+        else:
+            for path in written:
+                print_plain(str(path))
+        return 0

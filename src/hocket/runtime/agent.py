@@ -1,0 +1,166 @@
+"""An agent in one's own robot loop: observations in, actions out, while the protocol runs in a thread beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hocket.errors import SettingsError, known_names
+from hocket.machine.decomposition import Control
+from hocket.runtime.host import Host
+from hocket.runtime.launch import find_agreed, read_peers
+from hocket.runtime.settings import RunSettings
+from hocket.runtime.worker import conditions as cell_conditions
+from hocket.task.catalogue import as_task
+from hocket.task.task import Task
+
+PATIENCE = 10.0  # seconds for the protocol's thread to answer
+
+T = TypeVar("T")
+Observation = Any  # of one's own world; of a grid task the cell
+Action = Any
+Policy = Callable[[tuple[Observation, str]], Action]  # from (observation, state of the agent's machine)
+
+
+class Agent:
+    """One agent of a team. `step` takes what it observes and says what it should do; it never waits for teammates.
+
+    `peers` is a file, as for `hocket run --peers`, or a mapping from agents to addresses: HOST:PORT, or the path of a
+    Unix socket. `conditions` says which of the agent's events hold in an observation; in a grid task observations are
+    cells, and it may be left out. While the agent is `holding` it has promised something and must stand still: `step`
+    then returns `stay`. An agent whose action is not `stay` moves, and agrees on nothing until its next step.
+    """
+
+    def __init__(
+        self,
+        task: Task | str | Path,
+        name: str,
+        *,
+        peers: str | Path | Mapping[str, str],
+        log: str | Path,
+        policy: Policy | None = None,
+        conditions: Callable[[Observation], Collection[str]] | None = None,
+        run: str = "run",
+        deciders: Control | None = None,
+        agree: bool = False,
+        keys: str | Path | None = None,
+        insecure: bool = False,
+        durable: bool = True,
+        stay: Action = "stay",
+    ) -> None:
+        task = as_task(task)
+        if name not in task.agents:
+            raise SettingsError(f"agent {name!r} does not exist ({known_names(name, task.agents)})")
+        agreed = find_agreed(task, deciders, agree=agree)
+        if isinstance(peers, Mapping):
+            if missing := [agent for agent in task.agents if agent not in peers]:
+                raise SettingsError(f"peers must give each agent its address, got none of {missing[0]}")
+            addresses, key_folder = dict(peers), None if keys is None else str(keys)
+        else:
+            where = read_peers(peers, task)
+            run, addresses, key_folder = where.run, dict(where.addresses), where.keys
+        settings = RunSettings(task, run, agreed, addresses, keys=key_folder, insecure=insecure, durable=durable)
+        self.task, self.name, self.policy, self.stay = task, name, policy, stay
+        self._conditions, self._masks = conditions, None if conditions else cell_conditions(task, name)
+        self._states = tuple(task.machines[name].states)
+        self._number = {event: place for place, event in enumerate(task.machine.events)}
+        self._stamp = 0
+        self._loop = asyncio.new_event_loop()
+        self._host = Host(settings, name, Path(log))
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"hocket {name}", daemon=True)
+        self._thread.start()
+        try:
+            self._call(self._host.start())
+        except BaseException:
+            self._host.log.close()
+            self._end()
+            raise
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def holding(self) -> bool:
+        """Whether it has promised something and must stand still."""
+        return self._host.holding
+
+    @property
+    def state(self) -> str:
+        """The state of its local reward machine."""
+        return self._states[self._host.state]
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The events that it has decided or heard of, in its order; after a crash, those of before as well."""
+        return tuple(self._host.events)
+
+    @property
+    def done(self) -> bool:
+        """Whether its local reward machine is final."""
+        return self._host.participant.is_final
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is done, and everybody has heard what it had to tell."""
+        return self._host.is_finished
+
+    def step(self, observation: Observation) -> Action:
+        """Take what the agent observes, let happen what can, and return what to do next."""
+        return self._call(self._step(observation))
+
+    async def _step(self, observation: Observation) -> Action:
+        host = self._host
+        self._stamp += 1
+        host.perceive(self._willing(observation), self._stamp)
+        if host.holding:
+            return self.stay
+        action = self.stay if self.policy is None else self.policy((observation, self.state))
+        if action != self.stay:
+            host.move(self._stamp)
+        return action
+
+    def _willing(self, observation: Observation) -> int:
+        if self._masks is not None:
+            if not isinstance(observation, int) or not 0 <= observation < len(self._masks):
+                rule = f"an observation must be a cell from 0 to {len(self._masks) - 1}"
+                raise SettingsError(f"{rule}, got {observation!r:.60}")
+            return self._masks[observation]
+        assert self._conditions is not None
+        willing = 0
+        for event in self._conditions(observation):
+            if event not in self.task.controlled[self.name]:
+                hint = known_names(str(event), self.task.controlled[self.name])
+                raise SettingsError(f"{self.name} does not control {event!r} ({hint})")
+            willing |= 1 << self._number[event]
+        return willing
+
+    def wait(self, seconds: float) -> None:
+        """Stand for a while, so that teammates hear of what has happened; not longer than until it is finished."""
+        end = time.monotonic() + seconds
+        while not self.finished and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def close(self, linger: float = 0.2) -> None:
+        """End cleanly; what has not been told to everybody is told when the agent comes back with the same log.
+
+        Goes on answering for a moment, so that teammates learn that it has heard them.
+        """
+        if self._thread.is_alive():
+            time.sleep(linger)
+            self._call(self._host.stop())
+            self._end()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
