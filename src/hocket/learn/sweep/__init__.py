@@ -26,6 +26,9 @@ class SweepSettings(SimulatedSettings):
     caution: float = setting(
         0.03, "in tests, pessimistic pseudo-counts per state and action", "tries", above=0, most=1e6
     )
+    team_review: bool = setting(
+        True, "count in imagined team episodes how ready teammates are, in place of a constant probability"
+    )
     backups: int = setting(100, "most cells that are backed up", "cells per step", least=1, most=10**6)
     priority_threshold: float = setting(
         1e-3, "relative change of a value above which its predecessors are queued", least=0, most=1

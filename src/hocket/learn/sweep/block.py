@@ -7,10 +7,11 @@ next cell. How moves turn out (walls, slips, what a gate closes) it learns from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -19,28 +20,42 @@ from numpy.typing import NDArray
 from hocket.learn.learner import Arrays, machine_shapes
 from hocket.learn.moves import MoveTable, list_moves
 from hocket.learn.sweep import SweepSettings, kernel
+from hocket.learn.sweep.beliefs import AgentModel, Beliefs, imagined_moves, is_reviewed, next_review
 from hocket.learn.sweep.queue import make_queues
 from hocket.random import TRAINING, stream_key
 from hocket.task.grid import ACTIONS, OUTCOMES, Grid
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
+from hocket.task.teamwork.readiness import Readiness
 
 PRECISION = 1e-9  # of the values by which policies are tested, as a part of each
 MOST_SWEEPS = 10_000
+
+
+class _View(NamedTuple):
+    """What agents go by who believe the same of their teammates."""
+
+    world: kernel.SweepTables
+    optimistic_value: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
+    pessimistic_value: NDArray[np.float64]  # [U] the worst that may come of each machine state
 
 
 class _Group(NamedTuple):
     """Agents that are alike but for where they start, of the first seed, then of the second, and so on."""
 
     agents: NDArray[np.int64]  # [agents] their numbers
-    world: kernel.SweepTables
-    optimistic_value: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
-    pessimistic_value: NDArray[np.float64]  # [U] the worst that may come of each machine state
+    moves: MoveTable
+    common: _View
+    special: dict[int, _View]  # of lanes that believe something else
     lanes: kernel.SweepLanes
 
-    def of_seed(self, index: int) -> slice:
-        """Say which lanes belong to a seed."""
-        return slice(index * len(self.agents), (index + 1) * len(self.agents))
+    def lanes_of(self, index: int) -> list[tuple[int, int]]:
+        """List the agents and lanes of a seed."""
+        return [(agent, index * len(self.agents) + place) for place, agent in enumerate(self.agents.tolist())]
+
+    def view(self, lane: int) -> _View:
+        """Say what a lane goes by."""
+        return self.special.get(lane, self.common)
 
 
 class SweepBlock:
@@ -55,34 +70,73 @@ class SweepBlock:
             settings.priority_threshold,
             settings.max_episode_steps,
         )
-        simulation, moves = Simulation(tables, settings.sync_probability, settings.sync_literal), _MovesOfWorlds(tables)
-        self.groups = [_group(simulation, agents, moves, settings.discount, seeds) for agents in simulation.alike()]
+        self.moves = _MovesOfWorlds(tables)
+        simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
+        self.beliefs: list[Beliefs] = []  # of each seed, where they are counted
+        pick_table: Callable[[int], IndividualTable] = simulation.table
+        if settings.team_review and is_reviewed(tables):
+            readiness, steps = Readiness(tables, sync_literal=settings.sync_literal), settings.max_episode_steps
+            self.beliefs = [Beliefs(readiness, settings.sync_probability, seed, steps) for seed in seeds]
+            pick_table = partial(readiness.table, chances=self.beliefs[0].chances)
+        self.groups = [
+            _group(pick_table(int(agents[0])), tables, agents, self.moves, settings.discount, seeds)
+            for agents in simulation.alike()
+        ]
         self.threads = max(1, min(threads, len(seeds) * self.shape[0]))
         self.planned: dict[int, Arrays] = {}  # by the tries so far
 
     def train(self, begin: int, steps: int) -> None:
         self.planned.clear()
+        stop = begin + steps
+        while begin < stop:
+            until = min(stop, next_review(begin)) if self.beliefs else stop
+            self._train(begin, until - begin)
+            if self.beliefs and until == next_review(begin):
+                for index in range(len(self.beliefs)):
+                    self._review(index, until)
+            begin = until
+
+    def _train(self, begin: int, steps: int) -> None:
         if self.threads == 1:
             for group in self.groups:
-                self._train(group, range(len(group.lanes.cell)), begin, steps)
+                self._train_part(group, range(len(group.lanes.cell)), begin, steps)
             return
         shares = [(group, part) for group in self.groups for part in _shares(len(group.lanes.cell), self.threads)]
         with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(lambda share: self._train(share[0], share[1], begin, steps), shares))
+            list(pool.map(lambda share: self._train_part(share[0], share[1], begin, steps), shares))
 
-    def _train(self, group: _Group, part: range, begin: int, steps: int) -> None:
-        workspace = np.zeros(group.optimistic_value.shape[1])
-        kernel.train_lanes(
-            group.lanes,
-            group.world,
-            self.parameters,
-            group.optimistic_value,
-            workspace,
-            part.start,
-            part.stop,
-            begin,
-            steps,
-        )
+    def _train_part(self, group: _Group, part: range, begin: int, steps: int) -> None:
+        workspace = np.zeros(group.common.optimistic_value.shape[1])
+        for lanes in [part] if not group.special else [range(lane, lane + 1) for lane in part]:
+            view = group.view(lanes.start)
+            value, (first, last) = view.optimistic_value, (lanes.start, lanes.stop)
+            kernel.train_lanes(
+                group.lanes, view.world, self.parameters, value, workspace, first, last, begin, steps
+            )
+
+    def _review(self, index: int, step: int) -> None:
+        """Let the agents of a seed count what they believe of their teammates."""
+        lanes = {agent: (group, lane) for group in self.groups for agent, lane in group.lanes_of(index)}
+        models = [
+            AgentModel(group.moves, group.lanes.tries[lane], self.parameters.optimism)
+            for _, (group, lane) in sorted(lanes.items(), key=itemgetter(0))
+        ]
+        discount, optimism = self.parameters.discount, self.parameters.optimism
+        beliefs = self.beliefs[index]
+        for agent in beliefs.review(step, discount, imagined_moves(models, self.moves.without_walls)):
+            group, lane = lanes[agent]
+            view = _view(beliefs.table(agent), group.moves, discount, self.moves.without_walls)
+            group.special[lane] = view
+            group.lanes.arrival[lane] = self._plan_lane(group, lane, view, view.optimistic_value, optimism)[1]
+
+    def _plan_lane(
+        self, group: _Group, lane: int, view: _View, prior_value: NDArray[np.float64], weight: float
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Plan with what a lane has tried: what its actions are worth, and what it is worth to arrive."""
+        workspace, tries = _model(view.world, prior_value.copy()), group.lanes.tries[lane : lane + 1]
+        q = np.zeros((1, len(prior_value), len(ACTIONS), prior_value.shape[1]), np.float32)
+        _plan(tries, view.world, workspace, weight, self.parameters.discount, np.zeros(1, np.int64), q)
+        return q[0], workspace.arrival
 
     def arrays(self, index: int) -> Arrays:
         """Plan by what the seed has tried, with caution; depends on nothing but that."""
@@ -93,11 +147,11 @@ class SweepBlock:
     def _plan(self, index: int) -> Arrays:
         q = np.zeros(self.shape, np.float32)
         for group in self.groups:
-            tries, workspace = (
-                group.lanes.tries[group.of_seed(index)],
-                _model(group.world, np.tile(group.pessimistic_value, (self.shape[1], 1))),
-            )
-            _plan(tries, group.world, workspace, self.caution, self.parameters.discount, group.agents, q)
+            for agent, lane in group.lanes_of(index):
+                view = group.view(lane)
+                worst = np.tile(view.pessimistic_value, (self.shape[1], 1))
+                values, _ = self._plan_lane(group, lane, view, worst, self.caution)
+                q[agent, ..., : values.shape[2]] = values
         return {"q": q}
 
 
@@ -132,22 +186,27 @@ def open_moves(cells: int, columns: int) -> MoveTable:
     return list_moves(Grid(cells // columns, columns).outcomes()[None])
 
 
+def _view(table: IndividualTable, moves: MoveTable, discount: float, without_walls: MoveTable) -> _View:
+    """Work out what an agent goes by."""
+    bound, _ = optimistic_values(table, discount, without_walls)
+    return _View(_tables(table, moves), bound, pessimistic_values(table, discount))
+
+
 def _group(
-    simulation: Simulation, agents: NDArray[np.int64], moves: _MovesOfWorlds, discount: float, seeds: Sequence[int]
+    table: IndividualTable,
+    tables: Tables,
+    agents: NDArray[np.int64],
+    worlds: _MovesOfWorlds,
+    discount: float,
+    seeds: Sequence[int],
 ) -> _Group:
     """Work out what agents that are alike have in common, and begin without a try."""
-    table, tables = simulation.table(int(agents[0])), simulation.tables
-    world = _tables(table, moves.of(table))
-    optimistic_value, arrival = optimistic_values(table, discount, moves.without_walls)
+    moves = worlds.of(table)
+    common = _view(table, moves, discount, worlds.without_walls)
+    _, arrival = optimistic_values(table, discount, worlds.without_walls)
     keys = np.array([stream_key(TRAINING, seed, agent) for seed in seeds for agent in agents.tolist()], np.uint64)
     start, initial = (np.tile(each[agents], len(seeds)).astype(np.int64) for each in (tables.start, tables.initial))
-    return _Group(
-        agents,
-        world,
-        optimistic_value,
-        pessimistic_values(table, discount),
-        _lanes(world, arrival, keys, start, initial),
-    )
+    return _Group(agents, moves, common, {}, _lanes(common.world, arrival, keys, start, initial))
 
 
 def _tables(table: IndividualTable, moves: MoveTable) -> kernel.SweepTables:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.graphs import ranges
-from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances, slipped_actions
+from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances
 from hocket.task.individual import IndividualTable
 
 PRECISION = 1e-9  # of a value, as a part of it
@@ -21,21 +21,38 @@ Ints = NDArray[np.int64]
 class _Product(NamedTuple):
     """The product of world and machine: a *pair* is a machine state and a cell, number state x cells + cell."""
 
-    end: Ints  # [pairs, A] where an action leads if it does not slip, before the step settles
+    end: Ints  # [pairs, A x K] where an action may lead, before the step settles
+    weight: Doubles  # [pairs, A, K] how likely it leads there
     chance: Doubles  # [pairs, J] of what may come of arriving in a pair
     target: Ints  # [pairs, J] the pair after it
     reward: Doubles  # [pairs] expected
     is_final: NDArray[np.bool_]  # [pairs]
 
 
-def plan_values(table: IndividualTable, discount: float) -> NDArray[np.float32]:
+class Outcomes(NamedTuple):
+    """Where an agent's actions lead, and how likely: [D, S, A, K] each."""
+
+    end: NDArray[np.integer]
+    chance: Doubles
+
+    @classmethod
+    def true(cls, table: IndividualTable) -> Outcomes:
+        """Take those of the task's own world; where nobody slips there is one for each action."""
+        count = OUTCOMES if table.slip else 1
+        end = table.next_cell[..., :count]
+        return cls(end, np.broadcast_to(np.array(outcome_chances(table.slip)[:count]), end.shape))
+
+
+def plan_values(table: IndividualTable, discount: float, outcomes: Outcomes | None = None) -> NDArray[np.float32]:
     """Compute an agent's optimal action values: [cells, actions, machine states].
+
+    `outcomes` are what it knows of its moves; if not given, those of the task's own world.
 
     In each pass those pairs are looked at that depend on something that has changed, so that a pass costs as much as
     the front at which values spread. What staying is worth until an event happens is computed at once, where passes
     would take long. Exact up to a small part of each value, however small that is.
     """
-    product = _product(table)
+    product = _product(table, Outcomes.true(table) if outcomes is None else outcomes)
     value, arrival = np.zeros(len(product.reward)), product.reward.copy()
     itself = np.arange(len(value))
     loop = np.where(product.target == itself[:, None], product.chance, 0.0)
@@ -45,7 +62,7 @@ def plan_values(table: IndividualTable, discount: float) -> NDArray[np.float32]:
     for _ in range(MOST_PASSES):
         pairs = pairs_before.of(fresh)
         pairs = pairs[~product.is_final[pairs]]
-        best = _moves(product.end[pairs], arrival, table.slip).max(axis=1)
+        best = _moves(product, pairs, arrival).max(axis=1)
         waiting = (product.reward[pairs] + discount * _expected(leaving, product.target, value, pairs)) * stays[pairs]
         best = np.maximum(best, waiting)
         changed = np.abs(best - value[pairs]) > PRECISION * np.abs(best)
@@ -55,7 +72,7 @@ def plan_values(table: IndividualTable, discount: float) -> NDArray[np.float32]:
         value[pairs] = best[changed]
         fresh = arrivals_of.of(pairs)
         arrival[fresh] = product.reward[fresh] + discount * _expected(product.chance, product.target, value, fresh)
-    q = _moves(product.end, arrival, table.slip)
+    q = _moves(product, itself, arrival)
     q[product.is_final] = 0
     states, cells = len(table.dynamics), len(table.kind)
     return np.ascontiguousarray(q.reshape(states, cells, -1).transpose(1, 2, 0).astype(np.float32))
@@ -83,28 +100,28 @@ def _expected(chance: Doubles, target: Ints, value: Doubles, pairs: Ints) -> Dou
     return expected
 
 
-def _moves(end: Ints, arrival: Doubles, slip: float) -> Doubles:
+def _moves(product: _Product, pairs: Ints, arrival: Doubles) -> Doubles:
     """Compute what each action is worth by what it is worth to arrive: [pairs, A]."""
-    straight = arrival[end]
-    if slip == 0:
-        return straight
-    weights = outcome_chances(slip)
-    parts = [straight[:, slipped_actions(outcome)] * weights[outcome] for outcome in range(OUTCOMES)]
-    return sum(parts[1:], parts[0])
+    weight = product.weight[pairs]
+    worth = arrival[product.end[pairs]].reshape(weight.shape)
+    expected: Doubles = np.einsum("pak,pak->pa", weight, worth)
+    return expected
 
 
-def _product(table: IndividualTable) -> _Product:
+def _product(table: IndividualTable, outcomes: Outcomes) -> _Product:
     """Number the pairs, and list what leads to where."""
     states, cells = len(table.dynamics), len(table.kind)
     first = (np.arange(states) * cells)[:, None, None]
     cell = np.arange(cells)[None, :, None]
-    end = first + table.next_cell[table.dynamics, :, :, 0]
+    end = first[..., None] + outcomes.end[table.dynamics]  # [U, S, A, K]
+    weight = outcomes.chance[table.dynamics]
     target = table.next_state[:, table.kind].astype(np.int64) * cells + cell
     chance = table.chance[:, table.kind]
     reward = (chance * table.reward[:, table.kind]).sum(axis=2)
     is_final = np.repeat(table.is_final, cells)
     return _Product(
-        end.reshape(-1, len(ACTIONS)).astype(np.int64),
+        end.reshape(states * cells, -1).astype(np.int64),
+        weight.reshape(states * cells, len(ACTIONS), -1),
         np.where(is_final[:, None], 0.0, chance.reshape(states * cells, -1)),
         target.reshape(states * cells, -1),
         np.where(is_final, 0.0, reward.ravel()),

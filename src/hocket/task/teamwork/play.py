@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hocket.random import ACTION_BITS, CHANCE_BITS, PER_STEP, PLANNING, number, stream_key, threshold
 from hocket.task.grid import Numbers
 from hocket.task.tables import Bools, SettledCases, Tables, settle
+from hocket.task.teamwork.planning import Outcomes
 from hocket.task.teamwork.readiness import Counts
 
 Ints = NDArray[np.int64]
@@ -30,6 +31,13 @@ class Moves(NamedTuple):
         """Take the task's own world."""
         limit = np.array([threshold(tables.slip), threshold(tables.slip) // 2])  # as in `task.grid.slip_outcome`
         return cls(tables.world, tables.next_cell, np.broadcast_to(limit, (*tables.next_cell.shape[:-1], len(limit))))
+
+
+    def outcomes(self, agent: int) -> Outcomes:
+        """List where an agent's actions lead, and how likely."""
+        world = int(self.world[agent])
+        above = self.limit[world] / threshold(1.0)
+        return Outcomes(self.end[world], -np.diff(above, axis=-1, prepend=1.0, append=0.0))
 
 
 class Played(NamedTuple):

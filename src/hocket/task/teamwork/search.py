@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
 from hocket.task.teamwork.play import Moves, Played, Values, play_team
 from hocket.task.teamwork.readiness import Chances, Readiness
@@ -91,29 +92,30 @@ class Search:
     def _improve(self, start: Chances) -> Iterator[tuple[Team, Played]]:
         """Yield the team of a start and those that come of best responses in turn, each with its episodes."""
         agents, chances = len(self.tables.start), start.copy()
-        values = np.stack([self._plan(agent, chances) for agent in range(agents)])
-        played = self.play(values, EPISODES)
+        values = np.stack([self.values(agent, chances) for agent in range(agents)])
+        played = self.play(values)
         yield Team(values.copy(), chances.copy(), played.score(self.max_steps), agents), played
         unchanged = 0
         for change in range(ROUNDS * agents):
             agent = change % agents
             chances[agent] = self.readiness.count(played.counts, start)[agent]
-            before, values[agent] = values[agent].copy(), self._plan(agent, chances)
+            before, values[agent] = values[agent].copy(), self.values(agent, chances)
             if _acts_alike(before, values[agent]):
                 unchanged += 1
                 if unchanged == agents:
                     return
                 continue
-            unchanged, played = 0, self.play(values, EPISODES)
+            unchanged, played = 0, self.play(values)
             yield Team(values.copy(), chances.copy(), played.score(self.max_steps), change), played
 
-    def _plan(self, agent: int, chances: Chances) -> NDArray[np.float32]:
-        values = np.zeros((self.tables.cells, 5, self.tables.event.shape[1]), np.float32)
+    def values(self, agent: int, chances: Chances) -> NDArray[np.float32]:
+        """Plan an agent's action values by its readiness, as large as those of all agents."""
+        values = np.zeros((self.tables.cells, len(ACTIONS), self.tables.event.shape[1]), np.float32)
         planned = self.plan(agent, chances)
         values[..., : planned.shape[2]] = planned
         return values
 
-    def play(self, values: Values, episodes: int, first: int = 0) -> Played:
+    def play(self, values: Values, episodes: int = EPISODES, first: int = 0) -> Played:
         """Play episodes of a team."""
         return play_team(
             self.tables,
@@ -130,8 +132,8 @@ class Search:
 
 
 def patience_of(tables: Tables) -> int:
-    """Say after how many steps without an event a team of greedy policies has stalled: twice as many as any way has."""
-    return int((2 * tables.cells + 30) / max(1 - tables.slip, 0.1))
+    """Say after how many steps without an event a team of greedy policies has stalled: more than any way has."""
+    return int((tables.cells + 30) / max(1 - tables.slip, 0.1))
 
 
 def _acts_alike(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:

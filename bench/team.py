@@ -1,0 +1,140 @@
+"""Do teams work that `check` calls fine? Random tasks, checked, trained and compared with the agents' joint optimum.
+
+    python bench/team.py [--tasks 1000] [--first 0] [--train 100] [--seeds 2] [--steps 25000] [--out team.json]
+
+The tasks are those of tests/team_tasks.py: stations that any agent may visit, meetings in either of two places, doors
+that a teammate holds open, and so on. Prints how many teams of planned policies complete their task, with constant
+readiness and with counted readiness; how many steps they take against the fewest that the agents together could take
+(a search through joint states, without slips); of the first `--train` tasks, how many complete after training with
+default settings, and where `check` and training disagree; and how long it all took.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import hocket as hk
+from hocket.errors import TaskError
+from hocket.task.tables import compile_task
+from hocket.task.teamwork.check import DISCOUNT, MAX_STEPS, play_planned
+from hocket.task.teamwork.joint import fewest_steps, joint_space
+from hocket.task.teamwork.planning import plan_values
+from hocket.task.teamwork.play import Moves
+from hocket.task.teamwork.readiness import Readiness
+from hocket.task.teamwork.search import BELIEFS, ENOUGH, Search
+from team_tasks import random_team_task
+
+MOST_JOINT_STATES = 20_000_000
+EPISODES = 200
+
+
+def success_alone(task: hk.Task) -> float:
+    """Play the optimal policies of agents that believe in a constant readiness."""
+    tables = compile_task(task)
+    readiness = Readiness(tables)
+    chances = readiness.believe(BELIEFS[0])
+    search = Search(
+        tables,
+        readiness,
+        lambda agent, chances: plan_values(readiness.table(agent, chances), DISCOUNT),
+        Moves.true(tables),
+        MAX_STEPS,
+    )
+    values = np.stack([search.values(agent, chances) for agent in range(len(task.agents))])
+    return search.play(values).score(MAX_STEPS)[0]
+
+
+def optimum(task: hk.Task) -> int | None:
+    """Search the joint states, where they are not too many."""
+    try:
+        return fewest_steps(joint_space(compile_task(task), MOST_JOINT_STATES))
+    except TaskError:
+        return None
+
+
+def examine(seed: int, seeds: int, steps: int) -> dict[str, object]:
+    """Check a random task, and train on it."""
+    task = random_team_task(seed)
+    begin = time.process_time()
+    team = play_planned(task)
+    row: dict[str, object] = {
+        "task": seed,
+        "name": task.name,
+        "told": task.name.endswith("-told"),
+        "slip": task.slip,
+        "alone": success_alone(task),
+        "success": team.success,
+        "steps": team.median_steps,
+        "cpu": time.process_time() - begin,
+        "fewest": optimum(task),
+        "stall": str(team.stall) if team.stall else None,
+    }
+    if seeds:
+        begin = time.process_time()
+        runs = hk.train(task, seeds=seeds, steps=steps, settings={"test_every": steps}, threads=1)
+        evaluated = hk.evaluate(task, runs, EPISODES, greedy=True)
+        row["train_cpu"] = (time.process_time() - begin) / seeds
+        row["trained"] = [run.success.value for run in evaluated]
+        row["trained_steps"] = [run.quartiles[1] for run in evaluated]
+    return row
+
+
+def share(flags: list[bool]) -> str:
+    return f"{sum(flags):,} of {len(flags):,} ({np.mean(flags):.1%})" if flags else "none"
+
+
+def summarize(rows: list[dict]) -> None:
+    """Print what came of the tasks."""
+    for told in (True, False):
+        group = [row for row in rows if row["told"] is told]
+        if group:
+            kind = "preconditions told" if told else "cheapest event sets"
+            print(f"{kind}: complete with constant readiness {share([row['alone'] >= ENOUGH for row in group])}, "
+                  f"with counted readiness {share([row['success'] >= ENOUGH for row in group])}")
+    fine = [row for row in rows if row["success"] >= ENOUGH]
+    ratios = [row["steps"] / max(row["fewest"], 1) for row in fine if row["fewest"] is not None]
+    if ratios:
+        print(f"steps over the joint optimum ({len(ratios):,} teams): median {np.median(ratios):.3f}, "
+              f"within 1.25 times {np.mean(np.array(ratios) <= 1.25):.1%}")
+    trained = [row for row in rows if "trained" in row]
+    calls = [row for row in trained if row["success"] >= ENOUGH]
+    wrong = [row for row in calls if min(row["trained"]) < ENOUGH]
+    if trained:
+        print(f"trained: of those called fine, all seeds complete {share([row not in wrong for row in calls])}; "
+              f"of those refused, all seeds complete "
+              f"{share([min(row['trained']) >= ENOUGH for row in trained if row not in calls])}")
+        for row in wrong:
+            print(f"  disagree: {row['task']} {row['name']} {row['trained']}")
+        print(f"CPU: training {np.mean([row['train_cpu'] for row in trained]):.2f} s a run")
+    print(f"CPU: checking {np.mean([row['cpu'] for row in rows]):.2f} s a task", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", type=int, default=1_000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--train", type=int, default=100, help="of how many tasks runs are trained")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=25_000)
+    parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
+    options = parser.parse_args()
+    rows: list[dict] = []
+    for number in range(options.tasks):
+        seeds = options.seeds if number < options.train else 0
+        rows.append(examine(options.first + number, seeds, options.steps))
+        if (number + 1) % 50 == 0:
+            print(f"-- {number + 1:,} tasks", flush=True)
+            summarize(rows)
+    summarize(rows)
+    if options.out is not None:
+        options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What sweep's agents believe of their teammates: counted in team episodes that are played in their own models.
+
+Agents begin with simulated teammates that are ready with a constant probability. Now and then the team is imagined: each
+agent's policy in what it has learnt of its moves, and where it knows nothing of a move, as if it led to the next cell.
+If the imagined team does not complete its task, best responses in turn are searched (see `hocket.task.teamwork`), and
+agents explore and plan from then on by the readiness of the team that was found. No step of the world is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.learn.moves import MoveTable
+from hocket.random import threshold
+from hocket.task.individual import IndividualTable
+from hocket.task.tables import Tables
+from hocket.task.teamwork.planning import plan_values
+from hocket.task.teamwork.play import Moves, Values
+from hocket.task.teamwork.readiness import Chances, Readiness
+from hocket.task.teamwork.search import BELIEFS, ENOUGH, Search
+
+FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as many
+FIRST_FULL_SEARCH = 4_000  # from which on a team that succeeds is looked for that takes fewer steps, once
+MOST_MOVES = 4_000_000  # of all agents, in all dynamics; with more, teammates stay as they are simulated
+MOST_AGENTS = 50  # of teams for which that is done
+LEAST_SIMULATED = 0.02  # readiness of simulated teammates, however little an agent expects of them
+MOST_WORK = 600_000  # agent-steps of imagined episodes in a review
+
+
+class AgentModel(NamedTuple):
+    """What an agent has learnt of its moves."""
+
+    table: MoveTable
+    tries: NDArray[np.int64]  # [moves, K]
+    weight: float  # of the belief that a move leads to the next cell, in tries
+
+
+def is_reviewed(tables: Tables) -> bool:
+    """Say whether a team is small enough for what its agents believe to be counted."""
+    agents, moves = len(tables.start), tables.next_cell[0, ..., 0].size
+    return 1 < agents <= MOST_AGENTS and agents * moves <= MOST_MOVES
+
+
+def next_review(step: int) -> int:
+    """Say after which training step the next review comes.
+
+    >>> [next_review(step) for step in (0, 999, 1000, 3000)]
+    [1000, 1000, 2000, 4000]
+    """
+    review = FIRST_REVIEW
+    while review <= step:
+        review *= 2
+    return review
+
+
+def imagined_moves(models: Sequence[AgentModel], open_moves: MoveTable) -> Moves:
+    """Build the world in which agents imagine their team: tried moves as they turned out, others to the next cell."""
+    dynamics = max(len(model.table.move) for model in models)
+    ahead = open_moves.end[open_moves.move[0], 0]  # [S, A]
+    end = np.zeros((len(models), dynamics, *ahead.shape, models[0].tries.shape[1] + 1), np.int32)
+    limit = np.zeros((*end.shape[:-1], end.shape[-1] - 1), np.int64)
+    for agent, (table, tries, weight) in enumerate(models):
+        count = len(table.move)
+        end[agent, :count, ..., 0], end[agent, :count, ..., 1:] = ahead, table.end[table.move]
+        total = tries.sum(axis=1, keepdims=True) + weight
+        above = np.cumsum((tries / total)[:, ::-1], axis=1)[:, ::-1]  # that the outcome is this one or a later one
+        limit[agent, :count] = np.rint(above * threshold(1.0)).astype(np.int64)[table.move]
+    return Moves(np.arange(len(models)), end, limit)
+
+
+class Beliefs:
+    """What the agents of one seed believe of their teammates."""
+
+    def __init__(self, readiness: Readiness, chance: float, seed: int, max_steps: int) -> None:
+        self.readiness, self.seed, self.max_steps = readiness, seed, max_steps
+        self.starts = (chance, *(other for other in BELIEFS if other < chance))
+        self.chances = readiness.believe(chance)
+        self.searched = False
+
+    def review(self, step: int, discount: float, moves: Moves) -> list[int]:
+        """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change."""
+        readiness, outcomes = self.readiness, [moves.outcomes(agent) for agent in range(len(self.chances))]
+        search = Search(
+            readiness.tables,
+            readiness,
+            lambda agent, chances: plan_values(readiness.table(agent, chances), discount, outcomes[agent]),
+            moves,
+            self.max_steps,
+            self.seed,
+            self.starts,
+            MOST_WORK,
+        )
+        is_full = step >= FIRST_FULL_SEARCH and not self.searched
+        if not is_full and self._succeeds(search):
+            return []
+        self.searched = self.searched or is_full
+        chances = search.run(self.chances).chances
+        changed = np.flatnonzero((chances != self.chances).any(axis=(1, 2, 3))).tolist()
+        self.chances: Chances = chances
+        return changed
+
+    def table(self, agent: int) -> IndividualTable:
+        """Tabulate an agent's steps by what it believes; simulated teammates let it see what comes later, now and then."""
+        readiness = self.readiness
+        simulated = np.where(readiness.waits, np.maximum(self.chances, LEAST_SIMULATED), self.chances)
+        table = readiness.table(agent, self.chances)
+        return table._replace(limit=readiness.table(agent, simulated).limit)
+
+    def _succeeds(self, search: Search) -> bool:
+        values: Values = np.stack([search.values(agent, self.chances) for agent in range(len(self.chances))])
+        return search.play(values).score(self.max_steps)[0] >= ENOUGH
