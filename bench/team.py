@@ -95,20 +95,26 @@ def summarize(rows: list[dict]) -> None:
         group = [row for row in rows if row["told"] is told]
         if group:
             kind = "preconditions told" if told else "cheapest event sets"
-            print(f"{kind}: complete with constant readiness {share([row['alone'] >= ENOUGH for row in group])}, "
-                  f"with counted readiness {share([row['success'] >= ENOUGH for row in group])}")
+            print(
+                f"{kind}: complete with constant readiness {share([row['alone'] >= ENOUGH for row in group])}, "
+                f"with counted readiness {share([row['success'] >= ENOUGH for row in group])}"
+            )
     fine = [row for row in rows if row["success"] >= ENOUGH]
     ratios = [row["steps"] / max(row["fewest"], 1) for row in fine if row["fewest"] is not None]
     if ratios:
-        print(f"steps over the joint optimum ({len(ratios):,} teams): median {np.median(ratios):.3f}, "
-              f"within 1.25 times {np.mean(np.array(ratios) <= 1.25):.1%}")
+        print(
+            f"steps over the joint optimum ({len(ratios):,} teams): median {np.median(ratios):.3f}, "
+            f"within 1.25 times {np.mean(np.array(ratios) <= 1.25):.1%}"
+        )
     trained = [row for row in rows if "trained" in row]
     calls = [row for row in trained if row["success"] >= ENOUGH]
     wrong = [row for row in calls if min(row["trained"]) < ENOUGH]
     if trained:
-        print(f"trained: of those called fine, all seeds complete {share([row not in wrong for row in calls])}; "
-              f"of those refused, all seeds complete "
-              f"{share([min(row['trained']) >= ENOUGH for row in trained if row not in calls])}")
+        print(
+            f"trained: of those called fine, all seeds complete {share([row not in wrong for row in calls])}; "
+            f"of those refused, all seeds complete "
+            f"{share([min(row['trained']) >= ENOUGH for row in trained if row not in calls])}"
+        )
         for row in wrong:
             print(f"  disagree: {row['task']} {row['name']} {row['trained']}")
         print(f"CPU: training {np.mean([row['train_cpu'] for row in trained]):.2f} s a run")

@@ -269,7 +269,7 @@ def test_agents_that_are_alike_share_a_world_and_are_planned_for_once_a_test():
     task = hk.rendezvous(60, rows=2, columns=2)
     tables = compile_task(task)
     block = SweepBlock(tables, SweepSettings(), [3])
-    assert len(block.groups) == 3 and len({id(own.world.move) for own in block.groups}) == 1
+    assert len(block.groups) == 3 and len({id(own.common.world.move) for own in block.groups}) == 1
     assert sorted(agent for own in block.groups for agent in own.agents.tolist()) == list(range(60))
     for group in block.groups:
         assert group.lanes.start.tolist() == tables.start[group.agents].tolist()

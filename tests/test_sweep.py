@@ -76,18 +76,22 @@ def make_agent(task: hk.Task, name: str, settings: SweepSettings, seed: int) -> 
 def find_lane(block: SweepBlock, seed: int, agent: int):
     """The group that an agent is in, and the place of its lane there."""
     (group,) = (own for own in block.groups if agent in own.agents)
-    return group, group.of_seed(seed).start + group.agents.tolist().index(agent)
+    return group, dict(group.lanes_of(seed))[agent]
 
 
 def assert_learns_alike(task: hk.Task, name: str, settings: SweepSettings, steps: int, seed: int = 0) -> int:
-    """Train in two pieces, and require what the plain loop gives, to the last bit; return how many moves were tried."""
+    """Train in two pieces, and require what the plain loop gives, to the last bit; return how many moves were tried.
+
+    Each agent with simulated teammates of a constant readiness, as the plain loop has them.
+    """
+    settings = replace(settings, team_review=False)
     agent = make_agent(task, name, settings, seed)
     place = agent.train(steps)
     block = SweepBlock(compile_task(task), settings, [seed + 1, seed])
     block.train(0, steps // 3)
     block.train(steps // 3, steps - steps // 3)
     group, lane = find_lane(block, 1, agent.world.agent)
-    lanes, world = group.lanes, group.world
+    lanes, world = group.lanes, group.common.world
     assert (lanes.cell[lane], lanes.state[lane]) == place
     np.testing.assert_array_equal(lanes.arrival[lane], np.array(agent.arrival), strict=True)
     for u, s, a in product(range(agent.world.states), range(agent.world.cells), range(5)):
@@ -196,7 +200,7 @@ def test_with_many_tries_values_tend_to_the_optimal_ones():
     for seed in RANDOM:
         task = random_task(Random(seed))
         tables = compile_task(task)
-        block = SweepBlock(tables, SweepSettings(), [0])
+        block = SweepBlock(tables, SweepSettings(team_review=False), [0])
         for group in block.groups:
             group.lanes.tries[:] = np.round(np.array([1 - task.slip, task.slip / 2, task.slip / 2]) * 1e9)
         q = block.arrays(0)["q"]
@@ -216,7 +220,7 @@ def test_a_move_that_failed_at_first_is_tried_again():
     for seed in range(40):
         block = SweepBlock(compile_task(corridor(8, slip=0.1)), SweepSettings(), [seed])
         (group,) = block.groups
-        tries, move = group.lanes.tries[0], group.world.move[0, :7, ACTIONS.index("right")]
+        tries, move = group.lanes.tries[0], group.moves.move[0, :7, ACTIONS.index("right")]
         for time in range(60):
             block.train(time, 1)
             failed += int((tries[move, 1:].sum(axis=1) > tries[move, 0]).any())

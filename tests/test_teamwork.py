@@ -14,7 +14,11 @@ import hocket as hk
 from hocket.cli.main import run
 from hocket.learn.episodes import ValuePlayer
 from hocket.learn.optimal.block import solve_at_once
+from hocket.learn.sweep import SweepSettings
+from hocket.learn.sweep.beliefs import AgentModel, imagined_moves
+from hocket.learn.sweep.block import SweepBlock
 from hocket.random import TEAM
+from hocket.task.grid import ACTIONS
 from hocket.task.repair import repair_task
 from hocket.task.settling import settle
 from hocket.task.tables import compile_task
@@ -183,3 +187,42 @@ def test_check_takes_no_play(capsys):
     assert json.loads(capsys.readouterr().out)["team"] is None
     assert run(["check", path]) == 1
     assert "The team stalls from the start: A1 waits at (0, 2) for on; A2 is done." in capsys.readouterr().out
+
+
+# Learners.
+
+
+@pytest.mark.parametrize("name", ["cafe", "door", "stations"])
+def test_sweep_trains_teams_that_constant_readiness_lets_down(name):
+    task = hk.load_task(TEAMS / f"{name}.toml")
+    settings = {"test_every": 25_000}
+    runs = hk.train(task, "sweep", seeds=2, settings=settings)
+    assert [run.success.value for run in hk.evaluate(task, runs, 100, greedy=True)] == [1.0, 1.0]
+    runs = hk.train(task, "sweep", seeds=1, settings={**settings, "team_review": False})
+    assert hk.evaluate(task, runs, 100, greedy=True)[0].success.value < 0.9
+
+
+def test_what_is_believed_does_not_depend_on_threads_pieces_or_company():
+    tables, settings = compile_task(hk.load_task(TEAMS / "cafe.toml")), SweepSettings()
+    whole, pieces = SweepBlock(tables, settings, [7], 1), SweepBlock(tables, settings, [3, 7], 3)
+    whole.train(0, 2_500)
+    for begin, steps in ((0, 999), (999, 1), (1_000, 1), (1_001, 1_499)):
+        pieces.train(begin, steps)
+        pieces.arrays(1)
+    assert whole.groups[0].special or whole.groups[1].special  # a review has changed a belief
+    np.testing.assert_array_equal(pieces.arrays(1)["q"], whole.arrays(0)["q"], strict=True)
+
+
+def test_imagined_moves_are_what_was_tried_and_else_lead_to_the_next_cell():
+    task = hk.load_task(TEAMS / "cafe.toml")
+    block = SweepBlock(compile_task(task), SweepSettings(), [0])
+    (group, *_) = block.groups
+    right, start = ACTIONS.index("right"), task.agents["A"].start
+    move = group.moves.move[0, start, right]
+    group.lanes.tries[0, move] = [6, 1, 1]
+    models = [AgentModel(group.moves, group.lanes.tries[0], 1.0)] * 2
+    outcomes = imagined_moves(models, block.moves.without_walls).outcomes(0)
+    np.testing.assert_allclose(outcomes.chance.sum(axis=-1), 1)
+    np.testing.assert_allclose(outcomes.chance[0, start, right], [0, 0.75, 0.125, 0.125], atol=1e-8)
+    np.testing.assert_allclose(outcomes.chance[0, start + 1, right], [1, 0, 0, 0])
+    assert outcomes.end[0, start + 1, right, 0] == start + 2

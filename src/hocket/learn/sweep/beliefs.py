@@ -1,7 +1,7 @@
 """What sweep's agents believe of their teammates: counted in team episodes that are played in their own models.
 
-Agents begin with simulated teammates that are ready with a constant probability. Now and then the team is imagined: each
-agent's policy in what it has learnt of its moves, and where it knows nothing of a move, as if it led to the next cell.
+Agents begin with simulated teammates that are ready with a constant probability. Now and then the team is imagined:
+each agent's policy in what it has learnt of its moves, and where it hardly knows a move, as if it led to the next cell.
 If the imagined team does not complete its task, best responses in turn are searched (see `hocket.task.teamwork`), and
 agents explore and plan from then on by the readiness of the team that was found. No step of the world is spent.
 """
@@ -27,6 +27,7 @@ FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as m
 FIRST_FULL_SEARCH = 4_000  # from which on a team that succeeds is looked for that takes fewer steps, once
 MOST_MOVES = 4_000_000  # of all agents, in all dynamics; with more, teammates stay as they are simulated
 MOST_AGENTS = 50  # of teams for which that is done
+KNOWN = 4  # tries after which a move is taken to turn out as it did
 LEAST_SIMULATED = 0.02  # readiness of simulated teammates, however little an agent expects of them
 MOST_WORK = 600_000  # agent-steps of imagined episodes in a review
 
@@ -66,7 +67,8 @@ def imagined_moves(models: Sequence[AgentModel], open_moves: MoveTable) -> Moves
     for agent, (table, tries, weight) in enumerate(models):
         count = len(table.move)
         end[agent, :count, ..., 0], end[agent, :count, ..., 1:] = ahead, table.end[table.move]
-        total = tries.sum(axis=1, keepdims=True) + weight
+        total = tries.sum(axis=1, keepdims=True)
+        total = np.where(total < KNOWN, total + weight, total)
         above = np.cumsum((tries / total)[:, ::-1], axis=1)[:, ::-1]  # that the outcome is this one or a later one
         limit[agent, :count] = np.rint(above * threshold(1.0)).astype(np.int64)[table.move]
     return Moves(np.arange(len(models)), end, limit)
@@ -104,7 +106,7 @@ class Beliefs:
         return changed
 
     def table(self, agent: int) -> IndividualTable:
-        """Tabulate an agent's steps by what it believes; simulated teammates let it see what comes later, now and then."""
+        """Tabulate an agent's steps by what it believes; what it does not expect is simulated, if seldom."""
         readiness = self.readiness
         simulated = np.where(readiness.waits, np.maximum(self.chances, LEAST_SIMULATED), self.chances)
         table = readiness.table(agent, self.chances)

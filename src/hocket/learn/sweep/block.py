@@ -110,9 +110,7 @@ class SweepBlock:
         for lanes in [part] if not group.special else [range(lane, lane + 1) for lane in part]:
             view = group.view(lanes.start)
             value, (first, last) = view.optimistic_value, (lanes.start, lanes.stop)
-            kernel.train_lanes(
-                group.lanes, view.world, self.parameters, value, workspace, first, last, begin, steps
-            )
+            kernel.train_lanes(group.lanes, view.world, self.parameters, value, workspace, first, last, begin, steps)
 
     def _review(self, index: int, step: int) -> None:
         """Let the agents of a seed count what they believe of their teammates."""

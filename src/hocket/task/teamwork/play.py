@@ -32,7 +32,6 @@ class Moves(NamedTuple):
         limit = np.array([threshold(tables.slip), threshold(tables.slip) // 2])  # as in `task.grid.slip_outcome`
         return cls(tables.world, tables.next_cell, np.broadcast_to(limit, (*tables.next_cell.shape[:-1], len(limit))))
 
-
     def outcomes(self, agent: int) -> Outcomes:
         """List where an agent's actions lead, and how likely."""
         world = int(self.world[agent])
@@ -47,7 +46,7 @@ class Played(NamedTuple):
     counts: Counts
     cell: Ints  # [B, N] where agents were in the end
     state: Ints  # [B, N] the states of their machines
-    last_event: Ints  # [B] the step in which something last happened
+    length: Ints  # [B] steps until it was done or given up
 
     def score(self, max_steps: int) -> tuple[float, float]:
         """Rate a team: by success, then by mean steps, of which fewer are better; a failure counts as the limit."""
@@ -94,7 +93,7 @@ def play_team(
     seeds = np.full((len(episodes), 1), seed, np.uint64)
     key = stream_key(purpose, seeds, agents.astype(np.uint64)[None], np.array(episodes, np.uint64)[:, None])
     cell, state = (np.tile(part.astype(np.int64), (len(episodes), 1)) for part in (tables.start, tables.initial))
-    steps, last_event = np.full(len(episodes), -1), np.zeros(len(episodes), np.int64)
+    steps, (last_event, length) = np.full(len(episodes), -1), np.zeros((2, len(episodes)), np.int64)
     is_over = _is_done(tables, state)
     steps[is_over] = 0
     for step in range(max_steps):
@@ -116,9 +115,9 @@ def play_team(
         for cases, _ in settled.rounds[:1]:
             last_event[going[cases]] = step + 1
         is_done = _is_done(tables, settled.state)
-        steps[going[is_done]] = step + 1
+        steps[going[is_done]], length[going] = step + 1, step + 1
         is_over[going] = is_done | (step + 1 - last_event[going] >= patience)
-    return Played(steps, counter.counts(), cell, state, last_event)
+    return Played(steps, counter.counts(), cell, state, length)
 
 
 def _numbers(key: NDArray[np.uint64], position: int) -> NDArray[np.uint64]:

@@ -2,8 +2,8 @@
 
 Agents plan alone, against what they believe of their teammates. The team is played, and what happens of what an agent
 proposes is counted: that is what it believes when it plans again, the others being as they are. The best team is kept,
-by success and then by steps. Where a start ends badly there are others: less trust in teammates, and then agreements,
-each a trace of the team machine that everybody expects the team to follow.
+by success and then by steps. There are other starts: agreements, each a trace of the team machine that everybody
+expects the team to follow, and, where these end badly too, less trust in teammates.
 """
 
 from __future__ import annotations
@@ -84,10 +84,11 @@ class Search:
     def _starts(self, first: Chances | None) -> Iterator[tuple[Chances, bool]]:
         if first is not None:
             yield first, False
-        for chance in self.beliefs:
-            yield self.readiness.believe(chance), False
+        yield self.readiness.believe(self.beliefs[0]), False
         for trace in agreements(self.tables, MOST_AGREEMENTS):
             yield self.readiness.agree(trace, LIKELY, UNLIKELY), True
+        for chance in self.beliefs[1:]:
+            yield self.readiness.believe(chance), False
 
     def _improve(self, start: Chances) -> Iterator[tuple[Team, Played]]:
         """Yield the team of a start and those that come of best responses in turn, each with its episodes."""
@@ -128,7 +129,7 @@ class Search:
         )
 
     def _work(self, played: Played) -> float:
-        return float(np.where(played.steps < 0, self.max_steps, played.steps).sum()) * len(self.tables.start)
+        return float(played.length.sum()) * len(self.tables.start)
 
 
 def patience_of(tables: Tables) -> int:
