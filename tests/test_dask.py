@@ -12,13 +12,15 @@ from typing import NamedTuple
 import pytest
 
 import hocket as hk
+from hocket.learn.catalogue import LEARNERS
 from hocket.learn.warmup import compile_kernels
 from hocket.study.cluster import TRIES, DaskEngine, Forgotten, run_portable
 from hocket.study.engines import make_engine
 from hocket.study.running import UnfinishedError, run_study
 from hocket.study.study import Study
+from hocket.task.files import task_from
 from test_study import same_apart_from_time
-from worlds import meeting
+from worlds import courtyard, meeting
 
 distributed = pytest.importorskip("distributed", reason="pip install '.[dask]'")
 pytestmark = [
@@ -75,7 +77,7 @@ def cluster(tmp_path):
 
 
 def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tmp_path):
-    study = Study([meeting()], ["iql", "hil"], 8, 40_000)
+    study = Study([meeting()], LEARNERS, 4, 10_000)
     for learner in study.learners:
         compile_kernels(learner)
     run_study(study, tmp_path / "here")
@@ -87,8 +89,63 @@ def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tm
     results = run_study(study, tmp_path / "there", engine=DaskEngine(cluster.address), watch=watch)
     assert cluster.first.wait() == -9
     assert cluster.second.poll() is None
-    assert len(results.records) == 16
+    assert len(results.records) == 4 * len(LEARNERS)
     assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
+
+
+@pytest.fixture(scope="module")
+def local_cluster():
+    """Start a scheduler and two workers within this process, as dask's LocalCluster does."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+    ) as local:
+        yield local
+
+
+def from_sentences() -> hk.Task:
+    """Make a task whose machine comes from sentences and is kept as parts, one for each agent."""
+    return task_from(
+        {
+            "name": "sentences",
+            "map": "1.b.g.2",
+            "legend": {"1": "start1", "2": "start2", "b": "button", "g": "goal"},
+            "agents": {
+                "A1": {"start": "1", "knows": ["press", "enter"]},
+                "A2": {"start": "2", "knows": ["press", "enter"]},
+            },
+            "events": {"press": "A1 at button", "enter": "A2 at goal"},
+            "machine": {"declare": ["precedence(press, enter)", "existence(enter, 1)"]},
+        }
+    )
+
+
+TASKS = {"meeting": meeting, "gates and slips": courtyard, "sentences": from_sentences}
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner_gives_the_same_bytes_on_threads_and_on_a_local_cluster(local_cluster, learner, task, tmp_path):
+    study = Study([TASKS[task]()], [learner], 2, 400, {"test_every": 200, "discount": 0.8})
+    run_study(study, tmp_path / "here", engine=make_engine("threads", threads=2))
+    run_study(study, tmp_path / "there", engine=make_engine("dask", local_cluster.scheduler_address))
+    assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner_is_sent_again_where_a_worker_dies_and_kept_where_the_scheduler_does(learner, tmp_path):
+    study = Study([meeting()], [learner], 2, 400, {"test_every": 200})
+    run_study(study, tmp_path / "here")
+
+    def dies_at_first(client, content):
+        return Promise(content, KilledWorker("killed") if client.sent.count(client.sent[-1]) == 1 else None)
+
+    run_study(study, tmp_path / "worker", engine=engine_of(Told(dies_at_first)))
+    assert same_apart_from_time(tmp_path / "here", tmp_path / "worker")
+    closes = first_only(lambda client: setattr(client, "status", "closed"))
+    with pytest.raises(UnfinishedError, match="the scheduler at tcp://there:8786 is gone"):
+        run_study(study, tmp_path / "scheduler", engine=engine_of(Told(closes)))
+    run_study(study, tmp_path / "scheduler")
+    assert same_apart_from_time(tmp_path / "here", tmp_path / "scheduler")
 
 
 FOR_EVER = 10**12  # steps of training

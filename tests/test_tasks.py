@@ -841,3 +841,30 @@ def test_what_an_agent_knows_can_be_changed(seed):
     assert replace(told, agents=task.agents) == task
     with pytest.raises(hk.errors.TaskError, match="knows: agent 'nobody' does not exist"):
         task.with_knows({"nobody": ()})
+
+
+def test_policies_of_a_task_fit_the_task_that_is_written_beside_them(tmp_path):
+    machine = hk.from_declare(["precedence(press, enter)", "existence(enter, 1)"])
+    grid = hk.Grid(1, 5, frozenset(), {"button": frozenset({1}), "goal": frozenset({3})})
+    conditions = {"press": {"A1": hk.Condition("button")}, "enter": {"A2": hk.Condition("goal")}}
+    agents = {name: hk.Agent(0, ("press", "enter")) for name in ("A1", "A2")}
+    task = hk.Task("sentences", grid, agents, conditions, machine)
+    hk.save_task(task, tmp_path / "sentences.toml")
+    read = hk.load_task(tmp_path / "sentences.toml")
+    assert [*read.machine.states] == [*machine.states], "arrays have a row for each state, in this order"
+    assert [*map(list, (local.states for local in read.machines.values()))] == [
+        *map(list, (local.states for local in task.machines.values()))
+    ]
+
+
+def test_a_digest_tells_tasks_apart_by_the_order_of_their_states():
+    task = hk.load_task("buttons")
+    machine = task.machine
+    moved = hk.RewardMachine(
+        initial=machine.initial,
+        transitions=machine.transitions,
+        final=machine.final,
+        events=machine.events,
+        states=[*machine.states][::-1],
+    )
+    assert replace(task, machine=moved).digest != task.digest, "values in a policy are numbered as states are"

@@ -86,6 +86,11 @@ def declared(kind: type[Settings]) -> dict[str, Setting]:
     return {field_.name: field_.metadata["setting"] for field_ in fields(kind) if field_.name not in kind.unused}
 
 
+def used_settings(settings: Settings) -> dict[str, bool | int | float]:
+    """Give the settings that a learner uses, by their names: those from which the same settings can be made again."""
+    return {name: getattr(settings, name) for name in declared(type(settings))}
+
+
 class SettingInfo(NamedTuple):
     """What a user has to know of a setting."""
 

@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from importlib import import_module
 from queue import Empty, SimpleQueue
 from threading import Event
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from hocket.background import GLANCE, gather
 from hocket.errors import ClusterError, HocketError, SettingsError, printable
 from hocket.learn.batches import Batch
+from hocket.learn.settings import used_settings
 from hocket.learn.training import make_settings, share_out
 from hocket.study.jobs import Finished, Reporter, run_batch
 from hocket.study.records import Record, parse_record, write_record
@@ -179,7 +179,7 @@ def _reason(error: Exception) -> str:
 def portable(batch: Batch) -> tuple[str, str, Mapping[str, float | int | bool], tuple[int, ...], int]:
     """Turn a batch into what can be sent."""
     task = json.dumps(batch.task.document())
-    return task, batch.learner, asdict(batch.settings), tuple(batch.seeds), batch.steps
+    return task, batch.learner, used_settings(batch.settings), tuple(batch.seeds), batch.steps
 
 
 def run_portable(

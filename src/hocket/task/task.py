@@ -140,7 +140,7 @@ class Task:
 
     @cached_property
     def digest(self) -> str:
-        """The fingerprint of all that it says, except how it is described and how states and events are ordered."""
+        """The fingerprint of all that it says, except how it is described and how events are ordered."""
         document = {
             key: value for key, value in self.document().items() if key not in ("name", "description", "machine")
         }
@@ -249,4 +249,6 @@ def _gate_to(gate: Gate) -> Document:
 
 def _canonical(machine: RewardMachine) -> object:
     moves = sorted([*key, target, machine.rewards[key]] for key, target in machine.transitions.items())
-    return [machine.initial, sorted(machine.states), sorted(machine.events), sorted(machine.final), moves]
+    states = sorted(machine.states)
+    numbering = [] if list(machine.states) == states else [list(machine.states)]  # which policies have their values by
+    return [machine.initial, states, sorted(machine.events), sorted(machine.final), moves, *numbering]

@@ -31,6 +31,7 @@ from hocket.machine.formulas import LANGUAGES, read_sentence
 from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.transitions import TransitionColumns
 
 TABLE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards")
 MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES)
@@ -201,8 +202,8 @@ def machine_to(machine: RewardMachine) -> Document:
     document: Document = {"initial": machine.initial, "final": list(machine.final)}
     if list(dict.fromkeys(names)) != list(events):
         document["events"] = list(events)
-    if np.count_nonzero(np.bincount(np.concatenate((graph.source, graph.target)))) < len(states):
-        document["states"] = list(states)
+    if list(TransitionColumns.of_rows(transitions).states_from(machine.initial)) != list(states):
+        document["states"] = list(states)  # which are numbered in this order, and not in that of their first use
     document["transitions"] = transitions
     if not machine.is_task_completion:
         rewards: dict[str, dict[str, float]] = {}
