@@ -14,7 +14,7 @@ import pytest
 import hocket as hk
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.warmup import compile_kernels
-from hocket.study.cluster import TRIES, DaskEngine, Forgotten, run_portable
+from hocket.study.cluster import TRIES, CancelledOnCluster, DaskEngine, run_portable
 from hocket.study.engines import make_engine
 from hocket.study.running import UnfinishedError, run_study
 from hocket.study.study import Study
@@ -359,10 +359,10 @@ def test_a_job_that_nobody_wants_any_more_ends(monkeypatch):
         state=SimpleNamespace(tasks={"job": SimpleNamespace(state="executing")}), get_current_task=lambda: "job"
     )
     monkeypatch.setattr(distributed, "get_worker", lambda: worker)
-    forgotten = Forgotten()
-    assert not forgotten.is_set()
+    cancelled = CancelledOnCluster()
+    assert not cancelled.is_set()
     worker.state.tasks["job"].state = "cancelled"
-    assert forgotten.is_set()
+    assert cancelled.is_set()
 
 
 def test_a_scheduler_that_does_not_answer_is_an_error_in_words(monkeypatch):

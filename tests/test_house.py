@@ -315,11 +315,6 @@ def test_the_search_for_what_must_not_be_leaves_the_rest_alone():
 # Names.
 
 EMPTY_NAMES = {"own", "found"}  # say nothing of what they stand for
-STILL_EMPTY = {
-    "adapters", "cli", "draw", "evaluation", "machine", "report", "study", "capacity", "files", "graphs", "hitting_set",
-    "notebook_hook", "background", "runtime", "statistics",
-}  # fmt: skip  # rooms where such names are still to be replaced; one that has none is taken out
-STILL_SHARED = {"Guard", "IndividualStep", "Spot", "Spots", "Game"}  # class names that still have two meanings
 
 
 def bound(tree: ast.Module) -> set[str]:
@@ -329,14 +324,13 @@ def bound(tree: ast.Module) -> set[str]:
 
 
 def test_no_variable_has_a_name_that_says_nothing():
-    offenders = {name.partition(".")[0] for name, tree in TREES.items() if bound(tree) & EMPTY_NAMES}
-    assert offenders <= STILL_EMPTY
+    assert [name for name, tree in TREES.items() if bound(tree) & EMPTY_NAMES] == []
 
 
 def test_a_class_name_has_one_meaning():
     classes = [node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     private = {name for name in classes if name.startswith("_")}
-    assert {name for name in classes if classes.count(name) > 1} - private <= STILL_SHARED
+    assert {name for name in classes if classes.count(name) > 1} <= private
 
 
 def test_the_search_for_names_finds_variables_arguments_and_loops():

@@ -99,15 +99,15 @@ def can_reach(graph: Graph, goals: Flags) -> Flags:
     root = np.full(len(ends), graph.nodes, np.int32)  # one more node, before all goals
     source, target = np.concatenate((graph.target, root)), np.concatenate((graph.source, ends))
     turned, _ = make_graph(graph.nodes + 1, source, np.zeros(len(source), np.int32), target)
-    found = np.zeros(graph.nodes + 1, np.bool_)
-    found[breadth_first(turned, graph.nodes).order] = True
-    return found[:-1]
+    is_reached = np.zeros(graph.nodes + 1, np.bool_)
+    is_reached[breadth_first(turned, graph.nodes).order] = True
+    return is_reached[:-1]
 
 
 def components(links: Sequence[Sequence[int]]) -> list[int]:
     """Number the strongly connected components of a graph given by the successors of each node (Tarjan's algorithm)."""
     rank, low, component = ([-1] * len(links) for _ in range(3))  # rank: in the order of discovery
-    ranks, found, path = 0, 0, []  # path: discovered, and in no component yet
+    ranks, count, path = 0, 0, []  # path: discovered, and in no component yet
     for root in range(len(links)):
         work = [(root, 0)] if rank[root] < 0 else []
         while work:
@@ -126,8 +126,8 @@ def components(links: Sequence[Sequence[int]]) -> list[int]:
                 work += [(node, position + 1), (links[node][position], 0)]
             elif low[node] == rank[node]:
                 while component[node] < 0:
-                    component[path.pop()] = found
-                found += 1
+                    component[path.pop()] = count
+                count += 1
     return component
 
 

@@ -169,11 +169,11 @@ class _Search:
         ascent = _Ascent(self.prices, node.inside, node.outside)
         if not self.climb(ascent):
             return
-        found = self.complete(ascent)
+        chosen = self.complete(ascent)
         room = self.best_price - ascent.bound
         if room > 0:
             too_dear = as_set(element for element, left in ascent.left.items() if left >= room) & ~node.inside
-            bound, element = max(node.bound, ascent.bound), self.choose(ascent, found)
+            bound, element = max(node.bound, ascent.bound), self.choose(ascent, chosen)
             heappush(waiting, _Node(bound, node.depth, node.inside, node.outside | too_dear, element))
 
     def climb(self, ascent: _Ascent) -> bool:
@@ -223,14 +223,14 @@ class _Search:
         self.clauses.append(clause)
         return clause
 
-    def choose(self, ascent: _Ascent, found: int) -> int:
+    def choose(self, ascent: _Ascent, chosen: int) -> int:
         """Choose the element of a set to which most of the gap between its price and the bound is due.
 
         There is one unless the effort is spent: all elements of the set are free, so some clause is hit twice.
         """
-        gap = dict.fromkeys(elements_of(found & ~ascent.inside), 0)
+        gap = dict.fromkeys(elements_of(chosen & ~ascent.inside), 0)
         for clause, amount in ascent.taken:
-            hits = elements_of(clause & found)
+            hits = elements_of(clause & chosen)
             for element in hits:
                 gap[element] += amount * (len(hits) - 1)
         return max(gap, key=lambda element: (gap[element], -element))

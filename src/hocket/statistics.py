@@ -103,7 +103,7 @@ def trailing_median(values: ArrayLike, window: int) -> Numbers:  # [.., T, K] ->
     tests = numbers(values, "values", least=2)
     window = min(whole(window, "window", 1), tests.shape[-2])
     head = [np.median(tests[..., :count, :], axis=(-2, -1)) for count in range(1, window)]
-    return np.concatenate([*(own[..., None] for own in head), _window_medians(tests, window)], axis=-1)
+    return np.concatenate([*(medians[..., None] for medians in head), _window_medians(tests, window)], axis=-1)
 
 
 def learnt_step(
@@ -158,7 +158,7 @@ def learnt_steps(
     here = wins.mean(axis=2)
     onward = np.cumsum(here[:, ::-1], axis=1)[:, ::-1] / np.arange(len(when), 0, -1)
     middle = _window_medians(tests, window)
-    shares = [own[:, : middle.shape[1]] for own in (here, onward, np.mean(_windows(wins, window), axis=(2, 3)))]
+    shares = [share[:, : middle.shape[1]] for share in (here, onward, np.mean(_windows(wins, window), axis=(2, 3)))]
     enough = np.minimum.reduce(shares) >= least - ROUNDING
     has_learnt = enough & (middle <= (1 + tolerance) * middle[:, -1:])
     first = when[has_learnt.argmax(axis=1)].tolist()
@@ -174,12 +174,12 @@ def _window_medians(tests: Numbers, window: int) -> Numbers:  # [.., T, K] -> [.
     *runs, length, episodes = tests.shape
     rows, many = tests.reshape(-1, length, episodes), window * episodes
     size = max(1, BLOCK // (length * many))
-    found = np.empty((len(rows), length - window + 1))
+    medians = np.empty((len(rows), length - window + 1))
     for first in range(0, len(rows), size):
         cut = _windows(rows[first : first + size], window)
         ordered = np.sort(cut.reshape(*cut.shape[:2], many), axis=-1)
-        found[first : first + size] = ordered[..., (many - 1) // 2 : many // 2 + 1].mean(axis=-1)
-    return found.reshape(*runs, -1)
+        medians[first : first + size] = ordered[..., (many - 1) // 2 : many // 2 + 1].mean(axis=-1)
+    return medians.reshape(*runs, -1)
 
 
 def median_or_never(values: Sequence[float | None]) -> float | None:
@@ -228,8 +228,8 @@ def interquartile_mean(values: ArrayLike, *, axis: Axes | None = None) -> float 
     scores = numbers(values, "values")
     line = np.sort(last_axes(scores, tuple(range(scores.ndim)) if axis is None else axis), axis=-1)
     cut = line.shape[-1] // 4
-    found: Numbers = line[..., cut : line.shape[-1] - cut].mean(axis=-1)
-    return float(found) if axis is None else found
+    means: Numbers = line[..., cut : line.shape[-1] - cut].mean(axis=-1)
+    return float(means) if axis is None else means
 
 
 def bootstrap_interval(
@@ -257,10 +257,10 @@ def bootstrap_interval(
         return of_each(table[generator.integers(runs, size=(count, runs, tasks)), np.arange(tasks)])
 
     def of_each(samples: Numbers) -> Numbers:
-        found = np.asarray(statistic(samples, axis=(1, 2)), np.float64)
-        if found.shape != samples.shape[:1] or not np.isfinite(found).all():
+        values = np.asarray(statistic(samples, axis=(1, 2)), np.float64)
+        if values.shape != samples.shape[:1] or not np.isfinite(values).all():
             raise SettingsError("a statistic must give one finite number for each sample, got something else")
-        return found
+        return values
 
     return _interval(float(of_each(table[None])[0]), resample, table.size, resamples, confidence, seed)
 
@@ -289,7 +289,7 @@ def bootstrap_means(
     blocks = (generator.multinomial(runs, often / runs, min(most, count - done)) for done in range(0, count, most))
     means = np.concatenate([drawn @ rows / runs for drawn in blocks])
     low, high = np.percentile(means, limits, axis=0)
-    return [Interval(*own) for own in zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)]
+    return [Interval(*limits) for limits in zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)]
 
 
 # Two samples of runs.
@@ -346,8 +346,8 @@ def _tally(first: ArrayLike, second: ArrayLike) -> tuple[Counts, Counts]:  # [D]
 def _probability(ours: Counts, theirs: Counts) -> Numbers:  # [.., D], [.., D] -> [..]
     above = theirs.sum(axis=-1, keepdims=True) - np.cumsum(theirs, axis=-1)
     pairs = 2 * ours.sum(axis=-1) * theirs.sum(axis=-1)
-    found: Numbers = (ours * (2 * above + theirs)).sum(axis=-1) / pairs
-    return found
+    probability: Numbers = (ours * (2 * above + theirs)).sum(axis=-1) / pairs
+    return probability
 
 
 def _exact_p(ours: Counts, theirs: Counts) -> float:
@@ -355,12 +355,12 @@ def _exact_p(ours: Counts, theirs: Counts) -> float:
     both = ours + theirs
     chosen = min(ours, theirs, key=lambda counts: int(counts.sum()))
     doubled = 2 * np.cumsum(both) - both + 1  # mid-ranks times two, which are whole
-    ranks, size, own = np.repeat(doubled, both), int(chosen.sum()), int(chosen @ doubled)
+    ranks, size, rank_sum = np.repeat(doubled, both), int(chosen.sum()), int(chosen @ doubled)
     ways = np.zeros((size + 1, int(ranks[-size:].sum()) + 1))  # [how many were chosen, their rank sum]
     ways[0, 0] = 1
     for rank in ranks.tolist():
         ways[1:, rank:] += ways[:-1, :-rank]
-    tail = min(ways[size, : own + 1].sum(), ways[size, own:].sum())
+    tail = min(ways[size, : rank_sum + 1].sum(), ways[size, rank_sum:].sum())
     return min(1.0, 2 * float(tail / ways[size].sum()))
 
 
@@ -386,8 +386,8 @@ def _interval(
     """Take the percentiles of what resamples give, drawing a block of them at a time."""
     count, limits, generator = _resampling(resamples, confidence, seed)
     most = max(1, BLOCK // numbers)
-    found = np.concatenate([resample(generator, min(most, count - done)) for done in range(0, count, most)])
-    low, high = np.percentile(found, limits).tolist()
+    resampled = np.concatenate([resample(generator, min(most, count - done)) for done in range(0, count, most)])
+    low, high = np.percentile(resampled, limits).tolist()
     return Interval(value, low, high)
 
 

@@ -20,8 +20,8 @@ Picture = Any  # whatever an environment draws itself as
 Experience = tuple[Any, Any, Any, Any, Any]  # observation, reward, terminated, truncated, info: for one or for each
 
 
-class Around:
-    """What stands around a world and leaves drawing and closing to it."""
+class EnvWrapper:
+    """An environment around another one, which draws and closes that one."""
 
     env: Environment
 
@@ -32,7 +32,7 @@ class Around:
         self.env.close()
 
 
-class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
+class TupleTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     """A Gymnasium environment whose spaces are tuples, one entry for each agent, as a PettingZoo environment.
 
     An episode ends for all agents at once, when it has ended for each, be it terminated or truncated. A reward that is
@@ -72,15 +72,15 @@ class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         together = tuple(actions[agent] for agent in self.possible_agents)
         observations, reward, terminated, truncated, info = self.env.step(together)
         ends: Any = (terminated, truncated)
-        over, cut = (np.broadcast_to(np.asarray(own, np.bool_), len(self.possible_agents)) for own in ends)
+        over, cut = (np.broadcast_to(np.asarray(flags, np.bool_), len(self.possible_agents)) for flags in ends)
         is_over = bool((over | cut).all())
         if is_over:
             self.agents = []
         rewards: Any = reward
-        own = rewards if np.ndim(rewards) else [rewards] * len(self.possible_agents)
+        each_reward = rewards if np.ndim(rewards) else [rewards] * len(self.possible_agents)
         return (
             self._each(observations),
-            {agent: float(one) for agent, one in zip(self.possible_agents, own, strict=True)},
+            {agent: float(one) for agent, one in zip(self.possible_agents, each_reward, strict=True)},
             self._each((is_over & over).tolist()),
             self._each((is_over & cut).tolist()),
             self._all(info),
@@ -93,7 +93,7 @@ class TupleTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         return {agent: dict(info) for agent in self.possible_agents}
 
 
-class IndividualWorld(Around, gymnasium.Env[Any, Any]):
+class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
     """A PettingZoo environment with one agent, as a Gymnasium environment."""
 
     def __init__(self, env: Environment) -> None:
@@ -118,7 +118,9 @@ class IndividualWorld(Around, gymnasium.Env[Any, Any]):
         with told_of(self.env, when):
             observations, rewards, terminated, truncated, infos = self.env.step({self.agent: action})
         parts = zip(PARTS, (observations, rewards, terminated, truncated, infos), strict=True)
-        observation, reward, over, cut, info = (share_of(self.env, own, self.agent, what, when) for what, own in parts)
+        observation, reward, over, cut, info = (
+            share_of(self.env, part, self.agent, what, when) for what, part in parts
+        )
         return observation, float(reward), over, cut, info
 
 

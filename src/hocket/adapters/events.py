@@ -137,7 +137,7 @@ class Synchronisation:
         """
         proposed = self._proposed(answer, present)
         machines, now = self.decomposition.machines, dict(states)
-        possible = {a: tuple(possible_events(machines[a], now[a], own)) for a, own in proposed.items()}
+        possible = {a: tuple(possible_events(machines[a], now[a], events)) for a, events in proposed.items()}
         problems = [self._disagreement(event, missing) for event, missing in self._disagreed(proposed, now, present)]
         happened: list[str] = []
         while events := self._round(proposed, now, present, happened):
@@ -173,11 +173,11 @@ class Synchronisation:
         knows = self.decomposition.knows
         if not isinstance(answer, Mapping):
             events = read_events(answer, self._events, "the team")
-            return {a: Names(event for event in events if event in own and a in present) for a, own in knows.items()}
+            return {a: Names(e for e in events if e in known and a in present) for a, known in knows.items()}
         for agent in answer:
             if agent not in knows:
                 raise LabelError(f"agent {agent!r:.60} is not of the team ({_hint(agent, knows)})")
-        return {a: read_events(answer.get(a) if a in present else None, own, a) for a, own in knows.items()}
+        return {a: read_events(answer.get(a) if a in present else None, known, a) for a, known in knows.items()}
 
     @cached_property
     def _events(self) -> Names:
@@ -187,7 +187,7 @@ class Synchronisation:
         self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
     ) -> dict[str, list[str]]:
         """List what each agent does not rule out of all that is proposed: it is there, and its machine allows it."""
-        anything = {event for own in proposed.values() for event in own}
+        anything = {event for events in proposed.values() for event in events}
         return {
             agent: possible_events(machine, states[agent], anything) if agent in present else []
             for agent, machine in self.decomposition.machines.items()

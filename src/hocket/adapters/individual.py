@@ -95,7 +95,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.number = -1  # of the episode among those
         self.time, self.cell, self.state = 0, self.world.table.start, self.world.table.initial
         self._states = tuple(self.machine.states)
-        self._spots = Spots(world, self.sight, self._states)
+        self._situations = IndividualSituations(world, self.sight, self._states)
         self._comparisons = Comparisons(world, self.sight)
         self._is_over = True
         self._key = 0
@@ -121,14 +121,14 @@ class IndividualEnv(Env[Observation, np.int64]):
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
         number = check_action(action)
         outcome, sync = self._draw()
-        spots, cells = self._spots, self._spots.cells
+        situations, cells = self._situations, self._situations.cells
         before, first = self.state, self.cell
-        cell = spots[before * cells + first].ends[number * OUTCOMES + outcome]
-        met = spots[before * cells + cell]
+        cell = situations[before * cells + first].ends[number * OUTCOMES + outcome]
+        met = situations[before * cells + cell]
         case = met.cases[bisect_right(met.limits, sync)]
         self.time += 1
         self.cell, self.state = cell, case.state
-        after = spots[case.state * cells + cell]
+        after = situations[case.state * cells + cell]
         truncated = self.time >= self.max_episode_steps
         self._is_over = after.is_final or truncated
         info = {**tell_events(case.events), "proposed": met.proposed, "machine_state": after.name}
@@ -163,7 +163,7 @@ class Case(NamedTuple):
     events: tuple[str, ...]
 
 
-class Spot(NamedTuple):
+class IndividualSituation(NamedTuple):
     """An agent in a cell, with its machine in a state."""
 
     ends: tuple[int, ...]  # [A * K] where each outcome of an action leads
@@ -175,19 +175,19 @@ class Spot(NamedTuple):
     seen: Observation  # to be copied
 
 
-class Spots(dict[int, Spot]):
-    """The spots of an agent, state by state and cell by cell in each, worked out when it first comes there."""
+class IndividualSituations(dict[int, IndividualSituation]):
+    """Situations of an agent, state by state and cell by cell in each, worked out when it first comes there."""
 
     def __init__(self, world: IndividualModel, sight: ObservationEncoder, names: tuple[str, ...]) -> None:
         super().__init__()
         self.world, self.sight, self.names, self.cells = world, sight, names, len(world.table.kind)
 
-    def __missing__(self, place: int) -> Spot:
+    def __missing__(self, place: int) -> IndividualSituation:
         world, table = self.world, self.world.table
         state, cell = divmod(place, self.cells)
         at = (state, table.kind[cell])
         cases = zip(table.next_state[at].tolist(), world.reward[at].tolist(), world.events[at], strict=True)
-        self[place] = Spot(
+        self[place] = IndividualSituation(
             tuple(table.next_cell[table.dynamics[state], cell].ravel().tolist()),
             world.proposed[at],
             table.limit[at].tolist(),
@@ -278,10 +278,10 @@ def individual_model(
 
 def _by_name(numbers: NDArray[np.signedinteger[Any]], names: tuple[str, ...]) -> NDArray[np.object_]:
     """Turn the last axis of events by number, or -1, into tuples of their names."""
-    found = np.empty(numbers.shape[:-1], np.object_)
-    for place in np.ndindex(found.shape):
-        found[place] = tuple(names[event] for event in numbers[place].tolist() if event >= 0)
-    return found
+    named = np.empty(numbers.shape[:-1], np.object_)
+    for place in np.ndindex(named.shape):
+        named[place] = tuple(names[event] for event in numbers[place].tolist() if event >= 0)
+    return named
 
 
 def advance(

@@ -36,8 +36,8 @@ class Counterfactuals(NamedTuple):
     def copy(self) -> Counterfactuals:
         """Copy all arrays."""
         seen, after = (
-            {key: part.copy() for key, part in own.items()} if isinstance(own, dict) else own.copy()
-            for own in (self.observation, self.next_observation)
+            {key: part.copy() for key, part in rows.items()} if isinstance(rows, dict) else rows.copy()
+            for rows in (self.observation, self.next_observation)
         )
         return Counterfactuals(
             seen, self.reward.copy(), after, self.terminated.copy(), self.state.copy(), self.next_state.copy()
@@ -118,20 +118,20 @@ class ObservationEncoder:
 
     def show_each(self, observations: Sequence[Observation] | NDArray[Any], states: ArrayLike) -> Observation:
         """Join observations and as many machine states, row by row; where the world is Discrete, without a loop."""
-        own = np.asarray(states, np.int64)
+        numbers = np.asarray(states, np.int64)
         if not self._is_discrete:
-            each = [self.show(observation, state) for observation, state in zip(observations, own, strict=True)]
+            each = [self.show(observation, state) for observation, state in zip(observations, numbers, strict=True)]
             return stack(each, self.space)
         cells = np.asarray(observations, np.int64)
         if self.kind == "dict":
-            return {"world": cells.copy(), "machine": own.copy()}
+            return {"world": cells.copy(), "machine": numbers.copy()}
         if self.kind == "index":
-            return (cells - self._first) * self.states + own
-        seen = np.zeros((own.size, self._width + self.states), np.float32)
-        rows = np.arange(own.size)
+            return (cells - self._first) * self.states + numbers
+        seen = np.zeros((numbers.size, self._width + self.states), np.float32)
+        rows = np.arange(numbers.size)
         seen[rows, (cells - self._first).ravel()] = 1
-        seen[rows, own.ravel() + self._width] = 1
-        return seen.reshape(*own.shape, seen.shape[1])
+        seen[rows, numbers.ravel() + self._width] = 1
+        return seen.reshape(*numbers.shape, seen.shape[1])
 
     @cached_property
     def _is_discrete(self) -> bool:
@@ -159,9 +159,9 @@ def _is_flattenable(space: Space[Any]) -> bool:
 def stack(rows: Sequence[Observation], space: Space[Any]) -> Observation:
     """Stack observations of a space into arrays, those of dictionaries and tuples part by part."""
     if isinstance(space, spaces.Dict):
-        return {key: stack([row[key] for row in rows], own) for key, own in space.spaces.items()}
+        return {key: stack([row[key] for row in rows], part) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(stack([row[place] for row in rows], own) for place, own in enumerate(space.spaces))
+        return tuple(stack([row[place] for row in rows], part) for place, part in enumerate(space.spaces))
     if space.shape is None or space.dtype is None:
         return list(rows)  # graphs, sequences, texts: nothing that an array holds
     return np.asarray(rows, space.dtype).reshape(len(rows), *space.shape)

@@ -53,7 +53,7 @@ class Model(Protocol):
 Actor = Callable[[Observation], Action]
 
 
-class Played(NamedTuple):
+class PlayedEpisode(NamedTuple):
     """An episode that was played, for T steps of N agents; what there was at the beginning comes first."""
 
     agents: tuple[str, ...]
@@ -74,13 +74,13 @@ class Played(NamedTuple):
         """What reports show of it; None where the world does not say where agents are."""
         if self.points is None:
             return None
-        events = [(step, event) for step, own in enumerate(self.events, start=1) for event in own]
+        events = [(step, event) for step, happened in enumerate(self.events, start=1) for event in happened]
         return Replay(self.success, self.points, self.states, tuple(events))
 
 
 def play_episode(
     env: TeamWorld, policies: Mapping[str, Actor | Model], seed: int | None = None, *, greedy: bool = False
-) -> Played:
+) -> PlayedEpisode:
     """Play an episode: the first one of a seed, or without a seed the next one.
 
     A policy is a function from an observation to an action, or has `predict`, which is asked to be deterministic where
@@ -97,7 +97,7 @@ def play_episode(
         points.append({**points[-1], **_where(env)})
         events.append(_together([_events_of(info) for info in told.values()]))
     states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
-    return Played(
+    return PlayedEpisode(
         names,
         np.array([[row[name].get("cell", NOWHERE) for name in names] for row in rows], np.int64),
         states,
@@ -122,9 +122,9 @@ def _together(told: Sequence[Sequence[str]]) -> tuple[str, ...]:
     ('a', 'meet', 'b')
     """
     happened: list[str] = []
-    for own in told:
+    for events in told:
         place = 0
-        for event in own:
+        for event in events:
             later = happened.index(event, place) if event in happened[place:] else None
             if later is None:
                 happened.insert(place, event)
@@ -161,7 +161,7 @@ def play_tests(
     )
 
 
-def _visits(env: TeamWorld, everyone: Sequence[Played]) -> NDArray[np.int64]:
+def _visits(env: TeamWorld, everyone: Sequence[PlayedEpisode]) -> NDArray[np.int64]:
     """Count after how many steps each agent was in each cell; [N, 0] in a world without cells."""
     if not isinstance(env, TeamEnv):
         return np.zeros((len(env.machines), 0), np.int64)

@@ -79,7 +79,7 @@ class CounterfactualReplayBuffer(ReplayBuffer):
         actions = action.reshape(self.environments, self.action_dim)
         timeouts = np.array([bool(info.get(TIMEOUT, False)) for info in infos])
         self._write(obs, next_obs, actions, reward, done, timeouts)
-        for own, timeout, info in zip(actions, timeouts, infos, strict=True):
+        for real, timeout, info in zip(actions, timeouts, infos, strict=True):
             rows = info.get(KEY)
             if rows is None or not len(rows.reward):
                 continue
@@ -89,7 +89,7 @@ class CounterfactualReplayBuffer(ReplayBuffer):
             self._write(
                 rows.observation,
                 rows.next_observation,
-                np.broadcast_to(own, (len(ends), self.action_dim)),
+                np.broadcast_to(real, (len(ends), self.action_dim)),
                 rows.reward,
                 ends | timeout,
                 timeout & ~ends,

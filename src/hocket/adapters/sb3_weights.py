@@ -27,11 +27,11 @@ def get_weights(model: BaseAlgorithm) -> dict[str, NDArray[np.float32]]:
 
 def set_weights(model: BaseAlgorithm, weights: Weights) -> None:
     """Put parameters into a model that was made for them: of the same algorithm, spaces and layers."""
-    own: dict[str, torch.Tensor] = model.policy.state_dict()
+    parameters: dict[str, torch.Tensor] = model.policy.state_dict()
     for name in weights:
-        if name not in own:
-            raise FormatError(f"parameter {name!r} does not exist in this model ({known_names(name, own)})")
-    for name, value in own.items():
+        if name not in parameters:
+            raise FormatError(f"parameter {name!r} does not exist in this model ({known_names(name, parameters)})")
+    for name, value in parameters.items():
         if name not in weights:
             raise FormatError(f"parameter {name!r} of this model is missing")
         if weights[name].shape != tuple(value.shape):
@@ -47,14 +47,14 @@ def join_weights(team: Mapping[str, Weights]) -> dict[str, NDArray[np.float32]]:
     >>> join_weights({"A1": {"bias": np.zeros(2, np.float32)}})
     {'A1/bias': array([0., 0.], dtype=float32)}
     """
-    return {f"{agent}{BETWEEN}{name}": value for agent, own in team.items() for name, value in own.items()}
+    return {f"{agent}{BETWEEN}{name}": value for agent, weights in team.items() for name, value in weights.items()}
 
 
 def split_weights(arrays: Mapping[str, NDArray[Any]], agent: str) -> dict[str, NDArray[np.float32]]:
     """Pick the parameters of one agent."""
     start = f"{agent}{BETWEEN}"
-    found = {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
-    if not found:
+    parameters = {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+    if not parameters:
         hint = known_names(agent, dict.fromkeys(name.rpartition(BETWEEN)[0] for name in arrays))
         raise FormatError(f"has no parameters of {agent!r} ({hint})")
-    return found
+    return parameters

@@ -82,9 +82,9 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         self._outcomes: list[list[int]] = []  # of everyone's moves, of steps from ...
         self._drawn_from = 0
         self._width, self._sees_numbers = cells, observation == "index"
-        self._events, self._knowers = tuple(task.events), [tuple(own) for own in task.knowers.values()]
+        self._events, self._knowers = tuple(task.events), [tuple(knowers) for knowers in task.knowers.values()]
         self._spots = [
-            Spots(self.tables, place, sight, tuple(machine.states), self._events)
+            Situations(self.tables, place, sight, tuple(machine.states), self._events)
             for place, (sight, machine) in enumerate(zip(self.sights.values(), self.machines.values(), strict=True))
         ]
         self._settled = Settlements(self.tables)
@@ -165,22 +165,22 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
             raise TaskError(f"every agent needs an action, got none for {missing[0]}", key="actions")
         return [check_action(actions[name]) for name in self.agents]
 
-    def _start(self) -> list[Spot]:
+    def _start(self) -> list[Situation]:
         """Put everyone back to the start."""
         return self._put(self.tables.start.tolist(), self.tables.initial.tolist())
 
-    def _put(self, cells: Iterable[int], states: Iterable[int]) -> list[Spot]:
+    def _put(self, cells: Iterable[int], states: Iterable[int]) -> list[Situation]:
         """Find out about everyone's spot."""
         width = self._width
-        own = zip(self._spots, states, cells, strict=True)
-        return [spots[state * width + cell] for spots, state, cell in own]
+        situations = zip(self._spots, states, cells, strict=True)
+        return [spots[state * width + cell] for spots, state, cell in situations]
 
-    def _move(self, actions: list[int]) -> list[Spot]:
+    def _move(self, actions: list[int]) -> list[Situation]:
         """Move everyone."""
         width = self._width
-        own = zip(self._spots, self._here, actions, self._draw(), strict=True)
+        moves = zip(self._spots, self._here, actions, self._draw(), strict=True)
         return [
-            spots[spot.state * width + spot.ends[action * OUTCOMES + outcome]] for spots, spot, action, outcome in own
+            spots[spot.state * width + spot.ends[action * OUTCOMES + outcome]] for spots, spot, action, outcome in moves
         ]
 
     def _draw(self) -> list[int]:
@@ -192,7 +192,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
             self._outcomes, self._drawn_from = outcomes.tolist(), self.time
         return self._outcomes[self.time - self._drawn_from]
 
-    def _settle(self, met: list[Spot]) -> tuple[tuple[int, ...], float]:
+    def _settle(self, met: list[Situation]) -> tuple[tuple[int, ...], float]:
         """Let events happen where everyone has come; return them, and what the team's machine pays."""
         self._here = met
         tally: dict[int, int] = {}
@@ -213,13 +213,13 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
             return {name: spot.seen for name, spot in zip(self.possible_agents, self._here, strict=True)}
         return {name: spot.seen.copy() for name, spot in zip(self.possible_agents, self._here, strict=True)}
 
-    def _tell(self, met: Sequence[Spot], events: Sequence[int]) -> dict[str, Info]:
+    def _tell(self, met: Sequence[Situation], events: Sequence[int]) -> dict[str, Info]:
         """Say what everyone proposed, and what happened to it."""
         happened: dict[str, tuple[str, ...]] = {}
         for event in events:
             for name in self._knowers[event]:
                 happened[name] = (*happened.get(name, ()), self._events[event])
-        told = {name: tell_events(own) for name, own in happened.items()}
+        told = {name: tell_events(names) for name, names in happened.items()}
         nothing = tell_events(())
         rows = zip(self.possible_agents, met, self._here, strict=True)
         return {
@@ -236,7 +236,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
 # What there is to know of a situation, worked out when it first occurs and kept as plain values.
 
 
-class Spot(NamedTuple):
+class Situation(NamedTuple):
     """An agent in a cell, with its machine in a state."""
 
     cell: int
@@ -249,8 +249,8 @@ class Spot(NamedTuple):
     seen: Observation  # to be copied
 
 
-class Spots(dict[int, Spot]):
-    """The spots of an agent, state by state and cell by cell in each."""
+class Situations(dict[int, Situation]):
+    """Situations of an agent, state by state and cell by cell in each."""
 
     def __init__(
         self, tables: Tables, agent: int, sight: ObservationEncoder, states: tuple[str, ...], events: tuple[str, ...]
@@ -258,12 +258,12 @@ class Spots(dict[int, Spot]):
         super().__init__()
         self.tables, self.agent, self.sight, self.states, self.events = tables, agent, sight, states, events
 
-    def __missing__(self, place: int) -> Spot:
+    def __missing__(self, place: int) -> Situation:
         state, cell = divmod(place, self.tables.cells)
         kind = int(self.tables.kind[self.agent, cell])
         numbers = tuple(event for event in self.tables.event[self.agent, state, kind].tolist() if event >= 0)
         moves = self.tables.next_cell[self.tables.world[self.agent]]
-        self[place] = Spot(
+        self[place] = Situation(
             cell,
             state,
             kind,

@@ -163,10 +163,10 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
 
 def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:
     """Pick the last event of each copy, or None."""
-    found = np.full(len(events), None, np.object_)
+    last = np.full(len(events), None, np.object_)
     for copy in np.flatnonzero(events != NOTHING).tolist():
-        found[copy] = events[copy][-1]
-    return found
+        last[copy] = events[copy][-1]
+    return last
 
 
 # What environments with copies share.

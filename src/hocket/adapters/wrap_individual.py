@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from hocket.adapters.convert import Action, Around, Environment, Experience, individual_world
+from hocket.adapters.convert import Action, Environment, EnvWrapper, Experience, individual_world
 from hocket.adapters.events import (
     IndividualStep,
     Proposed,
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
     reward: float
 
 
-class IndividualView(Around, gymnasium.Env[Any, Any]):
+class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
     """An agent with its own machine in a world of its own, with teammates that are only simulated.
 
     `label` is called after every step with an `IndividualStep` and returns the events that the agent proposes, if any.
@@ -145,7 +145,7 @@ class IndividualView(Around, gymnasium.Env[Any, Any]):
     def _counterfactuals(self, step: IndividualStep, draw: int) -> Counterfactuals:
         """Work out what the same step of the world would have meant in the other machine states."""
         others = [state for state in self._others if state != step.state and self._is_valid(step, state)]
-        outcomes = [self._outcome(replace(step, state=own, memory=deepcopy(step.memory)), draw) for own in others]
+        outcomes = [self._outcome(replace(step, state=state, memory=deepcopy(step.memory)), draw) for state in others]
         number = self.machine.states.index
         states = np.array([number(state) for state in others], np.int64)
         next_states = np.array([number(outcome.state) for outcome in outcomes], np.int64)

@@ -10,7 +10,7 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.convert import Around, Environment, Experience, to_parallel
+from hocket.adapters.convert import Environment, EnvWrapper, Experience, to_parallel
 from hocket.adapters.events import (
     PARTS,
     Answer,
@@ -85,7 +85,7 @@ def wrap(
     return WrappedTeam(world, Synchronisation(decomposition, waiting), label, observation, problems)
 
 
-class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
+class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     """A PettingZoo environment whose agents see the states of local reward machines and are paid by the team machine.
 
     Every agent of the team earns what the team machine pays, which is 1 when the task is completed and 0 before. The
@@ -102,8 +102,8 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.possible_agents: list[str] = list(env.possible_agents)
         self.agents: list[str] = []
         self.sights = {
-            agent: ObservationEncoder(env.observation_space(agent), len(own.states), observation)
-            for agent, own in self.machines.items()
+            agent: ObservationEncoder(env.observation_space(agent), len(machine.states), observation)
+            for agent, machine in self.machines.items()
         }
         if hasattr(env, "state_space"):
             self.state_space = env.state_space
@@ -122,8 +122,8 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     @property
     def where(self) -> Mapping[str, tuple[float, float]] | None:
         """Where everyone is, if the world says so."""
-        found: Mapping[str, tuple[float, float]] | None = getattr(self.env, "where", None)
-        return found
+        points: Mapping[str, tuple[float, float]] | None = getattr(self.env, "where", None)
+        return points
 
     @property
     def completed(self) -> bool:
@@ -153,10 +153,10 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         own_infos = {
             agent: check_info(self.env, infos.get(agent, {}), f"of agent {agent!r} in reset") for agent in self.agents
         }
-        informed = {agent: self._inform(agent, own, NOTHING, 0.0) for agent, own in own_infos.items()}
+        informed = {agent: self._inform(agent, info, NOTHING, 0.0) for agent, info in own_infos.items()}
         seen = {agent: share_of(self.env, observations, agent, PARTS[0], "reset") for agent in self.agents}
         self._check_seen(seen, "reset")
-        return {agent: self._see(agent, own) for agent, own in seen.items()}, informed
+        return {agent: self._see(agent, observation) for agent, observation in seen.items()}, informed
 
     def step(self, actions: Mapping[str, Any]) -> Experience:
         if not self.agents:
@@ -214,9 +214,9 @@ class WrappedTeam(Around, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """Say what happened to an agent of the team."""
         if agent not in self.sights:
             return dict(info)
-        own = tuple(event for event in happening.events if event in self.decomposition.knows[agent])
+        events = tuple(event for event in happening.events if event in self.decomposition.knows[agent])
         proposed, state = happening.proposed.get(agent, ()), self.states[agent]
-        return {**info, **tell_events(own), "proposed": proposed, "machine_state": state, "raw_reward": reward}
+        return {**info, **tell_events(events), "proposed": proposed, "machine_state": state, "raw_reward": reward}
 
     def individual(
         self,

@@ -42,12 +42,12 @@ class Simulate:
         report = simulate(task.decomposition, self.schedules, seed=self.seed, faults=faults, deciders=check.agreed)
         failure = report.failure
         if self.json:
-            found = None
+            broken = None
             if failure is not None:
-                found = {"seed": failure.seed, "sentence": failure.sentence, "schedule": list(failure.story)}
+                broken = {"seed": failure.seed, "sentence": failure.sentence, "schedule": list(failure.story)}
             agree = [list(pair) for pair in check.agree]
             counts = {"schedules": report.schedules, "cpu_seconds": report.seconds, "injected": report.counts}
-            print_json({"ok": report.ok, "agree": agree, **counts, "failure": found})
+            print_json({"ok": report.ok, "agree": agree, **counts, "failure": broken})
             return 0 if report.ok else 1
         console = make_console()
         if check.agree:

@@ -79,7 +79,9 @@ class Solution:
     def is_within(self, share: float) -> bool:
         """Say whether errors are small enough: of chances in themselves, of expected steps as a share of them."""
         chances, times = (self.success, self.failure), (self.steps, self.steps_if_reached)
-        return all(own.error <= share for own in chances) and all(own.error <= share * own.value for own in times)
+        return all(chance.error <= share for chance in chances) and all(
+            time.error <= share * time.value for time in times
+        )
 
 
 def solve(chain: Chain, places: Ints | None = None, blur: float = 0.0, report: Report = lambda _: None) -> Solution:
@@ -141,9 +143,9 @@ def _prune(chain: Chain, places: Ints | None) -> Network | None:
 
 
 def _reached(edges: csr_array, root: int) -> NDArray[np.bool_]:
-    found = np.zeros(edges.shape[0], np.bool_)
-    found[breadth_first_order(edges, root, return_predecessors=False)] = True
-    return found
+    is_reached = np.zeros(edges.shape[0], np.bool_)
+    is_reached[breadth_first_order(edges, root, return_predecessors=False)] = True
+    return is_reached
 
 
 # The numbers and their errors.
@@ -161,25 +163,25 @@ def _solve(network: Network, blur: float, report: Report) -> Solution:
     blocks = find_blocks(network.matrix)
     near_goal_first = np.lexsort((-np.arange(network.states), blocks.block[: network.states]))
     if blocks.large:
-        found = _certify(network, Iteration(network.matrix, near_goal_first, FEW_ROUNDS, report), blur)
-        if found is not None and found.is_within(SHARP):
-            return found
+        solution = _certify(network, Iteration(network.matrix, near_goal_first, FEW_ROUNDS, report), blur)
+        if solution is not None and solution.is_within(SHARP):
+            return solution
     elimination = Elimination(network.matrix, blocks, network.places)
     if elimination.is_affordable:
         elimination.run(report)
-        found = _certify(network, elimination, blur)
-        if found is None or not found.is_within(ENOUGH):
+        solution = _certify(network, elimination, blur)
+        if solution is None or not solution.is_within(ENOUGH):
             raise SettingsError(f"a chain of {network.states:,} states has numbers that are out of range for floats")
-        return found
+        return solution
     rounds = MOST_LOOKS // int(network.matrix.nnz)
-    found = _certify(network, Iteration(network.matrix, near_goal_first, rounds, report), blur)
-    if found is None or not found.is_within(ENOUGH):
+    solution = _certify(network, Iteration(network.matrix, near_goal_first, rounds, report), blur)
+    if solution is None or not solution.is_within(ENOUGH):
         raise SettingsError(
             f"a chain of {network.states:,} states does not settle in {rounds:,} rounds, and taking out its states one "
             f"by one would take {elimination.work:.0e} multiplications and {8 * elimination.entries / 1e9:.1f} GB "
             f"({MOST_WORK:.0e} and {8 * MOST_ENTRIES / 1e9:.1f} GB are allowed); estimate it instead"
         )
-    return found
+    return solution
 
 
 def _certify(network: Network, solver: Solver, blur: float) -> Solution | None:
@@ -239,8 +241,8 @@ class _Proof:
             return counted
         residual = self._residual(values, right).max() + (0.0 if right_error is None else right_error.max())
         checked: Floats = SAFE * residual * self.over / self.slack
-        found: Floats = np.minimum(counted, checked)
-        return found
+        least: Floats = np.minimum(counted, checked)
+        return least
 
     def bound(self, values: Floats, right: Floats, right_error: Floats | None = None) -> Bounded:
         """Give the first value with its error."""

@@ -92,8 +92,8 @@ def _dissect(states: Ints, source: Ints, target: Ints, places: Ints) -> Iterator
         yield states
         return
     side = min(good, key=_cost)
-    for own in (1, 2):
-        chosen = side == own
+    for half in (1, 2):
+        chosen = side == half
         if chosen.any():
             number = np.cumsum(chosen) - 1
             inside = chosen[source] & chosen[target]
@@ -111,9 +111,9 @@ def _cut(column: Ints, source: Ints, target: Ints) -> NDArray[np.int8] | None:
     crosses = high[source] != high[target]
     touched = np.concatenate([source[crosses], target[crosses]])
     sides = []
-    for own in (False, True):
+    for is_high in (False, True):
         side = np.where(high, 2, 1).astype(np.int8)
-        side[touched[high[touched] == own]] = 0
+        side[touched[high[touched] == is_high]] = 0
         sides.append(side)
     return min(sides, key=_cost)
 
@@ -337,25 +337,25 @@ def solve_small(
     """Solve small blocks one after the other; return how many rows and numbers rounding may have changed."""
     rows, products = 0, 0.0
     for number in range(from_block, to_block):
-        own = state[begin[number] : begin[number + 1]]
-        size = len(own)
+        inside = state[begin[number] : begin[number + 1]]
+        size = len(inside)
         small = table[:size, : size + 1]
         for row in range(size):
-            slot[own[row]] = row
+            slot[inside[row]] = row
             for column in range(size + 1):
                 small[row, column] = 0.0
         for row in range(size):
-            collected = right[own[row]]
-            for entry in range(first[own[row]], first[own[row] + 1]):
+            collected = right[inside[row]]
+            for entry in range(first[inside[row]], first[inside[row] + 1]):
                 if block[target[entry]] == number:
                     small[row, slot[target[entry]]] = chance[entry]
                 else:
                     small[row, size] += chance[entry]
                     collected += chance[entry] * values[target[entry]]
-            values[own[row]] = collected
+            values[inside[row]] = collected
         changed = take_out(small, 0, size, leaving)
-        gather(small, leaving[:size], own, values)
-        spread(small[:, :size], nothing, own, values)
+        gather(small, leaving[:size], inside, values)
+        spread(small[:, :size], nothing, inside, values)
         rows += changed
         products += float(changed) * (size + 1)
     return rows, products

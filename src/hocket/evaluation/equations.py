@@ -68,20 +68,20 @@ class Elimination:
 
     def _dissect(self, number: int, places: Ints | None) -> Large:
         """Find an order for a block in which few new ways arise."""
-        own = self.blocks.state[self.blocks.begin[number] : self.blocks.begin[number + 1]]
-        rows = self.matrix[own]
-        inside = rows[:, own]
+        states = self.blocks.state[self.blocks.begin[number] : self.blocks.begin[number + 1]]
+        rows = self.matrix[states]
+        inside = rows[:, states]
         if places is None:
             near = reverse_cuthill_mckee((inside + inside.T).tocsr(), symmetric_mode=True)
             groups = dissect(inside, np.argsort(near)[:, None])
         else:
-            groups = dissect(inside, places[own])
+            groups = dissect(inside, places[states])
         order = np.concatenate(groups)
         inside = inside[order][:, order].sorted_indices()
         entries = rows[order].tocoo()
         leaves = self.blocks.block[entries.col] != number
         outside = coo_array((entries.data[leaves], (entries.row[leaves], entries.col[leaves])), shape=rows.shape)
-        return Large(number, own[order], inside, outside.tocsr(), make_fronts(inside, groups))
+        return Large(number, states[order], inside, outside.tocsr(), make_fronts(inside, groups))
 
     @property
     def work(self) -> float:

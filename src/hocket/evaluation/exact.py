@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
 from hocket.evaluation.chains import UNIT, solve
-from hocket.evaluation.joint_chain import NEVER, Found, explore, tabulate_moves
+from hocket.evaluation.joint_chain import NEVER, ExploredStates, explore, tabulate_moves
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
@@ -62,7 +62,7 @@ def evaluate_exact(
     find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)
     choice, exponent = _choices(policy, greedy)
 
-    def tell_states(explored: Found) -> None:
+    def tell_states(explored: ExploredStates) -> None:
         progress(f"{explored.states:,} joint states found, {explored.expanded:,} of them done")
 
     joint = explore(tables, tabulate_moves(tables, choice), tell_states)

@@ -30,7 +30,7 @@ GOAL = -1  # the completed task, while states are still being numbered
 CHUNK = 20_000  # joint states between two looks at the clock
 
 
-class Moves(NamedTuple):
+class JointMoves(NamedTuple):
     """Where each agent goes from each cell in each state of its machine, and how likely."""
 
     ends: Shorts  # [N, U, S] how many cells it may go to
@@ -38,7 +38,7 @@ class Moves(NamedTuple):
     chance: Floats  # [N, U, S, K]
 
 
-def tabulate_moves(tables: Tables, choice: Floats) -> Moves:
+def tabulate_moves(tables: Tables, choice: Floats) -> JointMoves:
     """Add up where actions, chosen with the given chances [N, S, A, U], lead with all their outcomes.
 
     An agent in whose machine nothing can happen any more stays where it is: nobody can tell the difference, and there
@@ -62,7 +62,7 @@ def tabulate_moves(tables: Tables, choice: Floats) -> Moves:
             ends[agent, state][rows, number] = end
             np.add.at(chances[agent, state], (rows, number), chance)
             count[agent, state] = number[:, -1] + 1
-    return Moves(count, ends, chances)
+    return JointMoves(count, ends, chances)
 
 
 class JointChain(NamedTuple):
@@ -73,7 +73,7 @@ class JointChain(NamedTuple):
     state: Shorts  # [states, N] of their machines
 
 
-class Room(NamedTuple):
+class ChainBuffers(NamedTuple):
     """Room for joint states and transitions."""
 
     cell: Words  # [states, N]
@@ -85,7 +85,7 @@ class Room(NamedTuple):
     pick: Ints  # [N] which of its moves each agent makes
 
 
-class Found(NamedTuple):
+class ExploredStates(NamedTuple):
     """How far an exploration has come."""
 
     expanded: int  # states whose transitions are listed
@@ -93,25 +93,25 @@ class Found(NamedTuple):
     transitions: int
 
 
-def explore(tables: Tables, moves: Moves, report: Callable[[Found], None]) -> JointChain:
+def explore(tables: Tables, moves: JointMoves, report: Callable[[ExploredStates], None]) -> JointChain:
     """List the joint states that can be reached and their transitions; refuse what is too large, with its size."""
     world, team = team_tables(tables), team_state(tables)
-    room = _make_room(*FIRST_ROOM, len(tables.start))
-    found = Found(0, start_in(room, team, world), 0)
-    while found.expanded < found.states:
-        until = found.expanded + CHUNK
-        found = Found(*expand(world, team, moves, room, *found, until))
-        report(found)
-        if found.expanded < min(found.states, until):
-            room = _grow(room, found)
-    states, transitions = found.states, found.transitions
-    target = np.where(room.target[:transitions] == GOAL, states, room.target[:transitions])
-    chain = Chain(room.first[: states + 1], target, room.chance[:transitions])
-    return JointChain(chain, room.cell[:states], room.state[:states])
+    buffers = _make_buffers(*FIRST_ROOM, len(tables.start))
+    progress = ExploredStates(0, start_in(buffers, team, world), 0)
+    while progress.expanded < progress.states:
+        until = progress.expanded + CHUNK
+        progress = ExploredStates(*expand(world, team, moves, buffers, *progress, until))
+        report(progress)
+        if progress.expanded < min(progress.states, until):
+            buffers = _grow(buffers, progress)
+    states, transitions = progress.states, progress.transitions
+    target = np.where(buffers.target[:transitions] == GOAL, states, buffers.target[:transitions])
+    chain = Chain(buffers.first[: states + 1], target, buffers.chance[:transitions])
+    return JointChain(chain, buffers.cell[:states], buffers.state[:states])
 
 
-def _make_room(states: int, transitions: int, agents: int) -> Room:
-    return Room(
+def _make_buffers(states: int, transitions: int, agents: int) -> ChainBuffers:
+    return ChainBuffers(
         np.zeros((states, agents), np.int32),
         np.zeros((states, agents), np.int16),
         np.full(1 << (2 * states).bit_length(), -1, np.int32),
@@ -122,42 +122,42 @@ def _make_room(states: int, transitions: int, agents: int) -> Room:
     )
 
 
-def _grow(room: Room, found: Found) -> Room:
+def _grow(buffers: ChainBuffers, progress: ExploredStates) -> ChainBuffers:
     """Double what is full, up to the most that is allowed."""
-    states, transitions = len(room.cell), len(room.target)
-    if found.states == states:
+    states, transitions = len(buffers.cell), len(buffers.target)
+    if progress.states == states:
         states = min(2 * states, MOST_STATES)
     else:
         transitions = min(2 * transitions, MOST_TRANSITIONS)
-    if (states, transitions) == (len(room.cell), len(room.target)):
+    if (states, transitions) == (len(buffers.cell), len(buffers.target)):
         raise SettingsError(
-            f"the joint chain has more than {found.states:,} states, {found.expanded:,} of which have "
-            f"{found.transitions:,} transitions; up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions can "
-            "be solved, so estimate it instead"
+            f"the joint chain has more than {progress.states:,} states, {progress.expanded:,} of which have "
+            f"{progress.transitions:,} transitions; up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions "
+            "can be solved, so estimate it instead"
         )
-    larger = _make_room(states, transitions, len(room.pick))
-    for new, old in ((larger.cell, room.cell), (larger.state, room.state), (larger.first, room.first)):
+    larger = _make_buffers(states, transitions, len(buffers.pick))
+    for new, old in ((larger.cell, buffers.cell), (larger.state, buffers.state), (larger.first, buffers.first)):
         new[: len(old)] = old
-    larger.target[: found.transitions] = room.target[: found.transitions]
-    larger.chance[: found.transitions] = room.chance[: found.transitions]
-    sort_in(larger, found.states)
+    larger.target[: progress.transitions] = buffers.target[: progress.transitions]
+    larger.chance[: progress.transitions] = buffers.chance[: progress.transitions]
+    sort_in(larger, progress.states)
     return larger
 
 
 @inlined
-def slot_of(room: Room, cell: Words, state: Shorts, row: int) -> int:
+def slot_of(buffers: ChainBuffers, cell: Words, state: Shorts, row: int) -> int:
     """Find the slot of a joint state, given as a row: where it is, or a free one where it belongs."""
     mark = np.uint64(0)
     for agent in range(cell.shape[1]):
         mark = (mark ^ np.uint64(cell[row, agent] * 65_536 + state[row, agent])) * GOLDEN
         mark ^= mark >> np.uint64(29)
-    last = len(room.slot) - 1
+    last = len(buffers.slot) - 1
     slot = np.int64(mark & np.uint64(last))
-    while room.slot[slot] >= 0:
+    while buffers.slot[slot] >= 0:
         same = True
         for agent in range(cell.shape[1]):
-            same = same and cell[row, agent] == room.cell[room.slot[slot], agent]
-            same = same and state[row, agent] == room.state[room.slot[slot], agent]
+            same = same and cell[row, agent] == buffers.cell[buffers.slot[slot], agent]
+            same = same and state[row, agent] == buffers.state[buffers.slot[slot], agent]
         if same:
             break
         slot = (slot + 1) & last
@@ -165,38 +165,40 @@ def slot_of(room: Room, cell: Words, state: Shorts, row: int) -> int:
 
 
 @kernel
-def sort_in(room: Room, states: int) -> None:
+def sort_in(buffers: ChainBuffers, states: int) -> None:
     """Fill the slots anew."""
     for number in range(states):
-        room.slot[slot_of(room, room.cell, room.state, number)] = number
+        buffers.slot[slot_of(buffers, buffers.cell, buffers.state, number)] = number
 
 
 @inlined
-def number_of(room: Room, states: int, team: TeamState) -> int:
+def number_of(buffers: ChainBuffers, states: int, team: TeamState) -> int:
     """Find the number of the joint state that a team is in; a new one gets the next number, which is `states`."""
     for agent in range(len(team.cell)):
-        room.cell[states, agent] = team.cell[agent]
-        room.state[states, agent] = team.state[agent]
-    slot = slot_of(room, room.cell, room.state, states)
-    if room.slot[slot] < 0:
-        room.slot[slot] = states
-    return int(room.slot[slot])
+        buffers.cell[states, agent] = team.cell[agent]
+        buffers.state[states, agent] = team.state[agent]
+    slot = slot_of(buffers, buffers.cell, buffers.state, states)
+    if buffers.slot[slot] < 0:
+        buffers.slot[slot] = states
+    return int(buffers.slot[slot])
 
 
 @kernel
-def start_in(room: Room, team: TeamState, tables: TeamTables) -> int:
+def start_in(buffers: ChainBuffers, team: TeamState, tables: TeamTables) -> int:
     """Note the first joint state; return how many there are: none, if the task is done from the beginning."""
     if reset_team(team, tables):
         return 0
-    return number_of(room, 0, team) + 1
+    return number_of(buffers, 0, team) + 1
 
 
 @inlined
-def step_jointly(now: int, room: Room, moves: Moves, team: TeamState, tables: TeamTables) -> tuple[float, bool]:
+def step_jointly(
+    now: int, buffers: ChainBuffers, moves: JointMoves, team: TeamState, tables: TeamTables
+) -> tuple[float, bool]:
     """Move everyone from a joint state as picked; return how likely that is, and whether the task is then done."""
     chance, ready = 1.0, 0
     for agent in range(len(team.cell)):
-        cell, state, pick = room.cell[now, agent], room.state[now, agent], room.pick[agent]
+        cell, state, pick = buffers.cell[now, agent], buffers.state[now, agent], buffers.pick[agent]
         team.cell[agent], team.state[agent] = moves.end[agent, state, cell, pick], state
         ready += propose(agent, team, tables)
         chance *= moves.chance[agent, state, cell, pick]
@@ -204,13 +206,13 @@ def step_jointly(now: int, room: Room, moves: Moves, team: TeamState, tables: Te
 
 
 @inlined
-def pick_next(now: int, room: Room, moves: Moves) -> bool:
+def pick_next(now: int, buffers: ChainBuffers, moves: JointMoves) -> bool:
     """Pick the next joint move from a joint state; say whether there is one."""
-    for agent in range(len(room.pick)):
-        room.pick[agent] += 1
-        if room.pick[agent] < moves.ends[agent, room.state[now, agent], room.cell[now, agent]]:
+    for agent in range(len(buffers.pick)):
+        buffers.pick[agent] += 1
+        if buffers.pick[agent] < moves.ends[agent, buffers.state[now, agent], buffers.cell[now, agent]]:
             return True
-        room.pick[agent] = 0
+        buffers.pick[agent] = 0
     return False
 
 
@@ -218,8 +220,8 @@ def pick_next(now: int, room: Room, moves: Moves) -> bool:
 def expand(
     tables: TeamTables,
     team: TeamState,
-    moves: Moves,
-    room: Room,
+    moves: JointMoves,
+    buffers: ChainBuffers,
     expanded: int,
     states: int,
     transitions: int,
@@ -227,21 +229,21 @@ def expand(
 ) -> tuple[int, int, int]:
     """List the transitions of joint states, as far as there is room; return how far it has come."""
     while expanded < min(states, until):
-        room.first[expanded] = transitions
+        buffers.first[expanded] = transitions
         more = True
         while more:
-            chance, done = step_jointly(expanded, room, moves, team, tables)
+            chance, done = step_jointly(expanded, buffers, moves, team, tables)
             if chance >= NEVER:
-                if states == len(room.cell) or transitions == len(room.target):
-                    room.pick[:] = 0
-                    return expanded, states, room.first[expanded]
-                room.target[transitions] = GOAL
+                if states == len(buffers.cell) or transitions == len(buffers.target):
+                    buffers.pick[:] = 0
+                    return expanded, states, buffers.first[expanded]
+                buffers.target[transitions] = GOAL
                 if not done:
-                    room.target[transitions] = number_of(room, states, team)
-                    states = max(states, room.target[transitions] + 1)
-                room.chance[transitions] = chance
+                    buffers.target[transitions] = number_of(buffers, states, team)
+                    states = max(states, buffers.target[transitions] + 1)
+                buffers.chance[transitions] = chance
                 transitions += 1
-            more = pick_next(expanded, room, moves)
+            more = pick_next(expanded, buffers, moves)
         expanded += 1
-        room.first[expanded] = transitions
+        buffers.first[expanded] = transitions
     return expanded, states, transitions

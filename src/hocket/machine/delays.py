@@ -119,7 +119,7 @@ def find_delays(
         why = decomposition.problems[0] if decomposition.problems else "it is not"
         raise AssignmentError(f"only a decomposable task can be checked for delays: {why}")
     knowers, chosen = _knowers(decomposition), find_deciders(decomposition, deciders)
-    hearers = {event: Names(a for a in own if a not in chosen[event]) for event, own in knowers.items()}
+    hearers = {event: Names(a for a in agents if a not in chosen[event]) for event, agents in knowers.items()}
     told = MappingProxyType(chosen), MappingProxyType(hearers)
     if not any(hearers.values()):
         return DelayCheck(*told, None, sentences=sentences)

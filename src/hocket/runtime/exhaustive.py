@@ -98,12 +98,12 @@ def _successors(state: _State, plan: Plan, made: type[Participant], transactions
             yield after
             continue
         if not node.holding and node.willing != everything:
-            yield from _inputs(state, agent, transactions, lambda own: own.perceive(everything))
+            yield from _inputs(state, agent, transactions, lambda node: node.perceive(everything))
         if not node.holding and node.willing and state.withdrawals:
-            for after in _inputs(state, agent, transactions, lambda own: own.perceive(0)):
+            for after in _inputs(state, agent, transactions, lambda node: node.perceive(0)):
                 after.withdrawals -= 1
                 yield after
-        yield from _inputs(state, agent, transactions, lambda own: own.tick())
+        yield from _inputs(state, agent, transactions, lambda node: node.tick())
 
 
 def _inputs(state: _State, agent: int, transactions: int, give: object) -> Iterator[_State]:

@@ -44,7 +44,7 @@ class Judge:
         judge = Judge(self.plan, self.team, self.bodies)
         judge.team_state, judge.states, judge.promises = self.team_state, list(self.states), list(self.promises)
         judge.trace, judge.pasts, judge.heard = list(self.trace), list(self.pasts), dict(self.heard)
-        judge.told = {pair: list(own) for pair, own in self.told.items()}
+        judge.told = {pair: list(counts) for pair, counts in self.told.items()}
         judge.known, judge.seen, judge.concerns = list(self.known), list(self.seen), list(self.concerns)
         judge.transactions = set(self.transactions)
         return judge

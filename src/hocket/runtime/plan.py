@@ -36,8 +36,8 @@ class Plan:
         numbers = [tuple(place[agent] for agent in chosen[event]) for event in events]
         control = [tuple(place[agent] for agent in decomposition.control.get(event, ())) for event in events]
         known: dict[str, list[int]] = {event: [] for event in events}
-        for agent, own in decomposition.knows.items():
-            for event in own:
+        for agent, local_events in decomposition.knows.items():
+            for event in local_events:
                 known[event].append(place[agent])
         knowers = [tuple(known[event]) for event in events]
         machines = tuple(decomposition.machines.values())
@@ -47,14 +47,14 @@ class Plan:
     def moves(self) -> tuple[LocalMoves, ...]:
         """The transitions of each agent's machine."""
         number = {event: index for index, event in enumerate(self.events)}
-        found = []
+        tables = []
         for machine in self.machines:
             rows: list[dict[int, int]] = [{} for _ in machine.states]
             labels = [number[event] for event in machine.events]
             for source, label, target in zip(*(part.tolist() for part in machine.graph[1:]), strict=True):
                 rows[source][labels[label]] = target
-            found.append(tuple(rows))
-        return tuple(found)
+            tables.append(tuple(rows))
+        return tuple(tables)
 
     @cached_property
     def begins(self) -> tuple[tuple[tuple[int, ...], ...], ...]:

@@ -93,7 +93,7 @@ class Participant:
 
     def key(self) -> object:
         """Return all that its behaviour depends on, beside its log."""
-        told = tuple((agent, len(own)) for agent, own in sorted(self.outbox.items()))
+        told = tuple((agent, len(notices)) for agent, notices in sorted(self.outbox.items()))
         known = tuple(sorted(self.known_offers.items())), tuple(sorted(self.told_offers.items()))
         return self.incarnation, self.number, self.willing, tuple(sorted(self.newest.items())), told, known
 
@@ -206,15 +206,15 @@ class Participant:
 
     def _decide(self, first: int, number: int, event: int, clock: Clock) -> None:
         """Let an event happen: log it, apply it, tell everybody else who knows it."""
-        plan, me, own = self.plan, self.agent, self.clock
+        plan, me, heard = self.plan, self.agent, self.clock
         for pair, count in clock:
-            if count > own.get(pair, 0):
-                own[pair] = count
+            if count > heard.get(pair, 0):
+                heard[pair] = count
         others = [agent for agent in plan.knowers[event] if agent != me]
         row = me * len(plan.agents)
         for agent in others:
-            own[row + agent] = own.get(row + agent, 0) + 1
-        after = tuple(own.items())
+            heard[row + agent] = heard.get(row + agent, 0) + 1
+        after = tuple(heard.items())
         self.entries.append(("decide", first, number, event, after, self.stamp))
         self._apply_decision(first, number, event, others, after)
         for agent in others:
@@ -259,8 +259,8 @@ class Participant:
 
     def _is_behind(self, clock: Clock) -> bool:
         """Say whether there is something that the others have heard, that concerns this agent, and that it has not."""
-        agents, own = len(self.plan.agents), self.clock
-        return any(pair % agents == self.agent and count > own.get(pair, 0) for pair, count in clock)
+        agents, heard = len(self.plan.agents), self.clock
+        return any(pair % agents == self.agent and count > heard.get(pair, 0) for pair, count in clock)
 
     def _agrees(self, event: int, place: int, incarnations: tuple[int, ...], clock: Clock) -> bool:
         """Say whether this agent offers an event, was meant, and the earlier deciders know what it could have told."""
@@ -300,12 +300,12 @@ class Participant:
 
     def _hear(self, sender: int, first: int, number: int, event: int, clock: Clock) -> None:
         """Hear of an event: when everything has been heard that concerns this agent and happened before."""
-        agents, me, own, promise = len(self.plan.agents), self.agent, self.clock, self.promise
+        agents, me, known, promise = len(self.plan.agents), self.agent, self.clock, self.promise
         pair, count = sender * agents + me, 0
         for other, told in clock:
             if other == pair:
                 count = told
-        heard = own.get(pair, 0)
+        heard = known.get(pair, 0)
         if count <= heard:
             self.messages.append((sender, (ACK, heard)))
             return
@@ -314,7 +314,7 @@ class Participant:
         if count != heard + 1:
             return
         for other, told in clock:
-            if other % agents == me and other != pair and told > own.get(other, 0):
+            if other % agents == me and other != pair and told > known.get(other, 0):
                 return
         if event not in self.plan.moves[me][self.state]:
             return
@@ -324,17 +324,17 @@ class Participant:
         self._act()
 
     def _apply_hearing(self, first: int, number: int, event: int, clock: Clock) -> None:
-        own, promise = self.clock, self.promise
+        heard, promise = self.clock, self.promise
         for pair, count in clock:
-            if count > own.get(pair, 0):
-                own[pair] = count
+            if count > heard.get(pair, 0):
+                heard[pair] = count
         self.state = self.plan.moves[self.agent][self.state][event]
         if promise is not None and promise.first == first and promise.number == number:
             self.promise = None
 
     def _acknowledged(self, sender: int, count: int) -> None:
         if told := self.outbox.get(sender):
-            self.outbox[sender] = [own for own in told if own[0] > count]
+            self.outbox[sender] = [notice for notice in told if notice[0] > count]
 
     def _offered(self, sender: int, incarnation: int, offers: int) -> None:
         known = self.known_offers.get(sender)

@@ -33,7 +33,8 @@ class FaultSimulation:
         self.faults = frozenset(faults)
         self.agents = len(plan.agents)
         self.deciding = [
-            sum(1 << event for event, own in enumerate(plan.deciders) if agent in own) for agent in range(self.agents)
+            sum(1 << event for event, deciders in enumerate(plan.deciders) if agent in deciders)
+            for agent in range(self.agents)
         ]
         self.counts = dict.fromkeys(("actions", "lost", "doubled", "killed", "torn", "frozen", "split"), 0)
         self.story: list[str] | None = None
@@ -210,8 +211,8 @@ class FaultSimulation:
 
     def _sides(self, side: int) -> str:
         names = self.plan.agents
-        sides = ([name for place, name in enumerate(names) if (side >> place & 1) == own] for own in (1, 0))
-        return " | ".join(", ".join(own) for own in sides)
+        sides = ([name for place, name in enumerate(names) if (side >> place & 1) == bit] for bit in (1, 0))
+        return " | ".join(", ".join(half) for half in sides)
 
     def _events(self, events: int) -> str:
         names = [name for place, name in enumerate(self.plan.events) if events >> place & 1]
@@ -235,16 +236,16 @@ class _Draw:
 
     def action(self) -> Action:
         """Draw what is done next."""
-        own, random, drawn = self.simulation, self.random, self.random()
+        simulation, random, drawn = self.simulation, self.random, self.random()
         cut = int(random() * 5) if self.kill and random() < self.kill else -1
-        if drawn < self.deliver and own.net:
-            place = int(random() * len(own.net)) if self.reorders else 0
+        if drawn < self.deliver and simulation.net:
+            place = int(random() * len(simulation.net)) if self.reorders else 0
             drawn = random()
             if drawn < self.loss:
                 return "lose", place, -1
             return "double" if drawn < self.loss + self.doubling else "deliver", place, cut
-        agent = int(random() * own.agents)
-        if own.nodes[agent] is None:
+        agent = int(random() * simulation.agents)
+        if simulation.nodes[agent] is None:
             return "restart", agent, cut
         if random() < self.trouble:
             return self._trouble(agent)
@@ -255,11 +256,12 @@ class _Draw:
 
     def _body(self, agent: int, drawn: float) -> int:
         """Choose for which events an agent's conditions are to hold."""
-        own = self.simulation
+        simulation = self.simulation
         if drawn < 0.65:
-            ways = own.team.ways[own.judge.team_state]
-            return own.deciding[agent] & sum(1 << event for event in ways)
-        return own.deciding[agent] if drawn < 0.85 else own.deciding[agent] & self.bits(len(own.plan.events))
+            ways = simulation.team.ways[simulation.judge.team_state]
+            return simulation.deciding[agent] & sum(1 << event for event in ways)
+        deciding = simulation.deciding[agent]
+        return deciding if drawn < 0.85 else deciding & self.bits(len(simulation.plan.events))
 
     def _trouble(self, agent: int) -> Action:
         faults = [fault for fault in ("partition", "kill", "freeze") if fault in self.simulation.faults]
@@ -343,8 +345,8 @@ def shrink(simulation: FaultSimulation, seed: int, sentence: str) -> Failure:
         place = 0
         while place < len(actions):
             shorter = actions[:place] + actions[place + size :]
-            if (found := breaks(simulation, shorter)) is not None:
-                actions, sentence = shorter, found
+            if (broken := breaks(simulation, shorter)) is not None:
+                actions, sentence = shorter, broken
             else:
                 place += size
         size //= 2

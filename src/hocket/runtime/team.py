@@ -33,8 +33,8 @@ class Team:
             if machine.most_states > MOST_SPARSE or (listed := machine.reachable(LARGEST_TEAM)) is None:
                 raise AssignmentError(f"a team machine of more than {LARGEST_TEAM:,} states cannot be simulated")
             states, graph = listed
-            finals = [part.is_final for part in machine.parts.values()]
-            is_final = np.logical_and.reduce([own[states[:, place]] for place, own in enumerate(finals)])
+            columns = zip(machine.parts.values(), states.T, strict=True)
+            is_final = np.logical_and.reduce([part.is_final[column] for part, column in columns])
             start = 0
         else:
             graph, is_final, start = machine.graph, machine.is_final, machine.start

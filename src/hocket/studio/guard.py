@@ -31,7 +31,7 @@ ALWAYS = {
 }
 
 
-class Guard:
+class AccessGuard:
     """Refuses what does not come from the studio's own page, and says what pages may do."""
 
     def __init__(self, app: ASGIApp, port: int, key: str) -> None:

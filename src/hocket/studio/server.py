@@ -24,7 +24,7 @@ from hocket.errors import FormatError, HocketError, printable
 from hocket.files import exists
 from hocket.machine.formats import FORMATS
 from hocket.studio.folder import LIMIT, SUFFIX, ConflictError, Folder
-from hocket.studio.guard import Guard, page_key, same
+from hocket.studio.guard import AccessGuard, page_key, same
 from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.starts import start_text
@@ -93,7 +93,7 @@ class Studio:
                 for name, answer in answers.items()
             ),
         ]
-        return Guard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.key)
+        return AccessGuard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.key)
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:

@@ -31,16 +31,16 @@ Answer = list[tuple[str, bytes | None]]  # records and policies, as files have t
 Future = Any  # dask says little of its types
 
 
-class Errand(NamedTuple):
+class SentJob(NamedTuple):
     """Runs that are on their way, of which batch, and how often they have been sent."""
 
     seeds: Sequence[int]
     batch: Batch
     tries: int = 1
 
-    def again(self) -> list[Errand]:
+    def again(self) -> list[SentJob]:
         """Send each run by itself: all of them together may have been too much for a worker."""
-        return [Errand([seed], self.batch, self.tries + 1) for seed in self.seeds]
+        return [SentJob([seed], self.batch, self.tries + 1) for seed in self.seeds]
 
     @property
     def label(self) -> str:
@@ -48,7 +48,7 @@ class Errand(NamedTuple):
         return f"{self.batch.learner} on {self.batch.task.name}, seed {self.seeds[0]}"
 
 
-class Lost(NamedTuple):
+class LostJob(NamedTuple):
     """No answer, and why."""
 
     reason: str
@@ -87,43 +87,43 @@ class DaskEngine:
         return gather([self._converse(batches, reporter, stop)], stop)  # dask may wait for long, and hears no wish
 
     def _converse(self, batches: Sequence[Batch], reporter: Reporter, stop: Event) -> Iterator[list[Finished]]:
-        lost: list[tuple[Errand, Lost]] = []
+        lost: list[tuple[SentJob, LostJob]] = []
         try:
-            for errand, answer in self._answers(batches, stop):
-                if isinstance(answer, Lost):
-                    lost.append((errand, answer))
+            for job, answer in self._answers(batches, stop):
+                if isinstance(answer, LostJob):
+                    lost.append((job, answer))
                     continue
-                batch = errand.batch
-                reporter(batch)(batch.steps * len(errand.seeds) * len(batch.task.agents), ())
+                batch = job.batch
+                reporter(batch)(batch.steps * len(job.seeds) * len(batch.task.agents), ())
                 yield [Finished(*pair) for pair in unpack(answer)]
         finally:
             self._leave()
         if lost:
-            errand, (reason,) = lost[0]
-            raise ClusterError(f"the cluster at {self.address} has failed {TRIES} times ({errand.label}): {reason}")
+            job, (reason,) = lost[0]
+            raise ClusterError(f"the cluster at {self.address} has failed {TRIES} times ({job.label}): {reason}")
 
-    def _answers(self, batches: Sequence[Batch], stop: Event) -> Iterator[tuple[Errand, Answer | Lost]]:
-        """Give what comes back of each errand in the end."""
+    def _answers(self, batches: Sequence[Batch], stop: Event) -> Iterator[tuple[SentJob, Answer | LostJob]]:
+        """Give what comes back of each job in the end."""
         done: SimpleQueue[Future] = SimpleQueue()
-        under_way: dict[Future, Errand] = {}
+        under_way: dict[Future, SentJob] = {}
 
-        def send(errand: Errand) -> None:
-            future = self._submit(errand.batch._replace(seeds=errand.seeds))
-            under_way[future] = errand
+        def send(job: SentJob) -> None:
+            future = self._submit(job.batch._replace(seeds=job.seeds))
+            under_way[future] = job
             future.add_done_callback(done.put)
 
         for batch in batches:
-            send(Errand(batch.seeds, batch))
+            send(SentJob(batch.seeds, batch))
         while under_way:
             future = self._next(done, stop)
             if future is None:
                 return
-            errand, answer = under_way.pop(future), _answer(future)
-            if isinstance(answer, Lost) and errand.tries < TRIES:
-                for retry in errand.again():
+            job, answer = under_way.pop(future), _answer(future)
+            if isinstance(answer, LostJob) and job.tries < TRIES:
+                for retry in job.again():
                     send(retry)
             else:
-                yield errand, answer
+                yield job, answer
 
     def _submit(self, batch: Batch) -> Future:
         try:
@@ -159,13 +159,13 @@ class DaskEngine:
             self.client.close(timeout=LEAVING)
 
 
-def _answer(future: Future) -> Answer | Lost:
+def _answer(future: Future) -> Answer | LostJob:
     try:
         return future.result()  # type: ignore[no-any-return]
     except HocketError:
         raise
     except Exception as error:  # whatever went wrong elsewhere
-        return Lost(_reason(error))
+        return LostJob(_reason(error))
 
 
 def _reason(error: Exception) -> str:
@@ -189,11 +189,11 @@ def run_portable(
     chosen = make_settings(learner, None, settings)
     document = json.loads(task)
     batch = Batch(task_from(document, name=document["name"]), learner, chosen, seeds, steps)
-    finished = run_batch(batch, compile_task(batch.task), stop=Forgotten())
+    finished = run_batch(batch, compile_task(batch.task), stop=CancelledOnCluster())
     return [(write_record(record), policy) for record, policy in finished]
 
 
-class Forgotten:
+class CancelledOnCluster:
     """Whether the cluster wants no more of the job that this thread is at: who sent it has stopped, or is gone."""
 
     def __init__(self) -> None:

@@ -121,18 +121,18 @@ def slug(name: str) -> str:
 
 def surroundings() -> dict[str, str]:
     """Say with which versions, and on what machine, something was made."""
-    found = {"hocket": __version__, "python": platform.python_version(), **_libraries()}
-    return {**found, "machine": f"{platform.system()} {platform.machine()}"}
+    versions = {"hocket": __version__, "python": platform.python_version(), **_libraries()}
+    return {**versions, "machine": f"{platform.system()} {platform.machine()}"}
 
 
 @cache
 def _libraries() -> dict[str, str]:
     """Find the versions of libraries; once, for thousands of runs may be made at a time."""
-    found = {}
+    versions = {}
     for name in LIBRARIES:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 def record_of(run: Run, summary: TestSummary | None = None) -> Record:
@@ -160,7 +160,7 @@ def write_record(record: Record) -> str:
         "seconds": record.seconds,
         "made": dict(record.made),
     }
-    tests = ",".join(f"{_json(kind)}:{_tests_to(own)}" for kind, own in record.tests.items())
+    tests = ",".join(f"{_json(kind)}:{_tests_to(tests)}" for kind, tests in record.tests.items())
     summary = "" if record.test_summary is None else f',"review":{_json(_summary_to(record.test_summary))}'
     return f'{_json(document)[:-1]},"tests":{{{tests}}}{summary}}}\n'
 
@@ -185,20 +185,20 @@ def _summary_to(summary: TestSummary) -> dict[str, object]:
         "visits": summary.visits.tolist(),
         "replays": {
             kind: {
-                "success": own.success,
-                "x": own.points[:, :, 0].T.tolist(),
-                "y": own.points[:, :, 1].T.tolist(),
-                "states": [changes_of(column) for column in zip(*own.states, strict=True)],
-                "events": [list(event) for event in own.events],
+                "success": replay.success,
+                "x": replay.points[:, :, 0].T.tolist(),
+                "y": replay.points[:, :, 1].T.tolist(),
+                "states": [changes_of(column) for column in zip(*replay.states, strict=True)],
+                "events": [list(event) for event in replay.events],
             }
-            for kind, own in summary.replays.items()
+            for kind, replay in summary.replays.items()
         },
     }
 
 
 def changes_of(states: Sequence[str]) -> list[tuple[int, str]]:
     """List only the steps after which a state is another one."""
-    return [(step, own) for step, own in enumerate(states) if step == 0 or own != states[step - 1]]
+    return [(step, state) for step, state in enumerate(states) if step == 0 or state != states[step - 1]]
 
 
 def read_record(path: Path) -> Record:
@@ -225,7 +225,7 @@ def _record_from(document: Any) -> Record:  # noqa: ANN401
     settings = rename_settings({_line(name): _setting(value) for name, value in document["settings"].items()})
     seconds = float(document["seconds"])
     made = {_line(name): _line(value) for name, value in document["made"].items()}
-    tests = {kind: _tests_from(own) for kind, own in document["tests"].items() if kind in KINDS}
+    tests = {kind: _tests_from(columns) for kind, columns in document["tests"].items() if kind in KINDS}
     if len(tests) != len(document["tests"]) or not math.isfinite(seconds):
         raise ValueError
     summary = _summary_from(document["review"]) if "review" in document else None
@@ -256,8 +256,8 @@ def _setting(value: object) -> float | int | bool:
     return value  # type: ignore[return-value]
 
 
-def _tests_from(own: Mapping[str, list[int]]) -> TestEpisodes:
-    columns = [_numbers(own[name], kind) for name, kind in (("step", int), ("test_steps", int), ("success", bool))]
+def _tests_from(document: Mapping[str, list[int]]) -> TestEpisodes:
+    columns = [_numbers(document[name], kind) for name, kind in (("step", int), ("test_steps", int), ("success", bool))]
     if len({len(column) for column in columns}) != 1:
         raise ValueError
     return TestEpisodes(*columns)
@@ -272,29 +272,29 @@ def _numbers(values: list[Any], kind: type) -> NDArray[Any]:
     return np.array(values, np.bool_ if kind is bool else np.int64)  # which refuses larger ones than MOST
 
 
-def _summary_from(own: Mapping[str, Any]) -> TestSummary:
-    agents = len(own["own_successes"])
-    visits = np.array(own["visits"], np.int64).reshape(agents, -1)
-    episodes, successes = (_count(own[name]) for name in ("episodes", "successes"))
-    replays = {kind: _replay_from(replay, agents) for kind, replay in own["replays"].items() if kind in KINDS}
-    counts = tuple(_count(count) for count in own["own_successes"])
-    if own["policy"] not in KINDS or (visits < 0).any() or max(successes, *counts) > episodes:
+def _summary_from(document: Mapping[str, Any]) -> TestSummary:
+    agents = len(document["own_successes"])
+    visits = np.array(document["visits"], np.int64).reshape(agents, -1)
+    episodes, successes = (_count(document[name]) for name in ("episodes", "successes"))
+    replays = {kind: _replay_from(replay, agents) for kind, replay in document["replays"].items() if kind in KINDS}
+    counts = tuple(_count(count) for count in document["own_successes"])
+    if document["policy"] not in KINDS or (visits < 0).any() or max(successes, *counts) > episodes:
         raise ValueError
-    return TestSummary(episodes, successes, counts, visits, replays, own["policy"])
+    return TestSummary(episodes, successes, counts, visits, replays, document["policy"])
 
 
-def _replay_from(own: Mapping[str, Any], agents: int) -> Replay:
-    points = np.stack([np.array(own["x"], np.float64).T, np.array(own["y"], np.float64).T], axis=2)
+def _replay_from(document: Mapping[str, Any], agents: int) -> Replay:
+    points = np.stack([np.array(document["x"], np.float64).T, np.array(document["y"], np.float64).T], axis=2)
     length = len(points)
     if points.shape != (length, agents, 2) or not length or not (np.abs(points) <= FARTHEST).all():
         raise ValueError
     states = [["" for _ in range(agents)] for _ in range(length)]
-    for agent, changes in enumerate(own["states"]):
+    for agent, changes in enumerate(document["states"]):
         current = {_count(step): _line(name) for step, name in changes}
         name = current[0]
         for step in range(length):
             name = states[step][agent] = current.get(step, name)
-    events = tuple((_count(step), _line(name)) for step, name in own["events"])
-    if len(own["states"]) != agents or any(not 1 <= step < length for step, _ in events):
+    events = tuple((_count(step), _line(name)) for step, name in document["events"])
+    if len(document["states"]) != agents or any(not 1 <= step < length for step, _ in events):
         raise ValueError
-    return Replay(_typed(own["success"], bool), points, tuple(map(tuple, states)), events)
+    return Replay(_typed(document["success"], bool), points, tuple(map(tuple, states)), events)

@@ -36,7 +36,7 @@ LIMIT = 64 * MEGABYTE  # of study.json
 FOLDERS = ("runs", "policies", "tasks")
 PIECE = 100  # files that are read before anybody looks at whether to stop
 
-Found = TypeVar("Found")
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,7 +174,7 @@ def _in_lines(says: Mapping[str, object]) -> str:
     def text(value: object) -> str:
         if not isinstance(value, list):
             return json.dumps(value, ensure_ascii=False)
-        return "[\n" + ",\n".join(f"  {json.dumps(own, ensure_ascii=False)}" for own in value) + "\n ]"
+        return "[\n" + ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in value) + "\n ]"
 
     return "{\n" + ",\n".join(f" {json.dumps(name)}: {text(value)}" for name, value in says.items()) + "\n}\n"
 
@@ -253,7 +253,7 @@ def _odd_ones(group: Sequence[Record], kind: str) -> Iterator[Record]:
     tested = [record for record in group if steps.get(record.key)]
     often = Counter(steps.values())
     common: frozenset[int] = frozenset()
-    for record in sorted(tested, key=lambda own: -often[steps[own.key]]):
+    for record in sorted(tested, key=lambda record: -often[steps[record.key]]):
         shared = common & steps[record.key] if common else steps[record.key]
         if shared:
             common = shared
@@ -278,14 +278,14 @@ def _file(record: Record) -> str:
     return f"runs/{record.name}.json"
 
 
-def _read_all(paths: Iterable[Path], read: Callable[[Path], Found], problems: list[str]) -> list[Found]:
-    found = []
+def _read_all(paths: Iterable[Path], read: Callable[[Path], Content], problems: list[str]) -> list[Content]:
+    contents = []
     for path in paths:
         try:
-            found.append(read(path))
+            contents.append(read(path))
         except HocketError as error:
             problems.append(str(error))
-    return found
+    return contents
 
 
 def _read_about(path: Path) -> dict[str, object]:

@@ -171,7 +171,7 @@ class TeamEpisode:
 Teammates = Callable[[TeamEpisode], dict[str, str]]  # from an episode to an action for every agent
 
 
-class IndividualStep(NamedTuple):
+class IndividualEpisodeStep(NamedTuple):
     """What happened in a step of an individual agent."""
 
     cell: int
@@ -212,7 +212,7 @@ class IndividualEpisode:
         """Choose evenly among all actions."""
         return ACTIONS[int(action_draw(self._key, self.time) * len(ACTIONS))]
 
-    def step(self, action: str) -> IndividualStep:
+    def step(self, action: str) -> IndividualEpisodeStep:
         """Let the agent act."""
         check_action(action)
         closed = self._closed[self.machine.states.index(self.state)]
@@ -223,7 +223,7 @@ class IndividualEpisode:
         ready = [] if is_over else [event for event in proposed if drawn < threshold(self._chance(event) or 1.0)]
         events, reward = self._settle(ready[0]) if ready else ((), 0.0)
         self.time += 1
-        return IndividualStep(self.cell, proposed, events, self.state, reward, self.state in self.machine.final)
+        return IndividualEpisodeStep(self.cell, proposed, events, self.state, reward, self.state in self.machine.final)
 
     def _settle(self, event: str) -> tuple[tuple[str, ...], float]:
         """Let an event happen, and then in rounds what the agent does by itself, until a machine state comes again.

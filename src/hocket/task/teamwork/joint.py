@@ -59,20 +59,20 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
     """Number the joint states of a team, refusing more than a limit."""
     cells = [_reachable(tables, agent) for agent in range(len(tables.start))]
     sizes = (len(tables.team_next), *map(len, cells))
-    kinds = [tables.kind[agent, own].astype(np.int64) for agent, own in enumerate(cells)]
+    kinds = [tables.kind[agent, reachable].astype(np.int64) for agent, own in enumerate(cells)]
     situations = sizes[0] * prod(int(kind.max()) + 1 for kind in kinds)
     if not sizes[0] or prod(sizes) > most_states or situations > MOST_SITUATIONS:
         count = f"{sizes[0]:,} x {' x '.join(map(str, sizes[1:]))}" if sizes[0] else "too many"
         raise TaskError(f"joint planning takes up to {most_states:,} joint states, got {count}", key="agents")
     start = tables.team_initial
     end = []
-    for agent, own in enumerate(cells):
+    for agent, reachable in enumerate(cells):
         place = np.zeros(tables.cells, np.int64)
-        place[own] = np.arange(len(own))
+        place[reachable] = np.arange(len(reachable))
         state = tables.team_class[agent]
-        reached = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]][..., 0][:, own]
+        reached = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]][..., 0][:, reachable]
         end.append(place[reached])
-        start = start * len(own) + int(place[tables.start[agent]])
+        start = start * len(reachable) + int(place[tables.start[agent]])
     return JointSpace(tables, sizes, cells, end, kinds, _settle_all(tables, kinds), start)
 
 
