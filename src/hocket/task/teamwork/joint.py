@@ -59,7 +59,7 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
     """Number the joint states of a team, refusing more than a limit."""
     cells = [_reachable(tables, agent) for agent in range(len(tables.start))]
     sizes = (len(tables.team_next), *map(len, cells))
-    kinds = [tables.kind[agent, reachable].astype(np.int64) for agent, own in enumerate(cells)]
+    kinds = [tables.kind[agent, reachable].astype(np.int64) for agent, reachable in enumerate(cells)]
     situations = sizes[0] * prod(int(kind.max()) + 1 for kind in kinds)
     if not sizes[0] or prod(sizes) > most_states or situations > MOST_SITUATIONS:
         count = f"{sizes[0]:,} x {' x '.join(map(str, sizes[1:]))}" if sizes[0] else "too many"
