@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from hocket.report.across import across_tasks, stratified_mean
 from hocket.report.page import report_html
-from hocket.report.summary import summarize
+from hocket.report.summary import across_tasks, stratified_mean, summarize
 from hocket.statistics import bootstrap_interval
 from hocket.study.store import load_results
 from studies import record, small_study, write_study

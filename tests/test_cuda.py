@@ -25,7 +25,7 @@ from worlds import gatehouse, line, meeting
 pytest.importorskip("numba_cuda")
 from hocket.learn.cuda import benchmark, device, training
 from hocket.learn.cuda.block import DeviceJob
-from hocket.learn.cuda.catalogue import BLOCKS
+from hocket.learn.cuda.training import BLOCKS
 from hocket.learn.dqprm import cuda as dqprm
 
 BRIEF = {"max_episode_steps": 12, "test_every": 60, "test_episodes": 2, "temperature": 0.3}

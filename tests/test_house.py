@@ -93,7 +93,7 @@ def test_the_page_on_design_lists_every_module_of_a_package_and_no_other():
         there = {package, *others}
         if not others:
             there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-            there |= {path.parent.name for path in folder.glob("*/__init__.py")}
+            there |= {path.parent.name for path in folder.glob("*/*.*")} - {"__pycache__"}
         assert listed == there, package
 
 

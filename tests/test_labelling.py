@@ -1,6 +1,5 @@
 """Labelling functions: the three conditions, each with tasks that break it, and local labels made from a team's."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
@@ -12,15 +11,10 @@ from hypothesis import given
 
 import hocket as hk
 from hocket.machine.decomposition import Decomposition
-from hocket.task.labelling import (
-    LocalLabelling,
-    check_labelling,
-    localize,
-    synchronize,
-    team_label,
-)
+from hocket.task.labelling import check_labelling, synchronize, team_label
 from hocket.task.settling import propose
 from hocket.task.tables import compile_task
+from local_labelling import LocalLabelling, localize
 from searches import search
 from task_strategies import cells_of, few, random_pair, random_task, some, tasks
 
@@ -408,27 +402,6 @@ def test_local_states_may_be_anything_that_can_be_a_key():
     made = localize(label, {"A1": [("left", 1), "right"], "A2": [None]}, two_ways(A1="ab", A2="ab"))
     assert made.labels == {"A1": {(("left", 1), "u0"): "a"}, "A2": {(None, "u0"): "a"}}
     assert made.check.ok
-
-
-@pytest.mark.parametrize(
-    ("states", "said"),
-    [
-        ({"A1": [0]}, "states must be given for each of A1, A2"),
-        ({"A1": range(10_000), "A2": range(10_000)}, "200,000,000 joint states are more than the limit of 50,000,000"),
-    ],
-    ids=["an agent is missing", "too many"],
-)
-def test_local_labels_are_refused_where_they_cannot_be_made(states, said):
-    with pytest.raises(hk.errors.TaskError, match=re.escape(said)):
-        localize(lambda spots, state: (), states, two_ways(A1="ab", A2="ab"))
-
-
-def test_local_labels_of_a_composition_that_is_not_listed_are_refused():
-    task = hk.load_task("rendezvous-2")
-    with pytest.raises(
-        hk.errors.TaskError, match="labelling: local labelling functions need a team machine whose states are listed"
-    ):
-        localize(lambda spots, state: (), {"A1": [0], "A2": [0]}, task.decomposition)
 
 
 def test_local_labels_are_made_for_a_team_machine_that_was_minimised():

@@ -18,8 +18,16 @@ from hocket.draw.task_scene import scene_of
 from hocket.learn.catalogue import shapes_on
 from hocket.report.summary import MOST_COMPARED, summarize
 from hocket.study.curves import curves_csv
-from hocket.study.labels import differences
-from hocket.study.records import Record, Replay, TestEpisodes, TestSummary, parse_record, slug, write_record
+from hocket.study.records import (
+    Record,
+    Replay,
+    TestEpisodes,
+    TestSummary,
+    differences,
+    parse_record,
+    slug,
+    write_record,
+)
 from hocket.study.store import (
     Results,
     keep_records,

@@ -330,8 +330,11 @@ def compare(
         return _probability(generator.multinomial(n, ours / n, count), generator.multinomial(m, theirs / m, count))
 
     interval = _interval(float(_probability(ours, theirs)), resample, ours.size, resamples, confidence, seed)
-    p_value = _exact_p(ours, theirs) if n * m <= EXACT_PAIRS else _normal_p(ours, theirs)
-    return Comparison(*interval, p_value)
+    if n * m <= EXACT_PAIRS:
+        return Comparison(*interval, _exact_p(ours, theirs))
+    from scipy.stats import mannwhitneyu  # takes a while to load
+
+    return Comparison(*interval, float(mannwhitneyu(first, second, method="asymptotic").pvalue))
 
 
 def _tally(first: ArrayLike, second: ArrayLike) -> tuple[Counts, Counts]:  # [D], [D]
@@ -362,17 +365,6 @@ def _exact_p(ours: Counts, theirs: Counts) -> float:
         ways[1:, rank:] += ways[:-1, :-rank]
     tail = min(ways[size, : rank_sum + 1].sum(), ways[size, rank_sum:].sum())
     return min(1.0, 2 * float(tail / ways[size].sum()))
-
-
-def _normal_p(ours: Counts, theirs: Counts) -> float:
-    """Approximate the same by a normal distribution, with corrections for ties and for continuity."""
-    n, m, both = int(ours.sum()), int(theirs.sum()), (ours + theirs).astype(np.float64)
-    runs = n + m
-    variance = n * m / 12 * (runs + 1 - float((both**3 - both).sum()) / (runs * (runs - 1)))
-    distance = abs(float(_probability(ours, theirs)) - 0.5) * n * m - 0.5
-    if distance <= 0:  # so it is where all are alike and the variance is none
-        return 1.0
-    return math.erfc(distance / math.sqrt(2 * variance))
 
 
 def _interval(

@@ -69,8 +69,8 @@ class EvaluatedPolicy(NamedTuple):
 
 def _usable_policies(folder: Path, task: Task) -> tuple[Sequence[Policy], list[str]]:
     """Read a task's policies, with a label each; print which files are skipped, and how many are used."""
-    from hocket.study.labels import group_label
     from hocket.study.policies import find_policies, load_policies
+    from hocket.study.records import group_label
 
     stored = find_policies(folder, task)
     console = make_console(stderr=True)

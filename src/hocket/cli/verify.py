@@ -24,13 +24,13 @@ class Verify:
     def run(self) -> int:
         from hocket.runtime.verification import verify
 
-        found = verify(self.folder)
+        verification = verify(self.folder)
         if self.json:
-            print_json(found.as_json())
-            return 0 if found.ok else 1
+            print_json(verification.as_json())
+            return 0 if verification.ok else 1
         console = make_console()
-        answer, *rest = found.explain().splitlines()
-        console.print(Text(answer, "bold green" if found.ok else "bold red"))
+        answer, *rest = verification.explain().splitlines()
+        console.print(Text(answer, "bold green" if verification.ok else "bold red"))
         for line in rest:
             console.print(line)
-        return 0 if found.ok else 1
+        return 0 if verification.ok else 1

@@ -140,7 +140,7 @@ class Facts:
     def unexplained(self) -> Unexplained | None:
         """Find an observation that no machines over these local event sets can explain; the shortest trace first."""
         contradictions = [*self._impossible_refusals(), *self._impossible_not_done()]
-        return min(contradictions, key=lambda found: len(found.trace), default=None)
+        return min(contradictions, key=lambda contradiction: len(contradiction.trace), default=None)
 
     def _impossible_refusals(self) -> Iterable[Unexplained]:
         for (event, nodes), source in self.refused.items():

@@ -24,17 +24,17 @@ Actions = NDArray[np.uint8]  # [machine states, cells] the best actions, as bits
 
 def load_actions(folder: str | Path, task: Task) -> dict[str, Actions]:
     """Read the greedy policy of the first run in a folder that is of a task; a table for each agent."""
-    others, found = [], dict[tuple[int, str], Path]()
+    others, policies = [], dict[tuple[int, str], Path]()
     for path in listed(Path(folder), "policies/*.npz"):
         about = peek_policy(path)
         if about.digest != task.digest:
             others.append(about.task)
         elif about.learner in MACHINE_LEARNERS:
-            found[about.seed, path.name] = path
+            policies[about.seed, path.name] = path
         else:
             others.append(f"{about.learner}, which does not play by the local reward machines")
-    if found:
-        return actions_of(load_policy(found[min(found)], task.digest), task)
+    if policies:
+        return actions_of(load_policy(policies[min(policies)], task.digest), task)
     if not exists(Path(folder)):
         raise FormatError("is not a folder of runs", path=folder)
     if others:

@@ -67,8 +67,8 @@ class Host:
     @property
     def is_finished(self) -> bool:
         """Whether the agent's machine is final, and everybody has acknowledged what it had to tell."""
-        own = self.participant
-        return own.is_final and own.promise is None and not any(own.outbox.values())
+        participant = self.participant
+        return participant.is_final and participant.promise is None and not any(participant.outbox.values())
 
     def perceive(self, willing: int, stamp: int) -> None:
         """Take note of the events whose conditions hold while the agent stands still; of none while it moves."""
@@ -89,8 +89,8 @@ class Host:
                 return
             self.events += named
             self.changed()
-            own = self.participant
-            output = own.perceive(own.willing, own.stamp)
+            participant = self.participant
+            output = participant.perceive(participant.willing, participant.stamp)
 
     def _event(self, entry: Entry) -> str | None:
         if entry[0] == "decide":

@@ -49,7 +49,7 @@ def find_agreed(task: Task, deciders: Control | None = None, *, agree: bool = Fa
         pairs = ", ".join(f"{agent}: {event}" for agent, event in check.agree)
         rule = "these pairs (agent: event) must agree as well"
         raise SettingsError(f"{task.name} does not tolerate that events are heard late: {rule}: {pairs} (--agree)")
-    return {event: tuple(own) for event, own in check.agreed.items()}
+    return {event: tuple(deciders) for event, deciders in check.agreed.items()}
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def read_peers(path: str | Path, task: Task) -> Peers:
     agents, run, keys = document.get("agents"), document.get("run"), document.get("keys")
     if not isinstance(run, str) or not run:
         raise FormatError("must be a name that no other run has", path=path, where="run")
-    if not isinstance(agents, dict) or not all(isinstance(own, str) for own in agents.values()):
+    if not isinstance(agents, dict) or not all(isinstance(address, str) for address in agents.values()):
         raise FormatError("must give each agent its address, HOST:PORT", path=path, where="agents")
     for name in agents:
         if name not in task.agents:

@@ -65,7 +65,7 @@ class RunSettings:
             "digest": self.task.digest,
             "agents": list(self.task.agents),
             "run": self.run,
-            "deciders": {event: list(own) for event, own in self.deciders.items()},
+            "deciders": {event: list(agents) for event, agents in self.deciders.items()},
             "addresses": dict(self.addresses),
             "keys": self.keys,
             **{key: getattr(self, key) for key in ("insecure", "durable", "pace", "steps", "seed", "loss")},
@@ -81,7 +81,7 @@ def read_settings(folder: Path) -> tuple[RunSettings, dict[str, Any]]:
         document = json.loads(read_text(path, LARGEST_FILE))
         task = task_from(document["document"], str(document["task"]), None)
         keys = ("run", "keys", "insecure", "durable", "pace", "steps", "seed", "loss")
-        deciders = {str(event): tuple(own) for event, own in document["deciders"].items()}
+        deciders = {str(event): tuple(agents) for event, agents in document["deciders"].items()}
         settings = RunSettings(
             task, deciders=deciders, addresses=dict(document["addresses"]), **{key: document[key] for key in keys}
         )

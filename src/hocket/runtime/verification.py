@@ -89,7 +89,7 @@ def verify(folder: str | Path) -> Verification:
             raise ContradictionError("its deciders do not make the task tolerant to delays")
         reader = _Reader(plan, {name: log.entries for name, log in logs.items()})
         trace = reader.linear_extension()
-        complete = _follow(task, [plan.events[reader.decided[own][2]] for own in trace])
+        complete = _follow(task, [plan.events[reader.decided[decision][2]] for decision in trace])
         if world is not None:
             check_moves(settings, world.entries, logs)
     except (ContradictionError, FormatError) as error:
@@ -98,7 +98,7 @@ def verify(folder: str | Path) -> Verification:
     return Verification(
         task,
         None,
-        tuple(plan.events[reader.decided[own][2]] for own in trace),
+        tuple(plan.events[reader.decided[decision][2]] for decision in trace),
         complete,
         reader.missing(),
         {name: _count_kills(log.entries) for name, log in logs.items()},
@@ -157,11 +157,11 @@ class _Reader:
         for entry in entries:
             match entry:
                 case ("decide", int(first), int(number), int(event), tuple(clock), int()) if self._exist(event, first):
-                    own, count = (agent, count), count + 1
-                    self.decided[own] = first, number, event, tuple(clock)
+                    decision, count = (agent, count), count + 1
+                    self.decided[decision] = first, number, event, tuple(clock)
                     for other in plan.knowers[event]:
                         if other != agent:
-                            self.told.setdefault((agent, other), []).append(own)
+                            self.told.setdefault((agent, other), []).append(decision)
                     if plan.deciders[event][-1] != agent:
                         self._complain(agent, f"decides on {plan.events[event]}, which is not its to decide")
                 case ("promise", int(first), int(number), int(event), tuple(), tuple(), int()):
@@ -191,15 +191,15 @@ class _Reader:
             if entry[0] not in ("decide", "hear"):
                 continue
             if entry[0] == "decide":
-                own, count = (agent, count), count + 1
+                decision, count = (agent, count), count + 1
             else:
-                own = self._heard(agent, entry)
-            event = self.decided[own][2]
+                decision = self._heard(agent, entry)
+            event = self.decided[decision][2]
             after = plan.moves[agent][state].get(event)
             if after is None:
                 self._complain(agent, f"takes part in {plan.events[event]}, which is undefined in its machine there")
             state = after  # type: ignore[assignment]
-            order.append(own)
+            order.append(decision)
         return order
 
     def _heard(self, agent: int, entry: Entry) -> Decision:
@@ -235,11 +235,11 @@ class _Reader:
 
     def missing(self) -> dict[str, tuple[str, ...]]:
         """List the events that agents have not heard of."""
-        found: dict[str, list[str]] = {}
+        missing: dict[str, list[str]] = {}
         for (sender, agent), told in self.told.items():
-            for own in told[self.heard[agent].get(sender, 0) :]:
-                found.setdefault(self.plan.agents[agent], []).append(self.plan.events[self.decided[own][2]])
-        return {agent: tuple(events) for agent, events in found.items()}
+            for decision in told[self.heard[agent].get(sender, 0) :]:
+                missing.setdefault(self.plan.agents[agent], []).append(self.plan.events[self.decided[decision][2]])
+        return {agent: tuple(events) for agent, events in missing.items()}
 
     def _complain(self, agent: int, what: str) -> None:
         raise ContradictionError(f"{self.plan.agents[agent]} {what}")

@@ -15,8 +15,7 @@ import numpy as np
 from hocket.background import in_pieces
 from hocket.files import Growing
 from hocket.study.digits import digits, in_rows
-from hocket.study.labels import Value, differences, task_titles
-from hocket.study.records import KINDS, Record
+from hocket.study.records import KINDS, Record, Value, differences, task_titles
 
 COLUMNS = ("task", "learner", "seed", "step", "policy", "test_steps", "success")
 PIECE = 250  # runs that are laid out before anybody looks at whether to stop

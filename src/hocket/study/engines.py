@@ -51,11 +51,11 @@ class DeviceEngine:
     """A graphics processor; learners that it lacks train on threads."""
 
     def __init__(self, threads: int | None = None, policies: int | None = None) -> None:
-        from hocket.learn.cuda import catalogue, device, training  # loads what few have
+        from hocket.learn.cuda import device, training  # loads what few have
 
         device.require_device()
         self.threads, self.train = ThreadEngine(threads), training.train_batches
-        self.learners, self.find = catalogue.BLOCKS, catalogue.find_block
+        self.learners, self.find = training.BLOCKS, training.find_block
         self.policies = POLICIES if policies is None else policies
 
     def require(self, learners: Sequence[str]) -> None:

@@ -13,8 +13,7 @@ from hocket.errors import FormatError, HocketError, SettingsError, printable
 from hocket.files import exists, listed
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
-from hocket.study.labels import set_apart
-from hocket.study.records import Record, read_record
+from hocket.study.records import Record, read_record, set_apart
 from hocket.study.store import PIECE, policy_path
 from hocket.task.catalogue import as_task
 from hocket.task.tables import compile_task

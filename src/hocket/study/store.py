@@ -26,8 +26,7 @@ from hocket.files import MEGABYTE, exists, listed, locked, read_text, remove_unf
 from hocket.learn.policies import Policy, Run, ShapesOf, load_policy
 from hocket.machine.formats import toml
 from hocket.study.curves import curves_csv
-from hocket.study.labels import task_titles
-from hocket.study.records import KINDS, Record, read_record, record_of, slug, surroundings, write_record
+from hocket.study.records import KINDS, Record, read_record, record_of, slug, surroundings, task_titles, write_record
 from hocket.task.files import read_task
 from hocket.task.task import Task
 

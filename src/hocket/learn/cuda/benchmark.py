@@ -11,8 +11,8 @@ import numpy as np
 
 from hocket.learn.benchmark import ROUND, ROUNDS, SEEDS, STEPS, Measurement, processor_times
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob
-from hocket.learn.cuda.catalogue import find_block
 from hocket.learn.cuda.device import device_name, require_device, synchronize
+from hocket.learn.cuda.training import find_block
 from hocket.learn.dqprm import LEARNER
 from hocket.learn.learner import Block
 from hocket.task.catalogue import load_task

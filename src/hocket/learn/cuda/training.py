@@ -7,18 +7,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from hocket.errors import SettingsError
+from hocket.errors import SettingsError, known_names
+from hocket.learn import cqrm, dqprm, iql
 from hocket.learn.batches import Batch, Pace, Report, StopSignal
-from hocket.learn.cuda.block import DeviceJob
-from hocket.learn.cuda.catalogue import alike, find_block
+from hocket.learn.cqrm.cuda import CqrmDeviceBlock
+from hocket.learn.cuda.block import DeviceBlock, DeviceJob
 from hocket.learn.cuda.device import free_memory, require_device, synchronize
+from hocket.learn.dqprm.cuda import DqprmDeviceBlock
+from hocket.learn.iql.cuda import IqlDeviceBlock
 from hocket.learn.policies import Policy, Run
+from hocket.learn.settings import Settings
 from hocket.learn.testing import TestLog
 from hocket.task.tables import Tables
 
 LARGEST_CHUNK = 1 << 17  # lanes: enough to keep a device busy, and few enough to finish now and then
 TRIALS_ROOM = 1 << 30  # bytes for the tests of a chunk
 SHOWN = 100  # runs of a batch whose latest tests are reported
+
+
+BLOCKS: dict[str, type[DeviceBlock]] = {
+    dqprm.LEARNER.name: DqprmDeviceBlock,
+    iql.LEARNER.name: IqlDeviceBlock,
+    cqrm.LEARNER.name: CqrmDeviceBlock,
+}
+
+
+def find_block(learner: str) -> type[DeviceBlock]:
+    """Find what trains a learner on the device."""
+    if learner not in BLOCKS:
+        raise SettingsError(f"{learner} cannot train on the device cuda ({known_names(learner, BLOCKS)})")
+    return BLOCKS[learner]
+
+
+def alike(learner: str, settings: Settings) -> tuple[object, ...]:
+    """Name what runs that train side by side have in common."""
+    return tuple(getattr(settings, name) for name in find_block(learner).alike)
 
 
 class Chunk(NamedTuple):

@@ -9,9 +9,8 @@ from hocket.draw.markup import Html, join, tag
 from hocket.draw.scene import Scene
 from hocket.learn.catalogue import LEARNERS
 from hocket.report.page.overview import overview
-from hocket.report.page.published import published_table
 from hocket.report.page.settings import settings_and_data
-from hocket.report.page.standings import bounds, comparisons, counted, ranged, statistics
+from hocket.report.page.standings import bounds, comparisons, counted, published_table, ranged, statistics
 from hocket.report.performance import LAST_TESTS
 from hocket.report.summary import Section, Summary
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hocket.draw.markup import Html, join, tag
 from hocket.evaluation.bounds import Bounds
-from hocket.report.across import across_tasks
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
-from hocket.report.summary import RunGroup, Section
+from hocket.report.summary import LevelComparison, RunGroup, Section, across_tasks
 from hocket.statistics import Comparison, Interval, Share
+from hocket.study.published import Published
 from hocket.study.records import KINDS
 
 FEW_COMPARED = 10  # pairs that are seen at once
@@ -25,6 +25,8 @@ STATISTICS_UNITS = (
 )  # fmt: skip
 AVERAGES = ("learner", "policy", "tasks", "runs", "success", "learnt")
 AVERAGES_UNITS = ("", "", "", "", "share [95 %]", "runs")
+PUBLISHED = ("learner", "test steps", "", "", "reached after", "", "success", "")
+PUBLISHED_UNITS = ("", "published", "measured", "difference", "published", "measured", "published", "measured")
 
 
 def table(titles: Sequence[str], units: Sequence[str], rows: Sequence[Html], label: str, *, texts: int = 0) -> Html:
@@ -136,6 +138,37 @@ def learner_key(label: str, colors: Mapping[str, int]) -> Html:
 def _limits(interval: Interval, write: Callable[[float], str], runs: int) -> str:
     """Format confidence limits; a single run has none."""
     return f"[{write(interval.low)} to {write(interval.high)}]" if runs > 1 else ""
+
+
+def published_table(section: Section, published: Published | None, colors: Mapping[str, int]) -> Html:
+    """Tabulate published and measured values, and say why they differ."""
+    if published is None or not section.published_levels:
+        return Html("")
+    rows = [_level_row(comparison, colors) for comparison in section.published_levels]
+    note = (
+        f"Published values from {published.source}. Test steps: median over runs, averaged over the last ten tests. "
+        "Reached after: the first training step at which that median, smoothed over ten tests, is within 10 % of its "
+        "final value. Success: the success rate of the last fifty tests. Softmax tests."
+    )
+    return tag(
+        "div",
+        tag("h3", "Published results"),
+        table(PUBLISHED, PUBLISHED_UNITS, rows, f"Published and measured levels of {section.title}"),
+        tag("p", note, class_="note"),
+        tag("ul", *(tag("li", note) for note in published.notes), class_="note") if published.notes else "",
+    )
+
+
+def _level_row(comparison: LevelComparison, colors: Mapping[str, int]) -> Html:
+    levels = (comparison.published, comparison.measured)
+    return tag(
+        "tr",
+        tag("th", learner_key(comparison.label, colors), scope="row"),
+        *(cell(level.final, number(level.final)) for level in levels),
+        cell(comparison.difference, f"{comparison.difference:+.0%}".replace("-", "−")),
+        *(cell(level.reached, "never" if level.reached is None else f"{level.reached:,}") for level in levels),
+        *(cell(level.success, share(level.success)) for level in levels),
+    )
 
 
 # Comparisons and bounds.

@@ -8,9 +8,8 @@ from then on, whatever happens. Spot's proposition `alive` is no event: it is tr
 from __future__ import annotations
 
 from hocket.errors import FormatError
-from hocket.machine.formats.hoa.letters import END_MARK
 from hocket.machine.formats.hoa.meaning import interpret
-from hocket.machine.formats.hoa.syntax import MOST_PROPOSITIONS, parse
+from hocket.machine.formats.hoa.syntax import END_MARK, MOST_PROPOSITIONS, parse
 from hocket.machine.formats.schema import Design
 from hocket.machine.names import quote
 from hocket.machine.reward_machine import RewardMachine

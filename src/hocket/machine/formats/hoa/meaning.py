@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from hocket.errors import FormatError, printable
-from hocket.machine.formats.hoa.letters import END_MARK, Letters
-from hocket.machine.formats.hoa.syntax import HoaAutomaton, HoaState
+from hocket.machine.formats.hoa.syntax import END_MARK, HoaAutomaton, HoaState, Letters
 from hocket.machine.formats.hoa.tokens import line_of
 from hocket.machine.names import make_distinct
 from hocket.machine.reward_machine import RewardMachine
