@@ -16,10 +16,10 @@ import pytest
 import hocket as hk
 from hocket.errors import FormatError, HocketError
 from hocket.learn.policies import Policy
-from hocket.runtime.actions import MACHINE_LEARNERS, load_actions
+from hocket.runtime.actions import load_actions
 from hocket.runtime.codec import MessageError, decode, encode
 from hocket.runtime.launch import run_team
-from hocket.runtime.log import Log, read_log
+from hocket.runtime.log import AgentLog, read_log
 from hocket.runtime.protocol import ACK, ASK, EVENT, LOCK, OFFER, REFUSE
 from hocket.runtime.verification import verify
 from walks import shortest_actions
@@ -102,7 +102,7 @@ def test_bytes_that_are_no_message_are_refused_and_never_more_than_that():
 
 def test_a_log_that_is_cut_anywhere_is_good_up_to_its_last_whole_line(tmp_path):
     path, header = tmp_path / "A.log", {"agent": "A"}
-    log = Log(path, header, durable=False)
+    log = AgentLog(path, header, durable=False)
     entries = [("start", 1), ("decide", 0, 0, 1, ((1, 1),), 0), ("stop",)]
     for entry in entries:
         log.append([entry])
@@ -111,7 +111,7 @@ def test_a_log_that_is_cut_anywhere_is_good_up_to_its_last_whole_line(tmp_path):
     for size in range(len(whole) + 1):
         path.write_bytes(whole[:size])
         lines = whole[:size].count(b"\n")
-        again = Log(path, header, durable=False)
+        again = AgentLog(path, header, durable=False)
         assert list(again.entries) == entries[: max(0, lines - 1)]
         again.append([("start", 2)])
         again.close()
@@ -119,9 +119,9 @@ def test_a_log_that_is_cut_anywhere_is_good_up_to_its_last_whole_line(tmp_path):
 
 
 def test_a_log_of_another_run_is_not_gone_on_with(tmp_path):
-    Log(tmp_path / "A.log", {"run": "1"}).close()
+    AgentLog(tmp_path / "A.log", {"run": "1"}).close()
     with pytest.raises(FormatError, match="belongs to another run"):
-        Log(tmp_path / "A.log", {"run": "2"})
+        AgentLog(tmp_path / "A.log", {"run": "2"})
 
 
 # Runs.
@@ -205,7 +205,7 @@ def rewritten(folder: Path, name: str, change) -> None:
     path = folder / f"{name}.log"
     contents = read_log(path)
     path.unlink()
-    log = Log(path, contents.header, durable=False)
+    log = AgentLog(path, contents.header, durable=False)
     log.append(change(list(contents.entries)))
     log.close()
     document = json.loads((folder / "run.json").read_text())
@@ -285,13 +285,6 @@ def test_one_agent_needs_peers_and_must_exist(tiny, tmp_path):
     (tmp_path / "peers.toml").write_text('run = "a"')
     with pytest.raises(HocketError, match="agent 'A9' does not exist"):
         run_team(tiny, {}, tmp_path, agent="A9", peers=tmp_path / "peers.toml")
-
-
-def test_the_policies_that_can_be_played_are_those_over_machine_states():
-    from hocket.learn.learner import PolicyInput
-
-    by_machine = {name for name, own in hk.LEARNERS.items() if own.policy_input is PolicyInput.MACHINE}
-    assert by_machine - {"cqrm"} <= {*MACHINE_LEARNERS}
 
 
 # The commands.

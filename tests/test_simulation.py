@@ -10,7 +10,7 @@ from hocket.runtime.exhaustive import search_all
 from hocket.runtime.judge import Violation
 from hocket.runtime.plan import Plan
 from hocket.runtime.simulation import FAULTS, FaultSimulation, breaks, simulate
-from hocket.runtime.team import Team
+from hocket.runtime.team import NumberedTeam
 from hocket.task.catalogue import known_tasks
 from protocol_mutants import MUTANTS, Restless, TimesOut
 
@@ -71,7 +71,7 @@ def test_a_failure_is_shrunk_told_and_played_again():
     found = CAUSAL["choice of two"]
     failure = simulate(found, MOST, node=Restless).failure
     deciders = find_delays(found).agreed
-    simulation = FaultSimulation(Plan.of(found, deciders), Team.of(found), FAULTS, Restless)
+    simulation = FaultSimulation(Plan.of(found, deciders), NumberedTeam.of(found), FAULTS, Restless)
     assert breaks(simulation, None, failure.seed) is not None
     assert breaks(simulation, failure.actions) == failure.sentence
     for place in range(len(failure.actions)):

@@ -31,7 +31,7 @@ from hocket.cli.paper import Paper
 from hocket.cli.play import PlayTask
 from hocket.cli.repair import Repair
 from hocket.cli.report import Report
-from hocket.cli.run import Run
+from hocket.cli.run import RunTeam
 from hocket.cli.show import Show
 from hocket.cli.simulate import Simulate
 from hocket.cli.studio import OpenStudio
@@ -60,7 +60,7 @@ Command = (  # in the order in which a newcomer needs them
     | Annotated[Report, subcommand("report")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Simulate, subcommand("simulate")]
-    | Annotated[Run, subcommand("run")]
+    | Annotated[RunTeam, subcommand("run")]
     | Annotated[Verify, subcommand("verify")]
     | Annotated[Keys, subcommand("keys")]
     | Annotated[Bench, subcommand("bench")]

@@ -18,7 +18,7 @@ from hocket.errors import SettingsError
 
 
 @dataclass(frozen=True)
-class Run:
+class RunTeam:
     """Run a trained team as processes: every agent its own, with a world, on a network, through crashes."""
 
     target: Annotated[Positional[str], option("TASK")]

@@ -47,7 +47,7 @@ class Smallest:
         return sum(len(machine.states) for machine in self.machines.values())
 
 
-class Search(ABC):
+class MachineSearch(ABC):
     """A search for the smallest machines, which goes on where it was when the log grows."""
 
     def __init__(self, facts: Facts, largest: int) -> None:
@@ -162,7 +162,7 @@ class Search(ABC):
         return ()
 
 
-class TreeSearch(Search):
+class TreeSearch(MachineSearch):
     """For logs that show what was accepted: accepted traces with equal projections share their places."""
 
     def prepare(self) -> None:
@@ -232,7 +232,7 @@ class TreeSearch(Search):
         return Smallest(machines, bound, self.size, False)
 
 
-class AttemptSearch(Search):
+class AttemptSearch(MachineSearch):
     """For logs in which it is unknown, or may be wrong, what was accepted: every attempt has a variable for that.
 
     With `noise`, an entry is wrong with that probability: to disbelieve it costs -log2 of the odds, a state some bits.
@@ -356,7 +356,7 @@ class AttemptSearch(Search):
         return tuple(entry for belief, entry in self.entries.items() if belief not in true)
 
 
-def make_search(log: Log, facts: Facts, largest: int, noise: float) -> Search:
+def make_search(log: Log, facts: Facts, largest: int, noise: float) -> MachineSearch:
     """Choose the search that fits what a log shows."""
     if log.observed == "reward" or noise:
         return AttemptSearch(facts, largest, noise)

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from hocket.errors import FormatError, HocketError, printable
 from hocket.files import exists, listed
+from hocket.learn.catalogue import learners_with_input
+from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.task.task import Task
-
-# Learners whose policies are q-functions over an agent's cell and machine state; tests hold this against the catalogue.
-MACHINE_LEARNERS = ("dqprm", "sweep", "optimal", "optimal-alone")
 
 Actions = NDArray[np.uint8]  # [machine states, cells] the best actions, as bits
 
@@ -29,7 +28,7 @@ def load_actions(folder: str | Path, task: Task) -> dict[str, Actions]:
         about = peek_policy(path)
         if about.digest != task.digest:
             others.append(about.task)
-        elif about.learner in MACHINE_LEARNERS:
+        elif about.learner in learners_with_input(PolicyInput.MACHINE):
             policies[about.seed, path.name] = path
         else:
             others.append(f"{about.learner}, which does not play by the local reward machines")

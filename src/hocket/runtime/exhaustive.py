@@ -15,7 +15,7 @@ from hocket.machine.delays import find_delays
 from hocket.runtime.judge import Judge
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Entry, Message, Output, Participant
-from hocket.runtime.team import Team
+from hocket.runtime.team import NumberedTeam
 
 MOST_STATES = 5_000_000  # that are looked at before giving up
 
@@ -64,7 +64,7 @@ def search_all(
     At most so many kills, so many times an agent that withdraws its offers, and so many transactions begun by each.
     """
     chosen = find_delays(decomposition).agreed if deciders is None else deciders
-    plan, team = Plan.of(decomposition, chosen), Team.of(decomposition)
+    plan, team = Plan.of(decomposition, chosen), NumberedTeam.of(decomposition)
     agents = len(plan.agents)
     bodies = [(1 << len(plan.events)) - 1] * agents
     first = _State([None] * agents, [()] * agents, frozenset(), Judge(plan, team, bodies), kills, withdrawals)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from hocket.runtime.log import Log
+from hocket.runtime.log import AgentLog
 from hocket.runtime.protocol import Entry, Message, Output, Participant
 from hocket.runtime.settings import RunSettings
 from hocket.runtime.transport import Transport
@@ -22,7 +22,7 @@ class Host:
     def __init__(self, settings: RunSettings, agent: str, log: Path) -> None:
         self.settings, self.plan, self.agent = settings, settings.plan, agent
         self.number = self.plan.agents.index(agent)
-        self.log = Log(log, settings.header(agent), durable=settings.durable)
+        self.log = AgentLog(log, settings.header(agent), durable=settings.durable)
         kept = [entry for entry in self.log.entries if entry[0] != "stop"]
         self.participant = Participant.recover(self.plan, self.number, kept)
         self.events = [name for entry in kept if (name := self._event(entry)) is not None]

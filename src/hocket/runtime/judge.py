@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Entry, Participant
-from hocket.runtime.team import Team
+from hocket.runtime.team import NumberedTeam
 
 
 class Violation(Exception):  # noqa: N818 - it is what a simulation looks for, and no mistake of a user
@@ -23,7 +23,7 @@ class Judge:
         "team", "team_state", "told", "trace", "transactions",
     )  # fmt: skip
 
-    def __init__(self, plan: Plan, team: Team, bodies: list[int]) -> None:
+    def __init__(self, plan: Plan, team: NumberedTeam, bodies: list[int]) -> None:
         agents = len(plan.agents)
         self.plan, self.team = plan, team
         self.bodies = bodies  # of each agent: the events, as bits, whose conditions hold for it

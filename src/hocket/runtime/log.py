@@ -74,7 +74,7 @@ def _check(before: str, payload: bytes) -> str:
     return blake2b(before.encode() + payload, digest_size=WIDTH // 2).hexdigest()
 
 
-class Log:
+class AgentLog:
     """A log that grows: what was appended is on the disk when `append` returns, unless it need not be `durable`."""
 
     def __init__(self, path: Path, header: dict[str, object], *, durable: bool = True) -> None:

@@ -13,7 +13,7 @@ from hocket.machine.delays import find_delays
 from hocket.runtime.judge import Judge, Violation
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Entry, Message, Output, Participant
-from hocket.runtime.team import Team
+from hocket.runtime.team import NumberedTeam
 from hocket.runtime.words import describe_entry, describe_message
 
 FAULTS = ("loss", "duplication", "reordering", "delay", "partition", "kill", "freeze")
@@ -27,7 +27,7 @@ class FaultSimulation:
     """A team on a simulated network. `run` plays the schedule of a seed, `replay` one that is given."""
 
     def __init__(
-        self, plan: Plan, team: Team, faults: Collection[str] = FAULTS, node: type[Participant] = Participant
+        self, plan: Plan, team: NumberedTeam, faults: Collection[str] = FAULTS, node: type[Participant] = Participant
     ) -> None:
         self.plan, self.team, self.node = plan, team, node
         self.faults = frozenset(faults)
@@ -322,7 +322,7 @@ def simulate(
             raise SettingsError(f"fault {fault!r} does not exist ({known_names(str(fault), FAULTS)})")
     if deciders is None:
         deciders = find_delays(decomposition).agreed
-    simulation = FaultSimulation(Plan.of(decomposition, deciders), Team.of(decomposition), faults, node)
+    simulation = FaultSimulation(Plan.of(decomposition, deciders), NumberedTeam.of(decomposition), faults, node)
     report, begun = SimulationReport(), time.process_time()
     for number in range(seed, seed + schedules):
         report.schedules += 1

@@ -17,7 +17,7 @@ MOST_SPARSE = 1_000 * LARGEST_TEAM  # states of a composition of which few may b
 
 
 @dataclass(frozen=True)
-class Team:
+class NumberedTeam:
     """A team machine whose states and events are numbers."""
 
     start: int
@@ -26,7 +26,7 @@ class Team:
     ways: tuple[tuple[int, ...], ...]  # of each state: the events that lead nearer to completion; none: it cannot
 
     @classmethod
-    def of(cls, decomposition: Decomposition) -> Team:
+    def of(cls, decomposition: Decomposition) -> NumberedTeam:
         """Number the states of a team machine; events are as in the plan."""
         machine = decomposition.machine
         if isinstance(machine, Composition):

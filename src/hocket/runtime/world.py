@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hocket.random import TEAM, slip_draw, stream_key
-from hocket.runtime.log import Log
+from hocket.runtime.log import AgentLog
 from hocket.runtime.protocol import Entry
 from hocket.runtime.settings import WORLD, RunSettings
 from hocket.runtime.transport import certified_name, dial, greet, listen, read_greeting
@@ -45,7 +45,7 @@ class World:
     def __init__(self, settings: RunSettings, log: Path) -> None:
         self.settings = settings
         self.walks = {agent: Walk(settings.task, agent, settings.seed) for agent in settings.task.agents}
-        self.log = Log(log, settings.header(WORLD), durable=settings.durable)
+        self.log = AgentLog(log, settings.header(WORLD), durable=settings.durable)
         for entry in self.log.entries:
             self._redo(entry)
         self.server: asyncio.Server | None = None

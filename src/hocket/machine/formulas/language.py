@@ -25,7 +25,7 @@ RULES: dict[Op, Callable[[Flags, Flags], Flags]] = {
 }
 
 
-class Source(NamedTuple):
+class FormulaSource(NamedTuple):
     """The formula that a conjunct is."""
 
     formulas: Formulas
@@ -39,7 +39,7 @@ class Conjunct:
 
     text: str
     automaton: Automaton
-    source: Source | None = None  # None: it is no formula
+    source: FormulaSource | None = None  # None: it is no formula
 
     def left(self, state: int) -> str:
         """Write what is left to do in a state as a formula; empty where that would be long, or there is none."""
@@ -72,7 +72,7 @@ class Translator:
         if events != known_events:
             name = dict(zip(known_events, events, strict=True))
             automaton = automaton._replace(kind={name[event]: kind for event, kind in automaton.kind.items()})
-        return Conjunct(text, automaton, Source(self.formulas, formula, self.at_last))
+        return Conjunct(text, automaton, FormulaSource(self.formulas, formula, self.at_last))
 
     def automaton(self, formula: int) -> Automaton:
         """Make an automaton: of a formula as a whole or, if that becomes large, of what it is a function of."""
