@@ -21,6 +21,7 @@ from hocket.runtime.codec import MessageError, decode, encode
 from hocket.runtime.launch import run_team
 from hocket.runtime.log import AgentLog, read_log
 from hocket.runtime.protocol import ACK, ASK, EVENT, LOCK, OFFER, REFUSE
+from hocket.runtime.recording import read_recording
 from hocket.runtime.verification import verify
 from walks import shortest_actions
 
@@ -240,6 +241,32 @@ def test_a_run_file_that_was_changed_is_refused(copied):
     (copied / "run.json").write_text("{}")
     with pytest.raises(HocketError, match="is not a file that hocket run has written"):
         verify(copied)
+
+
+# The page of a run.
+
+
+def test_the_entries_of_all_logs_are_put_in_an_order_that_agrees_with_each(finished):
+    frames = read_recording(finished).frames
+    events = [(frame.name, frame.kind, frame.event) for frame in frames if frame.event]
+    assert events.index(("A1", "decide", "here1")) < events.index(("A1", "promise", "meet"))
+    assert events.index(("A1", "promise", "meet")) < events.index(("A2", "decide", "meet"))
+    heard = next(frame for frame in frames if frame.kind == "hear")
+    assert frames[heard.cause].kind == "decide" and frames[heard.cause].event == heard.event == "meet"
+    walked = [frame.cell for frame in frames if frame.name == "A1" and frame.cell is not None]
+    assert walked[:2] == [1, 2] and len(frames) == sum(
+        len(read_log(finished / f"{name}.log").entries) for name in ("A1", "A2", "world")
+    )
+
+
+def test_report_shows_a_lane_for_each_agent(hocket, finished, tmp_path):
+    code, out, _ = hocket("report", finished, "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert code == 0 and out.strip() == str(tmp_path / "page.html")
+    assert (
+        page.count('class="mark decide"') == 3 and page.count('class="told"') == 1 and page.count('class="hold"') == 1
+    )
+    assert "Verified: the trace here1, meet, home" in page and "http" not in page.replace("http-equiv", "")
 
 
 # What is refused.

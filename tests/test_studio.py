@@ -30,6 +30,7 @@ from hocket.studio.starts import start_text
 from hocket.studio.trainings import TrainingProcess
 from hocket.studio.understanding import COLOR_NUMBERS, subject_of, understand
 from hocket.studio.worker import answer
+from hocket.task.catalogue import source_of
 from hocket.task.episode import TeamEpisode
 
 PORT = 8399
@@ -51,6 +52,12 @@ def test_a_world_has_the_map_the_agents_the_events_and_the_machines():
     assert team["states"] == [f"u{number}" for number in range(8)] and len(team["layout"]["nodes"]) == 8
     assert own["members"] == {"{u1,…,u5}": ["u1", "u2", "u3", "u4", "u5"]}
     json.dumps(world, allow_nan=False)
+
+
+def test_the_verdict_says_after_everything_else_whether_events_may_be_heard_late():
+    source = source_of("drawbridge") or ""
+    verdict = understand(source)["verdict"]
+    assert verdict["ok"] and "A2: up and A1: lift" in verdict["answers"][-1]["said"]
 
 
 @pytest.mark.parametrize("name", ["buttons", "warehouse", "rooms", "crew"])

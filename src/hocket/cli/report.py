@@ -17,7 +17,7 @@ class Report:
     """Write an HTML report on a folder of runs: learning curves, statistics, machines and episode replays."""
 
     runs: Annotated[Positional[Path], option("FOLDER")]
-    """The folder that `hocket train --out`, `study` or `paper` wrote."""
+    """The folder that `hocket train --out`, `study`, `paper` or `run` wrote."""
     out: Annotated[Path | None, option("FILE", "-o")] = None
     """The HTML file to write (default: report.html in the folder)."""
     figures: Annotated[Path | None, option("FOLDER")] = None
@@ -28,6 +28,8 @@ class Report:
     """Print one JSON object."""
 
     def run(self) -> int:
+        if (self.runs / "run.json").exists():
+            return self.report_run()
         from hocket.cli.results import print_problems
         from hocket.report.page import write_report
         from hocket.report.summary import summarize
@@ -49,4 +51,15 @@ class Report:
         else:
             for path in written:
                 print_plain(str(path))
+        return 0
+
+    def report_run(self) -> int:
+        """Report on a run of processes."""
+        from hocket.report.recording import write_recording
+
+        written = write_recording(self.runs, self.out)
+        if self.json:
+            print_json({"written": [str(written)], "missing": []})
+        else:
+            print_plain(str(written))
         return 0

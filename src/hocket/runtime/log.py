@@ -1,5 +1,7 @@
 """Write-ahead logs: lines of JSON, each with a checksum over itself and everything before it.
 
+An entry's first number is the time, in seconds, for people to read; nothing depends on it.
+
 A log that was cut anywhere, by a crash, is good up to its last whole line. Any other change is found: a changed byte, a
 line that is missing, added or moved.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -29,6 +32,7 @@ class LogContents:
 
     header: dict[str, object]
     entries: tuple[Entry, ...]
+    times: tuple[float, ...]  # of the entries
     check: str  # of all of it
     size: int  # bytes up to the end of the last whole line
     is_torn: bool  # whether there is a part of a line after it
@@ -53,10 +57,12 @@ def read_log(path: Path) -> LogContents:
                               where=f"line {number}")  # fmt: skip
         values.append(_value(payload, path, number))
     header = values[0] if values else {}
-    if not isinstance(header, dict) or not all(isinstance(value, tuple) for value in values[1:]):
+    rows = [value for value in values[1:] if isinstance(value, tuple) and value and isinstance(value[0], float)]
+    if not isinstance(header, dict) or len(rows) != max(0, len(values) - 1):
         raise FormatError("is not a log that hocket has written", path=path)
-    entries = tuple(value for value in values[1:] if isinstance(value, tuple))
-    return LogContents(header, entries, check, size, size < len(data))
+    return LogContents(
+        header, tuple(row[1:] for row in rows), tuple(row[0] for row in rows), check, size, size < len(data)
+    )
 
 
 def _value(payload: bytes, path: Path, number: int) -> object:
@@ -98,7 +104,8 @@ class AgentLog:
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Write entries, and wait until they are on the disk."""
-        self._write(entries)
+        now = round(time.time(), 3)
+        self._write((now, *entry) for entry in entries)
 
     def _write(self, values: Iterable[object]) -> None:
         lines = []

@@ -20,6 +20,8 @@ def describe_entry(plan: Plan, agent: int, entry: Entry) -> str:
             return f"{who} decides: {plan.events[event]} has happened"
         case ("hear", int(sender), _, _, int(event), *_):
             return f"{who} hears from {plan.agents[sender]} of {plan.events[event]}"
+        case ("stop",):
+            return f"{who} stops"
     return f"{who} notes {entry[0]}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from hocket.documents import Document
@@ -11,6 +12,7 @@ from hocket.draw.palette import LINE_COLORS, agent_colors, choose_styles
 from hocket.draw.scene import Scene
 from hocket.draw.task_scene import scene_of
 from hocket.errors import HocketError, printable
+from hocket.machine.assignment import EFFORT_FOR_A_HINT
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.counterexample import Counterexample, describe_failure, describe_merging
 from hocket.machine.decomposition import Decomposition
@@ -21,6 +23,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.studio.lines import line_of
 from hocket.studio.pictures import Data, picture_of, team_picture
 from hocket.task.conditions import write_conditions
+from hocket.task.delays import with_delays
 from hocket.task.files import has_world, task_from
 from hocket.task.task import Task
 from hocket.task.verdict import Part, Verdict, check_machine, check_task
@@ -174,10 +177,13 @@ def _machines(decomposition: Decomposition, wait: bool) -> Data:
 def _check(task: Task) -> Verdict:
     """Check a task; where gates cannot be checked, as no state tells which are open, that is a problem."""
     try:
-        return check_task(task)
+        verdict = check_task(task)
     except HocketError as error:
         verdict = check_machine(task.machine, task.knows, task.controllers)
         return verdict.with_part(Part("gates", ok=False, problems=(printable(str(error), 1_000),)))
+    with suppress(HocketError):  # a team that is too large for it
+        return with_delays(verdict, is_required=False, effort=EFFORT_FOR_A_HINT)
+    return verdict
 
 
 def _verdict(verdict: Verdict, decomposition: Decomposition) -> Data:

@@ -38,10 +38,16 @@ def check_delays(
     return find_delays(task.decomposition, deciders, closed, sentences, effort)
 
 
-def with_delays(verdict: Verdict) -> Verdict:
-    """Add to a verdict whether events may be heard late; nothing where the task is not decomposable."""
+def with_delays(verdict: Verdict, *, is_required: bool = True, effort: int = EFFORT) -> Verdict:
+    """Add to a verdict whether events may be heard late; nothing where the task is not decomposable.
+
+    Where it is not required, the answer is one sentence, and never makes the verdict a bad one.
+    """
     if verdict.decomposition is None or not verdict.decomposition.ok:
         return verdict.with_part(Part("delays", ok=True))
-    check = check_delays(verdict.task or verdict.decomposition)
+    check = check_delays(verdict.task or verdict.decomposition, effort=effort)
     answer, *problems = check.lines
+    if not is_required:
+        short = answer if check.tolerant else f"{answer} {problems[-1]}"
+        return verdict.with_part(Part("delays", ok=True, answer=short, document=check.as_json()))
     return verdict.with_part(Part("delays", check.tolerant, answer, tuple(problems), document=check.as_json()))

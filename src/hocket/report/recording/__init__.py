@@ -1,0 +1,143 @@
+"""The page of a run of processes: a swim-lane for each agent, the map, and everything that the logs say, in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+from hocket.draw.map_svg import map_svg, unit_of
+from hocket.draw.markup import Html, data_block, escape, join, tag
+from hocket.draw.task_scene import scene_of
+from hocket.files import write_whole
+from hocket.runtime.recording import Frame, Recording, read_recording
+from hocket.runtime.settings import WORLD
+from hocket.runtime.verification import Verification, verify
+
+COLUMN, LANE, LEFT, TOP = 34.0, 56.0, 90.0, 30.0  # of the drawing, in units of the SVG
+MARKS = {  # of each kind of entry: what is drawn for it
+    "start": "M-5 -6 L7 0 L-5 6 Z",
+    "kill": "M1 -9 L-6 1 L-1 1 L-2 9 L6 -2 L1 -2 Z",
+    "stop": "M-5 -5 H5 V5 H-5 Z",
+    "promise": "M0 -7 L7 0 L0 7 L-7 0 Z",
+    "release": "M-6 -6 L6 6 M6 -6 L-6 6",
+    "decide": "M-7 0 A7 7 0 1 0 7 0 A7 7 0 1 0 -7 0 Z",
+    "hear": "M-7 0 A7 7 0 1 0 7 0 A7 7 0 1 0 -7 0 Z",
+}
+
+
+def write_recording(folder: str | Path, path: str | Path | None = None) -> Path:
+    """Write the page of a run of processes, and say where it is; logs that contradict each other are shown as such."""
+    page = Path(path) if path is not None else Path(folder) / "report.html"
+    verification = verify(folder)
+    write_whole(page, recording_html(read_recording(folder), verification))
+    return page
+
+
+def recording_html(recording: Recording, verification: Verification) -> str:
+    """Lay out a run as a page that needs nothing else."""
+    task, frames = recording.settings.task, recording.frames
+    scene = scene_of(task)
+    unit = unit_of(scene)
+    title = f"A run of {task.name}"
+    data = {
+        "agents": list(task.agents),
+        "starts": [[x * unit, y * unit] for x, y in scene.starts.values()],
+        "frames": [_encoded(recording, frame, unit) for frame in frames],
+    }
+    answer = verification.explain().splitlines()
+    parts = {
+        "title": escape(title),
+        "style": join(
+            (_asset("hocket.draw", "web", "shared.css"), _asset("hocket.report.recording", "recording.css")), "\n"
+        ),
+        "verdict": join(
+            tag("p", line, class_=("verdict yes" if verification.ok else "verdict no") if line == answer[0] else None)
+            for line in answer
+        ),
+        "lanes": lanes_svg(recording),
+        "map": map_svg(scene, list(scene.starts.values())),
+        "story": join(tag("li", f"{frame.time:.2f} s  {frame.said}", data_frame=n) for n, frame in enumerate(frames)),
+        "last": Html(str(max(0, len(frames) - 1))),
+        "data": data_block("recording", data),
+        "script": _asset("hocket.report.recording", "recording.js"),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("hocket.report.recording", "recording.html"))
+
+
+def _asset(package: str, *names: str) -> Html:
+    return Html(files(package).joinpath(*names).read_text(encoding="utf-8"))
+
+
+def _encoded(recording: Recording, frame: Frame, unit: float) -> list[object]:
+    """Give scripts who does something, and where it then is."""
+    task = recording.settings.task
+    agent = list(task.agents).index(frame.name) if frame.name != WORLD else -1
+    if frame.cell is None:
+        return [agent, frame.kind]
+    row, column = task.grid.row_column(frame.cell)
+    return [agent, frame.kind, (column + 0.5) * unit, (row + 0.5) * unit]
+
+
+def lanes_svg(recording: Recording) -> Html:
+    """Draw a lane for each agent: what it promised, decided and heard, in an order that agrees with all logs."""
+    agents = list(recording.settings.task.agents)
+    shown = [n for n, frame in enumerate(recording.frames) if frame.kind != "move" and frame.name in agents]
+    across = {number: LEFT + COLUMN * (place + 1) for place, number in enumerate(shown)}
+    down = {agent: TOP + LANE * place for place, agent in enumerate(agents)}
+    width, height = LEFT + COLUMN * (len(shown) + 2), TOP + LANE * len(agents)
+    lines = [tag("path", class_="lane", d=f"M{LEFT:g} {y:g} H{width - COLUMN:g}") for y in down.values()]
+    names = [tag("text", agent, class_="name", x=LEFT - 12, y=y) for agent, y in down.items()]
+    return tag(
+        "svg",
+        *lines,
+        *names,
+        *_holds(recording, across, down),
+        *_arrows(recording, across, down),
+        *(_mark(recording.frames[number], number, across[number], down) for number in shown),
+        class_="lanes",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label="What every agent promised, decided and heard",
+    )
+
+
+def _mark(frame: Frame, number: int, across: float, down: dict[str, float]) -> Html:
+    label = tag("text", frame.event, y=-13) if frame.event and frame.kind in ("decide", "promise") else Html("")
+    return tag(
+        "g",
+        tag("title", f"{frame.said} ({frame.time:.2f} s)"),
+        tag("path", d=MARKS.get(frame.kind, MARKS["stop"])),
+        label,
+        class_=f"mark {frame.kind}",
+        transform=f"translate({across:g} {down[frame.name]:g})",
+        data_frame=number,
+    )
+
+
+def _holds(recording: Recording, across: dict[int, float], down: dict[str, float]) -> Iterator[Html]:
+    """Draw how long an agent holds still: from a promise to the event, or to its release."""
+    since: dict[str, int] = {}
+    for number, frame in enumerate(recording.frames):
+        if frame.kind == "promise":
+            since[frame.name] = number
+        elif frame.kind in ("hear", "release", "decide") and frame.name in since:
+            begin = across[since.pop(frame.name)]
+            yield tag("path", class_="hold", d=f"M{begin:g} {down[frame.name]:g} H{across[number]:g}")
+
+
+def _arrows(recording: Recording, across: dict[int, float], down: dict[str, float]) -> Iterator[Html]:
+    """Draw who heard of an event from whom."""
+    for number, frame in enumerate(recording.frames):
+        if frame.cause is not None and number in across and frame.cause in across:
+            begin, source = across[frame.cause], down[recording.frames[frame.cause].name]
+            end, target = across[number], down[frame.name]
+            bend = (begin + end) / 2
+            yield tag(
+                "path",
+                class_="told",
+                d=f"M{begin:g} {source:g} C{bend:g} {source:g} {bend:g} {target:g} {end:g} {target:g}",
+            )
