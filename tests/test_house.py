@@ -177,6 +177,14 @@ def test_a_report_on_a_folder_of_runs_loads_no_compiler(tmp_path):
     assert (tmp_path / "report.html").is_file()
 
 
+def test_a_trained_policy_acts_without_the_compiler_or_other_packages(tmp_path):
+    (run,) = hk.train("rendezvous-2", learner="optimal", seeds=1)
+    hk.save_runs("rendezvous-2", [run], tmp_path)
+    spot = (0, hk.load_task("rendezvous-2").machines["A1"].initial)
+    act = f"hk.load_policies({str(tmp_path)!r})[0].actor('A1')({spot!r})"
+    assert loaded_by(f"import hocket as hk; {act}") == {"hocket", "numpy"}
+
+
 def test_a_command_is_in_the_module_of_its_name():
     for annotated in get_args(Command):
         command, about = get_args(annotated)

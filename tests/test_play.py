@@ -381,7 +381,7 @@ def test_trained_teammates_come_from_a_folder_of_runs(play, tmp_path):
     code, printed = play("rendezvous-2", "--with", str(folder), "--steps", "40")
     assert (code, printed.count("\nstep ")) == (0, len({*task.machine.events} - {"l1", "l2"}))
     (run,) = hk.train(task, learner="iql", seeds=1, steps=1000, threads=1)
-    with pytest.raises(hk.HocketError, match="a policy of iql cannot be a teammate in a game"):
+    with pytest.raises(hk.HocketError, match="a policy of iql depends on the agent's memory"):
         trained_teammates(task, run.policy)
 
 

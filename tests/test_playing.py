@@ -195,9 +195,9 @@ def test_every_agent_needs_a_policy(policies, said):
         hk.evaluate(meeting(), policies, 1)
 
 
-def test_what_was_learnt_here_is_evaluated_on_a_task():
-    with pytest.raises(SettingsError, match="in an environment every agent needs a policy of its own"):
-        hk.evaluate(hk.gym.team_env(meeting()), [], 1)
+def test_what_plays_in_an_environment_has_to_be_a_policy():
+    with pytest.raises(SettingsError, match="runs, policies or a folder of runs are needed, got function"):
+        hk.evaluate(hk.gym.team_env(meeting()), [to_center], 1)
 
 
 # Reviews.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +13,8 @@ from hocket.adapters.observations import Observation
 from hocket.adapters.team import TeamEnv, team_env
 from hocket.errors import SettingsError, known_names
 from hocket.inputs import whole
+from hocket.learn.actors import TeamActors
+from hocket.learn.policies import Policy
 from hocket.machine.reward_machine import RewardMachine
 from hocket.study.records import KINDS, Replay, TestSummary
 from hocket.task.task import Task
@@ -79,16 +82,20 @@ class PlayedEpisode(NamedTuple):
 
 
 def play_episode(
-    env: TeamWorld, policies: Mapping[str, Actor | Model], seed: int | None = None, *, greedy: bool = False
+    env: TeamWorld, policies: Mapping[str, Actor | Model] | Policy, seed: int | None = None, *, greedy: bool = False
 ) -> PlayedEpisode:
     """Play an episode: the first one of a seed, or without a seed the next one.
 
     A policy is a function from an observation to an action, or has `predict`, which is asked to be deterministic where
-    `greedy` is set. It ends when all machines are final, or when the environment says so.
+    `greedy` is set. One of `load_policies` or of a run plays for all agents, in `team_env` with the draws of the same
+    episode in tests. It ends when all machines are final, or when the environment says so.
     """
-    actors = as_actors(env, policies, greedy)
+    team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
+    actors = as_actors(env, team, greedy)
     names, machines = tuple(env.machines), env.machines  # others may play along that are not of the team
     seen, infos = env.reset(seed=seed)
+    if isinstance(team, TeamActors) and isinstance(env, TeamEnv) and env.episode_seed is not None:
+        team.restart(env.episode_seed, env.number)
     rows, events, points = [infos], [], [_where(env)]
     while env.agents and not _is_done(machines, infos):
         seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
@@ -106,6 +113,14 @@ def play_episode(
         _is_done(machines, infos),
         np.array([[row[name] for name in names] for row in points]) if {*names} <= points[0].keys() else None,
     )
+
+
+def team_actors(env: TeamWorld, policy: Policy, greedy: bool) -> TeamActors:
+    """Let a trained policy play for all agents of a world, whose own task has to be the policy's."""
+    if isinstance(env, TeamEnv):
+        policy.require_task(env.task.digest)
+        policy = replace(policy, definition=env.task)
+    return policy.actors(greedy)
 
 
 def _events_of(info: Mapping[str, Any]) -> Sequence[str]:
@@ -140,7 +155,7 @@ def _where(env: TeamWorld) -> Mapping[str, tuple[float, float]]:
 
 def play_tests(
     world: Task | TeamWorld,
-    policies: Mapping[str, Actor | Model],
+    policies: Mapping[str, Actor | Model] | Policy,
     episodes: int = EPISODES,
     *,
     greedy: bool = True,
@@ -149,7 +164,8 @@ def play_tests(
     """Play episodes 0, 1, ... of a seed, for a record: successes, visits of cells, and the first one to be watched."""
     whole(episodes, "episodes", 1)
     env = team_env(world) if isinstance(world, Task) else world
-    everyone = [play_episode(env, policies, None if number else seed, greedy=greedy) for number in range(episodes)]
+    team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
+    everyone = [play_episode(env, team, None if number else seed, greedy=greedy) for number in range(episodes)]
     kind = KINDS[greedy]
     return TestSummary(
         episodes,

@@ -45,7 +45,7 @@ def evaluate(
     compared on the same episodes.
 
     A mapping from agents to functions (from an observation to an action) or to models with `predict` is one team, which
-    plays in `team_env(task)`, or in the environment that is given in place of a task.
+    plays in `team_env(task)`, or in the environment that is given in place of a task. There trained policies play, too.
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or not 1 <= episodes <= MOST_EPISODES:
         raise SettingsError(f"episodes must be at least 1 and at most {MOST_EPISODES:,}, got {shown(episodes)}")
@@ -54,7 +54,8 @@ def evaluate(
     if isinstance(runs, Mapping):
         return [_evaluate_team(task, runs, episodes, greedy, seed)]
     if not isinstance(task, Task):
-        raise SettingsError("in an environment every agent needs a policy of its own, as a mapping from their names")
+        given = load_policies(runs) if isinstance(runs, str | Path) else _listed(runs)
+        return [_evaluate_team(task, policy, episodes, greedy, (seed + policy.seed) % MOST_SEED) for policy in given]
     tables, policies = compile_task(task), _policies(task, runs)
     return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
 
@@ -63,12 +64,19 @@ def _policies(task: Task, runs: Run | Policy | Iterable[Run | Policy] | str | Pa
     """Take the policies of runs, or read those of a task from a folder."""
     if isinstance(runs, str | Path):
         return load_policies(runs, task)
+    policies = _listed(runs)
+    for policy in policies:
+        policy.require_task(task.digest)
+    return policies
+
+
+def _listed(runs: Run | Policy | Iterable[Run | Policy]) -> list[Policy]:
+    """List the policies of runs."""
     given = [runs] if isinstance(runs, Run | Policy) or not isinstance(runs, Iterable) else list(runs)
     policies = [item.policy if isinstance(item, Run) else item for item in given]
     for policy in policies:
         if not isinstance(policy, Policy):
             raise SettingsError(f"runs, policies or a folder of runs are needed, got {type(policy).__name__}")
-        policy.require_task(task.digest)
     return policies
 
 
@@ -100,20 +108,22 @@ def _evaluate(
 
 
 def _evaluate_team(
-    world: Task | TeamWorld, policies: Mapping[str, Actor | Model], episodes: int, greedy: bool, seed: int
+    world: Task | TeamWorld, policies: Mapping[str, Actor | Model] | Policy, episodes: int, greedy: bool, seed: int
 ) -> Evaluation:
-    """Play episodes 0, 1, ... of a seed with policies from elsewhere."""
+    """Play episodes 0, 1, ... of a seed in an environment."""
     try:
-        from hocket.adapters.policies import play_episode
+        from hocket.adapters.policies import play_episode, team_actors
         from hocket.adapters.team import team_env
     except ModuleNotFoundError:
         raise SettingsError("other libraries' policies need the extra gym: in a clone, pip install '.[gym]'") from None
     env = team_env(world) if isinstance(world, Task) else world
+    team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
     steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
     longest = 0
     for number in range(episodes):
-        played = play_episode(env, policies, seed if number == 0 else None, greedy=greedy)
+        played = play_episode(env, team, seed if number == 0 else None, greedy=greedy)
         steps[number], finish[number] = played.steps if played.success else -1, played.finish
         longest = max(longest, played.steps)
     most_steps = getattr(env, "max_episode_steps", longest)
-    return evaluate_episodes(list(env.machines), steps, finish, most_steps, "greedy" if greedy else "sampled")
+    kind = "greedy" if greedy else "softmax" if isinstance(policies, Policy) else "sampled"
+    return evaluate_episodes(list(env.machines), steps, finish, most_steps, kind)

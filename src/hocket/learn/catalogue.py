@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from hocket.errors import SettingsError, known_names, shown
 from hocket.learn import cqrm, dqprm, hil, iql, optimal, sweep
 from hocket.learn.devices import check_device
-from hocket.learn.learner import Learner, PolicyInput
-from hocket.learn.policies import ShapesOf
+from hocket.learn.learner import Learner, PolicyInput, ShapesOf
 from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, declared
 from hocket.task.tables import compile_task
 from hocket.task.task import Task

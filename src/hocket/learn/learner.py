@@ -22,6 +22,7 @@ from hocket.task.tables import Tables
 
 Arrays = Mapping[str, NDArray[np.float32]]
 Shapes = Mapping[str, tuple[int, ...]]
+ShapesOf = Callable[[str], Shapes | None]  # of the arrays of a learner, by its name; None where nobody knows
 
 
 def machine_shapes(tables: Tables) -> Shapes:

@@ -6,9 +6,9 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from tokenize import TokenError
@@ -18,20 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket import __version__
-from hocket.errors import FormatError, printable
+from hocket.errors import FormatError, SettingsError, TaskError, known_names, printable, shown
 from hocket.files import MEGABYTE, open_regular, write_whole
+from hocket.learn.actors import PolicyActor, TeamActors, make_actors
+from hocket.learn.learner import ShapesOf
 from hocket.learn.settings import Settings, rename_settings
 from hocket.learn.testing import TestEpisodes, TestTable
 from hocket.machine.names import check_name
+from hocket.task.task import Task
 
 COMPRESSION = 1  # of 1 to 9; the usual 6 takes twice as long and saves a twelfth
 LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded, where nobody knows how many there should be
 LARGEST_ABOUT = MEGABYTE  # of what they belong to
 LONGEST_NAME = 60  # characters of a task's in a message
 KINDS = {"task": str, "digest": str, "learner": str, "seed": int, "settings": dict}  # of what a policy belongs to
-
-# Of the arrays that a learner learns, by its name; None where nobody knows.
-ShapesOf = Callable[[str], Mapping[str, tuple[int, ...]] | None]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Policy:
     seed: int
     settings: Mapping[str, float | int | bool]
     arrays: Mapping[str, NDArray[np.float32]]
+    definition: Task | None = field(default=None, repr=False, compare=False)  # of the task, where it is known
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a file (.npz), without pickle."""
@@ -57,9 +58,29 @@ class Policy:
             name = printable(self.task, LONGEST_NAME)
             raise FormatError(f"this policy belongs to another task ({name}, or another version of it)")
 
+    def actor(self, agent: str, greedy: bool = True, seed: int = 0) -> PolicyActor:
+        """Make a function of what an agent has learnt: from an observation, or (cell, state name), to an action.
+
+        It takes the best action, any of the best at random, or draws by softmax at the temperature of training. It
+        needs neither the learner nor the compiler.
+        """
+        actors = self.actors(greedy, seed)
+        if agent not in actors:
+            raise TaskError(f"agent {shown(agent)} does not exist ({known_names(str(agent), actors)})", key="agents")
+        return actors[agent]
+
+    def actors(self, greedy: bool = True, seed: int = 0) -> TeamActors:
+        """Make such functions for all agents."""
+        if self.definition is None:
+            raise SettingsError("this policy does not know its task; those of load_policies and train do")
+        temperature = self.settings.get("temperature", 0.0)
+        if not greedy and not temperature > 0:
+            raise SettingsError("this policy does not say how it was trained, so it can be played greedily only")
+        return make_actors(self.definition, self.learner, self.arrays, None if greedy else temperature, seed)
+
     def packed(self) -> bytes:
         """Return what such a file contains."""
-        about = {key: value for key, value in self.__dict__.items() if key != "arrays"}
+        about = {key: getattr(self, key) for key in KINDS}
         about = {**about, "settings": dict(self.settings), "version": __version__}
         text = np.frombuffer(json.dumps(about).encode(), np.uint8)
         buffer = io.BytesIO()

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError
-from hocket.learn.catalogue import find_learner, learners_with_input, references
-from hocket.learn.learner import PolicyInput
+from hocket.learn.actors import machine_values
+from hocket.learn.catalogue import find_learner, references
 from hocket.learn.policies import Policy
 from hocket.task.episode import TeamEpisode, Teammates
 from hocket.task.grid import ACTIONS
@@ -25,11 +25,7 @@ def reference_teammates(task: Task, learner: str) -> Teammates:
 
 def trained_teammates(task: Task, policy: Policy) -> Teammates:
     """Let every agent take the best action that it has learnt."""
-    if find_learner(policy.learner).policy_input is not PolicyInput.MACHINE:
-        fitting = ", ".join(learners_with_input(PolicyInput.MACHINE))
-        raise SettingsError(f"a policy of {policy.learner} cannot be a teammate in a game; one of {fitting} can")
-    find_learner(policy.learner).check_policy(policy.arrays, policy.settings, compile_task(task))
-    return _greedy(task, policy.arrays["q"])
+    return _greedy(task, machine_values(task, policy.learner, policy.arrays))
 
 
 def _greedy(task: Task, q: NDArray[np.float32]) -> Teammates:

@@ -225,7 +225,7 @@ def train_batch(
     return [
         Run(
             tests.of(index, settings.max_episode_steps),
-            Policy(task.name, task.digest, name, seed, asdict(settings), _copy(block.arrays(index))),
+            Policy(task.name, task.digest, name, seed, asdict(settings), _copy(block.arrays(index)), task),
             settings,
             done,
             seconds,

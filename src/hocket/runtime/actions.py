@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.errors import FormatError, HocketError, printable
+from hocket.errors import FormatError, printable
 from hocket.files import exists, listed
+from hocket.learn.actors import machine_values
 from hocket.learn.catalogue import learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy, load_policy, peek_policy
@@ -44,10 +45,7 @@ def load_actions(folder: str | Path, task: Task) -> dict[str, Actions]:
 
 def actions_of(policy: Policy, task: Task) -> dict[str, Actions]:
     """Tabulate the best actions of a policy."""
-    q = policy.arrays.get("q")
-    states = max(len(machine.states) for machine in task.machines.values())
-    if q is None or q.shape[:2] != (len(task.agents), task.grid.cells) or q.shape[-1] < states:
-        raise HocketError(f"this policy of {printable(policy.learner)} does not fit the task {printable(task.name)}")
+    q = machine_values(task, policy.learner, policy.arrays)
     bits = (1 << np.arange(q.shape[2], dtype=np.uint8)).astype(np.uint8)
     best = np.where(q == q.max(axis=2, keepdims=True), bits[None, None, :, None], 0).sum(axis=2, dtype=np.uint8)
     return {

@@ -142,7 +142,7 @@ class TrainingLoop:
         def policy(index: int, seed: int) -> Policy:
             arrays = {name: array.copy() for name, array in self.block.arrays(index).items()}
             settings = asdict(self.settings)
-            return Policy(self.task.name, self.task.digest, self.learner.name, seed, settings, arrays)
+            return Policy(self.task.name, self.task.digest, self.learner.name, seed, settings, arrays, self.task)
 
         most = self.settings.max_episode_steps
         return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from threading import Event
@@ -16,6 +17,7 @@ from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.study.records import Record, read_record, set_apart
 from hocket.study.store import PIECE, policy_path
 from hocket.task.catalogue import as_task
+from hocket.task.files import read_task
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -74,17 +76,38 @@ def _steps(path: Path) -> dict[str, int]:
         return {}
 
 
-def load_policies(folder: str | Path, task: Task | str | Path) -> list[Policy]:
-    """Read the policies in a folder that belong to a task; there must be some, and none may be damaged."""
-    policies = find_policies(folder, as_task(task))
+def load_policies(folder: str | Path, task: Task | str | Path | None = None) -> list[Policy]:
+    """Read the policies in a folder that belong to a task; there must be some, and none may be damaged.
+
+    Without a task they are those of the folder's only one, which is kept there.
+    """
+    policies = find_policies(folder, _only_task(Path(folder)) if task is None else as_task(task))
     if policies.problems:
         raise FormatError(policies.problems[0])
     if not policies.files:
         raise FormatError("has no policies in it" if exists(Path(folder)) else "is not a folder of runs", path=folder)
     if not policies.of_task:
-        named = printable(", ".join(sorted(set(policies.others))))
+        named = _names(policies.others)
         raise FormatError(f"its policies belong to other tasks ({named}, or another version of it)", path=folder)
     return list(policies.of_task)
+
+
+def _only_task(folder: Path) -> Task:
+    """Read the only task to which the policies in a folder belong."""
+    named = {about.digest: about.task for about in map(peek_policy, listed(folder, "policies/*.npz"))}
+    if not named:
+        raise FormatError("has no policies in it" if exists(folder) else "is not a folder of runs", path=folder)
+    if len(named) > 1:
+        raise FormatError(f"has policies of {len(named)} tasks: say which, {_names(named.values())}", path=folder)
+    for path in listed(folder, "tasks/*.toml"):
+        task = read_task(path)
+        if task.digest in named:
+            return task
+    raise FormatError(f"does not hold the task {_names(named.values())} itself: say where it is", path=folder)
+
+
+def _names(tasks: Iterable[str]) -> str:
+    return printable(", ".join(sorted(set(tasks))))
 
 
 def spoilt_policies(
@@ -119,6 +142,6 @@ def _reader(task: Task) -> Callable[[Path], Policy]:
             find_learner(policy.learner).check_policy(policy.arrays, policy.settings, tables)
         except SettingsError as error:
             raise FormatError(str(error), path=path) from None
-        return policy
+        return replace(policy, definition=task)
 
     return read

@@ -23,7 +23,8 @@ from typing import Protocol, TypeVar
 from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE, exists, listed, locked, read_text, remove_unfinished, write_many, write_whole
-from hocket.learn.policies import Policy, Run, ShapesOf, load_policy
+from hocket.learn.catalogue import shapes_on
+from hocket.learn.policies import Policy, Run, load_policy
 from hocket.machine.formats import toml
 from hocket.study.curves import curves_csv
 from hocket.study.records import KINDS, Record, read_record, record_of, slug, surroundings, task_titles, write_record
@@ -69,7 +70,8 @@ class Results:
         path = policy_path(self.folder, record)
         if not path.exists():
             return None
-        return load_policy(path, record.digest, shapes=_shapes_on(self.tasks.get(record.digest)))
+        task = self.tasks.get(record.digest)
+        return load_policy(path, record.digest, shapes=shapes_on(task) if task else lambda _: None)
 
 
 class SceneSource(Protocol):
@@ -296,12 +298,3 @@ def _read_about(path: Path) -> dict[str, object]:
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise FormatError("is not a study file of hocket", path=path)
     return about
-
-
-def _shapes_on(task: Task | None) -> ShapesOf:
-    """Say which arrays learners learn on a task, where it is known."""
-    if task is None:
-        return lambda _: None
-    from hocket.learn.catalogue import shapes_on  # compiled, which others do without
-
-    return shapes_on(task)

@@ -169,5 +169,5 @@ class _DeviceTraining:
         for index, place in enumerate(places, first):
             seed = batch.seeds[place]
             arrays = self.block.arrays(index) if policies is None or seed < policies else {}
-            policy = Policy(batch.task.name, batch.task.digest, batch.learner, seed, about, arrays)
+            policy = Policy(batch.task.name, batch.task.digest, batch.learner, seed, about, arrays, batch.task)
             yield Run(self.tests.of(index, batch.settings.max_episode_steps), policy, batch.settings, done, seconds)
