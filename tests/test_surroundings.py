@@ -2,7 +2,7 @@
 
 import errno
 import importlib.util
-import tempfile
+import os
 from pathlib import Path
 from types import FunctionType
 
@@ -81,13 +81,82 @@ def test_a_file_of_the_cache_that_was_cut_off_is_made_again(compiled_twice, tmp_
     assert hits(compiled_twice()) == 1
 
 
-def test_without_a_place_for_a_lock_kernels_are_compiled_without(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "nowhere"))
+# The lock of those who compile the same.
+
+
+@pytest.fixture
+def compile_lock(tmp_path, monkeypatch):
+    """Give the path of the lock of who compiles `doubling`, in a cache of this test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "hocket" / "compiling-doubling.lock"
+
+
+def is_free(path: Path) -> bool:
+    with locked(path) as is_ours:
+        return is_ours
+
+
+@pytest.mark.skipif(not HAS_LOCKS, reason="there are no locks")
+def test_who_compiles_holds_a_lock_that_only_its_user_can_reach(compile_lock):
     with _alone_with("doubling"):
-        assert not (tmp_path / "nowhere").exists()
-    monkeypatch.setattr(tempfile, "gettempdir", fail)
+        assert compile_lock.parent.stat().st_mode & 0o077 == 0
+        assert not is_free(compile_lock)
+    assert is_free(compile_lock)
+
+
+def test_who_compiles_waits_for_nobody_without_end(compile_lock, monkeypatch):
+    monkeypatch.setattr("hocket.learn.warmup.PATIENCE", 0.1)
+    with _alone_with("doubling"):  # as another process would hold it
+        begun = []
+        with _alone_with("doubling"):
+            begun.append("compiling")
+    assert begun
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+@pytest.mark.parametrize("obstacle", ["pipe", "link", "link to a pipe", "folder", "of another user"])
+def test_whatever_lies_where_the_lock_should_be_keeps_nobody_from_compiling(
+    compile_lock, obstacle, tmp_path, monkeypatch
+):
+    compile_lock.parent.mkdir(parents=True)
+    precious = tmp_path / "precious"
+    if obstacle == "pipe":
+        os.mkfifo(compile_lock)
+    elif obstacle == "folder":
+        compile_lock.mkdir()
+    elif obstacle == "of another user":
+        compile_lock.write_text("")
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    else:
+        if obstacle == "link to a pipe":
+            os.mkfifo(precious)
+        compile_lock.symlink_to(precious)
     with _alone_with("doubling"):
         pass
+    assert precious.exists() == (obstacle == "link to a pipe"), "a link is not followed"
+
+
+def test_without_a_place_for_a_lock_kernels_are_compiled_without(tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with _alone_with("doubling"):
+        pass
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", fail)
+    with _alone_with("doubling"):
+        pass
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+@pytest.mark.parametrize("obstacle", ["pipe", "link"])
+def test_a_folder_whose_lock_is_a_link_or_a_pipe_is_refused(tmp_path, obstacle):
+    if obstacle == "pipe":
+        os.mkfifo(tmp_path / ".lock")
+    else:
+        (tmp_path / ".lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(hk.HocketError, match=r"\.lock: cannot be written: "), claimed(tmp_path):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
 
 
 # Folders and files that cannot be used.
@@ -99,7 +168,7 @@ def test_a_disk_that_has_no_locks_gives_everybody_one(tmp_path, monkeypatch):
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with locked(tmp_path / "lock", wait=False) as is_ours:
+    with locked(tmp_path / "lock") as is_ours:
         assert is_ours
 
 

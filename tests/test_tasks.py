@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.cli import main as cli
+from hocket.studio.understanding import subject_of
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.conditions import parse_conditions, write_conditions
 from hocket.task.files import task_from
@@ -800,6 +801,27 @@ def test_a_machine_in_anything_but_a_file_beside_the_tasks_own_is_refused(tmp_pa
     path = edit(tmp_path / "task.toml", [(MACHINE, f'[machine]\nfile = "{name}"')])
     with pytest.raises(hk.errors.FormatError, match=re.escape(str(path))):
         hk.load_task(path)
+
+
+@pytest.mark.parametrize("way", ["out", "round", "in"])
+def test_a_link_is_followed_to_a_machine_only_within_the_folder_of_the_task(tmp_path, way):
+    folder = tmp_path / "task"
+    folder.mkdir()
+    path = edit(folder / "task.toml", [(MACHINE, '[machine]\nfile = "team.toml"')])
+    target = {"out": tmp_path / "private.toml", "round": folder / "team.toml", "in": folder / "other.toml"}[way]
+    (folder / "team.toml").symlink_to(target)
+    if way == "in":
+        hk.save_machine(buttons(), target)
+        assert hk.load_task(path) == hk.load_task("buttons")
+        return
+    if way == "out":
+        target.write_text("token = 'secret'", encoding="utf-8")
+    said = "machine.file: must be a file in the folder of the task file, got 'team.toml'"
+    with pytest.raises(hk.errors.FormatError, match=said) as caught:
+        hk.load_task(path)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(hk.errors.FormatError, match=said):
+        subject_of(path.read_text(encoding="utf-8"), folder)  # as the studio reads it
 
 
 @pytest.mark.parametrize("memory", [("a", "a"), tuple(f"e{number}" for number in range(11))], ids=["twice", "too many"])

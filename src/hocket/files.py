@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from hocket.errors import FormatError
 from hocket.texts import MARK
@@ -26,6 +27,7 @@ UNFINISHED = ".unfinished"  # at the end of the name of a file that is not whole
 WRITERS = 8  # threads that write files
 TOGETHER = 250  # files that get their names together
 UNSAFE = 32 * MEGABYTE  # that a file grows by, at most, until it is brought to the disk
+GLANCE = 0.05  # seconds after which a lock is asked for again
 MOST_OF_NAME = 40  # characters of a file's name that are also in that name, which must not be too long
 
 Content = str | bytes | Iterable[bytes]
@@ -246,22 +248,51 @@ def remove_unfinished(folder: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold a lock that other processes respect; without waiting, say whether it was free.
+def locked(path: Path, *, wait: float = 0, ours_only: bool = False) -> Iterator[bool]:
+    """Hold a lock that other processes respect; say whether it is held, for which to `wait` so many seconds at most.
 
-    Where the system, or the disk, has no such locks, everybody gets it.
+    Where the system, or the disk, has no such locks, everybody gets it. A link is not followed, and what is no file is
+    refused; `ours_only` also refuses a file of another user, who could hold it for ever.
     """
     with _telling(path):
-        file = path.open("a")
-    with file:
-        yield fcntl is None or _lock(file, wait)
+        handle = _open_lock(path, ours_only)
+    with os.fdopen(handle, "rb") as file:
+        yield fcntl is None or _lock(file, time.monotonic() + wait)
 
 
-def _lock(file: IO[str], wait: bool) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # some disks of other machines have none
-    return True
+def _open_lock(path: Path, ours_only: bool) -> int:
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    handle = os.open(path, flags, 0o666)
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(handle)
+        raise ValueError("it is a device or a pipe, and not a file")
+    if ours_only and hasattr(os, "geteuid") and about.st_uid != os.geteuid():
+        os.close(handle)
+        raise ValueError("it belongs to another user")
+    return handle
+
+
+def _lock(file: BinaryIO, latest: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= latest:
+                return False
+            time.sleep(GLANCE)
+        except OSError:
+            return True  # some disks of other machines have none
+        else:
+            return True
+
+
+def user_folder(variable: str, *usual: str) -> Path:
+    """Make the folder for hocket's files of a kind among the user's own, which nobody else can enter.
+
+    `variable` is the name by which the desktop's conventions call it, and `usual` where it lies in a home without one.
+    """
+    home = os.environ.get(variable) or os.environ.get("LOCALAPPDATA")
+    folder = (Path(home) if home else Path.home().joinpath(*usual)) / "hocket"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder

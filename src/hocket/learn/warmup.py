@@ -6,20 +6,17 @@ each other's. Different kernels have different files, so a second process may co
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from hocket.errors import FormatError
-from hocket.files import HAS_LOCKS, locked
+from hocket.files import HAS_LOCKS, locked, user_folder
 from hocket.learn.batches import Batch
 from hocket.learn.catalogue import LEARNERS, find_learner
 from hocket.learn.kernels.compiler import is_compiled
@@ -31,6 +28,7 @@ from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
 SHARED = "team"  # what several learners have, most of it of the team world
+PATIENCE = 120  # seconds to wait for another process that compiles the same
 LARGE = 1_000_000  # agents x cells from which on even a step takes long
 
 _compiled: set[tuple[str, str, int]] = set()
@@ -83,11 +81,11 @@ def _stand_in(task: Task) -> tuple[Task, Tables]:
 
 @contextmanager
 def _alone_with(what: str) -> Iterator[None]:
-    """Hold what whoever compiles something holds; where there is no place for it, go on without."""
-    user = os.getuid() if hasattr(os, "getuid") else 0
+    """Hold what whoever compiles something holds; where there is no place for it, or it is not free, go on without."""
     with ExitStack() as held:
-        with suppress(OSError, FormatError):
-            held.enter_context(locked(Path(tempfile.gettempdir()) / f"hocket-{user}-compiling-{what}.lock"))
+        with suppress(OSError, RuntimeError, FormatError):  # there may be no home
+            folder = user_folder("XDG_CACHE_HOME", ".cache")
+            held.enter_context(locked(folder / f"compiling-{what}.lock", wait=PATIENCE, ours_only=True))
         yield
 
 

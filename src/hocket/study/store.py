@@ -105,7 +105,7 @@ def open_store(folder: str | Path) -> Path:
 def claimed(folder: str | Path) -> Iterator[Path]:
     """Have a folder for runs to oneself, and clear away what somebody who was killed has not finished there."""
     store = open_store(folder)
-    with locked(store / ".lock", wait=False) as is_ours:
+    with locked(store / ".lock") as is_ours:
         if not is_ours:
             raise FormatError("another study is at work in this folder", path=store)
         for name in (".", *FOLDERS):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hocket.errors import SettingsError
+from hocket.files import write_whole
 from hocket.study.records import Record, slug
 
 TAGS = {"softmax": "charts", "greedy": "eval"}  # kind of policy -> the group of its charts
@@ -34,7 +35,7 @@ def log_records(records: Iterable[Record], folder: Path) -> None:
         if not (logs / FINISHED).exists():
             with writer(logdir=str(logs), write_to_disk=True) as log:
                 _log(record, log)
-            (logs / FINISHED).write_text("{}\n", encoding="utf-8")
+            write_whole(logs / FINISHED, "{}\n")
 
 
 def _log(record: Record, log: Any) -> None:  # noqa: ANN401

@@ -150,7 +150,7 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
     if "file" in table:
         check_keys(table, ("file",), "machine.")
         name = as_text(table["file"], "machine.file")
-        if folder is None or Path(name).name != name:
+        if folder is None or Path(name).name != name or not _lies_in(folder, name):
             raise FormatError(f"must be a file in the folder of the task file, got {name!r}", where="machine.file")
         try:
             return load_machine(folder / name)
@@ -167,6 +167,14 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
     if {*LANGUAGES} & {*table}:
         return sentence_from(table, "machine.")
     return machine_from(table, "machine.")
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    """Say whether a file lies in a folder, and is no link that leads out of it."""
+    try:
+        return (folder / name).resolve().parent == folder.resolve()
+    except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
+        return False
 
 
 def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]]) -> RewardMachine | Composition:
