@@ -125,7 +125,8 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     known = MappingProxyType(check_knows(machine, knows))
     controllers = MappingProxyType(check_control(machine, known, control))
     if isinstance(machine, Composition) and known == {agent: part.events for agent, part in machine.parts.items()}:
-        return Decomposition(machine, known, controllers, machine.parts, None)
+        parts_used = MappingProxyType({agent: reachable_part(part) for agent, part in machine.parts.items()})
+        return Decomposition(machine, known, controllers, parts_used, None)
     parts = independent_parts(machine)
     if parts is not None and not (isinstance(machine, Composition) and is_small_team(machine, known)):
         return _by_parts(machine, parts, known, controllers)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hocket.capacity import require_memory
 from hocket.errors import TaskError
+from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.endless import Kinds, find_endless
@@ -271,8 +272,8 @@ def _options(task: Task) -> tuple[Bools, Shorts]:
 
 
 def _team(task: Task) -> tuple[Words, Bools, int, Shorts]:
-    """Tabulate the team machine, where it is given with all its states and not too large."""
-    team, agents = task.machine, len(task.agents)
+    """Tabulate the team machine, as far as traces reach, where it is given with all its states and not too large."""
+    team, agents = _reachable(task.machine), len(task.agents)
     parts = None
     if isinstance(team, Composition) and team.most_states <= MOST_COMPOSED and _is_into_parts(task, team):
         parts, team = team.part_states(), team.machine()
@@ -292,6 +293,12 @@ def _team(task: Task) -> tuple[Words, Bools, int, Shorts]:
             for member in members:
                 classes[index, team.states.index(member)] = machine.states.index(state)
     return following, team.is_final.copy(), team.start, classes
+
+
+def _reachable(team: RewardMachine | Composition) -> RewardMachine | Composition:
+    if isinstance(team, RewardMachine):
+        return reachable_part(team)
+    return Composition({agent: reachable_part(part) for agent, part in team.parts.items()})
 
 
 def _is_into_parts(task: Task, team: Composition) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hocket.documents import Document
 from hocket.errors import TaskError, known_names
+from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats.schema import machine_to
@@ -118,9 +119,12 @@ class Task:
 
     @cached_property
     def machines(self) -> Mapping[str, RewardMachine]:
-        """The local reward machines; a single agent that knows every event has the team machine, whatever it pays."""
+        """The local reward machines, without states that no trace reaches.
+
+        A single agent that knows every event has the team machine, whatever it pays.
+        """
         if self.is_single_agent and isinstance(self.machine, RewardMachine):
-            return MappingProxyType(dict.fromkeys(self.agents, self.machine))
+            return MappingProxyType(dict.fromkeys(self.agents, reachable_part(self.machine)))
         return self.decomposition.machines
 
     @property
