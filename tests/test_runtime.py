@@ -5,9 +5,11 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ import hocket as hk
 from hocket.errors import FormatError, HocketError
 from hocket.learn.policies import Policy
 from hocket.runtime.actions import load_actions
+from hocket.runtime.certificates import make_keys
 from hocket.runtime.codec import MessageError, decode, encode
 from hocket.runtime.launch import run_team
 from hocket.runtime.log import AgentLog, read_log
@@ -267,6 +270,56 @@ def test_report_shows_a_lane_for_each_agent(hocket, finished, tmp_path):
         page.count('class="mark decide"') == 3 and page.count('class="told"') == 1 and page.count('class="hold"') == 1
     )
     assert "Verified: the trace here1, meet, home" in page and "http" not in page.replace("http-equiv", "")
+
+
+def test_a_run_can_be_looked_at_in_foxglove(hocket, finished, tmp_path):
+    from mcap.reader import make_reader
+
+    code, out, _ = hocket("report", finished, "-o", tmp_path / "page.html", "--mcap", tmp_path / "run.mcap")
+    assert code == 0 and out.split()[-1] == str(tmp_path / "run.mcap")
+    with (tmp_path / "run.mcap").open("rb") as file:
+        rows = [(channel.topic, json.loads(own.data)) for _, channel, own in make_reader(file).iter_messages()]
+    assert len(rows) == len(read_recording(finished).frames)
+    assert [value["pose"]["position"]["x"] for topic, value in rows if topic == "/A1/pose"][:2] == [1.5, 2.5]
+    assert "A1 decides: here1 has happened" in [value.get("message") for _, value in rows]
+
+
+# Several machines.
+
+
+def test_agents_on_several_machines_complete_their_task_over_tls(tiny, tmp_path):
+    make_keys(tmp_path / "keys", ["A1", "A2", "world"])
+    ports = free_ports(3)
+    agents = "\n".join(f'{name} = "127.0.0.1:{port}"' for name, port in zip(("A1", "A2"), ports, strict=False))
+    text = f'run = "today"\nkeys = "keys"\nworld = "127.0.0.1:{ports[2]}"\n[agents]\n{agents}\n'
+    (tmp_path / "peers.toml").write_text(text)
+    outcomes, actions = {}, shortest_actions(tiny)
+
+    def run(name: str) -> None:
+        outcomes[name] = run_team(
+            tiny, actions, tmp_path / name, agent=name, peers=tmp_path / "peers.toml", pace=50, durable=False,
+            stop=lambda: name == "world" and {"A1", "A2"} <= outcomes.keys(),
+        )  # fmt: skip
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("world", "A1", "A2")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes["A1"].complete and outcomes["A2"].complete
+    for name in ("A2", "world"):
+        shutil.copy(tmp_path / name / f"{name}.log", tmp_path / "A1")
+    found = verify(tmp_path / "A1")
+    assert found.ok and found.complete, found.explain()
+
+
+def free_ports(count: int) -> list[int]:
+    """Find ports that nobody listens at."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for own in sockets:
+            own.bind(("127.0.0.1", 0))
+        return [own.getsockname()[1] for own in sockets]
 
 
 # What is refused.

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import ssl
 import stat
 from pathlib import Path
@@ -18,7 +19,16 @@ from hocket.runtime.transport import Security, Transport
 
 TASK = hk.load_task("rendezvous-2")
 DECIDERS = {event: tuple(own) for event, own in TASK.controllers.items()}
-PORT = 38471
+
+
+def free_port() -> int:
+    """Find a port that nobody listens at."""
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        return own.getsockname()[1]
+
+
+PORT = free_port()
 
 
 @pytest.fixture(scope="module")

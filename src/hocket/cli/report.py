@@ -24,6 +24,8 @@ class Report:
     """Also write figures for print into this folder."""
     format: Annotated[str, option("FORMAT,...")] = "svg"
     """Formats of the figures: svg, png, pdf, separated by commas."""
+    mcap: Annotated[Path | None, option("FILE")] = None
+    """Of a folder that `hocket run` wrote: also write an MCAP file, for Foxglove."""
     json: Flag = False
     """Print one JSON object."""
 
@@ -57,9 +59,14 @@ class Report:
         """Report on a run of processes."""
         from hocket.report.recording import write_recording
 
-        written = write_recording(self.runs, self.out)
+        written = [write_recording(self.runs, self.out)]
+        if self.mcap is not None:
+            from hocket.runtime.mcap import write_mcap
+
+            written.append(write_mcap(self.runs, self.mcap))
         if self.json:
-            print_json({"written": [str(written)], "missing": []})
+            print_json({"written": [str(path) for path in written], "missing": []})
         else:
-            print_plain(str(written))
+            for path in written:
+                print_plain(str(path))
         return 0

@@ -39,6 +39,7 @@ class Recording:
 
     settings: RunSettings
     frames: tuple[Frame, ...]
+    begun: float  # seconds since 1970
 
 
 def read_recording(folder: str | Path) -> Recording:
@@ -58,7 +59,7 @@ def read_recording(folder: str | Path) -> Recording:
         frames.append(
             _frame(settings, log, name, index, log.times[index] - first, number.get(cause) if cause else None)
         )
-    return Recording(settings, tuple(frames))
+    return Recording(settings, tuple(frames), first)
 
 
 def _frame(settings: RunSettings, log: LogContents, name: str, index: int, time: float, cause: int | None) -> Frame:

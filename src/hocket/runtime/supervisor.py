@@ -19,6 +19,7 @@ LONGEST_LINE = 1_000_000  # bytes of what a process tells
 TOO_SOON, TOO_OFTEN = 1.0, 20  # a process that dies so soon, so often in a row, is not started again
 GRACE = 10.0  # seconds to end in
 STANDSTILL = 3.0  # seconds without news after which a team that may not step any more has ended
+LINGER = 3.0  # seconds for which an agent on its own goes on answering when it has finished
 PAUSE = 0.02  # seconds between looks
 
 Status = dict[str, Any]
@@ -38,6 +39,8 @@ class Supervisor:
         self.error: str | None = None
         self.ending = False
         self.heard = time.monotonic()
+        self.linger = 0.0 if WORLD in self.names else LINGER
+        self.since: float | None = None  # when all were found to be finished
 
     async def run(self, stop: Callable[[], bool]) -> None:
         """Keep the processes alive until all agents have finished, may not step any more, or `stop` says so."""
@@ -69,7 +72,9 @@ class Supervisor:
         if not self.agents:
             return False  # a world alone goes on
         if self.is_finished:
-            return True
+            self.since = self.since or time.monotonic()
+            return time.monotonic() - self.since >= self.linger
+        self.since = None
         steps = self.settings.steps
         at_rest = all(self.status[name].get("steps", 0) >= steps for name in self.agents)
         return at_rest and time.monotonic() - self.heard > STANDSTILL

@@ -111,7 +111,7 @@ def _read(folder: Path, settings: RunSettings, name: str, ended: object) -> LogC
     log = read_log(path)
     if log.header and log.header != settings.header(name):
         raise ContradictionError(f"{path.name} belongs to another run, agent or task")
-    if ended is not None and (not isinstance(ended, dict) or ended.get(name) != log.check or log.is_torn):
+    if isinstance(ended, dict) and name in ended and (ended[name] != log.check or log.is_torn):
         raise ContradictionError(f"{path.name} does not end as it did when the run ended: it was changed or cut")
     return log
 
