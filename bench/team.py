@@ -25,9 +25,9 @@ from hocket.task.tables import compile_task
 from hocket.task.teamwork.check import DISCOUNT, MAX_STEPS, play_planned
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.planning import plan_values
-from hocket.task.teamwork.play import Moves
+from hocket.task.teamwork.play import TeamMoves
 from hocket.task.teamwork.readiness import Readiness
-from hocket.task.teamwork.search import BELIEFS, ENOUGH, Search
+from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch
 from team_tasks import random_team_task
 
 MOST_JOINT_STATES = 20_000_000
@@ -39,11 +39,11 @@ def success_alone(task: hk.Task) -> float:
     tables = compile_task(task)
     readiness = Readiness(tables)
     chances = readiness.believe(BELIEFS[0])
-    search = Search(
+    search = TeamSearch(
         tables,
         readiness,
         lambda agent, chances: plan_values(readiness.table(agent, chances), DISCOUNT),
-        Moves.true(tables),
+        TeamMoves.true(tables),
         MAX_STEPS,
     )
     values = np.stack([search.values(agent, chances) for agent in range(len(task.agents))])
@@ -51,7 +51,7 @@ def success_alone(task: hk.Task) -> float:
 
 
 def optimum(task: hk.Task) -> int | None:
-    """Search the joint states, where they are not too many."""
+    """TeamSearch the joint states, where they are not too many."""
     try:
         return fewest_steps(joint_space(compile_task(task), MOST_JOINT_STATES))
     except TaskError:

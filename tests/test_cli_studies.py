@@ -38,8 +38,8 @@ def test_training_sums_up_the_last_tests(hocket, task):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].split()[:4] == ["learner", "runs", "steps", "policy"]
-    assert lines[1].split()[:4] == ["sweep", "3", "3,000", "softmax"]
-    assert lines[2].split()[:4] == ["sweep", "3", "3,000", "greedy"]
+    assert lines[1].split()[:4] == ["sweep", "3", "3,000", "greedy"]
+    assert lines[2].split()[:4] == ["sweep", "3", "3,000", "softmax"]
     assert lines[-2].startswith("Theorem 3 for sweep, over 300 episodes: ")
     assert lines[-1].startswith("Nothing was saved. Save runs with --out FOLDER")
 
@@ -259,7 +259,7 @@ def test_evaluate_says_how_many_of_how_many_policies_it_uses(hocket, task, tmp_p
 
 def test_exact_values_are_printed_with_their_errors(hocket, task, tmp_path):
     hocket("train", task, *SMALL, "--learner", "optimal", "--out", tmp_path / "runs")
-    code, out, err = hocket("evaluate", task, tmp_path / "runs", "--exact", "--episodes", "50")
+    code, out, err = hocket("evaluate", task, tmp_path / "runs", "--exact", "--episodes", "50", "--softmax")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].endswith("if done") and "exact V" in lines[0] and "exact mean" in lines[0]

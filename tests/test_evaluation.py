@@ -248,7 +248,7 @@ def test_many_episodes_agree_with_the_exact_solution():
     task = corridor(slip=0.3, agents=2, cells=4)
     policy = policy_of(task, always(task, 1) * 0.01, temperature=0.05)
     solved = exact.evaluate_exact(task, policy)
-    [found] = hk.evaluate(task, policy, 20_000)
+    [found] = hk.evaluate(task, policy, 20_000, greedy=False)
     assert found.mean_steps == pytest.approx(solved.mean_steps, rel=0.03)
     assert found.success.low <= solved.success <= 1
 
@@ -288,7 +288,7 @@ def test_means_of_runs_that_learnt_the_same_lie_about_the_exact_one():
     task = corridor(slip=0.3, agents=2, cells=4)
     policy = policy_of(task, always(task, 1) * 0.01, temperature=0.05)
     runs, solved = [replace(policy, seed=seed) for seed in range(40)], exact.evaluate_exact(task, policy)
-    above = [own.mean_steps > solved.mean_steps for own in hk.evaluate(task, runs, 200)]
+    above = [own.mean_steps > solved.mean_steps for own in hk.evaluate(task, runs, 200, greedy=False)]
     assert 8 < sum(above) < 32  # of 40, as of coins; with common random numbers all or none
 
 

@@ -25,7 +25,7 @@ from hocket.task.tables import compile_task
 from hocket.task.teamwork.check import play_planned
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.planning import plan_values
-from hocket.task.teamwork.play import Moves, play_team
+from hocket.task.teamwork.play import TeamMoves, play_team
 from hocket.task.teamwork.readiness import Counts, Readiness
 from hocket.task.teamwork.search import agreements
 from task_strategies import random_pair
@@ -61,14 +61,21 @@ def test_a_team_plays_the_same_episodes_as_the_compiled_tests(seed):
     shape = (len(task.agents), tables.cells, 5, tables.event.shape[1])
     values = rng.integers(0, 3, shape).astype(np.float32)  # with many ties
     played = play_team(
-        tables, values, Moves.true(tables), episodes=range(5, 25), max_steps=80, patience=1_000, seed=3, purpose=TEAM
+        tables,
+        values,
+        TeamMoves.true(tables),
+        episodes=range(5, 25),
+        max_steps=80,
+        patience=1_000,
+        seed=3,
+        purpose=TEAM,
     )
     expected = ValuePlayer(tables, 0.02, 80).play_many({"q": values}, 3, range(5, 25), greedy=True)
     assert played.steps.tolist() == np.maximum(expected.steps, -1).tolist()
 
 
 def joint_search(task: hk.Task) -> int | None:
-    """Search joint states in plain Python, settling each step by the rule itself."""
+    """TeamSearch joint states in plain Python, settling each step by the rule itself."""
     tables, agents = compile_task(task), [*task.agents]
     names = {agent: tuple(machine.states) for agent, machine in task.machines.items()}
     start = tuple((task.agents[agent].start, task.machines[agent].initial) for agent in agents)

@@ -13,6 +13,7 @@ from rich.text import Text
 from tyro.conf import Positional
 
 from hocket.cli.terminal import Flag, Number, make_console, option, print_columns, print_json
+from hocket.errors import SettingsError
 from hocket.statistics import Share, bootstrap_interval
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from hocket.evaluation.exact import Exact
     from hocket.learn.policies import Policy
     from hocket.task.task import Task
+    from hocket.task.teamwork.check import Stall
 
+MOSTLY = 0.5  # success below which a team fails in most of its episodes
 NEARLY_NONE = 1e-6  # chance of failure below which it is written out
 
 
@@ -35,7 +38,9 @@ class Evaluate:
     episodes: Number = 10_000
     """Number of test episodes per policy."""
     greedy: Flag = False
-    """Take the greedy action instead of sampling from the softmax policy."""
+    """Take the greedy action: the default."""
+    softmax: Flag = False
+    """Sample from the softmax policy instead of taking the greedy action."""
     exact: Flag = False
     """Also solve the team's Markov chain, with certified error bounds, for learners whose policies define one."""
     json: Flag = False
@@ -47,14 +52,18 @@ class Evaluate:
 
         task = load_task(self.target)
         policies, labels = _usable_policies(self.runs, task)
-        evaluations = evaluate(task, policies, self.episodes, greedy=self.greedy)
-        exact = _solve_all(task, policies, self.greedy) if self.exact else [None] * len(policies)
+        if self.greedy and self.softmax:
+            raise SettingsError("--greedy and --softmax exclude each other")
+        greedy = not self.softmax
+        evaluations = evaluate(task, policies, self.episodes, greedy=greedy)
+        exact = _solve_all(task, policies, greedy) if self.exact else [None] * len(policies)
         tried = [EvaluatedPolicy(*row) for row in zip(labels, policies, evaluations, exact, strict=True)]
         if self.json:
             print_json(_as_json(task, tried))
         else:
             _print_evaluations(tried)
             _print_notes(tried)
+            _print_stalls(task, tried)
         return 0
 
 
@@ -95,6 +104,7 @@ def _as_json(task: Task, tried: Sequence[EvaluatedPolicy]) -> dict[str, Any]:
             "settings": dict(policy.settings),
             **asdict(evaluation),
             "exact": exact and asdict(exact),
+            "stall": None if (stall := _stall(task, policy, evaluation)) is None else stall.as_json(),
         }
         for label, policy, evaluation, exact in tried
     ]
@@ -168,6 +178,22 @@ def _print_notes(tried: Sequence[EvaluatedPolicy]) -> None:
         if runs > 1:
             limits = f"95 % limits over runs {share.low:.4f} to {share.high:.4f}"
             console.print(f"{label}, {runs} runs: V = {share.value:.4f}, {limits}")
+
+
+def _stall(task: Task, policy: Policy, evaluation: Evaluation) -> Stall | None:
+    """Find where the team of a policy stalls that fails in most of its episodes; None where it does not."""
+    from hocket.study.testing import find_stall
+
+    is_stalling = evaluation.policy == "greedy" and evaluation.success.value < MOSTLY
+    return find_stall(task, policy) if is_stalling else None
+
+
+def _print_stalls(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
+    """Say how many teams fail in most episodes, and where the first of them stalls."""
+    failing = [row for row in tried if row.evaluation.success.value < MOSTLY]
+    if failing and (stall := _stall(task, failing[0].policy, failing[0].evaluation)) is not None:
+        which = f"{len(failing)} of {len(tried)} teams fail in most episodes"
+        make_console().print(f"{which}. The team of seed {failing[0].policy.seed} stalls {stall}.", style="bold red")
 
 
 def _describe(solved: Exact) -> list[str]:

@@ -7,8 +7,10 @@ from dataclasses import asdict
 from rich.text import Text
 
 from hocket.cli.terminal import make_console, print_columns
-from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR
+from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
 from hocket.report.summary import RunGroup, Section, Summary
+
+HOT = 0.2  # difference of success between greedy and softmax tests from which on softmax is said to be too hot
 
 
 def results_as_json(summary: Summary, stopped: bool) -> dict[str, object]:
@@ -32,6 +34,9 @@ def _row(section: Section, group: RunGroup) -> dict[str, object]:
     for comparison in section.published_levels:
         if comparison.label == group.label:
             row |= {"published": asdict(comparison.published), "measured": asdict(comparison.measured)}
+    if "greedy" in group.finals:
+        stall = None if group.stall is None else group.stall.as_json()
+        row["team"] = {"success": group.finals["greedy"].success.value, "stall": stall}
     if (bounds := group.bounds) is not None:
         about = {"episodes": bounds.episodes, "lower": bounds.lower, "success": bounds.success.value}
         row["bounds"] = {**about, "upper": bounds.upper}
@@ -52,7 +57,7 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
     table = [[Text(title, "dim") for title in (("task", *titles) if many else titles)]]
     for section in summary.sections:
         for group in section.all_groups:
-            for policy, final in group.finals.items():
+            for policy, final in _in_order(group, summary):
                 low, middle, high = final.quartiles
                 cells = (group.label, str(len(group.seeds)), f"{group.steps:,}", policy)
                 learnt = "–" if group.is_reference else final.learnt_in_words
@@ -70,7 +75,30 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
                 where = f"{group.label} on {section.title}" if many else group.label
                 within = f"{bounds.lower:.3f} <= V = {bounds.success.value:.3f} <= {bounds.upper:.3f}"
                 console.print(f"Theorem 3 for {where}, over {bounds.episodes:,} episodes: {within}")
+    for section in summary.sections:
+        for group in section.all_groups:
+            where = f"On {section.title}, " if many else ""
+            if group.team_verdict:
+                console.print(Text(f"{where}{group.team_verdict}", "bold red"))
+            elif note := _softmax_note(group):
+                console.print(f"{where}{note}", style="dim")
     print_problems(summary)
+
+
+def _in_order(group: RunGroup, summary: Summary) -> list[tuple[str, FinalPerformance]]:
+    """List the final performance by kind of policy, greedy first; beside published results, softmax."""
+    return sorted(group.finals.items(), reverse=summary.published is not None)
+
+
+def _softmax_note(group: RunGroup) -> str:
+    """Say that softmax is hotter than the differences of values, where greedy tests succeed and others fail."""
+    greedy, softmax = (group.finals.get(kind) for kind in ("greedy", "softmax"))
+    if greedy is None or softmax is None or greedy.success.value - softmax.success.value < HOT:
+        return ""
+    temperature = group.settings.get("temperature", 0)
+    return (
+        f"{group.label}: softmax at temperature {temperature:g} is hotter than most differences of values; see greedy."
+    )
 
 
 MEANING = (

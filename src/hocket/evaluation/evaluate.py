@@ -33,13 +33,14 @@ def evaluate(
     runs: Run | Policy | Iterable[Run | Policy] | str | Path | Mapping[str, Actor | Model],
     episodes: int = 1_000,
     *,
-    greedy: bool = False,
+    greedy: bool = True,
     seed: int = 0,
     threads: int | None = None,
 ) -> list[Evaluation]:
     """Play test episodes with trained policies; return an evaluation for each run or policy.
 
-    `task` is a task, a built-in name or a path; `runs` are runs, policies, or a folder of runs. Mean and quartiles of
+    `task` is a task, a built-in name or a path; `runs` are runs, policies, or a folder of runs. Policies are greedy, or
+    with `greedy=False` by softmax at their temperature. Mean and quartiles of
     the steps are over all episodes; a failure counts as the step limit. A run of seed s plays the episodes of seed
     `seed` + s: runs of different seeds are independent, as confidence limits over runs assume, and learners are
     compared on the same episodes.

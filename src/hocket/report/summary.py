@@ -27,7 +27,11 @@ from hocket.statistics import Comparison, Interval, compare, trailing_mean
 from hocket.study.published import Level, Published, published_from
 from hocket.study.records import KINDS, Record, Replay, differences, group_label, task_titles
 from hocket.study.store import Results, as_results
+from hocket.study.testing import stall_of
+from hocket.task.task import Task
+from hocket.task.teamwork.check import Stall
 
+MOSTLY = 0.5  # greedy success below which a team is said to fail
 LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
 MOST_COMPARED = 12  # groups up to which every two are compared
 RESAMPLES, LIMITS = 2_000, (2.5, 97.5)  # of means over tasks: how often runs are drawn, and percentiles
@@ -67,11 +71,20 @@ class RunGroup:
     visits: NDArray[np.int64] | None  # [N, S] summed over runs
     files: tuple[str, ...]  # what the records of the runs are called, without folder and suffix
     policies: frozenset[str]  # those of them of which the folder has what was learnt
+    stall: Stall | None = None  # where a greedy team stalls, if most of the runs fail in the end
 
     @property
     def is_reference(self) -> bool:
         """Whether nothing was learnt, so that it is there for others to be compared with."""
         return is_reference(self.learner)
+
+    @property
+    def team_verdict(self) -> str:
+        """What has to be said of the team, in one sentence: that it stalls; empty where it does not."""
+        if self.stall is None:
+            return ""
+        final = self.finals["greedy"]
+        return f"{self.label}: the greedy team fails in {1 - final.success.value:.0%} of tests. It stalls {self.stall}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,7 +169,7 @@ def summarize(what: Results | str | Path | Run | Iterable[Run], title: str | Non
     sections = []
     for digest, name in task_titles(results.records).items():
         records = [record for record in results.records if record.digest == digest]
-        section = _section(name, digest, scenes.get(digest), records, policies)
+        section = _section(name, digest, scenes.get(digest), records, policies, results.tasks.get(digest))
         sections.append(
             replace(section, published_levels=_published_levels(section, published))
             if published is not None
@@ -228,13 +241,21 @@ def _made(results: Results) -> tuple[tuple[str, str], ...]:
 
 
 def _section(
-    title: str, digest: str, scene: Scene | None, records: Sequence[Record], policies: frozenset[str]
+    title: str,
+    digest: str,
+    scene: Scene | None,
+    records: Sequence[Record],
+    policies: frozenset[str],
+    task: Task | None,
 ) -> Section:
     apart = differences(records)
     parts: dict[str, list[Record]] = {}
     for record in records:
         parts.setdefault(group_label(record.learner, apart[record.key]), []).append(record)
-    groups = [_group(label, members, apart[members[0].key], scene, policies) for label, members in parts.items()]
+    groups = [
+        _with_stall(_group(label, members, apart[members[0].key], scene, policies), task)
+        for label, members in parts.items()
+    ]
     reference = next((group for group in groups if group.is_reference), None)
     learners = tuple(group for group in groups if group is not reference)
     most = max((int(record.settings.get("max_episode_steps", 0)) for record in records), default=0)
@@ -281,6 +302,15 @@ def _group(
         tuple(record.name for record in records),
         frozenset(record.name for record in records) & policies,
     )
+
+
+def _with_stall(group: RunGroup, task: Task | None) -> RunGroup:
+    """Add where the team of a group stalls, if most of its greedy tests fail in the end."""
+    final = group.finals.get("greedy")
+    if task is None or final is None or final.success.value >= MOSTLY:
+        return group
+    replays = [replay for (_, kind), replay in group.replays.items() if kind == "greedy" and not replay.success]
+    return replace(group, stall=stall_of(task, replays[0])) if replays else group
 
 
 def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:

@@ -10,8 +10,9 @@ from hocket.learn.learner import Player
 from hocket.learn.policies import Policy
 from hocket.learn.testing import recording
 from hocket.study.records import Replay, TestSummary
-from hocket.task.tables import Tables, settle
+from hocket.task.tables import Tables, compile_task, settle
 from hocket.task.task import Task
+from hocket.task.teamwork.check import Stall, describe_stall
 
 EPISODES = 100  # of a run, from which success and visits are counted ...
 MOST_TEST_WORK = 10**8  # ... or as many as have so many agent-steps at most, and at least one
@@ -22,7 +23,7 @@ FINAL_SEED = 2**62  # these episodes are none of those that were played during t
 
 
 def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = EPISODES) -> TestSummary:
-    """Play some episodes with a policy (softmax), and one of each kind to be watched."""
+    """Play some episodes with a policy (greedy), and one of each kind to be watched."""
     learner = find_learner(policy.learner)
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
     most_steps = settings.max_episode_steps
@@ -34,7 +35,7 @@ def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = 
     visits, first = np.zeros((agents, cells if counts else 0), np.int64), np.arange(agents) * cells
     successes, agent_successes = 0, np.zeros(agents, np.int64)
     for number in range(episodes):
-        steps = player.play(policy.arrays, _seed(policy), number, False, record)
+        steps = player.play(policy.arrays, _seed(policy), number, True, record)
         successes += steps >= 0
         agent_successes += player.finish >= 0
         if counts:  # everyone at once, each with cells of its own
@@ -45,7 +46,7 @@ def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = 
         for kind, greedy in (("softmax", False), ("greedy", True))
         if (replay := watch(task, tables, player, policy, greedy, most_steps)) is not None
     }
-    return TestSummary(episodes, successes, tuple(agent_successes.tolist()), visits, replays)
+    return TestSummary(episodes, successes, tuple(agent_successes.tolist()), visits, replays, "greedy")
 
 
 def _seed(policy: Policy) -> int:
@@ -73,6 +74,26 @@ def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bo
         np.stack([columns, rows], axis=2) + 0.5,
         tuple(zip(*named, strict=True)),
         _events(task, tables, cells, states),
+    )
+
+
+def find_stall(task: Task, policy: Policy) -> Stall | None:
+    """Watch a greedy episode of a policy, and say where the team stalls; None where it completes the task."""
+    tables, learner = compile_task(task), find_learner(policy.learner)
+    settings = learner.check_policy(policy.arrays, policy.settings, tables)
+    player = learner.player(tables, settings.temperature, settings.max_episode_steps)
+    replay = watch(task, tables, player, policy, True, settings.max_episode_steps)
+    return None if replay is None else stall_of(task, replay)
+
+
+def stall_of(task: Task, replay: Replay) -> Stall | None:
+    """Say where the team stalls in an episode; None where it completes its task."""
+    if replay.success:
+        return None
+    across, down = np.floor(replay.points).astype(int).transpose(2, 0, 1)
+    cells = down * task.grid.columns + across
+    return describe_stall(
+        task, [name for _, name in replay.events], list(zip(cells.tolist(), replay.states, strict=True))
     )
 
 

@@ -19,9 +19,9 @@ from hocket.random import threshold
 from hocket.task.individual import IndividualTable
 from hocket.task.tables import Tables
 from hocket.task.teamwork.planning import plan_values
-from hocket.task.teamwork.play import Moves, Values
+from hocket.task.teamwork.play import TeamMoves, Values
 from hocket.task.teamwork.readiness import Chances, Readiness
-from hocket.task.teamwork.search import BELIEFS, ENOUGH, Search
+from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch
 
 FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as many
 FIRST_FULL_SEARCH = 4_000  # from which on a team that succeeds is looked for that takes fewer steps, once
@@ -58,7 +58,7 @@ def next_review(step: int) -> int:
     return review
 
 
-def imagined_moves(models: Sequence[AgentModel], open_moves: MoveTable) -> Moves:
+def imagined_moves(models: Sequence[AgentModel], open_moves: MoveTable) -> TeamMoves:
     """Build the world in which agents imagine their team: tried moves as they turned out, others to the next cell."""
     dynamics = max(len(model.table.move) for model in models)
     ahead = open_moves.end[open_moves.move[0], 0]  # [S, A]
@@ -71,7 +71,7 @@ def imagined_moves(models: Sequence[AgentModel], open_moves: MoveTable) -> Moves
         total = np.where(total < KNOWN, total + weight, total)
         above = np.cumsum((tries / total)[:, ::-1], axis=1)[:, ::-1]  # that the outcome is this one or a later one
         limit[agent, :count] = np.rint(above * threshold(1.0)).astype(np.int64)[table.move]
-    return Moves(np.arange(len(models)), end, limit)
+    return TeamMoves(np.arange(len(models)), end, limit)
 
 
 class Beliefs:
@@ -80,13 +80,13 @@ class Beliefs:
     def __init__(self, readiness: Readiness, chance: float, seed: int, max_steps: int) -> None:
         self.readiness, self.seed, self.max_steps = readiness, seed, max_steps
         self.starts = (chance, *(other for other in BELIEFS if other < chance))
-        self.chances = readiness.believe(chance)
+        self.chances: Chances = readiness.believe(chance)
         self.searched = False
 
-    def review(self, step: int, discount: float, moves: Moves) -> list[int]:
+    def review(self, step: int, discount: float, moves: TeamMoves) -> list[int]:
         """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change."""
         readiness, outcomes = self.readiness, [moves.outcomes(agent) for agent in range(len(self.chances))]
-        search = Search(
+        search = TeamSearch(
             readiness.tables,
             readiness,
             lambda agent, chances: plan_values(readiness.table(agent, chances), discount, outcomes[agent]),
@@ -102,7 +102,7 @@ class Beliefs:
         self.searched = self.searched or is_full
         chances = search.run(self.chances).chances
         changed = np.flatnonzero((chances != self.chances).any(axis=(1, 2, 3))).tolist()
-        self.chances: Chances = chances
+        self.chances = chances
         return changed
 
     def table(self, agent: int) -> IndividualTable:
@@ -112,6 +112,6 @@ class Beliefs:
         table = readiness.table(agent, self.chances)
         return table._replace(limit=readiness.table(agent, simulated).limit)
 
-    def _succeeds(self, search: Search) -> bool:
+    def _succeeds(self, search: TeamSearch) -> bool:
         values: Values = np.stack([search.values(agent, self.chances) for agent in range(len(self.chances))])
         return search.play(values).score(self.max_steps)[0] >= ENOUGH

@@ -77,6 +77,7 @@ def task_section(
         overview(scene, _starts(scene, section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
         _curves(section, number),
         statistics(section, colors),
+        *(tag("p", group.team_verdict, class_="note") for group in section.all_groups if group.team_verdict),
         published_table(section, summary.published, colors),
         comparisons(section),
         bounds(section, colors),

@@ -1,23 +1,23 @@
-"""Does a team of planned policies complete its task? Played in the task's own world; if not, where it stalls."""
+"""Does a team of planned policies complete its task? It is played in the task's own world; if not, where it stalls."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from hocket.errors import TaskError
-from hocket.task.settling import describe_cell
+from hocket.task.settling import describe_cell, propose
 from hocket.task.tables import SettledCases, Tables, compile_task
 from hocket.task.task import Task
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.planning import plan_values
-from hocket.task.teamwork.play import Ints, Moves, Values, play_team
+from hocket.task.teamwork.play import Ints, TeamMoves, Values, play_team
 from hocket.task.teamwork.readiness import Readiness
-from hocket.task.teamwork.search import BELIEFS, ENOUGH, Search, patience_of
+from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch, patience_of
 
 DISCOUNT = 0.9
 MAX_STEPS = 1_000  # of an episode
@@ -129,11 +129,11 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
         )
     readiness = Readiness(tables)
     fewest = _optimum(tables)
-    search = Search(
+    search = TeamSearch(
         tables,
         readiness,
         lambda agent, chances: plan_values(readiness.table(agent, chances), DISCOUNT),
-        Moves.true(tables),
+        TeamMoves.true(tables),
         MAX_STEPS,
         most_work=most_work,
         fewest_steps=least_steps if fewest is None else fewest,
@@ -156,7 +156,7 @@ def _optimum(tables: Tables) -> int | None:
         return None
 
 
-def _rewarded(task: Task, search: Search) -> dict[str, bool]:
+def _rewarded(task: Task, search: TeamSearch) -> dict[str, bool]:
     """Say for each agent whether it can ever be rewarded, alone and with teammates that are ready now and then."""
     tables, chances = search.tables, search.readiness.believe(BELIEFS[0])
     rewarded = {}
@@ -169,39 +169,41 @@ def _rewarded(task: Task, search: Search) -> dict[str, bool]:
 
 def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall:
     """Play an episode that fails once more, and say what happened in it, and who waits for what in the end."""
-    tables = compile_task(task)
-    events = tuple(task.events)
+    tables, events = compile_task(task), tuple(task.events)
+    names = [tuple(machine.states) for machine in task.machines.values()]
     trace: list[str] = []
-    cells: list[Ints] = []
-    proposed: list[list[Counter[int]]] = []
+    steps: list[tuple[list[int], list[str]]] = []
 
-    def watch(cell: Ints, state: Ints, settled: SettledCases) -> None:
+    def watch(cell: Ints, _: Ints, settled: SettledCases) -> None:
         trace.extend(events[event] for event in settled.events()[0])
-        agents = np.arange(cell.shape[1])
-        rows = tables.event[agents, settled.state[0], tables.kind[agents, cell[0]]]
-        cells.append(cell[0].copy())
-        proposed.append([Counter(event for event in row.tolist() if event >= 0) for row in rows])
+        states = [each[state] for each, state in zip(names, settled.state[0].tolist(), strict=True)]
+        steps.append((cell[0].tolist(), states))
 
-    played = play_team(
+    play_team(
         tables,
         values,
-        Moves.true(tables),
+        TeamMoves.true(tables),
         episodes=range(episode, episode + 1),
         max_steps=MAX_STEPS,
         patience=patience_of(tables),
         seed=seed,
         watch=watch,
     )
+    return describe_stall(task, trace, steps)
+
+
+def describe_stall(task: Task, trace: Sequence[str], steps: Sequence[tuple[Sequence[int], Sequence[str]]]) -> Stall:
+    """Say who waits for what at the end of an episode, given the agents' cells and machine states after each step."""
     waiting = {}
     for number, agent in enumerate(task.agents):
-        names = tuple(task.machines[agent].states)
-        state, cell = int(played.state[0, number]), int(played.cell[0, number])
-        tallied = sum((row[number] for row in proposed[-WINDOW:]), Counter[int]())
+        places = [(cells[number], states[number]) for cells, states in steps[-WINDOW:]]
+        cell, state = places[-1]
+        proposed = Counter(event for place in places for event in propose(task, agent, *place))
         waiting[agent] = Wait(
-            names[state],
+            state,
             describe_cell(task, cell),
-            tuple(events[event] for event, _ in tallied.most_common()),
-            bool(tables.is_final[number, state]),
-            len({int(row[number]) for row in cells[-WINDOW:]}) > 1,
+            tuple(event for event, _ in proposed.most_common()),
+            state in task.machines[agent].final,
+            len({cell for cell, _ in places}) > 1,
         )
     return Stall(tuple(trace), waiting)

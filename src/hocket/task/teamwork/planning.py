@@ -29,21 +29,21 @@ class _Product(NamedTuple):
     is_final: NDArray[np.bool_]  # [pairs]
 
 
-class Outcomes(NamedTuple):
+class MoveOutcomes(NamedTuple):
     """Where an agent's actions lead, and how likely: [D, S, A, K] each."""
 
     end: NDArray[np.integer]
     chance: Doubles
 
     @classmethod
-    def true(cls, table: IndividualTable) -> Outcomes:
+    def true(cls, table: IndividualTable) -> MoveOutcomes:
         """Take those of the task's own world; where nobody slips there is one for each action."""
         count = OUTCOMES if table.slip else 1
         end = table.next_cell[..., :count]
         return cls(end, np.broadcast_to(np.array(outcome_chances(table.slip)[:count]), end.shape))
 
 
-def plan_values(table: IndividualTable, discount: float, outcomes: Outcomes | None = None) -> NDArray[np.float32]:
+def plan_values(table: IndividualTable, discount: float, outcomes: MoveOutcomes | None = None) -> NDArray[np.float32]:
     """Compute an agent's optimal action values: [cells, actions, machine states].
 
     `outcomes` are what it knows of its moves; if not given, those of the task's own world.
@@ -52,7 +52,7 @@ def plan_values(table: IndividualTable, discount: float, outcomes: Outcomes | No
     the front at which values spread. What staying is worth until an event happens is computed at once, where passes
     would take long. Exact up to a small part of each value, however small that is.
     """
-    product = _product(table, Outcomes.true(table) if outcomes is None else outcomes)
+    product = _product(table, MoveOutcomes.true(table) if outcomes is None else outcomes)
     value, arrival = np.zeros(len(product.reward)), product.reward.copy()
     itself = np.arange(len(value))
     loop = np.where(product.target == itself[:, None], product.chance, 0.0)
@@ -108,7 +108,7 @@ def _moves(product: _Product, pairs: Ints, arrival: Doubles) -> Doubles:
     return expected
 
 
-def _product(table: IndividualTable, outcomes: Outcomes) -> _Product:
+def _product(table: IndividualTable, outcomes: MoveOutcomes) -> _Product:
     """Number the pairs, and list what leads to where."""
     states, cells = len(table.dynamics), len(table.kind)
     first = (np.arange(states) * cells)[:, None, None]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hocket.random import ACTION_BITS, CHANCE_BITS, PER_STEP, PLANNING, number, stream_key, threshold
 from hocket.task.grid import Numbers
 from hocket.task.tables import Bools, SettledCases, Tables, settle
-from hocket.task.teamwork.planning import Outcomes
+from hocket.task.teamwork.planning import MoveOutcomes
 from hocket.task.teamwork.readiness import Counts
 
 Ints = NDArray[np.int64]
@@ -19,7 +19,7 @@ Values = NDArray[np.float32]  # [N, S, A, U] action values of each agent
 Watch = Callable[[Ints, Ints, SettledCases], None]
 
 
-class Moves(NamedTuple):
+class TeamMoves(NamedTuple):
     """How moves turn out, for each agent: W worlds, D sets of open gates, S cells, A actions, K outcomes."""
 
     world: NDArray[np.integer]  # [N] which of the W an agent lives in
@@ -27,19 +27,19 @@ class Moves(NamedTuple):
     limit: Ints  # [W, D, S, A, K - 1] descending; the outcome is the number of limits that the draw lies below
 
     @classmethod
-    def true(cls, tables: Tables) -> Moves:
+    def true(cls, tables: Tables) -> TeamMoves:
         """Take the task's own world."""
         limit = np.array([threshold(tables.slip), threshold(tables.slip) // 2])  # as in `task.grid.slip_outcome`
         return cls(tables.world, tables.next_cell, np.broadcast_to(limit, (*tables.next_cell.shape[:-1], len(limit))))
 
-    def outcomes(self, agent: int) -> Outcomes:
+    def outcomes(self, agent: int) -> MoveOutcomes:
         """List where an agent's actions lead, and how likely."""
         world = int(self.world[agent])
         above = self.limit[world] / threshold(1.0)
-        return Outcomes(self.end[world], -np.diff(above, axis=-1, prepend=1.0, append=0.0))
+        return MoveOutcomes(self.end[world], -np.diff(above, axis=-1, prepend=1.0, append=0.0))
 
 
-class Played(NamedTuple):
+class PlayedEpisodes(NamedTuple):
     """What came of episodes."""
 
     steps: Ints  # [B] until the task was done; -1 where it was not
@@ -73,7 +73,7 @@ class GreedyPolicy:
 def play_team(
     tables: Tables,
     values: Values,
-    moves: Moves,
+    moves: TeamMoves,
     *,
     episodes: range,
     max_steps: int,
@@ -81,7 +81,7 @@ def play_team(
     seed: int = 0,
     purpose: int = PLANNING,
     watch: Watch | None = None,
-) -> Played:
+) -> PlayedEpisodes:
     """Play episodes greedily, counting what agents propose and what happens of it.
 
     An episode in which nothing has happened for `patience` steps is given up. With the purpose and seed of tests it
@@ -117,7 +117,7 @@ def play_team(
         is_done = _is_done(tables, settled.state)
         steps[going[is_done]], length[going] = step + 1, step + 1
         is_over[going] = is_done | (step + 1 - last_event[going] >= patience)
-    return Played(steps, counter.counts(), cell, state, length)
+    return PlayedEpisodes(steps, counter.counts(), cell, state, length)
 
 
 def _numbers(key: NDArray[np.uint64], position: int) -> NDArray[np.uint64]:

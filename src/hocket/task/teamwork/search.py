@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
-from hocket.task.teamwork.play import Moves, Played, Values, play_team
+from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, Values, play_team
 from hocket.task.teamwork.readiness import Chances, Readiness
 
 BELIEFS = (0.3, 0.05, 0.01)  # how ready teammates are per step, at the start
@@ -31,7 +31,7 @@ ENOUGH = 0.99  # success with which no other start is tried
 Plan = Callable[[int, Chances], NDArray[np.float32]]  # agent, readiness -> its action values [S, A, U]
 
 
-class Team(NamedTuple):
+class PlannedTeam(NamedTuple):
     """Agents with the readiness against which each has planned."""
 
     values: Values
@@ -41,25 +41,25 @@ class Team(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Search:
+class TeamSearch:
     """How a team is looked for, in the true world or in what agents have learnt of it."""
 
     tables: Tables
     readiness: Readiness
     plan: Plan
-    moves: Moves
+    moves: TeamMoves
     max_steps: int  # of an episode
     seed: int = 0
     beliefs: Sequence[float] = BELIEFS
     most_work: float = np.inf  # agent-steps of episodes; the search ends with the best team so far
     fewest_steps: float = 0  # no team takes fewer, if nobody slips; the search ends with a team that takes no more
 
-    def run(self, first: Chances | None = None) -> Team:
+    def run(self, first: Chances | None = None) -> PlannedTeam:
         """Try one start after the other until a team is good enough; return the best.
 
         With a team that succeeds agreements are still tried, as long as they take fewer steps.
         """
-        best: Team | None = None
+        best: PlannedTeam | None = None
         work = 0.0
         for start, is_agreement in self._starts(first):
             is_enough = best is not None and best.score[0] >= ENOUGH
@@ -77,7 +77,7 @@ class Search:
         assert best is not None
         return best
 
-    def _is_fastest(self, played: Played) -> bool:
+    def _is_fastest(self, played: PlayedEpisodes) -> bool:
         """Say whether all episodes succeed, and half of them take no more steps than have to be."""
         return bool((played.steps >= 0).all() and np.median(played.steps) <= self.fewest_steps)
 
@@ -90,12 +90,12 @@ class Search:
         for chance in self.beliefs[1:]:
             yield self.readiness.believe(chance), False
 
-    def _improve(self, start: Chances) -> Iterator[tuple[Team, Played]]:
+    def _improve(self, start: Chances) -> Iterator[tuple[PlannedTeam, PlayedEpisodes]]:
         """Yield the team of a start and those that come of best responses in turn, each with its episodes."""
         agents, chances = len(self.tables.start), start.copy()
         values = np.stack([self.values(agent, chances) for agent in range(agents)])
         played = self.play(values)
-        yield Team(values.copy(), chances.copy(), played.score(self.max_steps), agents), played
+        yield PlannedTeam(values.copy(), chances.copy(), played.score(self.max_steps), agents), played
         unchanged = 0
         for change in range(ROUNDS * agents):
             agent = change % agents
@@ -107,7 +107,7 @@ class Search:
                     return
                 continue
             unchanged, played = 0, self.play(values)
-            yield Team(values.copy(), chances.copy(), played.score(self.max_steps), change), played
+            yield PlannedTeam(values.copy(), chances.copy(), played.score(self.max_steps), change), played
 
     def values(self, agent: int, chances: Chances) -> NDArray[np.float32]:
         """Plan an agent's action values by its readiness, as large as those of all agents."""
@@ -116,7 +116,7 @@ class Search:
         values[..., : planned.shape[2]] = planned
         return values
 
-    def play(self, values: Values, episodes: int = EPISODES, first: int = 0) -> Played:
+    def play(self, values: Values, episodes: int = EPISODES, first: int = 0) -> PlayedEpisodes:
         """Play episodes of a team."""
         return play_team(
             self.tables,
@@ -128,7 +128,7 @@ class Search:
             seed=self.seed,
         )
 
-    def _work(self, played: Played) -> float:
+    def _work(self, played: PlayedEpisodes) -> float:
         return float(played.length.sum()) * len(self.tables.start)
 
 
