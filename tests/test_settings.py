@@ -13,7 +13,8 @@ from hocket.cli.main import run
 from hocket.cli.train import parse_sweeps
 from hocket.learn.catalogue import LEARNERS, default_learner, named_settings
 from hocket.learn.devices import DEVICES
-from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, declared
+from hocket.learn.settings import ADDED_SETTINGS, DEFAULT_LEARNER, NAMED_SETTINGS, declared
+from hocket.study.records import run_keys, set_apart
 from hocket.task.tables import compile_task
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -89,6 +90,32 @@ def test_of_several_learners_those_that_do_not_use_a_setting_run_once():
 def test_settings_that_are_not_used_are_part_of_what_a_run_is_known_by():
     (group,) = hk.Study([hk.rendezvous(agents=1)], ["optimal"], seeds=1, steps=1000).groups()
     assert asdict(group.settings)["learning_rate"] == 0.8  # so that runs of other versions are found again
+
+
+def test_a_run_with_a_setting_that_was_added_later_keeps_its_key_as_long_as_the_setting_has_its_default():
+    (group,) = hk.Study([hk.rendezvous(agents=1)], ["sweep"], seeds=1, steps=1000).groups()
+    settings = asdict(group.settings)
+    before = {name: value for name, value in settings.items() if name not in ADDED_SETTINGS}
+    keys = [run_keys("digest", "sweep", [0], 1000, own) for own in (before, settings, {**settings, "prior": "flat"})]
+    assert keys[0] == keys[1] != keys[2]
+    assert all(getattr(LEARNERS["sweep"].settings(), name) == value for name, value in ADDED_SETTINGS.items())
+    assert set_apart([{"steps": 1, **before}, {"steps": 2, **settings}]) == [{"steps": 1}, {"steps": 2}]
+
+
+@pytest.mark.parametrize("value", ["steep", "", 1, True, None])
+def test_a_setting_that_is_a_word_is_one_of_its_choices(value):
+    with pytest.raises(hk.HocketError, match="prior must be distance or flat, got"):
+        hk.Study(["buttons"], ["sweep"], settings={"prior": value})
+
+
+def test_runs_that_differ_in_a_word_are_stored_named_and_found_again(tmp_path, hocket):
+    assert hocket("train", "rendezvous-1", "--set", "prior=distance,flat", "--steps", "500", "--seeds", "1",
+                  "--set", "test_every=500", "--out", tmp_path)[0] == 0  # fmt: skip
+    assert {record.settings["prior"] for record in hk.load_results(tmp_path).records} == {"distance", "flat"}
+    assert [policy.settings["prior"] for policy in hk.load_policies(tmp_path, "rendezvous-1")] == ["distance", "flat"]
+    rows = json.loads(hocket("evaluate", "rendezvous-1", tmp_path, "--episodes", "10", "--json")[1])["runs"]
+    assert [row["label"] for row in rows] == ["sweep, prior=distance", "sweep, prior=flat"]
+    assert "prior=flat" in hk.summarize(tmp_path).sections[0].groups[1].label
 
 
 def test_settings_that_learners_share_are_listed_once_with_their_learners():

@@ -14,7 +14,7 @@ from hocket.learn.moves import number_moves
 from hocket.learn.optimal.block import solve
 from hocket.learn.reference import TableWorld
 from hocket.learn.sweep import SweepSettings
-from hocket.learn.sweep.block import SweepBlock, open_moves, optimistic_values, pessimistic_values
+from hocket.learn.sweep.block import SweepBlock, flat_values, open_moves, optimistic_values, pessimistic_values
 from hocket.learn.sweep.queue import Queue, dequeue, enqueue, make_queues
 from hocket.learn.sweep.reference import SweepAgent
 from hocket.learn.training import train
@@ -70,6 +70,8 @@ def make_agent(task: hk.Task, name: str, settings: SweepSettings, seed: int) -> 
     table = individual_table(tables, world.agent, settings.sync_probability, sync_literal=settings.sync_literal)
     world.outcomes = TableWorld(table).outcomes  # in the order in which the kernel adds them
     bounds = optimistic_values(table, settings.discount, open_moves(tables.cells, tables.columns))
+    if settings.prior == "flat":
+        bounds = (np.tile(flat_values(table, settings.discount), (tables.cells, 1)),) * 2
     return SweepAgent(world, settings, seed, *(bound.tolist() for bound in bounds))
 
 
@@ -105,6 +107,7 @@ SETTINGS = {
     "the default": SweepSettings(),
     "short episodes": SweepSettings(max_episode_steps=17, optimism=2.0),
     "little planning": SweepSettings(backups=1, priority_threshold=0.01, discount=0.8),
+    "a flat prior": SweepSettings(prior="flat"),
     "the paper's text": SweepSettings(sync_literal=True, sync_probability=0.6),
 }
 WORLDS = {"courtyard": courtyard, "gatehouse": gatehouse, "meeting": meeting, "turnpike": lambda: turnpike(0.1)}
@@ -192,6 +195,7 @@ def test_what_is_hoped_for_and_what_is_feared_enclose_the_optimal_values():
         value = solve(table, 0.9, 1e-10).max(axis=1)  # [cells, states]
         hope, _ = optimistic_values(table, 0.9, open_moves(len(table.kind), columns))
         assert (value <= hope + 1e-6).all() and (value >= pessimistic_values(table, 0.9) - 1e-6).all()
+        assert (hope <= flat_values(table, 0.9) + 1e-6).all()
         tight += int(np.isclose(hope, value).mean() > 0.3)
     assert tight > len(RANDOM) // 2
 

@@ -12,7 +12,7 @@ from tyro.conf import Positional
 
 from hocket.cli.terminal import Flag, make_console, option, print_entries, print_json
 from hocket.learn.devices import DEVICES
-from hocket.learn.settings import SettingInfo, describe_settings
+from hocket.learn.settings import SettingInfo, SettingValue, describe_settings
 
 if TYPE_CHECKING:
     from hocket.learn.learner import Learner
@@ -110,13 +110,13 @@ def _in_words(setting: SettingInfo, names: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def as_written(value: bool | int | float) -> str:
+def as_written(value: SettingValue) -> str:
     """Write a value as `--set` takes it.
 
-    >>> as_written(True), as_written(4_000_000_000), as_written(1e-10)
-    ('true', '4000000000', '1e-10')
+    >>> as_written(True), as_written(4_000_000_000), as_written(1e-10), as_written("flat")
+    ('true', '4000000000', '1e-10', 'flat')
     """
-    return str(value).lower() if isinstance(value, bool) else repr(value)
+    return str(value).lower() if isinstance(value, bool | str) else repr(value)
 
 
 def shared_settings(learners: Iterable[Learner]) -> list[tuple[SettingInfo, list[str]]]:

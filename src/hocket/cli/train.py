@@ -12,9 +12,7 @@ from hocket.cli.runs import RunOptions
 from hocket.cli.terminal import MaybeNumber, Number, Words, option
 from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
-from hocket.learn.settings import NEW_NAMES
-
-Value = float | int | bool
+from hocket.learn.settings import NEW_NAMES, SettingValue
 
 
 @dataclass(frozen=True)
@@ -51,14 +49,14 @@ class Train(RunOptions):
         return self.execute(study, f"Training with {usual}, the default on {self.device}." if is_other else "")
 
 
-def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value, ...]]:
+def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[SettingValue, ...]]:
     """Read NAME=VALUE,... words by the types of the learners' settings."""
     from hocket.learn.catalogue import find_learner, require_setting
 
     kinds: dict[str, type] = {}
     for learner in learners:
         kinds |= {field.name: type(field.default) for field in fields(find_learner(learner).settings)}
-    sweeps: dict[str, tuple[Value, ...]] = {}
+    sweeps: dict[str, tuple[SettingValue, ...]] = {}
     if () in words:
         raise SettingsError("--set takes words of the form NAME=VALUE or NAME=VALUE,VALUE,..., got none")
     for word in (word for group in words for word in group):
@@ -71,7 +69,9 @@ def parse_sweeps(words: Words, learners: Sequence[str]) -> dict[str, tuple[Value
     return sweeps
 
 
-def _value(name: str, text: str, kind: type) -> Value:
+def _value(name: str, text: str, kind: type) -> SettingValue:
+    if kind is str:
+        return text
     if kind is bool:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"

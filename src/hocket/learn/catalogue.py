@@ -8,7 +8,7 @@ from hocket.errors import SettingsError, known_names, shown
 from hocket.learn import cqrm, dqprm, hil, iql, optimal, sweep
 from hocket.learn.devices import check_device
 from hocket.learn.learner import Learner, PolicyInput, ShapesOf
-from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, declared
+from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, SettingValue, declared
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
@@ -56,7 +56,7 @@ def require_setting(name: str, learners: Sequence[str]) -> None:
     raise SettingsError(f"{', '.join(learners)} {'has' if len(learners) == 1 else 'have'} no setting {name!r} ({hint})")
 
 
-def named_settings(name: str, learners: Iterable[str]) -> dict[str, bool | int | float]:
+def named_settings(name: str, learners: Iterable[str]) -> dict[str, SettingValue]:
     """Find settings by their name; those that none of some learners has are left out.
 
     >>> named_settings("paper", ["optimal"])["sync_probability"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError
 from hocket.lazy import Lazy
 from hocket.learn.devices import DEVICES
-from hocket.learn.settings import Settings
+from hocket.learn.settings import Settings, SettingValue
 from hocket.learn.testing import Recording, TestResults, make_results, recording
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables
@@ -99,7 +99,7 @@ class Learner:
         """Estimate how much memory a run needs: its arrays in training, in tests, and as they are kept."""
         return 3 * sum(4 * prod(shape) for shape in self.shapes(tables).values()) + self.extra_bytes(tables)
 
-    def check_policy(self, arrays: Arrays, settings: Mapping[str, float | int | bool], tables: Tables) -> Settings:
+    def check_policy(self, arrays: Arrays, settings: Mapping[str, SettingValue], tables: Tables) -> Settings:
         """Require arrays of the names and shapes that this learner has on a task, finite numbers, and known settings.
 
         Returns the settings with which the policy was trained.

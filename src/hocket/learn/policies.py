@@ -22,7 +22,7 @@ from hocket.errors import FormatError, SettingsError, TaskError, known_names, pr
 from hocket.files import MEGABYTE, open_regular, write_whole
 from hocket.learn.actors import PolicyActor, TeamActors, make_actors
 from hocket.learn.learner import ShapesOf
-from hocket.learn.settings import Settings, rename_settings
+from hocket.learn.settings import Settings, SettingValue, rename_settings
 from hocket.learn.testing import TestEpisodes, TestTable
 from hocket.machine.names import check_name
 from hocket.task.task import Task
@@ -42,7 +42,7 @@ class Policy:
     digest: str  # of the task
     learner: str
     seed: int
-    settings: Mapping[str, float | int | bool]
+    settings: Mapping[str, SettingValue]
     arrays: Mapping[str, NDArray[np.float32]]
     definition: Task | None = field(default=None, repr=False, compare=False)  # of the task, where it is known
 
@@ -74,7 +74,7 @@ class Policy:
         if self.definition is None:
             raise SettingsError("this policy does not know its task; those of load_policies and train do")
         temperature = self.settings.get("temperature", 0.0)
-        if not greedy and not temperature > 0:
+        if isinstance(temperature, str) or not (greedy or temperature > 0):
             raise SettingsError("this policy does not say how it was trained, so it can be played greedily only")
         return make_actors(self.definition, self.learner, self.arrays, None if greedy else temperature, seed)
 
@@ -139,7 +139,7 @@ def _read_about(archive: zipfile.ZipFile) -> Policy:
     about = json.loads(_read_entry(archive, "about", np.dtype(np.uint8), LARGEST_ABOUT).tobytes())
     if any(type(about[key]) is not kind for key, kind in KINDS.items()) or not 0 <= about["seed"] < 2**63:
         raise TypeError
-    if any(not isinstance(value, int | float) for value in about["settings"].values()):
+    if any(not isinstance(value, int | float | str) for value in about["settings"].values()):
         raise TypeError
     for key in ("task", "learner", "digest"):
         check_name(about[key], key)

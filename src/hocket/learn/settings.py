@@ -17,7 +17,8 @@ DEFAULT_LEARNER = "sweep"
 MOST_STEPS = 10**12  # of training
 LONGEST_EPISODE = 10**6  # steps; a recording has a place for each
 
-Value = TypeVar("Value", bool, int, float)
+SettingValue = bool | int | float | str
+Value = TypeVar("Value", bool, int, float, str)
 Stored = TypeVar("Stored")  # a value, or several
 
 
@@ -30,9 +31,12 @@ class Setting:
     least: float = -math.inf
     most: float = math.inf
     above: float | None = None  # in place of `least`, where that itself is left out
+    choices: tuple[str, ...] = ()  # the words that it may be, where it is a word
 
     def allows(self, value: object, kind: type) -> bool:
-        """Say whether a value is of a kind, bool, int or float, and in range; no number is too large to ask."""
+        """Say whether a value is of a kind, bool, int, float or str, and in range; no number is too large to ask."""
+        if kind is str:
+            return isinstance(value, str) and value in self.choices
         if kind is bool or isinstance(value, bool):
             return isinstance(value, bool) and kind is bool
         if not isinstance(value, int if kind is int else (int, float)):
@@ -48,6 +52,8 @@ class Setting:
         """
         if kind is bool:
             return "true or false"
+        if kind is str:
+            return " or ".join(self.choices)
         what = "an integer" if kind is int else "a number"
         if self.above is None:
             return f"{what} between {_number(self.least)} and {_number(self.most)}"
@@ -66,10 +72,14 @@ def setting(
     least: float = -math.inf,
     most: float = math.inf,
     above: float | None = None,
+    choices: tuple[str, ...] = (),
 ) -> Value:
-    """Declare a field of a settings class; a number needs both ends of its range."""
-    about = Setting(meaning, unit, least, most, above)
-    if not isinstance(default, bool) and (math.isinf(most) or (above is None and math.isinf(least))):
+    """Declare a field of a settings class; a number needs both ends of its range, a word the words that it may be."""
+    about = Setting(meaning, unit, least, most, above, choices)
+    if isinstance(default, str):
+        if default not in choices:
+            raise TypeError(f"a setting that is a word has choices, and {meaning!r} has none for {default!r}")
+    elif not isinstance(default, bool) and (math.isinf(most) or (above is None and math.isinf(least))):
         raise TypeError(f"a setting that is a number has a range, and {meaning!r} has none")
     return field(default=default, metadata={"setting": about})
 
@@ -86,16 +96,25 @@ def declared(kind: type[Settings]) -> dict[str, Setting]:
     return {field_.name: field_.metadata["setting"] for field_ in fields(kind) if field_.name not in kind.unused}
 
 
-def used_settings(settings: Settings) -> dict[str, bool | int | float]:
+def used_settings(settings: Settings) -> dict[str, SettingValue]:
     """Give the settings that a learner uses, by their names: those from which the same settings can be made again."""
     return {name: getattr(settings, name) for name in declared(type(settings))}
+
+
+def name_value(name: str, value: SettingValue) -> str:
+    """Write a setting in a few characters.
+
+    >>> name_value("discount", 0.9), name_value("prior", "flat")
+    ('discount=0.9', 'prior=flat')
+    """
+    return f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}"
 
 
 class SettingInfo(NamedTuple):
     """What a user has to know of a setting."""
 
     name: str
-    default: bool | int | float
+    default: SettingValue
     unit: str  # empty for a plain number, and for what is true or false
     rule: str  # which values it may have
     meaning: str
@@ -191,6 +210,7 @@ class SimulatedSettings(Settings):
 
 FORMER_NAMES = {"max_episode_steps": "episode_steps", "priority_threshold": "least_change"}
 NEW_NAMES = {former: name for name, former in FORMER_NAMES.items()}
+ADDED_SETTINGS: Mapping[str, SettingValue] = {"prior": "distance"}  # after runs were stored, with what those runs had
 
 
 def rename_settings(settings: Mapping[str, Stored], *, warn: bool = False) -> dict[str, Stored]:
@@ -206,12 +226,21 @@ def rename_settings(settings: Mapping[str, Stored], *, warn: bool = False) -> di
 
 
 def former_settings(settings: Mapping[str, Stored]) -> dict[str, Stored]:
-    """Give settings their first names, by which runs are known: the key of a run outlives a change of names."""
-    return {FORMER_NAMES.get(name, name): value for name, value in settings.items()}
+    """Give settings their first names, by which runs are known: the key of a run outlives a change of names.
+
+    A setting that was added later is left out where it is what all runs had before.
+
+    >>> former_settings({"max_episode_steps": 50, "prior": "distance"})
+    {'episode_steps': 50}
+    """
+    kept = {
+        name: value for name, value in settings.items() if name not in ADDED_SETTINGS or value != ADDED_SETTINGS[name]
+    }
+    return {FORMER_NAMES.get(name, name): value for name, value in kept.items()}
 
 
 # Settings by name. Those that a learner does not have are left out.
-NAMED_SETTINGS: Mapping[str, Mapping[str, bool | int | float]] = {
+NAMED_SETTINGS: Mapping[str, Mapping[str, SettingValue]] = {
     "paper": {
         "discount": 0.9,
         "learning_rate": 0.8,

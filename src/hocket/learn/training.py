@@ -22,7 +22,7 @@ from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal
 from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, named_settings, require_setting
 from hocket.learn.learner import Arrays
 from hocket.learn.policies import Policy, Run
-from hocket.learn.settings import MOST_STEPS, Settings, rename_settings
+from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, rename_settings
 from hocket.learn.testing import KINDS, TestLog
 from hocket.task.catalogue import as_task
 from hocket.task.tables import Tables, compile_task
@@ -41,14 +41,14 @@ def train(
     learner: str | None = None,
     seeds: int | Iterable[int] = 10,
     steps: int | None = None,
-    settings: Settings | Mapping[str, float | int | bool] | str | None = None,
+    settings: Settings | Mapping[str, SettingValue] | str | None = None,
     *,
     threads: int | None = None,
     device: str = "cpu",
     keep_policies: int | None = None,
     progress: Progress | None = None,
     stop: Event | None = None,
-    changes: Mapping[str, float | int | bool] | None = None,
+    changes: Mapping[str, SettingValue] | None = None,
     policies: int | None = None,
 ) -> list[Run]:
     """Train a learner on a task, testing the team every so often; return a run for each seed.
@@ -178,8 +178,8 @@ def check_seeds(seeds: object) -> list[int]:
 
 def make_settings(
     learner: str,
-    settings: Settings | Mapping[str, float | int | bool] | str | None,
-    changes: Mapping[str, float | int | bool] = MappingProxyType({}),
+    settings: Settings | Mapping[str, SettingValue] | str | None,
+    changes: Mapping[str, SettingValue] = MappingProxyType({}),
 ) -> Settings:
     """Complete a learner's settings, refusing those that it does not have."""
     kind = find_learner(learner).settings

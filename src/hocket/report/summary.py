@@ -21,6 +21,7 @@ from hocket.errors import FormatError, HocketError
 from hocket.evaluation.bounds import Bounds, bound_runs
 from hocket.learn.catalogue import LEARNERS, is_reference
 from hocket.learn.policies import Run
+from hocket.learn.settings import SettingValue
 from hocket.notebook_hook import shown
 from hocket.report.performance import LAST_TESTS, NEAR, Curve, FinalPerformance, curve_of, final_of, gather_tests
 from hocket.statistics import Comparison, Interval, compare, trailing_mean
@@ -59,8 +60,8 @@ class RunGroup:
 
     label: str  # unique in its section: the learner, and what sets it apart
     learner: str
-    settings: Mapping[str, float | int | bool]
-    varied: Mapping[str, float | int | bool]  # the settings in which it differs from others of this learner
+    settings: Mapping[str, SettingValue]
+    varied: Mapping[str, SettingValue]  # the settings in which it differs from others of this learner
     steps: int
     seeds: tuple[int, ...]
     seconds: float  # of computing
@@ -266,7 +267,7 @@ def _section(
 def _group(
     label: str,
     records: Sequence[Record],
-    varied: Mapping[str, float],
+    varied: Mapping[str, SettingValue],
     scene: Scene | None,
     policies: frozenset[str],
 ) -> RunGroup:

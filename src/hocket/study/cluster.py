@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from hocket.background import GLANCE, gather
 from hocket.errors import ClusterError, HocketError, SettingsError, printable
 from hocket.learn.batches import Batch
-from hocket.learn.settings import used_settings
+from hocket.learn.settings import SettingValue, used_settings
 from hocket.learn.training import make_settings, share_out
 from hocket.study.jobs import Finished, Reporter, run_batch
 from hocket.study.records import Record, parse_record, write_record
@@ -176,14 +176,14 @@ def _reason(error: Exception) -> str:
 # What travels to other machines: text, numbers and bytes.
 
 
-def portable(batch: Batch) -> tuple[str, str, Mapping[str, float | int | bool], tuple[int, ...], int]:
+def portable(batch: Batch) -> tuple[str, str, Mapping[str, SettingValue], tuple[int, ...], int]:
     """Turn a batch into what can be sent."""
     task = json.dumps(batch.task.document())
     return task, batch.learner, used_settings(batch.settings), tuple(batch.seeds), batch.steps
 
 
 def run_portable(
-    task: str, learner: str, settings: Mapping[str, float | int | bool], seeds: Sequence[int], steps: int
+    task: str, learner: str, settings: Mapping[str, SettingValue], seeds: Sequence[int], steps: int
 ) -> Answer:
     """Run a batch that was sent here."""
     chosen = make_settings(learner, None, settings)

@@ -14,8 +14,9 @@ import numpy as np
 
 from hocket.background import in_pieces
 from hocket.files import Growing
+from hocket.learn.settings import SettingValue
 from hocket.study.digits import digits, in_rows
-from hocket.study.records import KINDS, Record, Value, differences, task_titles
+from hocket.study.records import KINDS, Record, differences, task_titles
 
 COLUMNS = ("task", "learner", "seed", "step", "policy", "test_steps", "success")
 PIECE = 250  # runs that are laid out before anybody looks at whether to stop
@@ -26,7 +27,7 @@ class Layout(NamedTuple):
 
     titles: Mapping[str, str]  # of tasks, by their digests
     swept: Sequence[str]  # settings that have a column each
-    apart: Mapping[str, Mapping[str, Value]]  # what is in those, by the kind of a run
+    apart: Mapping[str, Mapping[str, SettingValue]]  # what is in those, by the kind of a run
 
     @property
     def header(self) -> bytes:

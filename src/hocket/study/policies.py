@@ -14,6 +14,7 @@ from hocket.errors import FormatError, HocketError, SettingsError, printable
 from hocket.files import exists, listed
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
+from hocket.learn.settings import SettingValue
 from hocket.study.records import Record, read_record, set_apart
 from hocket.study.store import PIECE, policy_path
 from hocket.task.catalogue import as_task
@@ -28,7 +29,7 @@ class Policies(NamedTuple):
     of_task: tuple[Policy, ...]
     others: tuple[str, ...]  # the names of the tasks to which the others belong
     problems: tuple[str, ...]  # files that were left out, and why
-    apart: tuple[dict[str, float | int | bool], ...]  # of each policy: in which settings it differs from its learner's
+    apart: tuple[dict[str, SettingValue], ...]  # of each policy: in which settings it differs from its learner's
 
     @property
     def files(self) -> int:
@@ -57,14 +58,16 @@ def find_policies(folder: str | Path, task: Task) -> Policies:
     )
 
 
-def _in_order(policies: Mapping[Path, Policy]) -> list[tuple[Policy, dict[str, float | int | bool]]]:
+def _in_order(policies: Mapping[Path, Policy]) -> list[tuple[Policy, dict[str, SettingValue]]]:
     """Put policies in the order of learners, settings that set them apart, and seeds; say which settings do."""
     ordered = []
     for learner in dict.fromkeys(policy.learner for policy in policies.values()):
         group = {path: policy for path, policy in policies.items() if policy.learner == learner}
         tables = set_apart([{**_steps(path), **policy.settings} for path, policy in group.items()]) if group else []
         rows = list(zip(group.values(), tables, strict=True))
-        ordered += sorted(rows, key=lambda row: (*row[1].values(), row[0].seed))
+        ordered += sorted(
+            rows, key=lambda row: ([(isinstance(value, str), value) for value in row[1].values()], row[0].seed)
+        )
     return ordered
 
 

@@ -23,7 +23,7 @@ from hocket import __version__
 from hocket.errors import FormatError, SettingsError, shown
 from hocket.files import MEGABYTE, read_text
 from hocket.learn.policies import Run
-from hocket.learn.settings import former_settings, rename_settings
+from hocket.learn.settings import ADDED_SETTINGS, SettingValue, former_settings, name_value, rename_settings
 from hocket.learn.testing import KINDS as KINDS
 from hocket.learn.testing import TestEpisodes as TestEpisodes
 from hocket.machine.names import check_name
@@ -37,7 +37,7 @@ FARTHEST = 1e6  # cells from a map's corner that somebody may be
 TRUTH = np.array([b"false", b"true"])
 LIBRARIES = ("numpy", "numba")  # whose versions may change results
 
-Settings = Mapping[str, float | int | bool]
+Settings = Mapping[str, SettingValue]
 
 
 class Replay(NamedTuple):
@@ -145,9 +145,6 @@ def record_of(run: Run, summary: TestSummary | None = None) -> Record:
     )  # fmt: skip
 
 
-Value = float | int | bool
-
-
 def task_titles(records: Iterable[Record]) -> dict[str, str]:
     """Name tasks by digest; of two with the same name, both show a part of their digests."""
     names = {record.digest: record.task for record in records}
@@ -155,36 +152,38 @@ def task_titles(records: Iterable[Record]) -> dict[str, str]:
     return {mark: name if tasks[name] == 1 else f"{name} {mark[:6]}" for mark, name in names.items()}
 
 
-def differences(records: Sequence[Record]) -> dict[str, dict[str, Value]]:
+def differences(records: Sequence[Record]) -> dict[str, dict[str, SettingValue]]:
     """Find for each record, by its key, the settings in which it differs from others of its task and learner."""
-    groups: dict[tuple[str, str], dict[str, dict[str, Value]]] = {}
+    groups: dict[tuple[str, str], dict[str, dict[str, SettingValue]]] = {}
     for record in records:
         kinds = groups.setdefault((record.digest, record.learner), {})
         if record.kind not in kinds:  # thousands of runs may differ in nothing but their seeds
             kinds[record.kind] = {"steps": record.steps, **record.settings}
-    apart: dict[str, dict[str, Value]] = {}
+    apart: dict[str, dict[str, SettingValue]] = {}
     for kinds in groups.values():
         apart |= zip(kinds, set_apart(list(kinds.values())), strict=True)
     return {record.key: apart[record.kind] for record in records}
 
 
-def set_apart(tables: Sequence[Mapping[str, Value]]) -> list[dict[str, Value]]:
+def set_apart(tables: Sequence[Mapping[str, SettingValue]]) -> list[dict[str, SettingValue]]:
     """Keep of each table what is not the same in all of them.
 
     >>> set_apart([{"steps": 30, "discount": 0.9}, {"steps": 60, "discount": 0.9}])
     [{'steps': 30}, {'steps': 60}]
     """
-    names = [name for name in tables[0] if len({repr(table.get(name)) for table in tables}) > 1]
+    names = [
+        name for name in tables[0] if len({repr(table.get(name, ADDED_SETTINGS.get(name))) for table in tables}) > 1
+    ]
     return [{name: table[name] for name in names if name in table} for table in tables]
 
 
-def group_label(learner: str, apart: Mapping[str, Value]) -> str:
+def group_label(learner: str, apart: Mapping[str, SettingValue]) -> str:
     """Name runs of a learner by the settings that set them apart.
 
     >>> group_label("dqprm", {"discount": 0.8})
     'dqprm, discount=0.8'
     """
-    return ", ".join([learner, *(f"{name}={value:g}" for name, value in apart.items())])
+    return ", ".join([learner, *(name_value(name, value) for name, value in apart.items())])
 
 
 # As JSON.
@@ -293,7 +292,9 @@ def _count(value: object) -> int:
     return value
 
 
-def _setting(value: object) -> float | int | bool:
+def _setting(value: object) -> SettingValue:
+    if isinstance(value, str):
+        return _line(value)
     if type(value) not in (int, float, bool) or not -MOST <= value <= MOST:  # type: ignore[operator]
         raise ValueError
     return value  # type: ignore[return-value]

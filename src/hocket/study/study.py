@@ -18,7 +18,7 @@ from hocket.documents import Document, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, HocketError, SettingsError, known_names, shown
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.catalogue import find_learner, named_settings, require_setting
-from hocket.learn.settings import DEFAULT_LEARNER, Settings, declared, rename_settings
+from hocket.learn.settings import DEFAULT_LEARNER, Settings, SettingValue, declared, name_value, rename_settings
 from hocket.learn.training import check_seeds, check_tests, check_work, count_steps, make_settings
 from hocket.machine.formats import toml
 from hocket.study.published import Published, published_from
@@ -30,8 +30,7 @@ LIMIT = MEGABYTE  # of a study's file
 MOST_JOBS = 100_000
 KEYS = ("name", "tasks", "learners", "seeds", "steps", "settings")
 
-Value = float | int | bool
-Parts = tuple[tuple[Task, ...], tuple[str, ...], tuple[int, ...], Mapping[str, tuple[Value, ...]]]  # of a study
+Parts = tuple[tuple[Task, ...], tuple[str, ...], tuple[int, ...], Mapping[str, tuple[SettingValue, ...]]]  # of a study
 
 
 class JobGroup(NamedTuple):
@@ -57,7 +56,7 @@ class JobGroup(NamedTuple):
         """Say which jobs these are: task, learner and the settings that are not the default's."""
         usual = type(self.settings)()
         changed = [
-            f"{each.name}={value:g}"
+            name_value(each.name, value)
             for each in fields(self.settings)
             if (value := getattr(self.settings, each.name)) != getattr(usual, each.name)
         ]
@@ -76,7 +75,8 @@ class Study:
     learners: str | Iterable[str] = (DEFAULT_LEARNER,)
     seeds: int | Iterable[int] = 10
     steps: int | None = None  # as many as each learner asks for
-    settings: str | Mapping[str, Value | Sequence[Value]] = field(default_factory=dict)  # or their name: "paper"
+    # Or their name: "paper".
+    settings: str | Mapping[str, SettingValue | Sequence[SettingValue]] = field(default_factory=dict)
     also: tuple[Study, ...] = ()
     published: Published | None = None  # to compare with
 
@@ -125,7 +125,7 @@ def _several(values: object, kind: UnionType | type) -> Iterable[Any]:
     return values if isinstance(values, Iterable) and not isinstance(values, kind) else (values,)
 
 
-def _check_sweeps(sweeps: Mapping[str, tuple[Value, ...]], learners: Sequence[str]) -> None:
+def _check_sweeps(sweeps: Mapping[str, tuple[SettingValue, ...]], learners: Sequence[str]) -> None:
     """Refuse settings that no learner has, and more combinations of them than a study may have."""
     count = 1
     for name, values in sweeps.items():

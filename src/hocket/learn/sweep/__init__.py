@@ -20,6 +20,12 @@ class SweepSettings(SimulatedSettings):
 
     unused = frozenset({"learning_rate"})
 
+    prior: str = setting(
+        "distance",
+        "in training, the value that untried actions may have: by the distance to events on an open map, or flat, the "
+        "same in all cells",
+        choices=("distance", "flat"),
+    )
     optimism: float = setting(
         1.0, "in training, optimistic pseudo-counts per state and action", "tries", above=0, most=1e6
     )

@@ -70,7 +70,7 @@ class SweepBlock:
             settings.priority_threshold,
             settings.max_episode_steps,
         )
-        self.moves = _MovesOfWorlds(tables)
+        self.moves = _MovesOfWorlds(tables, settings.prior)
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
         self.beliefs: list[Beliefs] = []  # of each seed, where they are counted
         pick_table: Callable[[int], IndividualTable] = simulation.table
@@ -123,7 +123,7 @@ class SweepBlock:
         beliefs = self.beliefs[index]
         for agent in beliefs.review(step, discount, imagined_moves(models, self.moves.without_walls)):
             group, lane = lanes[agent]
-            view = _view(beliefs.table(agent), group.moves, discount, self.moves.without_walls)
+            view = _view(beliefs.table(agent), group.moves, discount, self.moves)
             group.special[lane] = view
             group.lanes.arrival[lane] = self._plan_lane(group, lane, view, view.optimistic_value, optimism)[1]
 
@@ -166,7 +166,8 @@ def _shares(lanes: int, threads: int) -> list[range]:
 class _MovesOfWorlds:
     """Lists the moves of each world once, for all that live in it, and those of a map without walls and gates."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, prior: str = "distance") -> None:
+        self.prior = prior
         self.world, self.made = tables.world, dict[tuple[int, int], MoveTable]()
         self.without_walls = open_moves(tables.cells, tables.columns)
 
@@ -178,15 +179,24 @@ class _MovesOfWorlds:
             self.made[key] = list_moves(table.next_cell[:dynamics])
         return self.made[key]
 
+    def optimistic_values(
+        self, table: IndividualTable, discount: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bound an agent's values from above, by the distance to its events or, flat, by its machine alone."""
+        if self.prior == "distance":
+            return optimistic_values(table, discount, self.without_walls)
+        flat = np.tile(flat_values(table, discount), (len(table.kind), 1))
+        return flat, flat
+
 
 def open_moves(cells: int, columns: int) -> MoveTable:
     """List the moves of a map that has no walls."""
     return list_moves(Grid(cells // columns, columns).outcomes()[None])
 
 
-def _view(table: IndividualTable, moves: MoveTable, discount: float, without_walls: MoveTable) -> _View:
+def _view(table: IndividualTable, moves: MoveTable, discount: float, worlds: _MovesOfWorlds) -> _View:
     """Work out what an agent goes by."""
-    bound, _ = optimistic_values(table, discount, without_walls)
+    bound, _ = worlds.optimistic_values(table, discount)
     return _View(_tables(table, moves), bound, pessimistic_values(table, discount))
 
 
@@ -200,8 +210,8 @@ def _group(
 ) -> _Group:
     """Work out what agents that are alike have in common, and begin without a try."""
     moves = worlds.of(table)
-    common = _view(table, moves, discount, worlds.without_walls)
-    _, arrival = optimistic_values(table, discount, worlds.without_walls)
+    common = _view(table, moves, discount, worlds)
+    _, arrival = worlds.optimistic_values(table, discount)
     keys = np.array([stream_key(TRAINING, seed, agent) for seed in seeds for agent in agents.tolist()], np.uint64)
     start, initial = (np.tile(each[agents], len(seeds)).astype(np.int64) for each in (tables.start, tables.initial))
     return _Group(agents, moves, common, {}, _lanes(common.world, arrival, keys, start, initial))
@@ -243,16 +253,31 @@ def optimistic_values(
     return reduce(np.maximum, (model.arrival[end] for end in ends.T)), model.arrival
 
 
+def flat_values(table: IndividualTable, discount: float) -> NDArray[np.float64]:
+    """Bound from above what machine states are worth, wherever the agent is: as if it were put to the best of cells.
+
+    No knowledge of moves is needed, nor of where events happen.
+    """
+    return _machine_values(table, discount, np.max)
+
+
 def pessimistic_values(table: IndividualTable, discount: float) -> NDArray[np.float64]:
     """Bound from below what machine states are worth, wherever the agent is: as if it were put to the worst of cells.
 
     No knowledge of moves is needed.
     """
+    return _machine_values(table, discount, np.min)
+
+
+def _machine_values(
+    table: IndividualTable, discount: float, pick: Callable[..., NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Compute what machine states are worth to an agent that is put to a cell in each step, as picked: [U]."""
     kinds = np.unique(table.kind)
     chance, reward, target = (part[:, kinds] for part in (table.chance, table.reward, table.next_state))
     value = np.zeros(len(chance))
     for _ in range(MOST_SWEEPS):
-        bound = (chance * (reward + discount * value[target])).sum(axis=2).min(axis=1)
+        bound = pick((chance * (reward + discount * value[target])).sum(axis=2), axis=1)
         if np.abs(bound - value).max() <= PRECISION:
             break
         value = bound

@@ -71,7 +71,8 @@ def _value(group: RunGroup, name: str) -> str:
     if name not in group.settings or (known and name not in known):
         return "–"
     value = group.settings[name]
-    text = ("yes" if value else "no") if isinstance(value, bool) else f"{value:,}" if value >= 1 else f"{value:g}"
+    text = value if isinstance(value, str) else f"{value:,}" if value >= 1 else f"{value:g}"
+    text = ("yes" if value else "no") if isinstance(value, bool) else text
     return tag("b", text) if name in known and known[name].default != value else text
 
 

@@ -71,9 +71,10 @@ function kinds() {
 function setting(meta) {
   const isFlag = typeof meta.default === "boolean";
   const value = asked.settings[meta.name] ?? meta.default;
+  const read = typeof meta.default === "string" ? String : Number;
   const input = isFlag
     ? make("input", { type: "checkbox", checked: value, onchange: () => { asked.settings[meta.name] = input.checked; } })
-    : make("input", { type: "text", value, size: 8, "data-key": `setting ${meta.name}`, oninput: () => { asked.settings[meta.name] = Number(input.value); } });
+    : make("input", { type: "text", value, size: 8, "data-key": `setting ${meta.name}`, oninput: () => { asked.settings[meta.name] = read(input.value); } });
   return make("label", { title: meta.rule }, make("span", {}, meta.name.replaceAll("_", " ")), input, make("small", {}, `${meta.meaning}${unitOf(meta)}`));
 }
 
