@@ -162,13 +162,13 @@ def test_an_agent_that_is_rewarded_without_what_the_team_needs_is_named_with_an_
     task = humming()
     verdict = check_task(task)
     (said,) = verdict.idle
-    assert verdict.ok and said in verdict.warnings and warnings(Study([task])) == (f"humming: {said}",)
+    assert not verdict.ok and said in verdict.warnings and warnings(Study([task])) == (f"humming: {said}",)
     why = "its local reward machine can be completed without, but the team's task cannot"
     assert said == f"Ben is not rewarded for hum: {why}; it would be with ring in its local event set."
     assert check_task(task.with_knows({"Ben": ("hum", "rest", "ring")})).idle == ()
     hk.save_task(task, tmp_path / "humming.toml")
     code, out, _ = hocket("check", tmp_path / "humming.toml")
-    assert code == 0 and f"Warning: {said}" in out
+    assert code == 1 and f"Warning: {said}" in out  # and its team stalls
 
 
 def test_an_agent_that_is_named_does_not_learn_and_with_that_event_it_does():

@@ -332,6 +332,8 @@ def compare(
     interval = _interval(float(_probability(ours, theirs)), resample, ours.size, resamples, confidence, seed)
     if n * m <= EXACT_PAIRS:
         return Comparison(*interval, _exact_p(ours, theirs))
+    if ours.size == 1:  # all values are equal, of which scipy says nothing
+        return Comparison(*interval, 1.0)
     from scipy.stats import mannwhitneyu  # takes a while to load
 
     return Comparison(*interval, float(mannwhitneyu(first, second, method="asymptotic").pvalue))
