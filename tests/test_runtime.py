@@ -172,7 +172,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tiny, tmp_path):
         return any(status.get("events") for _, status in said)
 
     outcome = run_team(
-        tiny, shortest_actions(tiny), tmp_path / "run", pace=100, durable=False, stop=stop,
+        tiny, shortest_actions(tiny), tmp_path / "run", pace=2, durable=False, stop=stop,
         watch=lambda name, status: said.append((name, status)),
     )  # fmt: skip
     before = verify(tmp_path / "run")

@@ -95,3 +95,23 @@ def test_what_makes_no_agent_is_refused(tmp_path):
         hk.runtime.Agent(
             TASK, "A1", peers={"A1": str(tmp_path / "no" / "where"), "A2": "y:1"}, log=tmp_path / "log", durable=False
         )
+
+
+def test_what_cannot_be_logged_has_not_happened_and_nobody_is_told(tmp_path):
+    class Full:
+        """A file on a full disk."""
+
+        def write(self, data: bytes) -> int:
+            return len(data) // 2
+
+        def close(self) -> None:
+            pass
+
+    with make(tmp_path, "A1") as one, make(tmp_path, "A2") as other:
+        other._host.log.file.close()
+        other._host.log.file = Full()
+        with pytest.raises(HocketError, match=r"A2\.log: cannot be written: No space left on device"):
+            other.step(MEETING)
+        one.step(MEETING)
+        time.sleep(0.2)
+        assert one.events == ("r1",) and other.events == ()

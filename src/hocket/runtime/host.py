@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from hocket.errors import FormatError
 from hocket.runtime.log import AgentLog
 from hocket.runtime.protocol import Entry, Message, Output, Participant
 from hocket.runtime.settings import RunSettings
@@ -37,6 +38,7 @@ class Host:
         )
         self.changed: Callable[[], None] = lambda: None  # called when an event has happened
         self.ticking: asyncio.Task[None] | None = None
+        self.error: FormatError | None = None  # of the log: from then on nothing is done and nothing said
 
     async def start(self) -> None:
         """Begin to listen, and a new incarnation."""
@@ -51,7 +53,9 @@ class Host:
             with suppress(asyncio.CancelledError):
                 await self.ticking
         await self.transport.close()
-        self.log.append([("stop",)])
+        if self.error is None:
+            self.log.append([("stop",)])
+            self.error = FormatError("this agent has stopped")
         self.log.close()
 
     @property
@@ -73,6 +77,8 @@ class Host:
     def perceive(self, willing: int, stamp: int) -> None:
         """Take note of the events whose conditions hold while the agent stands still; of none while it moves."""
         self._emit(self.participant.perceive(willing | self.plan.always[self.number], stamp))
+        if self.error is not None:
+            raise self.error
 
     def move(self, stamp: int) -> None:
         """Take note that the agent moves: until it perceives again it agrees on nothing."""
@@ -81,7 +87,13 @@ class Host:
     def _emit(self, output: Output) -> None:
         """Write the log, then send; and again, as long as the agent decides on something by itself."""
         for _ in range(MOST_AT_ONCE):
-            self.log.append(output.entries)
+            try:
+                if self.error is None:
+                    self.log.append(output.entries)
+            except FormatError as error:
+                self.error = error
+            if self.error is not None:
+                return  # what is not in the log has not happened
             for receiver, message in output.messages:
                 self.transport.send(receiver, message)
             named = [name for entry in output.entries if (name := self._event(entry)) is not None]

@@ -8,6 +8,7 @@ line that is missing, added or moved.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -114,9 +115,15 @@ class AgentLog:
             self.check = _check(self.check, payload)
             lines.append(self.check.encode() + b" " + payload + b"\n")
         if lines:
-            self.file.write(b"".join(lines))
-            if self.durable:
-                sync(self.file.fileno())
+            data = b"".join(lines)
+            try:
+                if self.file.write(data) != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if self.durable:
+                    sync(self.file.fileno())
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise FormatError(f"cannot be written: {why}", path=self.path) from None
 
     def close(self) -> None:
         self.file.close()
