@@ -1,6 +1,7 @@
 """Brute-force answers, written straight from the definitions, for machines of a handful of states."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import chain, combinations, product
 from typing import Any, NamedTuple
 
@@ -214,9 +215,31 @@ def bisimulation_classes(machine: Machine) -> frozenset[frozenset[State]]:
 
 
 def decomposable(machine: Machine, knows: Knows) -> bool:
-    """Compare the reachable part of the team machine with the product of its projections."""
-    machine = reachable(machine)
+    """Compare the reachable part of the team machine with the product of its projections; rewards are not compared."""
+    machine = reachable(machine._replace(rewards=completion_rewards(machine.transitions, machine.final)))
     return bisimilar(machine, compose([project(machine, known) for known in knows.values()]))
+
+
+def shareable(machine: Machine, knows: Knows) -> bool:
+    """Decide by Gaussian elimination over all transitions whether rewards, as decimals, are sums of local ones."""
+    machine = reachable(machine)
+    blocks = {agent: equivalence(machine, known) for agent, known in knows.items()}
+    columns: dict[object, int] = {}
+    rows = []
+    for (state, event), reward in machine.rewards.items():
+        paid = [(agent, blocks[agent][state], event) for agent, known in knows.items() if event in known]
+        places = {columns.setdefault(key, len(columns)) for key in paid}
+        rows.append((places, Fraction(repr(reward))))
+    matrix = [[Fraction(place in places) for place in range(len(columns))] + [total] for places, total in rows]
+    for column in range(len(columns)):
+        pivot = next((row for row in matrix if row[column]), None)
+        if pivot is not None:
+            matrix = [
+                [value - row[column] / pivot[column] * other for value, other in zip(row, pivot, strict=True)]
+                for row in matrix
+                if row is not pivot
+            ]
+    return not any(row[-1] for row in matrix)
 
 
 def controllers_know(knows: Knows, control: Mapping[str, Iterable[str]]) -> bool:
@@ -283,6 +306,6 @@ def minimum_repair(
     choices = chain.from_iterable(combinations(addable, size) for size in range(len(addable) + 1))
     for choice in sorted(choices, key=lambda pairs: price(pairs, cost)):
         grown = grow(knows, choice)
-        if controllers_know(grown, control or {}) and decomposable(machine, grown):
+        if controllers_know(grown, control or {}) and decomposable(machine, grown) and shareable(machine, grown):
             return price(choice, cost)
     return None

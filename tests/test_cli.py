@@ -444,12 +444,23 @@ def test_a_file_whose_agents_know_what_does_not_exist_is_refused_by_name(hocket,
     assert is_one_line(err) and "'bb'" in err and "'A2'" in err and "did you mean 'b'?" in err
 
 
-def test_a_general_machine_cannot_be_decomposed(hocket, tmp_path):
+def test_the_rewards_of_a_general_machine_are_shared_out(hocket, tmp_path):
     path = save(tmp_path, hk.RewardMachine(initial="u", transitions={("u", "a"): "u"}, rewards={("u", "a"): 2}))
-    for command in ("check", "repair"):
-        code, _, err = hocket(command, path, "--knows", "A1=a", "A2=a")
-        assert code == 2
-        assert is_one_line(err) and "only a task-completion reward machine can be decomposed" in err
+    code, out, _ = hocket("check", path, "--knows", "A1=a", "A2=a")
+    assert code == 0 and "The rewards are shared out" in out
+    _, out, _ = hocket("show", path, "--knows", "A1=a", "A2=a")
+    assert out.count("a / 1") == 2
+
+
+def test_rewards_that_cannot_be_shared_out_are_a_counterexample_and_are_repaired(hocket, tmp_path):
+    moves = {("u", "a"): "v", ("u", "e"): "u", ("v", "e"): "v"}
+    path = save(tmp_path, hk.RewardMachine(initial="u", transitions=moves, rewards={("u", "e"): 3, ("v", "e"): 1}))
+    code, out, _ = hocket("check", path, "--knows", "A1=a", "A2=e", "--json")
+    example = json.loads(out)["counterexample"]
+    assert code == 1 and (example["kind"], example["event"]) == ("reward", "e")
+    assert [(term["state"], term["reward"]) for term in example["terms"]] == [("u", 3), ("v", 1)]
+    code, out, _ = hocket("repair", path, "--knows", "A1=a", "A2=e", "--json")
+    assert code == 0 and json.loads(out)["cost"] == 1
 
 
 def test_repair_needs_somebody_who_knows_something(hocket, tmp_path):
@@ -616,12 +627,3 @@ def test_output_to_a_full_disk_is_an_error_without_a_traceback(args):
 def test_nowhere_to_print_to_is_no_reason_for_a_traceback():
     done = hocket_apart("check", "buttons", stdout=None, preexec_fn=lambda: os.close(1))
     assert "Traceback" not in done.stderr
-
-
-def test_a_machine_that_rewards_more_than_completion_is_refused_by_its_file(hocket, tmp_path):
-    path = tmp_path / "paid.toml"
-    path.write_text('final = ["b"]\ntransitions = { a = { x = "b" } }\nrewards = { a = { x = 2 } }\n')
-    for command in ("check", "repair", "show"):
-        code, _, err = hocket(command, path, "--knows", "A1=x", "A2=x")
-        assert code == 2 and f"{path}: only a task-completion reward machine can be decomposed" in err
-    assert hocket("check", path, "--knows", "A1=x")[0] == 0

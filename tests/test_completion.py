@@ -76,6 +76,21 @@ def completable(team: hk.Composition, distance: dict, pairs: set) -> set:
     return found
 
 
+def can_all_complete_alone(team: hk.Composition, state: tuple[str, ...]) -> bool:
+    """Say whether every part, from its state on and alone, could still be completed."""
+    places = zip(team.parts.values(), state, strict=True)
+    return all(reaches_final(part, local) for part, local in places)
+
+
+def reaches_final(part: hk.RewardMachine, state: str) -> bool:
+    seen, queue = {state}, [state]
+    for place in queue:
+        new = set(part.moves.get(place, {}).values()) - seen
+        seen |= new
+        queue += new
+    return bool(seen & set(part.final))
+
+
 @given(compositions)
 def test_dead_ends_of_compositions_are_those_of_the_whole_product(team):
     distance, pairs = whole_product(team)
@@ -86,8 +101,9 @@ def test_dead_ends_of_compositions_are_those_of_the_whole_product(team):
     assert found.decided
     assert found.completes == (team.initial in hopeful)
     assert (found.dead_end is None) == (not dead)
-    assert bool(found.problems) == (bool(dead) and not team.is_independent)
-    assert bool(found.warnings) == (bool(dead) and team.is_independent)
+    blocked = {state for state in dead if can_all_complete_alone(team, state)}
+    assert bool(found.problems) == bool(blocked or team.initial in dead)
+    assert bool(found.warnings) == (bool(dead) and not found.problems)
     if found.dead_end is not None:
         state = team.initial
         for event in found.dead_end.trace:
@@ -97,9 +113,11 @@ def test_dead_ends_of_compositions_are_those_of_the_whole_product(team):
         if team.is_independent:  # of parts that cannot block each other, one has a dead end of its own
             assert state in dead
             return
-        assert state in (stuck or dead)
-        assert found.dead_end.is_stuck == bool(stuck)
-        assert len(found.dead_end.trace) == min(distance[own] for own in (stuck or dead))
+        assert found.dead_end.is_blocked == (state in blocked)
+        dead = blocked or dead  # parts that block each other come first
+        assert state in (stuck & dead or dead)
+        assert found.dead_end.is_stuck == bool(stuck & dead)
+        assert len(found.dead_end.trace) == min(distance[nearest] for nearest in (stuck & dead or dead))
 
 
 @given(compositions)
@@ -149,7 +167,7 @@ def test_parts_that_want_events_in_different_orders_block_each_other():
     )
     found = find_completion(hk.Composition({"Ann": called, "Ben": MEET_FIRST}))
     assert found.completes is False
-    assert found.dead_end == completion.DeadEnd(("call",), ("1", "0"), is_stuck=True)
+    assert found.dead_end == completion.DeadEnd(("call",), ("1", "0"), is_stuck=True, is_blocked=True)
     assert found.problems[1] == (
         "After the trace call, the parts block each other: Ann waits for left (Ben does not propose it), "
         "Ben waits for meet (Ann does not propose it)."
@@ -163,7 +181,7 @@ def test_parts_that_go_round_for_ever_are_a_dead_end_in_which_events_still_happe
         final={"3"},
     )
     found = find_completion(hk.Composition({"Ann": restless, "Ben": MEET_FIRST}))
-    assert found.dead_end == completion.DeadEnd((), ("0", "0"), is_stuck=False)
+    assert found.dead_end == completion.DeadEnd((), ("0", "0"), is_stuck=False, is_blocked=True)
     assert found.problems[1] == (
         "After the empty trace, events can still happen, but the task never completes: "
         "Ann waits for left (Ben does not propose it), Ben waits for meet (Ann does not propose it)."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -12,9 +12,8 @@ from tyro.conf import Positional, UseAppendAction
 
 from hocket.cli.terminal import Words, count, option
 from hocket.documents import Document
-from hocket.errors import AssignmentError, FormatError, MachineError
+from hocket.errors import AssignmentError
 from hocket.machine.composition import Composition
-from hocket.machine.decomposition import check_knows
 from hocket.machine.formats.schema import Design, design_from
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.formulas.build import Reading
@@ -96,22 +95,12 @@ class OnSubject:
             if self.control:
                 raise AssignmentError("--control is for machines only; in a task, the conditions of events decide")
             task = subject.with_knows(given) if given else subject
-            self.check_rewards(task.machine, task.knows)
             knows = {agent: tuple(events) for agent, events in task.knows.items()}
             control, needs = ({e: tuple(agents) for e, agents in who.items()} for who in (task.control, task.needs))
             return Subject(self.name, task.machine, knows, control, needs, task)
         control = {**subject.control, **{event: _names(text) for event, text in items(self.control, "--control")}}
         knows = {**(subject.knows or _controlled(control)), **given}
-        self.check_rewards(subject.machine, knows)
         return Subject(self.name, subject.machine, knows, control, control, None, subject.reading)
-
-    def check_rewards(self, machine: RewardMachine | Composition, knows: Mapping[str, Iterable[str]]) -> None:
-        """Refuse a machine that cannot be decomposed for what it rewards, by its file."""
-        try:
-            if knows:
-                check_knows(machine, knows)
-        except MachineError as error:
-            raise FormatError(str(error), path=self.target or None) from None
 
 
 def _controlled(control: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -29,7 +29,8 @@ def project(machine: RewardMachine, events: Iterable[str]) -> RewardMachine:
     >>> dict(project(team, {"b"}).transitions)
     {('{u0,u1}', 'b'): 'u2'}
     """
-    return Projection(machine, flag_events(machine, events)).machine()
+    projection = Projection(machine, flag_events(machine, events))
+    return projection.machine(reward=None if machine.has_completion_rewards else projection.rewards())
 
 
 def reachable_part(machine: RewardMachine) -> RewardMachine:
@@ -127,8 +128,11 @@ class Projection:
         ranks, begins = self._by_class
         return ranks[ranges(begins[classes], begins[classes + 1])]
 
-    def machine(self, *, trace_back: bool = True) -> RewardMachine:
-        """Give the classes names; its members are states of the team machine, or of what that was made from."""
+    def machine(self, *, reward: NDArray[np.float64] | None, trace_back: bool = True) -> RewardMachine:
+        """Give the classes names; its members are states of the team machine, or of what that was made from.
+
+        `reward` is of each transition, in their order here; without, entering a final class earns 1.
+        """
         number = np.cumsum(self.visible, dtype=np.int32) - np.int32(1)  # of the visible events, among themselves
         team_states = Origin(self.team.states, self.classes)
         origin = _compose_origin(self.team, self.classes) if trace_back else team_states
@@ -140,11 +144,11 @@ class Projection:
             number[self.label],
             self.target,
             self.is_final,
-            None if self.team.has_completion_rewards else self._rewards(),
+            reward,
             origin,
         )
 
-    def _rewards(self) -> NDArray[np.float64]:
+    def rewards(self) -> NDArray[np.float64]:
         """Carry over the rewards of a machine that rewards more than completion, where they stay unambiguous."""
         graph, reward = self.team.graph, self.team.reward
         seen = self.visible[graph.label]

@@ -27,6 +27,7 @@ class DeadEnd:
     trace: tuple[str, ...]  # that leads to it
     state: tuple[str, ...]  # of each part; of the team machine alone where it has no parts
     is_stuck: bool  # nothing can happen any more
+    is_blocked: bool = False  # parts block each other: every part by itself could still be completed
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Completion:
         said = []
         if self.completes is False:
             said.append("No trace completes the task: no final state of the team machine is reachable.")
-        if self.dead_end is not None and isinstance(self.machine, Composition) and not self.machine.is_independent:
+        if isinstance(self.machine, Composition) and self.dead_end is not None and self.dead_end.is_blocked:
             said.append(_blocking(self.machine, self.dead_end))
         return tuple(said)
 
@@ -90,10 +91,15 @@ def find_completion(machine: RewardMachine | Composition) -> Completion:
     return Completion(machine, completes, end)
 
 
-def _search(graph: Graph, reach: Reach, is_final: Flags) -> tuple[bool, int | None]:
-    """Say whether a final node is reached, and find a nearest one from which none is; one without edges comes first."""
+def _search(graph: Graph, reach: Reach, is_final: Flags, preferred: Flags | None = None) -> tuple[bool, int | None]:
+    """Say whether a final node is reached, and find a nearest one from which none is; one without edges comes first.
+
+    If there are any among the preferred nodes, it is one of those.
+    """
     hopeful = can_reach(graph, is_final)
     dead = reach.order[~hopeful[reach.order]]
+    if preferred is not None and preferred[dead].any():
+        dead = dead[preferred[dead]]
     stuck = dead[graph.first[dead] == graph.first[dead + 1]]
     nearest = [*stuck[:1].tolist(), *dead[:1].tolist()]
     return bool(hopeful[reach.order[0]]), nearest[0] if nearest else None
@@ -137,7 +143,8 @@ def _of_composition(team: Composition) -> Completion:
     machines = team.parts.values()
     is_final = np.logical_and.reduce([part.is_final[states[:, index]] for index, part in enumerate(machines)])
     reach = breadth_first(graph, 0)
-    completes, node = _search(graph, reach, is_final)
+    alive = [can_reach(part.graph, part.is_final)[states[:, index]] for index, part in enumerate(machines)]
+    completes, node = _search(graph, reach, is_final, np.logical_and.reduce(alive))
     if node is None:
         return Completion(team, completes, None)
     trace = _names_of(team, labels_to(graph, reach, node))
@@ -155,8 +162,9 @@ def _most_states(team: Composition) -> int:
 
 
 def _dead_end(team: Composition, state: Iterable[int], trace: tuple[str, ...], is_stuck: bool) -> DeadEnd:
-    names = tuple(tuple(part.states)[local] for part, local in zip(team.parts.values(), state, strict=True))
-    return DeadEnd(trace, names, is_stuck)
+    places = list(zip(team.parts.values(), state, strict=True))
+    is_blocked = all(can_reach(part.graph, part.is_final)[local] for part, local in places)
+    return DeadEnd(trace, tuple(part.states.at(local) for part, local in places), is_stuck, is_blocked)
 
 
 def _blocking(team: Composition, end: DeadEnd) -> str:

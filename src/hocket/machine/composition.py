@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
@@ -249,12 +250,17 @@ def _sum_rewards(
     source: Sequence[int],
     label: Sequence[int],
 ) -> list[float]:
+    """Add up what the parts that move earn; as decimals, so that 0.1 and 0.2 make 0.3."""
     names = tuple(events)
     state_names = [tuple(machine.states) for machine in machines]
-    return [
-        sum(
-            machine.rewards.get((own_states[part], names[event]), 0.0)
-            for machine, own_states, part in zip(machines, state_names, states[start], strict=True)
+    totals: dict[tuple[float, ...], float] = {}
+    sums = []
+    for start, event in zip(source, label, strict=True):
+        earned = tuple(
+            machine.rewards.get((part_states[part], names[event]), 0.0)
+            for machine, part_states, part in zip(machines, state_names, states[start], strict=True)
         )
-        for start, event in zip(source, label, strict=True)
-    ]
+        if earned not in totals:
+            totals[earned] = float(sum(Decimal(repr(reward)) for reward in earned))
+        sums.append(totals[earned])
+    return sums

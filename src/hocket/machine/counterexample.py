@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from fractions import Fraction
+from typing import Literal, NamedTuple
 
-Kind = Literal["phantom event", "premature completion"]
+Kind = Literal["phantom event", "premature completion", "reward"]
 
 
 @dataclass(frozen=True)
@@ -19,16 +20,29 @@ class Confusion:
     missing: tuple[str, ...]  # to separate the two, the local event set needs at least one of these
 
 
+class Term(NamedTuple):
+    """A transition in a proof that rewards cannot be shared out."""
+
+    weight: int  # how often it is counted, and on which side
+    state: str  # in which the event happens
+    reward: float
+
+
 @dataclass(frozen=True)
 class Counterexample:
-    """A shortest trace after which the composition of the local machines allows what the team machine does not."""
+    """A shortest trace after which the composition of the local machines allows what the team machine does not.
+
+    Of the kind `reward`: an event whose rewards are no sum of local ones. Then `terms` are transitions, counted with
+    weights so that local states cancel for every agent that knows the event, and rewards do not.
+    """
 
     trace: tuple[str, ...]  # of the team machine
     kind: Kind
-    event: str | None  # the phantom event; None for a premature completion
+    event: str | None  # the phantom event, or the event that is rewarded; None for a premature completion
     state: str  # where the team machine is after the trace
-    confusions: tuple[Confusion, ...]  # one for each agent that proposes the event, or is in a final state
+    confusions: tuple[Confusion, ...]  # of each agent that proposes the event, is in a final state, or would be paid
     remark: str = ""  # what that state means in the words of the formula, where the machine comes from one
+    terms: tuple[Term, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -43,6 +57,7 @@ class Counterexample:
             "event": self.event,
             "state": self.state,
             "remark": self.remark,
+            "terms": [term._asdict() for term in self.terms],
             "confusions": [
                 {
                     "agent": confusion.agent,
@@ -58,6 +73,8 @@ class Counterexample:
 def describe_failure(example: Counterexample) -> str:
     """Say what the local machines allow after which trace, and the team machine does not."""
     after = f"Counterexample ({example.kind}): after {name_trace(example.trace)}"
+    if example.terms:
+        return f"{after}, {_describe_rewards(example)}."
     if example.event is None:
         return (
             f"{after}, every local reward machine is final, but the team machine is in {example.state}, which is not."
@@ -70,9 +87,28 @@ def describe_failure(example: Counterexample) -> str:
     return f"{after}, {why}, but {example.event} is undefined in state {example.state}."
 
 
+def _describe_rewards(example: Counterexample) -> str:
+    """Say why no local rewards add up to the team's."""
+    sides = [[term for term in example.terms if term.weight * sign > 0] for sign in (1, -1)]
+    paid = [f"{float(sum(abs(term.weight) * Fraction(repr(term.reward)) for term in side)):g}" for side in sides]
+    if [term.weight for term in example.terms] == [1, -1]:
+        one, other = (term.state for term in example.terms)
+        rule = f"no agent that knows {example.event} can tell {one} from {other}"
+        return f"{example.event} is worth {paid[0]} in state {one}, but {paid[1]} in state {other}, and {rule}"
+    left, right = (
+        listing([term.state if abs(term.weight) == 1 else f"{abs(term.weight)} x {term.state}" for term in side], "and")
+        for side in sides
+    )
+    event, (pays, pays_too) = example.event, paid
+    same = f"they get as much for it in {left} together as in {right}"
+    return f"whatever the agents that know {event} are paid, {same}, but the team machine pays {pays} and {pays_too}"
+
+
 def describe_merging(example: Counterexample, confusion: Confusion) -> str:
     """Say which states a projection merges, and what would separate them."""
     how = "which is final" if example.event is None else f"where {example.event} is defined"
+    if example.terms:
+        how = f"in both of which {example.event} can happen"
     return (
         f"The projection of {confusion.agent} merges {confusion.state} and {confusion.merged_with}, {how}; "
         f"to separate them, its local event set needs {listing(confusion.missing)}."

@@ -9,19 +9,16 @@ from types import MappingProxyType
 
 import numpy as np
 
-from hocket.errors import AssignmentError, MachineError, known_names
-from hocket.graphs import Flags, Ints, hidden_path, hidden_reasons, prove_congruence
+from hocket.errors import AssignmentError, known_names
+from hocket.graphs import Flags, Ints
 from hocket.machine.algebra import Projection, flag_events, reachable_part
 from hocket.machine.composition import Composition
-from hocket.machine.counterexample import (
-    Confusion,
-    Counterexample,
-    describe_merging,
-    listing,
-    name_trace,
-)
+from hocket.machine.confusion import describe_structure, describe_unshared
+from hocket.machine.counterexample import Counterexample, describe_merging, listing, name_trace
+from hocket.machine.incentives import pay_for_progress
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.shared_rewards import Refutation, share_rewards
 from hocket.machine.shares import independent_parts, is_small_team, join_shares, notes_of, shares
 from hocket.notebook_hook import shown
 
@@ -84,6 +81,11 @@ class Decomposition:
             said.append(f"The local reward machine of {agent} never changes state; its local event set is {known}.")
         return tuple(said)
 
+    @property
+    def _on_rewards(self) -> tuple[str, ...]:
+        paid = "The rewards are shared out: along every trace, the local rewards add up to the team's."
+        return () if self.machine.has_completion_rewards else (paid,)
+
     def __repr__(self) -> str:
         return f"<Decomposition among {len(self.machines):,} agents: {'ok' if self.ok else 'not ok'}>"
 
@@ -96,7 +98,7 @@ class Decomposition:
             agents = len(self.machines)
             local = f"parallel composition of the {agents:,} local reward machines"
             verdict = f"Decomposable: the team machine is bisimilar to the {local if agents > 1 else 'local one'}."
-            return "\n".join((verdict, *self.problems, *self.notes))
+            return "\n".join((verdict, *self._on_rewards, *self.problems, *self.notes))
         lines = ["Not decomposable.", *self.problems]
         if self.counterexample is not None:
             lines += [describe_merging(self.counterexample, confusion) for confusion in self.counterexample.confusions]
@@ -110,6 +112,9 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     team machine, so only the converse can fail. It fails in a reachable state if all agents that know an event propose
     it and the team machine has no transition on it, or if all projections are final and the team machine is not. A
     composition needs no check if the local event sets are the events of its parts: it is decomposable into its parts.
+
+    Rewards other than 1 for completion are shared out: the local rewards add up to the team's. Where they cannot, the
+    counterexample is of the kind `reward`.
 
     States that no trace leads to are left out first: they confuse nobody. Whoever controls an event must know it even
     where it cannot happen.
@@ -134,15 +139,34 @@ def decompose(machine: RewardMachine | Composition, knows: Knows, control: Contr
     team = reachable_part(machine)
     projections = _projections_of(team, known)
     failure = find_failure(team, list(projections.values()))
+    example = None if failure is None else describe_structure(team, projections, *failure)
+    machines: Mapping[str, RewardMachine] | None = None
+    if example is None and not machine.has_completion_rewards:
+        shared = _share_out(team, projections, controllers)
+        machines, example = (None, shared) if isinstance(shared, Counterexample) else (shared, None)
     return Decomposition(
         machine,
         known,
         controllers,
-        MappingProxyType(_machines_of(projections)),
-        None if failure is None else _counterexample(team, projections, *failure),
+        MappingProxyType(_machines_of(projections) if machines is None else dict(machines)),
+        example,
         Names(tuple(team.events)[event] for event in unknown_events(team, list(projections.values()))),
         MappingProxyType(_early_finishers(team, projections)),
     )
+
+
+def _share_out(
+    team: RewardMachine, projections: Mapping[str, Projection], control: Mapping[str, Names]
+) -> dict[str, RewardMachine] | Counterexample:
+    """Give every agent's machine its part of the rewards, or show why they cannot be shared out."""
+    shared = share_rewards(team, projections, control)
+    if isinstance(shared, Refutation):
+        return describe_unshared(team, projections, shared)
+    paid = pay_for_progress(team, projections, control, shared)
+    return {
+        agent: projection.machine(trace_back=False, reward=paid.floats(agent))
+        for agent, projection in projections.items()
+    }
 
 
 def _by_parts(
@@ -164,7 +188,7 @@ def _by_parts(
         unseen = [tuple(part.events)[event] for event in unknown_events(part, views)] if views else list(part.events)
         unknown += unseen
         if views and (failure := find_failure(part, views)) is not None:
-            examples.append(_complete_others(_counterexample(part, projections, *failure), name, parts))
+            examples.append(_complete_others(describe_structure(part, projections, *failure), name, parts))
     joined = {agent: join_shares(agent, shares_of_agent) for agent, shares_of_agent in machines.items()}
     shortest = min(examples, key=lambda example: len(example.trace), default=None)
     return Decomposition(team, known, control, MappingProxyType(joined), shortest, Names(unknown))
@@ -205,9 +229,6 @@ def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str,
                 hint = known_names(str(event), machine.events)
                 raise AssignmentError(f"agent {agent!r} knows event {event!r}, which does not exist ({hint})")
         known[agent] = Names(sorted(listed, key=machine.events.index))
-    if not machine.has_completion_rewards and list(known.values()) != [machine.events]:
-        rule = "1 on entering a final state, 0 otherwise"
-        raise MachineError(f"only a task-completion reward machine can be decomposed ({rule})")
     return known
 
 
@@ -240,7 +261,7 @@ def _projections_of(machine: RewardMachine, known: Mapping[str, Names]) -> dict[
 
 def _machines_of(projections: Mapping[str, Projection]) -> dict[str, RewardMachine]:
     made = {id(projection): projection for projection in projections.values()}
-    named = {key: projection.machine(trace_back=False) for key, projection in made.items()}
+    named = {key: projection.machine(trace_back=False, reward=None) for key, projection in made.items()}
     return {agent: named[id(projection)] for agent, projection in projections.items()}
 
 
@@ -310,28 +331,6 @@ def _is_among(values: Ints, sorted_set: Ints) -> Flags:
     return np.equal(sorted_set[position], values)
 
 
-def _counterexample(
-    machine: RewardMachine, projections: Mapping[str, Projection], state: int, event: int
-) -> Counterexample:
-    """Describe a failure: the trace to its state, its kind, and the states that projections merge."""
-    names, events = machine.states, tuple(machine.events)
-    confusions = []
-    for agent, projection in projections.items():
-        if event < 0 or projection.visible[event]:
-            other, hidden = confuse(machine, projection.visible, projection.classes, state, event)
-            missing = tuple(events[label] for label in hidden)
-            confusions.append(Confusion(agent, names.at(state), names.at(other), missing))
-    trace = machine.trace_to(state)
-    return Counterexample(
-        trace=trace,
-        kind="phantom event" if event >= 0 else "premature completion",
-        event=events[event] if event >= 0 else None,
-        state=names.at(state),
-        confusions=tuple(confusions),
-        remark="" if machine.meaning is None else machine.meaning.say(trace),
-    )
-
-
 def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projection]) -> dict[str, tuple[str, ...]]:
     order = machine.reach.order
     early = {}
@@ -340,28 +339,3 @@ def _early_finishers(machine: RewardMachine, projections: Mapping[str, Projectio
         if len(done):
             early[agent] = machine.trace_to(int(order[done[0]]))
     return early
-
-
-def confuse(team: RewardMachine, visible: Flags, classes: Ints, state: int, event: int) -> tuple[int, list[int]]:
-    """Find a state that a projection merges with `state` and in which `event` is defined (-1: which is final).
-
-    `classes` are those of the projection onto the `visible` events. Returns the state with the hidden events on which
-    the merging rests: as long as all of them stay hidden, the two states stay merged, whatever else is in the local
-    event set. Prefers a state that few hidden events alone lead to.
-    """
-    goals = _states_with(team, event) & (classes == classes[state])
-    direct = hidden_path(team.graph, team.backward, ~visible, state, goals)
-    if direct is not None:
-        other, labels = direct
-        return other, list(dict.fromkeys(labels))
-    proof = prove_congruence(team.graph, ~visible[team.graph.label])
-    other = int(np.flatnonzero(goals)[0])
-    return other, hidden_reasons(team.graph, proof, state, other)
-
-
-def _states_with(team: RewardMachine, event: int) -> Flags:
-    if event < 0:
-        return team.is_final
-    flags = np.zeros(len(team.states), np.bool_)
-    flags[team.graph.source[team.graph.label == event]] = True
-    return flags

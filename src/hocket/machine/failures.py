@@ -4,6 +4,9 @@ A failure is an event in a state where the team machine forbids it, a state that
 event that happens and that nobody knows. An agent prevents a failure if its own machine forbids it, and a task is
 decomposable if every failure is prevented by some agent. Sets of failures and of pairs (agent, event) are the bits of
 integers, so that a whole assignment is tested with one operation for each agent.
+
+Rewards that are no sum of local ones are a failure of another kind, which no agent prevents alone: the equations of
+each event are solved for the agents that know it.
 """
 
 from __future__ import annotations
@@ -15,13 +18,15 @@ import numpy as np
 from hocket.graphs import SMALL, Flags, Ints
 from hocket.hitting_set import Effort, as_set
 from hocket.machine.algebra import Projection
-from hocket.machine.decomposition import confuse
+from hocket.machine.confusion import confuse, merged_pairs, why_merged
 from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.shared_rewards import Decimals, Refutation, refute
 
 MOST_KEPT = 250_000_000  # bytes for the failures that were once worked out
 
 # Effort, in units of some 50 ns.
 CHECK, PROJECTION, PER_TRANSITION = 40, 2_000, 6  # the last in small graphs, where numpy does not help
+PER_EQUATION = 60  # and agent that would be paid
 
 
 class _View(NamedTuple):
@@ -47,6 +52,8 @@ class Failures:
         self._unknown = (self._possible.size + 7) // 8  # bytes before the failures that are events nobody knows
         self._kept: dict[bytes, _View] = {}
         self._size = self._unknown + self.row_bytes + 4 * len(machine.states)  # bytes of a view
+        self._decimals = None if machine.has_completion_rewards else Decimals(machine)
+        self._refuted: dict[tuple[int, frozenset[bytes]], Refutation | None] = {}  # by event and who knows it
 
     def pair(self, agent: int, event: int) -> int:
         """Number a pair (agent, event)."""
@@ -62,15 +69,19 @@ class Failures:
     def are_prevented(self, known: int) -> bool:
         """Say whether a set of pairs (agent, event) prevents all failures, that is, whether it is decomposable so."""
         self.effort.spend(CHECK + self.agents * (2 + self._size // 256))
-        return self._left_by(self._rows(known)) == 0
+        rows = self._rows(known)
+        return self._left_by(rows) == 0 and self._find_unshared(rows) is None
 
     def explain(self, known: int) -> int:
         """Name pairs on the lack of which a failure rests: every larger set that prevents it has one of them."""
         rows = self._rows(known)
-        state, event = self._locate(self._left_by(rows))
-        return as_set(
-            self.pair(agent, hidden) for agent, row in enumerate(rows) for hidden in self._why(row, state, event)
-        )
+        if left := self._left_by(rows):
+            state, event = self._locate(left)
+            reasons = {row: self._why(row, state, event) for row in set(rows)}
+        else:
+            refutation = self._find_unshared(rows)
+            reasons = {row: self._why_unshared(row, refutation) for row in set(rows)} if refutation else {}
+        return as_set(self.pair(agent, hidden) for agent, row in enumerate(rows) for hidden in reasons.get(row, ()))
 
     def _rows(self, known: int) -> list[bytes]:
         rows = known.to_bytes(self.agents * self.row_bytes, "little")
@@ -106,6 +117,36 @@ class Failures:
             return [event]
         self.effort.spend(PROJECTION + len(self.machine.graph.target))
         return confuse(self.machine, visible, self._known_to(row).classes, state, event)[1]
+
+    def _find_unshared(self, rows: list[bytes]) -> Refutation | None:
+        """Find an event whose rewards are no sum of local ones, where the machine has rewards of its own.
+
+        More events keep it a sum: finer local states and further agents add unknowns to the equations.
+        """
+        if self._decimals is None:
+            return None
+        for event in np.flatnonzero(self._happens).tolist():
+            key = event, frozenset(row for row in rows if self._visible(row)[event])
+            if key not in self._refuted:
+                if len(self._refuted) * self._size > MOST_KEPT:
+                    self._refuted.clear()
+                edges = len(self._decimals.edges(event))
+                self.effort.spend(PROJECTION + PER_EQUATION * edges * len(key[1]))
+                classes = [self._known_to(row).classes for row in sorted(key[1])]
+                self._refuted[key] = refute(self.machine, self._decimals, event, classes)
+            if (refutation := self._refuted[key]) is not None:
+                return refutation
+        return None
+
+    def _why_unshared(self, row: bytes, refutation: Refutation) -> list[int]:
+        """List events such that rewards stay refuted as long as an agent knows none of them."""
+        visible = self._visible(row)
+        if not visible[refutation.event]:
+            return [refutation.event]
+        pairs = merged_pairs(self.machine, self._known_to(row).classes, refutation)
+        self.effort.spend((PROJECTION + len(self.machine.graph.target)) * len(pairs))
+        why = (why_merged(self.machine, visible, state, other) for state, other in pairs)
+        return list(dict.fromkeys(event for events in why for event in events))
 
     def _visible(self, row: bytes) -> Flags:
         events = len(self.machine.events)

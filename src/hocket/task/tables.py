@@ -83,11 +83,14 @@ class Tables(NamedTuple):
         return int(self.kind.shape[1])
 
 
-def compile_task(task: Task) -> Tables:
-    """Compile a task, refusing one in which a step would never settle.
+def compile_task(task: Task, *, any_rewards: bool = False) -> Tables:
+    """Compile a task, refusing one in which a step would never settle; with `any_rewards` for checks alone.
 
     It is done once and kept with the task, which never changes; so whoever wants to write to tables makes a copy.
     """
+    if not (any_rewards or task.machine.has_completion_rewards or task.is_single_agent):
+        rule = "a team is trained and played for completing its task only (1 on entering a final state, 0 otherwise)"
+        raise TaskError(f"{rule}; other rewards are checked and shared out among the agents", key="machine.rewards")
     kept = task.__dict__
     if "tables" not in kept:
         kept["tables"] = _compile(task)

@@ -112,7 +112,7 @@ class Verdict:
     def idle(self) -> tuple[str, ...]:
         """Who is not rewarded for what the team needs, one sentence each."""
         task = self.task
-        if task is None or not task.decomposition.ok:
+        if task is None or not task.decomposition.ok or not task.machine.has_completion_rewards:
             return ()
         unrewarded = find_idle(task.machine, task.machines, task.controlled)
         return tuple(_warn_of_idle(task, agent, events) for agent, events in unrewarded.items())
@@ -208,12 +208,16 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
     if not task.decomposition.ok:
         return verdict  # the rest builds on it
     try:
-        tables = compile_task(task)
+        tables = compile_task(task, any_rewards=True)
     except EndlessError as error:
         return replace(verdict, endless=error)
     verdict = replace(verdict, reachability=find_unreachable(task, tables))
     if not play or not verdict.ok:
         return verdict
+    if not (task.machine.has_completion_rewards or task.is_single_agent):
+        return verdict.with_part(
+            Part("team", True, notes=("The team is not played: its task has rewards of its own.",))
+        )
     return verdict.with_part(_play(task, verdict.reachability.fewest_steps))
 
 

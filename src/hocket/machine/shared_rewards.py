@@ -1,0 +1,326 @@
+"""General rewards, shared out: local rewards that add up to the team's, or a proof that there are none.
+
+A team machine that pays r(u, e) is shared out by local rewards with r(u, e) = sum of r_i([u]_i, e) over the agents i
+that know e, for every reachable transition: for each event a system of linear equations with an unknown for each pair
+of an agent that knows it and a local state. Rewards are read as decimals and solved exactly, in whole numbers of a unit
+that is small enough for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.graphs import Ints
+from hocket.machine.algebra import Projection
+from hocket.machine.reward_machine import RewardMachine
+
+Amount = int | Fraction  # in units
+Objects = NDArray[np.object_]
+
+SPARE_DIGITS = 6  # so that a reward of 1 is split among three as 0.333334, 0.333333 and 0.333333
+
+
+class Refutation(NamedTuple):
+    """Transitions on one event that no local rewards can pay for.
+
+    Weighted, every agent that knows the event counts each of its local states as often with a plus as with a minus, so
+    that whatever it is paid cancels; the team's rewards do not.
+    """
+
+    event: int
+    weights: tuple[tuple[int, int], ...]  # (transition, weight), nearest to the initial state first
+
+
+class Amounts(NamedTuple):
+    """What each agent is paid on each of its local transitions, in the order of its projection's."""
+
+    of: dict[str, Objects]
+    unit: int  # units that make up 1
+
+    def floats(self, agent: str) -> NDArray[np.float64]:
+        """Give an agent's rewards as numbers."""
+        return np.array([float(Fraction(amount, self.unit)) for amount in self.of[agent].tolist()], np.float64)
+
+
+def payees_of(control: Mapping[str, Iterable[str]], event: str, knowers: Sequence[str]) -> list[str]:
+    """List who is paid for an event: the agents that control it; all who know it, if no controller is given."""
+    return [agent for agent in knowers if agent in control.get(event, ())] or list(knowers)
+
+
+def share_rewards(
+    team: RewardMachine, projections: Mapping[str, Projection], control: Mapping[str, Iterable[str]]
+) -> Amounts | Refutation:
+    """Share out the rewards of a machine whose states are all reachable; or refute that this is possible.
+
+    Where the equations leave a choice, the transitions are gone through, nearest first, and on each the controllers of
+    its event get equal parts of its reward and the others nothing, as far as amounts are still free.
+    """
+    decimals = Decimals(team)
+    amounts = {agent: np.zeros(len(view.source), np.object_) for agent, view in projections.items()}
+    refutations: list[tuple[int, Refutation]] = []
+    for event, name in enumerate(team.events):
+        groups = _groups(projections, event)
+        if not groups or len(edges := decimals.edges(event)) == 0:
+            continue
+        payees = payees_of(control, name, [agent for _, agents in groups for agent in agents])
+        shares = [sum(agent in payees for agent in agents) for _, agents in groups]
+        columns = [view.classes[team.graph.source[edges]] for view, _ in groups]
+        solved = solve(columns, decimals.codes[edges], decimals.values, shares)
+        if isinstance(solved, list):
+            for (view, agents), (classes, group_amounts) in zip(groups, solved, strict=True):
+                at = _places(view, event, classes)
+                paid = [agent for agent in agents if agent in payees] or agents
+                for agent, part in zip(paid, _split_all(group_amounts, len(paid)), strict=True):
+                    amounts[agent][at] = part
+        else:
+            weights = tuple((int(edges[row]), weight) for row, weight in solved.items())
+            refutations.append((decimals.rank[weights[0][0]], Refutation(event, weights)))
+    if refutations:
+        return min(refutations, key=lambda nearest: nearest[0])[1]
+    return Amounts(amounts, decimals.unit)
+
+
+def refute(team: RewardMachine, decimals: Decimals, event: int, classes: Sequence[Ints]) -> Refutation | None:
+    """Find out whether the rewards of one event can be shared out among agents with these classes of states."""
+    edges = decimals.edges(event)
+    columns = [of_state[team.graph.source[edges]] for of_state in classes]
+    solved = solve(columns, decimals.codes[edges], decimals.values, None)
+    if isinstance(solved, list):
+        return None
+    return Refutation(event, tuple((int(edges[row]), weight) for row, weight in solved.items()))
+
+
+class Decimals:
+    """The rewards of a machine as exact whole numbers of units; transitions by event, nearest first."""
+
+    def __init__(self, team: RewardMachine) -> None:
+        different, codes = np.unique(team.reward + 0.0, return_inverse=True)
+        exact = [Fraction(repr(value)) for value in different.tolist()]
+        digits = max(_digits_after_point(value) for value in exact) if exact else 0
+        self.unit = 10 ** (digits + SPARE_DIGITS)
+        self.values = [int(value * self.unit) for value in exact]
+        self.codes: Ints = codes.astype(np.int32)  # [transitions] the position of each reward in `values`
+        place = np.empty(len(team.states), np.int32)
+        place[team.reach.order] = np.arange(len(team.states), dtype=np.int32)
+        self.rank = place[team.graph.source]  # [transitions] how near each begins to the initial state
+        self._order = np.lexsort((self.rank, team.graph.label))
+        self._begins = np.searchsorted(team.graph.label[self._order], np.arange(len(team.events) + 1))
+
+    def edges(self, event: int) -> NDArray[np.intp]:
+        """List the transitions on an event, the nearest to the initial state first."""
+        return self._order[self._begins[event] : self._begins[event + 1]]
+
+
+def _digits_after_point(value: Fraction) -> int:
+    twos, fives, rest = 0, 0, value.denominator
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    return max(twos, fives)
+
+
+def _groups(projections: Mapping[str, Projection], event: int) -> list[tuple[Projection, list[str]]]:
+    """Collect the agents that know an event by their projections: what is paid to one could be paid to the other."""
+    groups: dict[int, tuple[Projection, list[str]]] = {}
+    for agent, view in projections.items():
+        if view.visible[event]:
+            groups.setdefault(id(view), (view, []))[1].append(agent)
+    return list(groups.values())
+
+
+def _places(view: Projection, event: int, classes: Ints) -> NDArray[np.intp]:
+    begin = int(np.searchsorted(view.label, event))
+    return np.searchsorted(view.enabling(event), classes) + begin
+
+
+def split(amount: Amount, count: int) -> list[Amount]:
+    """Split an amount into equal parts; what is left of a whole number of units goes to the first ones.
+
+    >>> split(10, 4)
+    [3, 3, 2, 2]
+    """
+    if isinstance(amount, Fraction):
+        return [amount / count] * count
+    each, more = divmod(amount, count)
+    return [each + (place < more) for place in range(count)]
+
+
+def _split_all(amounts: Sequence[Amount], count: int) -> list[list[Amount]]:
+    if count == 1:
+        return [list(amounts)]
+    return [list(parts) for parts in zip(*(split(amount, count) for amount in amounts), strict=True)]
+
+
+# One event.
+
+Solution = list[tuple[Ints, list[Amount]]]  # for each group: its classes, ascending, and what each is paid
+
+
+def solve(
+    columns: Sequence[Ints], codes: Ints, values: Sequence[int], shares: Sequence[int] | None
+) -> Solution | dict[int, int]:
+    """Solve the equations of one event, one for each transition: the amounts of its classes add up to its reward.
+
+    `columns` are the classes of the transitions' sources, for each group; `shares` says how many equal parts of what is
+    free each group gets (None: whatever is simplest). Returns the amounts, or the weights of a refutation.
+    """
+    if shares is not None and not (codes != codes[0]).any():
+        parts = _targets(values[codes[0]], shares)
+        return [(kinds := np.unique(column), [part] * len(kinds)) for column, part in zip(columns, parts, strict=True)]
+    key = columns[0].astype(np.int64)
+    for column in columns[1:]:
+        key = np.unique(key, return_inverse=True)[1] * np.int64(int(column.max()) + 1) + column
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    wrong = np.flatnonzero(codes[first][inverse] != codes)
+    if len(wrong):
+        row = int(wrong[0])
+        return {int(first[inverse[row]]): 1, row: -1}
+    rows = np.sort(first)
+    if len(columns) == 1:
+        kinds, at = np.unique(columns[0][rows], return_index=True)
+        return [(kinds, [values[code] for code in codes[rows[at]].tolist()])]
+    offsets = np.cumsum([0, *(int(column.max()) + 1 for column in columns)])
+    unknowns = np.stack([column[rows] + offset for column, offset in zip(columns, offsets, strict=False)], axis=1)
+    equations = [(row, values[code]) for row, code in zip(unknowns.tolist(), codes[rows].tolist(), strict=True)]
+    system = _System(proves=False)
+    failed = next((number for number, equation in enumerate(equations) if not system.add(*equation)), None)
+    if failed is not None:
+        return {int(rows[number]): weight for number, weight in _weights(equations[: failed + 1]).items()}
+    if shares is not None:
+        _settle_choices(system, equations, shares)
+    kinds_of = [np.unique(column[rows]) for column in columns]
+    return [
+        (kinds, [system.value(int(offset + kind)) for kind in kinds.tolist()])
+        for kinds, offset in zip(kinds_of, offsets, strict=False)
+    ]
+
+
+def _targets(reward: int, shares: Sequence[int]) -> list[int]:
+    """Split a reward into equal parts, so many for each group."""
+    parts = iter(split(reward, sum(shares)))
+    return [sum(int(next(parts)) for _ in range(count)) for count in shares]
+
+
+def _settle_choices(system: _System, equations: Sequence[tuple[list[int], int]], shares: Sequence[int]) -> None:
+    """Go through the transitions: where amounts are still free, controllers get equal parts and the others nothing."""
+    for unknowns, reward in equations:
+        if not any(system.is_free(unknown) for unknown in unknowns):
+            continue
+        for unknown, target in zip(unknowns, _targets(reward, shares), strict=True):
+            if system.is_free(unknown):
+                system.add([unknown], target)
+
+
+def _weights(equations: Sequence[tuple[list[int], int]]) -> dict[int, int]:
+    """Say with which weights the equations, the last of which contradicts the others, add up to a contradiction."""
+    system = _System(proves=True)
+    for unknowns, reward in equations:
+        system.add(unknowns, reward)
+    weights = {number: Fraction(weight) for number, weight in sorted(system.contradiction.items())}
+    scale = math.lcm(*(weight.denominator for weight in weights.values()))
+    whole = {number: int(weight * scale) for number, weight in weights.items()}
+    common = math.gcd(*whole.values()) * (1 if next(iter(whole.values())) > 0 else -1)
+    return {number: weight // common for number, weight in whole.items()}
+
+
+class _Form(NamedTuple):
+    """An unknown in terms of others that are free: a constant plus multiples of them."""
+
+    constant: Amount
+    multiples: dict[int, Amount]
+    proof: dict[int, Amount]  # the equations, with weights, that it is the sum of; empty where none are kept
+
+
+class _System:
+    """Linear equations whose unknowns are all counted once, solved one after the other by substitution.
+
+    Every solved unknown is written in terms of free ones, and an unknown is solved for where fewest others depend on
+    it. With two unknowns in each equation this is a union-find with differences.
+    """
+
+    def __init__(self, *, proves: bool) -> None:
+        self._solved: dict[int, _Form] = {}
+        self._users: dict[int, set[int]] = {}  # free unknown -> the solved ones that depend on it
+        self._proves, self._count = proves, 0
+        self.contradiction: dict[int, Amount] = {}
+
+    def add(self, unknowns: Iterable[int], total: Amount) -> bool:
+        """Require that some unknowns add up to a total; say whether that is possible."""
+        multiples: dict[int, Amount] = {}
+        proof: dict[int, Amount] = {self._count: 1} if self._proves else {}
+        self._count += 1
+        for unknown in unknowns:
+            form = self._solved.get(unknown)
+            if form is None:
+                multiples[unknown] = multiples.get(unknown, 0) + 1
+                continue
+            total -= form.constant
+            _add(multiples, form.multiples, 1)
+            _add(proof, form.proof, -1)
+        if multiples := {unknown: factor for unknown, factor in multiples.items() if factor}:
+            self._solve_for(self._easiest(multiples), multiples, total, proof)
+            return True
+        if total:
+            self.contradiction = proof
+        return not total
+
+    def is_free(self, unknown: int) -> bool:
+        """Say whether an unknown may still have any value."""
+        form = self._solved.get(unknown)
+        return form is None or bool(form.multiples)
+
+    def value(self, unknown: int) -> Amount:
+        """Give an unknown's value where all free ones are 0."""
+        form = self._solved.get(unknown)
+        return 0 if form is None else form.constant
+
+    def _easiest(self, multiples: Mapping[int, Amount]) -> int:
+        return min(multiples, key=lambda unknown: (abs(multiples[unknown]) != 1, len(self._users.get(unknown, ()))))
+
+    def _solve_for(self, unknown: int, multiples: dict[int, Amount], total: Amount, proof: dict[int, Amount]) -> None:
+        factor = multiples.pop(unknown)
+        form = _Form(
+            _divide(total, factor),
+            {other: _divide(-multiple, factor) for other, multiple in multiples.items()},
+            {number: _divide(weight, factor) for number, weight in proof.items()},
+        )
+        for user in self._users.pop(unknown, set()):
+            before = self._solved[user]
+            times = before.multiples.pop(unknown)
+            _add(before.multiples, form.multiples, times)
+            _add(before.proof, form.proof, times)
+            self._solved[user] = before._replace(constant=before.constant + times * form.constant)
+            self._note(user, form.multiples)
+        self._solved[unknown] = form
+        self._note(unknown, form.multiples)
+
+    def _note(self, unknown: int, multiples: Iterable[int]) -> None:
+        depends = self._solved[unknown].multiples
+        for other in multiples:
+            if other in depends:
+                self._users.setdefault(other, set()).add(unknown)
+            elif other in self._users:
+                self._users[other].discard(unknown)
+
+
+def _add(to: dict[int, Amount], more: Mapping[int, Amount], times: Amount) -> None:
+    """Add multiples, leaving out what becomes 0."""
+    for key, amount in more.items():
+        if total := to.get(key, 0) + times * amount:
+            to[key] = total
+        else:
+            del to[key]
+
+
+def _divide(amount: Amount, by: Amount) -> Amount:
+    if by in (1, -1):
+        return amount * int(by)
+    divided = Fraction(amount) / by
+    return divided.numerator if divided.denominator == 1 else divided
