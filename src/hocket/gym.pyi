@@ -1,4 +1,7 @@
 import hocket
+from hocket.adapters.batched import BatchedMachines as BatchedMachines
+from hocket.adapters.batched import BatchedState as BatchedState
+from hocket.adapters.batched import batched as batched
 from hocket.adapters.convert import to_parallel as to_parallel
 from hocket.adapters.events import IndividualStep as IndividualStep
 from hocket.adapters.events import RawStep as RawStep

@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import Any
 
 EXTRAS = {  # what is not always installed, and what installs it
-    "gymnasium": "gym", "pettingzoo": "gym", "pysat": "infer", "stable_baselines3": "deep", "torch": "deep",
+    "array_api_compat": "gym", "gymnasium": "gym", "pettingzoo": "gym",
+    "pysat": "infer", "stable_baselines3": "deep", "torch": "deep",
 }  # fmt: skip
 
 
