@@ -19,10 +19,13 @@ import tyro
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
 
 from hocket import __version__
+from hocket.cli.ask import Ask
 from hocket.cli.bench import Bench
 from hocket.cli.check import Check
 from hocket.cli.completion import completion_script
 from hocket.cli.evaluate import Evaluate
+from hocket.cli.explore import Explore
+from hocket.cli.infer import Infer
 from hocket.cli.interrupt import BY_SIGNAL, INTERRUPTED
 from hocket.cli.keys import Keys
 from hocket.cli.learners import ListLearners, print_settings
@@ -59,6 +62,9 @@ Command = (  # in the order in which a newcomer needs them
     | Annotated[Paper, subcommand("paper")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Evaluate, subcommand("evaluate")]
+    | Annotated[Infer, subcommand("infer")]
+    | Annotated[Ask, subcommand("ask")]
+    | Annotated[Explore, subcommand("explore")]
     | Annotated[Simulate, subcommand("simulate")]
     | Annotated[RunTeam, subcommand("run")]
     | Annotated[Verify, subcommand("verify")]

@@ -78,14 +78,17 @@ def print_map(console: Console, task: Task) -> None:
         print_line(console, line)
 
 
-def print_machine(console: Console, title: str, machine: RewardMachine) -> None:
-    """Show a machine, one state a row: where it starts, what ends it, and where events lead."""
+def print_machine(
+    console: Console, title: str, machine: RewardMachine, notes: Mapping[tuple[str, str], str] | None = None
+) -> None:
+    """Show a machine, one state a row: where it starts, what ends it, and where events lead; with notes on these."""
     console.print(Text(title, "bold"))
     rows: dict[str, list[str]] = {state: [] for state in list(machine.states)[:SHOWN_STATES]}
     for (state, event), target in machine.transitions.items():
         if state in rows:
             reward = "" if machine.is_task_completion else f" / {machine.rewards[state, event]:g}"
-            rows[state].append(f"{event}{reward} → {target}")
+            note = reward if notes is None else notes.get((state, event), "")
+            rows[state].append(f"{event}{note} → {target}")
     marks = {
         state: f"{'▶' if state == machine.initial else ' '} {'◎' if state in machine.final else ' '}" for state in rows
     }

@@ -85,11 +85,11 @@ class OnSubject:
             raise AssignmentError(f"{rule}, got {', '.join([*given, *filter(None, [self.target])]) or 'nothing'}")
         if self.target:
             return load(self.target)
-        return design_from(given | ({"events": list(_names(self.events))} if self.events else {}))
+        return design_from(given | ({"events": list(names(self.events))} if self.events else {}))
 
     def subject(self) -> Subject:
         """Load it; without local event sets, assume that agents know what they control."""
-        given = {agent: _names(text) for agent, text in items(self.knows, "--knows")}
+        given = {agent: names(text) for agent, text in items(self.knows, "--knows")}
         subject = self.load()
         if isinstance(subject, Task):
             if self.control:
@@ -98,7 +98,7 @@ class OnSubject:
             knows = {agent: tuple(events) for agent, events in task.knows.items()}
             control, needs = ({e: tuple(agents) for e, agents in who.items()} for who in (task.control, task.needs))
             return Subject(self.name, task.machine, knows, control, needs, task)
-        control = {**subject.control, **{event: _names(text) for event, text in items(self.control, "--control")}}
+        control = {**subject.control, **{event: names(text) for event, text in items(self.control, "--control")}}
         knows = {**(subject.knows or _controlled(control)), **given}
         return Subject(self.name, subject.machine, knows, control, control, None, subject.reading)
 
@@ -126,7 +126,8 @@ def items(given: Words, option: str) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names(text: str) -> tuple[str, ...]:
+    """Split a list of names."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 

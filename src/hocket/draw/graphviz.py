@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -42,6 +43,9 @@ NOT_EMBEDDED = ("id", "font-family", "{http://www.w3.org/XML/1998/namespace}spac
 POINT = re.compile(r"(-?\d[\d.e+-]*),(-?\d[\d.e+-]*)")
 
 Styles = Mapping[str, Style]  # of events
+NONE: Mapping[str, Support] = MappingProxyType({})
+FEW = 2  # episodes up to which an edge is dashed
+WIDTHS = {1: "0.5", FEW: "0.8", 9: "1.2", math.inf: "1.8"}  # most episodes that show an edge -> how wide it is
 _one_at_a_time = threading.RLock()  # Graphviz has global state
 
 
@@ -53,6 +57,13 @@ class Mark(NamedTuple):
     ends: tuple[str, ...] = ()  # the names of an edge's nodes
     tooltip: str = ""
     data: Mapping[str, str] = {}  # what it is, for scripts of a page
+
+
+class Support(NamedTuple):
+    """What is known of a machine that was learnt: how many episodes show each transition, and what was never tried."""
+
+    episodes: Mapping[tuple[str, str], int]  # (state, event) -> how many
+    never_tried: Mapping[str, Sequence[str]]  # state -> events
 
 
 class Panel(NamedTuple):
@@ -90,27 +101,37 @@ class Route(NamedTuple):
 
 
 def draw_machines(
-    machines: Mapping[str, RewardMachine], path: str | Path, *before: Panel, events: Iterable[str] = ()
+    machines: Mapping[str, RewardMachine],
+    path: str | Path,
+    *before: Panel,
+    events: Iterable[str] = (),
+    support: Mapping[str, Support] = NONE,
 ) -> None:
     """Draw machines, each under its title, into a file whose suffix says the format: .svg, .png or .pdf.
 
     Panels that are given go before the machines. Events that are given take their colours first, so that drawings that
-    are made one by one can agree.
+    are made one by one can agree. Of machines that were learnt, `support` says by title what is known of them: edges
+    are the thinner the fewer episodes show them, and what was never tried stands in the states.
     """
     form = Path(path).suffix.lower()
     if form not in FORMATS:
         raise FormatError(f"a drawing's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
-    write_whole(Path(path), _picture(machines, form, before, events)[0])
+    write_whole(Path(path), _picture(machines, form, before, events, support)[0])
 
 
-def machine_svg(machines: Mapping[str, RewardMachine], *before: Panel, events: Iterable[str] = ()) -> str:
+def machine_svg(
+    machines: Mapping[str, RewardMachine],
+    *before: Panel,
+    events: Iterable[str] = (),
+    support: Mapping[str, Support] = NONE,
+) -> str:
     """Return such a drawing as the text of an SVG."""
-    return _picture(machines, ".svg", before, events)[0].decode()
+    return _picture(machines, ".svg", before, events, support)[0].decode()
 
 
-def embedded_machine(machine: RewardMachine, events: Iterable[str] = ()) -> Drawing:
+def embedded_machine(machine: RewardMachine, events: Iterable[str] = (), support: Support | None = None) -> Drawing:
     """Draw a machine without a title for a page."""
-    svg, marks = _picture({"": machine}, ".svg", events=events)
+    svg, marks = _picture({"": machine}, ".svg", events=events, support=NONE if support is None else {"": support})
     root, known = ElementTree.fromstring(svg), {mark.name: mark.data for mark in marks}
     graph = root[0]
     for element in [element for element in graph if element.get("id") not in known]:
@@ -173,7 +194,11 @@ def measure(texts: Iterable[str], size: float) -> dict[str, float]:
 
 
 def _picture(
-    machines: Mapping[str, RewardMachine], form: str, before: Sequence[Panel] = (), events: Iterable[str] = ()
+    machines: Mapping[str, RewardMachine],
+    form: str,
+    before: Sequence[Panel] = (),
+    events: Iterable[str] = (),
+    support: Mapping[str, Support] = NONE,
 ) -> tuple[bytes, Sequence[Mark]]:
     """Draw panels and machines, and say of which marks the drawing is."""
     if not machines and not before:
@@ -181,7 +206,10 @@ def _picture(
     for title, machine in machines.items():
         _check_size(title, machine)
     styles = choose_styles([*events, *(event for machine in machines.values() for event in machine.events)])
-    contents = [_marks(machine, f"m{number}", styles) for number, machine in enumerate(machines.values())]
+    contents = [
+        _marks(machine, f"m{number}", styles, support.get(title))
+        for number, (title, machine) in enumerate(machines.items())
+    ]
     with _graphviz():
         panels = [*before, *(_lay_out(title, marks) for title, marks in zip(machines, contents, strict=True))]
         content = _render(panels, len(before), form)
@@ -200,7 +228,7 @@ def _check_size(title: str, machine: RewardMachine) -> None:
         raise MachineError(f"{title!r} must have {limit} to be drawn, got {states:,} and {transitions:,}")
 
 
-def _marks(machine: RewardMachine, prefix: str, styles: Styles) -> list[Mark]:
+def _marks(machine: RewardMachine, prefix: str, styles: Styles, support: Support | None = None) -> list[Mark]:
     """List what a panel shows; the arrow to the initial state comes from a node that is not seen."""
     nodes = {state: f"{prefix}s{number}" for number, state in enumerate(machine.states)}
     start = Mark(f"{prefix}start", {"label": "", "shape": "point", "style": "invis", "width": "0.01"})
@@ -210,8 +238,11 @@ def _marks(machine: RewardMachine, prefix: str, styles: Styles) -> list[Mark]:
         members = machine.members[state]
         tooltip = state if members == (state,) else f"{state} = {{{', '.join(members)}}}"
         look = {"label": _broken(state), "peripheries": "2" if state in machine.final else "1"}
+        if support is not None and (never := support.never_tried.get(state)):
+            look["label"] += "\\n" + _broken(f"{', '.join(never)}?")
+            tooltip += f"; never tried here: {', '.join(never)}"
         states.append(Mark(node, look, tooltip=tooltip, data={"data-state": str(number)}))
-    return [start, *states, arrow, *_edges(machine, nodes, styles)]
+    return [start, *states, arrow, *_edges(machine, nodes, styles, support)]
 
 
 def _broken(name: str) -> str:
@@ -225,11 +256,15 @@ def _broken(name: str) -> str:
     return "\\n".join(map(literal, lines))
 
 
-def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> Iterator[Mark]:
+def _edges(
+    machine: RewardMachine, nodes: Mapping[str, str], styles: Styles, support: Support | None = None
+) -> Iterator[Mark]:
     """Merge the transitions between the same two states into one edge each."""
     merged: dict[tuple[str, str], dict[str, str]] = {}  # the events, and what a reward adds to each
     for (state, event), target in machine.transitions.items():
         pay = "" if machine.is_task_completion else f" / {machine.rewards[state, event] + 0.0:g}"
+        if support is not None:
+            pay = f" ×{support.episodes.get((state, event), 0):,}"
         merged.setdefault((state, target), {})[event] = pay
     names = tuple(machine.states)
     numbers = {state: number for number, state in enumerate(names)}
@@ -237,6 +272,10 @@ def _edges(machine: RewardMachine, nodes: Mapping[str, str], styles: Styles) -> 
     for (state, target), events in merged.items():
         color, line = styles[next(iter(events))] if len(events) == 1 else (INK, "solid")
         look = {"label": _stacked(events, styles), "color": color, "style": line}
+        if support is not None:
+            episodes = max(support.episodes.get((state, event), 0) for event in events)
+            look["penwidth"] = next(width for most, width in WIDTHS.items() if episodes <= most)
+            look["style"] = "dashed" if episodes <= FEW else "solid"
         tooltip = f"{state} → {target}: {', '.join(event + pay for event, pay in events.items())}"
         ends = nodes[state], nodes[target]
         # Graphviz ranks along edges: those that lead back are reversed for it, so that ranks follow distance.

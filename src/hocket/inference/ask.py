@@ -13,7 +13,7 @@ from typing import Literal
 
 from hocket.errors import shown
 from hocket.inference.encoding import LocalMachine, is_done, step
-from hocket.inference.facts import ROOT, Facts, Source
+from hocket.inference.facts import ROOT, Facts, Sighting
 from hocket.inference.infer import (
     JOINT_ROUNDS,
     JOINT_SPARE,
@@ -26,7 +26,7 @@ from hocket.inference.infer import (
     sharing_pairs,
 )
 from hocket.inference.logs import Attempt, Episode, Log, LogError
-from hocket.inference.rivals import Barred, RivalSearch, path_to, untried
+from hocket.inference.rivals import Barred, RivalSearch, Tracker, World, untried
 from hocket.inference.smallest import TreeSearch
 
 NEAR = 2  # rounds from where an episode stands within which a question is worth going on for
@@ -50,7 +50,13 @@ class Trial:
 class Inquiry:
     """What is known so far, and what to attempt next."""
 
-    def __init__(self, knows: Mapping[str, Iterable[str]], log: Log | None, seed: int) -> None:
+    def __init__(
+        self,
+        knows: Mapping[str, Iterable[str]],
+        log: Log | None,
+        seed: int,
+        trackers: Sequence[Tracker] = (),
+    ) -> None:
         self.knows = {agent: tuple(known) for agent, known in knows.items()}
         self.facts = Facts(self.knows, log.events if log is not None else ())
         self.episodes: list[Episode] = list(log.episodes) if log is not None else []
@@ -59,8 +65,7 @@ class Inquiry:
         self.search = TreeSearch(self.facts, LARGEST)
         self.random = random.Random(seed)
         self.order = list(self._groups())
-        self.barred: Barred = set()  # what cannot be attempted
-        self.impossible: list[tuple[tuple[str, ...], str]] = []  # the same, as traces and events
+        self.world = World(tuple(trackers))
         self.begin()
 
     def _groups(self) -> Iterator[tuple[int, ...]]:
@@ -109,58 +114,74 @@ class Inquiry:
             last_single = sum(len(other) == 1 for other in self.order)
             self.order.insert(last_single if len(group) == 1 else len(self.order), group)
         for agent, state, event in untried(self.facts, machines):
-            if trace := path_to(self.facts, machines, agent, state, event, ROUNDS, self.barred):
+            if trace := self._rivals(machines, (), 0).reach(agent, state, event, ROUNDS):
                 return trace, "untried"
         return None
 
     def _rival(self, machines: Sequence[LocalMachine], group: tuple[int, ...], rounds: int) -> tuple[str, ...] | None:
-        spare = SPARE if len(group) == 1 else JOINT_SPARE
-        search = RivalSearch(self.facts, machines, group, spare, tuple(self.nodes), self.barred)
-        question = search.search(rounds)
+        question = self._rivals(machines, group, SPARE if len(group) == 1 else JOINT_SPARE).search(rounds)
         return None if question is None else question.attempts
+
+    def _rivals(self, machines: Sequence[LocalMachine], group: tuple[int, ...], spare: int) -> RivalSearch:
+        return RivalSearch(self.facts, machines, group, spare, tuple(self.nodes), self.world, self.current.accepted)
 
     def record(self, event: str, answer: Answer) -> None:
         """Take what became of an attempt in the episode under way."""
         if answer == "impossible":
-            self.barred.add((event, tuple(self.nodes[index] for index in self.facts.knowers[event])))
-            self.impossible.append((self.current.accepted, event))
+            self.leave_out(self.bar(event))
             return
         attempt = Attempt(event, answer != "refused", answer == "done")
         self.rows.append(attempt)
-        self.facts.add_attempt(self.nodes, attempt, Source(self.current, len(self.rows) - 1))
+        self.facts.add_attempt(self.nodes, attempt, Sighting(self.current, len(self.rows) - 1))
         if answer == "done":
             self.close()
 
+    def bar(self, event: str) -> Barred:
+        """Describe an attempt that may be impossible where the episode under way is."""
+        trace, nodes = self.current.accepted, tuple(self.nodes[index] for index in self.facts.knowers[event])
+        return Barred(event, trace, nodes, self.world.track(trace))
+
+    def leave_out(self, bar: Barred) -> None:
+        """Never plan an attempt again."""
+        self.world = self.world._replace(barred=(*self.world.barred, bar))
+
     def expect(self, machines: Sequence[LocalMachine], event: str) -> Answer:
         """Say what machines answer in the episode under way, all of whose events they accept."""
-        states, knowers = [0] * len(machines), self.facts.knowers
-        for happened in self.current.accepted:
-            step(machines, states, knowers[happened], happened)
-        if step(machines, states, knowers[event], event):
+        states = self.states(machines)
+        if step(machines, states, self.facts.knowers[event], event):
             return "refused"
         return "done" if is_done(machines, states) else "accepted"
 
+    def states(self, machines: Sequence[LocalMachine]) -> list[int]:
+        """Say in which states machines are in the episode under way."""
+        states = [0] * len(machines)
+        for event in self.current.accepted:
+            step(machines, states, self.facts.knowers[event], event)
+        return states
+
     def random_walk(self, machines: Sequence[LocalMachine]) -> Iterator[str]:
         """Choose events of an episode at random, half of them among those that the machines expect to be accepted."""
-        states, knowers = [0] * len(machines), self.facts.knowers
+        states, knowers, trace = [0] * len(machines), self.facts.knowers, list[str]()
         at_nodes = [machine.trace_states(tree) for machine, tree in zip(machines, self.facts.trees, strict=True)]
         barred = {
-            (event, tuple(at_nodes[i][node] for i, node in zip(knowers[event], nodes, strict=True)))
-            for event, nodes in self.barred
+            (event, tuple(at_nodes[i][node] for i, node in zip(knowers[event], nodes, strict=True)), tracked)
+            for event, _, nodes, tracked in self.world.barred
         }
         for _ in range(2 * sum(len(machine.states) for machine in machines)):
             enabled = [e for e in self.facts.events if all((states[i], e) in machines[i].moves for i in knowers[e])]
             is_expected = enabled and self.random.random() < 0.5
             event = self.random.choice(enabled if is_expected else tuple(self.facts.events))
-            if (event, tuple(states[index] for index in knowers[event])) in barred:
+            if (event, tuple(states[index] for index in knowers[event]), self.world.track(trace)) in barred:
                 continue
             yield event
-            if not step(machines, states, knowers[event], event) and is_done(machines, states):
-                return
+            if not step(machines, states, knowers[event], event):
+                trace.append(event)
+                if is_done(machines, states):
+                    return
 
     def answer(self, trials: int) -> Inferred:
         """Say what is known."""
-        return Inferred(self.log, self.knows, self.smallest, trials=trials, impossible=tuple(self.impossible))
+        return Inferred(self.log, self.knows, self.smallest, trials=trials, world=self.world)
 
 
 def ask(

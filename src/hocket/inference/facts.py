@@ -24,7 +24,7 @@ ROOT = 0
 Nodes = tuple[int, ...]  # a node of each agent's tree
 
 
-class Source(NamedTuple):
+class Sighting(NamedTuple):
     """Where in the log something was seen first."""
 
     episode: Episode
@@ -41,9 +41,9 @@ class Tree:
 
     def __init__(self) -> None:
         self.children: list[dict[str, int]] = [{}]  # of each node: event -> node
-        self.sources: list[Source | None] = [None]  # where each node was first reached
+        self.sources: list[Sighting | None] = [None]  # where each node was first reached
 
-    def child(self, node: int, event: str, source: Source) -> int:
+    def child(self, node: int, event: str, source: Sighting) -> int:
         """Follow an event from a node; a node that was not there is added."""
         children = self.children[node]
         if event not in children:
@@ -66,11 +66,11 @@ class Unexplained:
     trace: tuple[str, ...]
     event: str | None  # that was refused after the trace; None: the task was not done after it
     episode: str
-    lookalikes: Mapping[str, Source]  # agent -> a trace that it cannot tell from this one
+    lookalikes: Mapping[str, Sighting]  # agent -> a trace that it cannot tell from this one
 
     def explain(self) -> str:
         """Say in sentences which traces nobody can tell apart."""
-        after = f"after {_words(self.trace)}" if self.trace else "at the start"
+        after = f"after {', '.join(self.trace)}" if self.trace else "at the start"
         if self.event is not None:
             first = f"Episode {self.episode}: {self.event} was refused {after}."
             seen = f"{self.event} was accepted"
@@ -78,15 +78,19 @@ class Unexplained:
             first = f"Episode {self.episode}: the task was not done {after}."
             seen = "the task was done"
         others = [
-            f"{agent} cannot tell this from episode {source.episode.name}, where {seen} after "
-            f"{_words(source.trace) or 'nothing'}."
-            for agent, source in self.lookalikes.items()
+            f"{agent} cannot tell this from episode {sighting.episode.name}, where {seen} after "
+            f"{', '.join(sighting.trace) or 'nothing'}."
+            for agent, sighting in self.lookalikes.items()
         ]
         return " ".join([first, *others])
 
-
-def _words(trace: Sequence[str]) -> str:
-    return ", ".join(trace)
+    def as_json(self) -> dict[str, object]:
+        """Give it as a JSON document."""
+        alike = {
+            agent: {"episode": sighting.episode.name, "trace": list(sighting.trace)}
+            for agent, sighting in self.lookalikes.items()
+        }
+        return {"trace": list(self.trace), "event": self.event, "episode": self.episode, "lookalikes": alike}
 
 
 class Facts:
@@ -106,19 +110,19 @@ class Facts:
             if not knowers:
                 raise AssignmentError(f"every event must be in some local event set, got {event!r}, which is in none")
         self.trees = tuple(Tree() for _ in self.agents)
-        self.refused: dict[tuple[str, Nodes], Source] = {}  # (event, nodes of its knowers) -> where it was seen
-        self.done: dict[Nodes, Source] = {}
-        self.not_done: dict[Nodes, Source] = {}
-        self.not_done[(ROOT,) * len(self.agents)] = Source(Episode("-", ()), 0)
+        self.refused: dict[tuple[str, Nodes], Sighting] = {}  # (event, nodes of its knowers) -> where it was seen
+        self.done: dict[Nodes, Sighting] = {}
+        self.not_done: dict[Nodes, Sighting] = {}
+        self.not_done[(ROOT,) * len(self.agents)] = Sighting(Episode("-", ()), 0)
 
     def add(self, episode: Episode) -> Nodes:
         """Add what an episode shows; return the nodes in which it ends."""
         nodes = [ROOT] * len(self.agents)
         for position, attempt in enumerate(episode.attempts):
-            self.add_attempt(nodes, attempt, Source(episode, position))
+            self.add_attempt(nodes, attempt, Sighting(episode, position))
         return tuple(nodes)
 
-    def add_attempt(self, nodes: list[int], attempt: Attempt, source: Source) -> None:
+    def add_attempt(self, nodes: list[int], attempt: Attempt, source: Sighting) -> None:
         """Add what an attempt shows, and move the nodes if it was accepted."""
         event, accepted, done = attempt
         if not accepted:
@@ -126,7 +130,7 @@ class Facts:
             return
         for index in self.knowers[event]:
             nodes[index] = self.trees[index].child(nodes[index], event, source)
-        after = Source(source.episode, source.position + 1)
+        after = Sighting(source.episode, source.position + 1)
         if not done:
             self.not_done.setdefault(tuple(nodes), after)
         elif tuple(nodes) not in self.done:
@@ -134,7 +138,7 @@ class Facts:
             for other in self.events:  # nothing happens after the task is done
                 self.refuse(other, nodes, after)
 
-    def refuse(self, event: str, nodes: Sequence[int], source: Source) -> None:
+    def refuse(self, event: str, nodes: Sequence[int], source: Sighting) -> None:
         self.refused.setdefault((event, tuple(nodes[index] for index in self.knowers[event])), source)
 
     def unexplained(self) -> Unexplained | None:
@@ -155,7 +159,7 @@ class Facts:
                 yield Unexplained(source.trace, event, source.episode.name, sources)
 
     def _impossible_not_done(self) -> Iterable[Unexplained]:
-        final: list[dict[int, Source]] = [{} for _ in self.agents]
+        final: list[dict[int, Sighting]] = [{} for _ in self.agents]
         for nodes, source in self.done.items():
             for ends, node in zip(final, nodes, strict=True):
                 ends.setdefault(node, source)
@@ -164,7 +168,7 @@ class Facts:
                 sources = {self.agents[index]: final[index][node] for index, node in enumerate(nodes)}
                 yield Unexplained(source.trace, None, source.episode.name, sources)
 
-    def _source(self, agent: int, node: int) -> Source:
+    def _source(self, agent: int, node: int) -> Sighting:
         source = self.trees[agent].sources[node]
         assert source is not None  # only the root has none, and it is nobody's child
         return source

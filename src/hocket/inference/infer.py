@@ -12,10 +12,11 @@ from hocket.errors import AssignmentError, shown
 from hocket.inference.encoding import LocalMachine, is_done, step
 from hocket.inference.facts import ROOT, Facts, Unexplained, cheapest_event_sets, facts_of
 from hocket.inference.logs import Attempt, Episode, Log, LogError
-from hocket.inference.rivals import Barred, Question, RivalSearch, untried
+from hocket.inference.rivals import ANYTHING, Question, RivalSearch, World, untried
 from hocket.inference.smallest import Smallest, make_search
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
+from hocket.machine.formats.schema import machine_to
 from hocket.machine.reward_machine import RewardMachine
 
 LARGEST = 40  # states that a local machine may have
@@ -49,7 +50,7 @@ class Inferred:
     smallest: Smallest
     noise: float = 0.0
     trials: int = 0  # random attempts that agreed in the end, where it was learnt by asking
-    impossible: tuple[tuple[tuple[str, ...], str], ...] = ()  # (trace, event) that could not be attempted after it
+    world: World = ANYTHING  # what can be attempted
 
     @cached_property
     def machines(self) -> Mapping[str, RewardMachine]:
@@ -127,7 +128,7 @@ class Inferred:
     @cached_property
     def questions(self) -> tuple[Question, ...]:
         """Traces to try next, the shortest first; each separates these machines from others that explain the log."""
-        return tuple(find_questions(self.facts, self._locals, QUESTIONS, barred_nodes(self.facts, self.impossible)))
+        return tuple(find_questions(self.facts, self._locals, QUESTIONS, self.world))
 
     def rivals(self, question: Question) -> dict[str, RewardMachine]:
         """The machines that explain the log as well as these and answer a question otherwise."""
@@ -137,6 +138,34 @@ class Inferred:
     def claim(self) -> str:
         """Say what is proved, what is only tested, and within which limits."""
         return " ".join(claim_sentences(self))
+
+    def as_json(self) -> dict[str, object]:
+        """Give machines, evidence, questions and claim as a JSON document."""
+        evidence = [
+            {"agent": key[0], "state": key[1], "event": key[2], "accepted": list(row[0]), "refused": list(row[1])}
+            for key, row in self.evidence.items()
+        ]
+        questions = [
+            {
+                "trace": list(question.trace),
+                "event": question.event,
+                "expected": question.expected,
+                "rivals": {agent: machine_to(machine) for agent, machine in self.rivals(question).items()},
+            }
+            for question in self.questions
+        ]
+        return {
+            "knows": {agent: list(events) for agent, events in self.knows.items()},
+            "machines": {agent: machine_to(machine) for agent, machine in self.machines.items()},
+            "states": self.smallest.total,
+            "bound": self.smallest.bound,
+            "evidence": evidence,
+            "never_tried": [list(key) for key in self.never_tried],
+            "questions": questions,
+            "disbelieved": [{"episode": name, "attempt": place + 1} for name, place in self.smallest.disbelieved],
+            "impossible": [{"trace": list(bar.trace), "event": bar.event} for bar in self.world.barred],
+            "claim": self.claim,
+        }
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{agent}: {len(machine.states)}" for agent, machine in self.smallest.machines.items())
@@ -182,8 +211,10 @@ def claim_sentences(answer: Inferred) -> Iterator[str]:
             f"these within {ROUNDS} rounds, and none of two that share an event by at most {JOINT_SPARE} more each "
             f"within {JOINT_ROUNDS} (proved); that these are the true machines is not."
         )
-    if answer.impossible:
-        yield f"Experiments that were impossible, and are left out of that: {len(answer.impossible):,}."
+    if answer.world.assumed:
+        yield f"Attempts that are impossible on the map, and count as refused: {answer.world.assumed:,}."
+    if answer.world.barred:
+        yield f"Experiments that were impossible, and are left out of that: {len(answer.world.barred):,}."
     if answer.trials:
         yield f"{answer.trials:,} random attempts in a row agreed (tested)."
     if answer.never_tried:
@@ -199,18 +230,6 @@ def read_by(facts: Facts, machines: Sequence[LocalMachine], episode: Episode) ->
         if attempts[-1].done:
             break
     return Episode(episode.name, tuple(attempts))
-
-
-def barred_nodes(facts: Facts, impossible: Iterable[tuple[tuple[str, ...], str]]) -> Barred:
-    """Say at which nodes events could not be attempted."""
-    barred: Barred = set()
-    for trace, event in impossible:
-        nodes = [ROOT] * len(facts.agents)
-        for done in trace:
-            for index in facts.knowers[done]:
-                nodes[index] = facts.trees[index].children[nodes[index]][done]
-        barred.add((event, tuple(nodes[index] for index in facts.knowers[event])))
-    return barred
 
 
 def as_reward_machine(machine: LocalMachine, events: Iterable[str]) -> RewardMachine:
@@ -264,16 +283,16 @@ def infer(
 
 
 def find_questions(
-    facts: Facts, machines: Sequence[LocalMachine], most: int, barred: Barred | None = None
+    facts: Facts, machines: Sequence[LocalMachine], most: int, world: World = ANYTHING
 ) -> Iterable[Question]:
     """Look for rivals that change one agent's machine; where there are none, two that share an event."""
     begin = (ROOT,) * len(machines)
     singles = [
-        RivalSearch(facts, machines, (index,), SPARE, begin, barred).search(ROUNDS) for index in range(len(machines))
+        RivalSearch(facts, machines, (index,), SPARE, begin, world).search(ROUNDS) for index in range(len(machines))
     ]
     asked = sorted((question for question in singles if question is not None), key=lambda q: len(q.attempts))
     for pair in () if asked else sharing_pairs(facts):
-        question = RivalSearch(facts, machines, pair, JOINT_SPARE, begin, barred).search(JOINT_ROUNDS)
+        question = RivalSearch(facts, machines, pair, JOINT_SPARE, begin, world).search(JOINT_ROUNDS)
         if question is not None:
             return [question]
     return asked[:most]

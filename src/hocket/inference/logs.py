@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,9 +64,14 @@ class Log:
     def attempts(self) -> int:
         return sum(len(episode.attempts) for episode in self.episodes)
 
-    def with_episodes(self, more: Iterable[Episode]) -> Log:
-        """Add episodes."""
-        return Log((*self.episodes, *more), self.observed)
+    def as_csv(self) -> str:
+        """Write the log as `read_log` reads it."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("episode", "event", "accepted", "done"))
+        for name, attempts in self.episodes:
+            writer.writerows((name, event, int(accepted), int(done)) for event, accepted, done in attempts)
+        return text.getvalue()
 
 
 def _distinct_events(episodes: Iterable[Episode]) -> Iterator[str]:

@@ -7,15 +7,51 @@ hypothesis and rival disagree about an event or about completion. Fewer rounds a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hocket.inference.encoding import SOLVER, Clauses, LocalMachine, Place, TreePlaces, UnknownMachine, load_solvers
-from hocket.inference.facts import ROOT, Facts, Nodes
+from hocket.inference.facts import Facts, Nodes
 
 Machines = Sequence[LocalMachine]
-Barred = set[tuple[str, Nodes]]  # events that cannot be attempted, with the nodes of those that know them
+
+
+class Tracker(NamedTuple):
+    """A machine that refuses nothing, and whose state helps to tell whether an attempt is possible in a world."""
+
+    machine: LocalMachine
+    events: tuple[str, ...]
+
+
+class Barred(NamedTuple):
+    """An attempt that was impossible: an event after a trace, which led those that know it to some nodes, and all
+    trackers to some states. It counts as impossible wherever the hypothesis and the trackers are in the same states.
+    """
+
+    event: str
+    trace: tuple[str, ...]
+    nodes: Nodes
+    tracked: tuple[int, ...]
+
+
+class World(NamedTuple):
+    """What can be attempted."""
+
+    trackers: tuple[Tracker, ...] = ()
+    barred: tuple[Barred, ...] = ()
+    assumed: int = 0  # attempts that were impossible and count as refused
+
+    def track(self, trace: Iterable[str]) -> tuple[int, ...]:
+        """Say in which states the trackers are after a trace."""
+        states = [0] * len(self.trackers)
+        for event in trace:
+            for index, tracker in enumerate(self.trackers):
+                states[index] = tracker.machine.moves.get((states[index], event), states[index])
+        return tuple(states)
+
+
+ANYTHING = World()
 
 
 @dataclass(frozen=True)
@@ -32,6 +68,19 @@ class Question:
         """What to attempt, one after the other."""
         return self.trace if self.event is None else (*self.trace, self.event)
 
+    def explain(self) -> str:
+        """Say what to try, and what it decides."""
+        after = f"after {', '.join(self.trace)}" if self.trace else "at the start"
+        if self.event is None:
+            answers = ("the task is done", "it is not")
+        else:
+            answers = (f"{self.event} is accepted", "it is refused")
+        expected, other = answers if self.expected else (answers[1], answers[0])
+        what = "is the task done" if self.event is None else self.event
+        return (
+            f"{what} {after}? If {expected}, it is as these machines say; if {other}, others explain the log as well."
+        )
+
 
 class RivalSearch:
     """Rivals that change the machines of some agents, from where a run stands: the nodes of the agents' trees."""
@@ -43,16 +92,17 @@ class RivalSearch:
         changed: Sequence[int],
         spare: int,
         begin: Nodes,
-        barred: Barred | None = None,
+        world: World = ANYTHING,
+        trace: Sequence[str] = (),  # that led to where it begins
     ) -> None:
         solvers, _ = load_solvers()
-        self.facts, self.machines = facts, machines
+        self.facts = facts
+        self.machines = (*machines, *(tracker.machine for tracker in world.trackers))
+        known_events = (facts.knows[agent] for agent in facts.agents)
+        self.events = [*map(tuple, known_events), *(tracker.events for tracker in world.trackers)]  # of each machine
         self.clauses = Clauses()
         self.states = [machine.trace_states(tree) for machine, tree in zip(machines, facts.trees, strict=True)]
-        self.barred = {
-            (event, tuple(self.states[i][node] for i, node in zip(facts.knowers[event], nodes, strict=True)))
-            for event, nodes in barred or ()
-        }
+        self.barred = [self._as_states(bar) for bar in world.barred]
         self.unknown = {
             index: UnknownMachine(self.clauses, facts.knows[facts.agents[index]], len(machines[index].states) + spare)
             for index in changed
@@ -61,11 +111,24 @@ class RivalSearch:
         self._explain()
         self.solver: Any = solvers.Solver(name=SOLVER)
         self.rounds: list[dict[str, int]] = []  # of each round: event -> whether it happens
-        self.known = [self._known_place(index) for index in range(len(machines))]
-        for index, row in enumerate(self.known):
-            self.clauses.add(row[self.states[index][begin[index]]])
+        self.known = [self._known_place(index) for index in range(len(self.machines))]
+        states = [*(self.states[index][node] for index, node in enumerate(begin)), *world.track(trace)]
+        for row, state in zip(self.known, states, strict=True):
+            self.clauses.add(row[state])
         self.rival: dict[int, Place] = {index: nodes.places[begin[index]] for index, nodes in self.nodes.items()}
         self.is_over = all(self.states[i][node] in machines[i].final for i, node in enumerate(begin))
+
+    def _as_states(self, bar: Barred) -> tuple[str, list[tuple[int, int]]]:
+        """Say in which states of which machines an attempt is impossible."""
+        knowers, first = self.facts.knowers[bar.event], len(self.facts.agents)
+        states = [(index, self.states[index][node]) for index, node in zip(knowers, bar.nodes, strict=True)]
+        return bar.event, [*states, *enumerate(bar.tracked, start=first)]
+
+    def _leave_out_barred(self, event: str | None, unless: int) -> None:
+        """Require that an event can be attempted, unless a literal is true."""
+        for barred, states in self.barred:
+            if barred == event and all(state in self.known[index] for index, state in states):
+                self.clauses.add(unless, *(-self.known[index][state] for index, state in states))
 
     def _explain(self) -> None:
         """Let the rival explain what the machines that stay do not explain already."""
@@ -119,7 +182,7 @@ class RivalSearch:
             self.solver.delete()
 
     def reach(self, agent: int, state: int, event: str, rounds: int) -> tuple[str, ...] | None:
-        """Find a run to where an agent is in a state and the others that know an event accept it."""
+        """Find a run to where an agent is in a state and the others that know an event accept it; it ends with it."""
         knowers = self.facts.knowers[event]
         try:
             for number in range(rounds + 1):
@@ -128,9 +191,7 @@ class RivalSearch:
                 for index in knowers:
                     if index != agent:
                         self._known_agrees(index, event, -chosen)
-                for states in (states for barred, states in self.barred if barred == event):
-                    places = ((i, s) for i, s in zip(knowers, states, strict=True) if s in self.known[i])
-                    self.clauses.add(-chosen, *(-self.known[i][s] for i, s in places))
+                self._leave_out_barred(event, -chosen)
                 for clause in self.clauses.take():
                     self.solver.add_clause(clause)
                 if self.solver.solve(assumptions=[chosen]):
@@ -149,13 +210,12 @@ class RivalSearch:
         """Make variables for the disagreements that are possible now: about an event or about completion."""
         asked: dict[int, tuple[str | None, bool]] = {}
         for event in (*self.facts.events, None):
-            knowers = self.facts.knowers[event] if event is not None else range(len(self.machines))
+            knowers = self.facts.knowers[event] if event is not None else range(len(self.facts.agents))
             changed = [index for index in knowers if index in self.unknown]
             for expected in (True, False) if changed else ():
                 question = self.clauses.variable()
                 asked[question] = event, expected
-                for states in (states for barred, states in self.barred if barred == event):
-                    self.clauses.add(-question, *(-self.known[i][s] for i, s in zip(knowers, states, strict=True)))
+                self._leave_out_barred(event, -question)
                 fixed = knowers if expected else [index for index in knowers if index not in self.unknown]
                 for index in fixed:
                     self._known_agrees(index, event, -question)
@@ -200,8 +260,9 @@ class RivalSearch:
         happens = {event: clauses.variable() for event in facts.events}
         after = [self._known_place(index) for index in range(len(self.machines))]
         rival: dict[int, Place] = {index: machine.place() for index, machine in self.unknown.items()}
-        for index, agent in enumerate(facts.agents):
-            events = [event for event in facts.knows[agent] if event in happens]
+        for event, variable in happens.items():
+            self._leave_out_barred(event, -variable)
+        for index, events in enumerate(self.events):
             clauses.at_most_one(happens[event] for event in events)
             moves = self.machines[index].moves
             for state, here in self.known[index].items():
@@ -221,16 +282,6 @@ class RivalSearch:
         event, expected = next(asked[question] for question in asked if question in true)
         rivals = {self.facts.agents[index]: machine.decode(true) for index, machine in self.unknown.items()}
         return Question(self._trace(true), event, expected, rivals)
-
-
-def path_to(
-    facts: Facts, machines: Machines, agent: int, state: int, event: str, rounds: int, barred: Barred
-) -> tuple[str, ...] | None:
-    """Find a shortest run of known machines, in rounds, to where an agent is in a state and all others that know an
-    event would accept it; with that event at its end.
-    """
-    search = RivalSearch(facts, machines, (), 0, (ROOT,) * len(machines), barred)
-    return search.reach(agent, state, event, rounds)
 
 
 def untried(facts: Facts, machines: Machines) -> Iterator[tuple[int, int, str]]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from hocket.draw.markup import Html, data_block, escape, join
 from hocket.files import write_whole
 from hocket.report.page.encoding import EpisodeData, choose_episodes, curves_data, scene_data
+from hocket.report.page.explored import exploration_section
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
 from hocket.report.page.standings import over_all_tasks
 from hocket.report.summary import Section, Summary, line_numbers, summarize
@@ -66,7 +67,7 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
         "facts": facts(summary),
         "warnings": warnings(summary),
         "across": over_all_tasks(summary.sections, _common_colors(summary)),
-        "sections": join(sections, LINE),
+        "sections": join([exploration_section(summary.folder), *sections], LINE),
         "data": _data(summary),
     }
     # In one pass, so that nothing that a part says is taken for one to fill.

@@ -1,0 +1,112 @@
+"""explore: learn the machine of a task by experiments on its map, then train with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from rich.text import Text
+from tyro.conf import Positional
+
+from hocket.cli.infer import print_answer
+from hocket.cli.runs import RunOptions
+from hocket.cli.terminal import Flag, MaybeNumber, Number, count, make_console, option, print_json
+from hocket.errors import SettingsError
+from hocket.exploration.explore import STEPS, Explored, explore
+from hocket.files import write_whole
+from hocket.inference.ask import TRIALS
+from hocket.inference.reading import read_log
+from hocket.learn.settings import DEFAULT_LEARNER
+from hocket.task.catalogue import load_task
+from hocket.task.files import save_task
+
+LEARNT = "{} (explored)"  # what a task is called whose machine was learnt
+
+
+@dataclass(frozen=True)
+class Explore(RunOptions):
+    """Learn the machine of a task, which is hidden, by experiments on its map; then train with what was learnt."""
+
+    target: Annotated[Positional[str], option("TASK")]
+    """A built-in name (buttons, rendezvous-3) or a file. Its machine answers experiments and is not looked at."""
+    log: Annotated[Path | None, option("LOG")] = None
+    """Demonstrations to begin with, as `hocket infer` reads them."""
+    trials: Number = TRIALS
+    """Random attempts in a row that have to agree before exploring ends."""
+    most_steps: Number = STEPS
+    """Steps of the team after which exploring ends in any case."""
+    seed: Number = 0
+    """Of slips and random attempts."""
+    only: Flag = False
+    """Do not train."""
+    learner: Annotated[str, option("LEARNER")] = DEFAULT_LEARNER
+    """Who trains with the machine, the one that was learnt and, to compare, the true one."""
+    seeds: Number = 10
+    """Number of training runs, each with its own seed."""
+    steps: MaybeNumber = None
+    """Training steps per run (default: as many as the learner asks for)."""
+    save: Annotated[Path | None, option("FILE")] = None
+    """Write the task with the machine that was learnt (.toml, .json)."""
+
+    def run(self) -> int:
+        from hocket.study.study import Study
+
+        if self.json and not self.only:
+            raise SettingsError("--json prints what was learnt, as one object, and is for --only")
+        world = load_task(self.target)
+        demonstrations = None if self.log is None else read_log(self.log)
+        explored = explore(
+            world, demonstrations=demonstrations, trials=self.trials, steps=self.most_steps, seed=self.seed
+        )
+        if self.save is not None:
+            save_task(explored.task, self.save)
+        if self.out is not None:
+            keep_exploration(explored, self.out)
+        if self.json:
+            print_json({**as_json(explored), **explored.answer.as_json()})
+        else:
+            self.print(explored)
+        code = 0 if explored.is_complete else 1
+        if self.only:
+            return code
+        learnt = replace(explored.task, name=LEARNT.format(world.name))
+        return self.execute(Study([learnt, world], [self.learner], self.seeds, self.steps)) or code
+
+    def print(self, explored: Explored) -> None:
+        """Say what exploring took, and what it has learnt."""
+        console = make_console()
+        console.print(Text(summary(explored), "bold"))
+        print_answer(console, explored.answer.log, explored.answer)
+
+
+def summary(explored: Explored) -> str:
+    """Say in a sentence what exploring took."""
+    took = f"{count(explored.steps, 'step')} of the team in {count(explored.episodes, 'episode')}"
+    last, states = explored.history[-1]
+    end = "nothing was left to try" if explored.is_complete else "the limit of steps was reached"
+    return f"Explored {explored.world.name}: {took}, until {end}; {states} states since step {last:,}."
+
+
+def as_json(explored: Explored) -> dict[str, object]:
+    """Say what exploring took as a JSON document."""
+    return {
+        "task": explored.world.name,
+        "steps": explored.steps,
+        "episodes": explored.episodes,
+        "complete": explored.is_complete,
+        "history": [list(row) for row in explored.history],
+        "summary": summary(explored),
+    }
+
+
+def keep_exploration(explored: Explored, folder: Path) -> None:
+    """Write down for the report what exploring took and has learnt, with a drawing."""
+    from hocket.draw.learnt import learnt_svg  # loads Graphviz
+
+    (folder / "exploration").mkdir(parents=True, exist_ok=True)
+    document = {**as_json(explored), **explored.answer.as_json()}
+    write_whole(folder / "exploration" / "exploration.json", json.dumps(document, indent=1))
+    write_whole(folder / "exploration" / "machines.svg", learnt_svg(explored.answer))
+    write_whole(folder / "exploration" / "log.csv", explored.answer.log.as_csv())

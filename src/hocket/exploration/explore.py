@@ -1,0 +1,240 @@
+"""Explore: learn a hidden machine by experiments on the map, until no rival is left and random attempts agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from hocket.errors import SettingsError, TaskError
+from hocket.exploration.hidden import HiddenTask
+from hocket.inference.ask import TRIALS, Answer, Inquiry, Purpose
+from hocket.inference.encoding import LocalMachine
+from hocket.inference.infer import Inferred, UnexplainedError, as_reward_machine
+from hocket.inference.logs import Episode, Log, LogError
+from hocket.inference.rivals import Tracker
+from hocket.machine.composition import compose
+from hocket.task.agents import Gate
+from hocket.task.catalogue import as_task
+from hocket.task.gates import closed_regions
+from hocket.task.grid import STAY
+from hocket.task.task import Task
+
+PATIENCE = 2  # times that something else may happen on the way before an experiment counts as impossible
+LONGEST_WALK = 4  # times the cells of the map, in steps
+LARGEST_TEAM = 50_000  # states up to which a team machine is enumerated
+STEPS = 100_000  # of the team, after which exploring ends
+
+
+@dataclass(frozen=True, repr=False)
+class Explored:
+    """What exploring has learnt, and what it took."""
+
+    world: Task  # with the hidden machine
+    answer: Inferred
+    steps: int  # of the team
+    episodes: int
+    is_complete: bool  # whether it ended by itself, before its limit of steps
+    history: tuple[tuple[int, int], ...]  # (steps, states) whenever the machines changed
+
+    @cached_property
+    def task(self) -> Task:
+        """The task with the machine that was learnt, to train with."""
+        return with_learnt_machine(self.world, self.answer)
+
+    def __repr__(self) -> str:
+        return f"<Explored {self.world.name!r}: {self.steps:,} steps, {self.answer!r}>"
+
+
+def explore(
+    world: Task | str,
+    knows: Mapping[str, Iterable[str]] | None = None,
+    *,
+    demonstrations: Log | None = None,
+    trials: int = TRIALS,
+    steps: int = STEPS,
+    seed: int = 0,
+) -> Explored:
+    """Learn the machine of a task that is looked at by experiments only: agents walk to where an event can happen.
+
+    The map, the places of events, gates and local event sets are known; the machine is not. Exploring ends when no
+    rival is left within the limits of the claim and so many random attempts in a row have agreed.
+    """
+    task = as_task(world)
+    if knows is not None:
+        task = task.with_knows({agent: tuple(events) for agent, events in knows.items()})
+    if steps < 1 or trials < 0:
+        raise SettingsError(f"steps must be at least 1 and trials at least 0, got {steps} and {trials}")
+    if demonstrations is not None and demonstrations.observed == "reward":
+        raise LogError("demonstrations must show which events were accepted, got a log that shows rewards only")
+    return Explorer(task, demonstrations, seed).run(trials, steps)
+
+
+class Explorer:
+    """The loop: hypothesis, rival, experiment."""
+
+    def __init__(self, task: Task, demonstrations: Log | None, seed: int) -> None:
+        self.task, self.hidden = task, HiddenTask(task, seed)
+        self.trackers = trackers_of(task)
+        self.inquiry = Inquiry(self.hidden.knows, demonstrations, seed, self.trackers)
+        self.assumed: set[tuple[str, int]] | None = set()  # (episode, position) of refusals; None: none are assumed
+        self.derailed: Counter[tuple[str, tuple[int, ...], tuple[int, ...]]] = Counter()  # by situation
+        self.agreed = 0  # random attempts in a row
+        self.history: list[tuple[int, int]] = []
+
+    def run(self, trials: int, steps: int) -> Explored:
+        """Explore until nothing is left to try."""
+        is_complete = False
+        while not is_complete:
+            try:
+                machines = self.inquiry.solve()
+            except UnexplainedError:
+                if not self.assumed:
+                    raise
+                self.forget_assumptions()
+                continue
+            if not self.history or self.history[-1][1] != self.inquiry.smallest.total:
+                self.history.append((self.hidden.steps, self.inquiry.smallest.total))
+            plan = self.inquiry.plan(machines)
+            if plan is not None:
+                self.agreed = 0
+            elif self.agreed < trials:
+                plan = tuple(self.inquiry.random_walk(machines)), "random"
+            is_complete = plan is None or not plan[0]
+            if plan is None or self.hidden.steps >= steps:
+                break
+            self.carry_out(machines, *plan, steps)
+        answer = self.inquiry.answer(self.agreed)
+        answer = replace(answer, world=answer.world._replace(assumed=len(self.assumed or ())))
+        hidden = self.hidden
+        return Explored(self.task, answer, hidden.steps, hidden.episodes, is_complete, tuple(self.history))
+
+    def carry_out(self, machines: Sequence[LocalMachine], trace: Sequence[str], purpose: Purpose, steps: int) -> None:
+        """Attempt events one after the other, until one is impossible or anything unexpected happens."""
+        if not self.inquiry.rows and self.hidden.moved:
+            self.hidden.reset()
+        left = list(trace)
+        patience = LONGEST_WALK * self.task.grid.cells
+        while left and self.hidden.steps < steps:
+            here = self.situation(machines, left[0])
+            actions = self.choose_actions(machines, left[0])
+            if actions is None and self.assumed is not None:  # nobody can get there: it counts as refused
+                self.assumed.add((self.inquiry.current.name, len(self.inquiry.rows)))
+                self.inquiry.record(left[0], "refused")
+                return
+            if actions is None or not patience:
+                self.inquiry.record(left[0], "impossible")
+                return
+            patience -= 1
+            bar = self.inquiry.bar(left[0])
+            as_planned = self.observe(machines, actions, left, purpose)
+            if as_planned is False and left:
+                self.derailed[here] += 1
+                if self.derailed[here] >= PATIENCE:
+                    self.inquiry.leave_out(bar)
+            if not as_planned:
+                return
+
+    def forget_assumptions(self) -> None:
+        """Begin again with what was seen, where that contradicts what was assumed, and assume nothing any more."""
+        seen = (
+            Episode(name, tuple(row for place, row in enumerate(rows) if (name, place) not in (self.assumed or ())))
+            for name, rows in self.inquiry.log.episodes
+        )
+        log = Log(tuple(episode for episode in seen if episode.attempts))
+        self.inquiry = Inquiry(self.hidden.knows, log, self.hidden.episodes, self.trackers)
+        self.assumed = None
+
+    def situation(self, machines: Sequence[LocalMachine], event: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+        """Say of an attempt in which states, by the machines, those are that know the event, and the gates."""
+        trace, states = self.inquiry.current.accepted, self.inquiry.states(machines)
+        knowers = self.inquiry.facts.knowers[event]
+        return event, tuple(states[index] for index in knowers), self.inquiry.world.track(trace)
+
+    def choose_actions(self, machines: Sequence[LocalMachine], event: str) -> dict[str, int] | None:
+        """Let all that control an event walk to where it can happen, if they can without causing others."""
+        actions = dict.fromkeys(self.hidden.cells, STAY)
+        for agent in self.hidden.controllers(event):
+            targets = self.hidden.where(agent, event)
+            action = self.hidden.walk(agent, targets, self.avoided(machines, agent, event))
+            action = self.hidden.walk(agent, targets) if action is None else action
+            if action is None:
+                return None
+            actions[agent] = action
+        return actions
+
+    def avoided(self, machines: Sequence[LocalMachine], agent: str, event: str) -> frozenset[int]:
+        """The cells in which an agent would make something else happen that the machines expect to be accepted."""
+        cells, avoided = dict(self.hidden.cells), set[int]()
+        for other in self.inquiry.facts.events:
+            if (
+                other != event
+                and agent in self.hidden.controllers(other)
+                and self.inquiry.expect(machines, other) != "refused"
+            ):
+                others = [name for name in self.hidden.controllers(other) if name != agent]
+                if all(cells[name] in self.hidden.where(name, other) for name in others):
+                    avoided.update(self.hidden.where(agent, other))
+        return frozenset(avoided)
+
+    def observe(
+        self, machines: Sequence[LocalMachine], actions: Mapping[str, int], left: list[str], purpose: Purpose
+    ) -> bool | None:
+        """Take a step and record what is seen. True: as planned so far. False: something else happened, as the
+        machines expect. None: they expected otherwise, or the episode is over.
+        """
+        as_planned, is_expected = True, True
+        for event, accepted, done in self.hidden.step(actions):
+            answer: Answer = "done" if done else "accepted" if accepted else "refused"
+            is_target = bool(left) and event == left[0]
+            if not accepted and not is_target and self.is_refusal_known(event):
+                continue
+            is_expected = is_expected and answer == self.inquiry.expect(machines, event)
+            self.inquiry.record(event, answer)
+            if not is_expected:
+                self.agreed = 0
+            elif is_target and as_planned:
+                left.pop(0)
+                self.agreed += purpose == "random"
+            elif accepted:
+                as_planned = False
+            if done:
+                self.hidden.reset()
+                return None
+        return as_planned if is_expected else None
+
+    def is_refusal_known(self, event: str) -> bool:
+        """Say whether it was seen before that an event is refused where the agents' trees are."""
+        facts, nodes = self.inquiry.facts, self.inquiry.nodes
+        return (event, tuple(nodes[index] for index in facts.knowers[event])) in facts.refused
+
+
+def with_learnt_machine(task: Task, answer: Inferred) -> Task:
+    """Put a machine that was learnt in place of a task's own.
+
+    A gate needs machine states that tell whether it is open. Where the smallest machines do not, states are split by
+    the events of gates, which changes nothing about what the team can do.
+    """
+    if answer.team.most_states > LARGEST_TEAM:
+        return replace(task, machine=answer.team)
+    learnt = replace(task, machine=answer.team.machine())
+    try:
+        for agent in learnt.agents:
+            closed_regions(learnt, agent)
+    except TaskError:
+        trackers = (as_reward_machine(machine, events) for machine, events in trackers_of(task))
+        learnt = replace(task, machine=compose(answer.team.machine(), *trackers))
+    return learnt
+
+
+def trackers_of(task: Task) -> list[Tracker]:
+    """Make a tracker of each different gate of a task."""
+    return [_tracker(gate) for gate in dict.fromkeys(gate for gates in task.gates.values() for gate in gates.values())]
+
+
+def _tracker(gate: Gate) -> Tracker:
+    """Make a machine that accepts every event of a gate and whose state tells whether it is as at the start."""
+    ways = {event: int((event in gate.opens) != bool(gate.starts_open)) for event in gate.events}
+    moves = {(state, event): end for state in (0, 1) for event, end in ways.items()}
+    return Tracker(LocalMachine(moves, frozenset({0, 1})), tuple(gate.events))
