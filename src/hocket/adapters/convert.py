@@ -49,8 +49,8 @@ class TupleTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.render_mode = env.render_mode
         self.possible_agents = names
         self.agents: list[str] = []
-        self.observation_spaces = _named(names, env.observation_space)
-        self.action_spaces = _named(names, env.action_space)
+        self.observation_spaces: dict[str, spaces.Space[Any]] = self._each(env.observation_space.spaces)  # type: ignore[attr-defined]
+        self.action_spaces: dict[str, spaces.Space[Any]] = self._each(env.action_space.spaces)  # type: ignore[attr-defined]
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         return self.observation_spaces[agent]
@@ -164,8 +164,3 @@ def _places(env: gymnasium.Env[Any, Any]) -> int:
             f"{env.observation_space!r:.80} and {env.action_space!r:.80}"
         )
     return len(env.action_space)  # type: ignore[arg-type]
-
-
-def _named(names: Sequence[str], space: spaces.Space[Any]) -> dict[str, spaces.Space[Any]]:
-    assert isinstance(space, spaces.Tuple)
-    return dict(zip(names, space.spaces, strict=True))

@@ -7,7 +7,7 @@ For a labelling function that is code, nobody can check this beforehand; so it i
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,7 +80,7 @@ def read_events(answer: Proposed, known: Names, whose: str) -> Names:
     named = (answer,) if isinstance(answer, str) else tuple(answer)
     for event in named:
         if not isinstance(event, str) or event not in known:
-            raise LabelError(f"event {event!r:.60} is not known to {whose} ({_hint(event, known)})")
+            raise LabelError(f"event {event!r:.60} is not known to {whose} ({known_names(str(event), known)})")
     return Names(sorted(named, key=known.index))
 
 
@@ -138,13 +138,13 @@ class Synchronisation:
         proposed = self._proposed(answer, present)
         machines, now = self.decomposition.machines, dict(states)
         possible = {a: tuple(possible_events(machines[a], now[a], events)) for a, events in proposed.items()}
-        problems = [self._disagreement(event, missing) for event, missing in self._disagreed(proposed, now, present)]
+        problems = tuple(self._disagreements(proposed, now, present))
         happened: list[str] = []
         while events := self._round(proposed, now, present, happened):
             for event in events:
                 now.update({agent: machines[agent].transitions[now[agent], event] for agent in self.knowers[event]})
             happened += events
-        return StepEvents(possible, tuple(happened), tuple(problems))
+        return StepEvents(possible, tuple(happened), problems)
 
     def _round(
         self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str], past: Collection[str]
@@ -159,29 +159,29 @@ class Synchronisation:
                 events.append(event)
         return events
 
-    def _disagreed(
+    def _disagreements(
         self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
-    ) -> Iterator[tuple[str, list[str]]]:
-        """List possible events that some of those that control them propose, and who of these does not."""
+    ) -> Iterator[str]:
+        """Say which possible events some of those that control them propose, and who of these does not."""
         for event in synchronize(self.knowers, self._allowed(proposed, states, present)):
             missing = [agent for agent in self.parties[event] if event not in proposed[agent]]
-            if 0 < len(missing) < len(self.parties[event]) and event not in self.waits:
-                yield event, missing
+            seen = [agent for agent in self.parties[event] if agent not in missing]
+            if missing and seen and event not in self.waits:
+                yield (
+                    f"{' and '.join(seen)} proposed {event} and {' and '.join(missing)} did not, and all that control "
+                    "an event must propose it in the same step; name it in `waits` if some may propose it before others"
+                )
 
     def _proposed(self, answer: Answer, present: Collection[str]) -> dict[str, Names]:
         """Say who proposes what; what happens to the team is proposed by all that know it."""
         knows = self.decomposition.knows
         if not isinstance(answer, Mapping):
-            events = read_events(answer, self._events, "the team")
+            events = read_events(answer, self.decomposition.machine.events, "the team")
             return {a: Names(e for e in events if e in known and a in present) for a, known in knows.items()}
         for agent in answer:
             if agent not in knows:
-                raise LabelError(f"agent {agent!r:.60} is not of the team ({_hint(agent, knows)})")
+                raise LabelError(f"agent {agent!r:.60} is not of the team ({known_names(str(agent), knows)})")
         return {a: read_events(answer.get(a) if a in present else None, known, a) for a, known in knows.items()}
-
-    @cached_property
-    def _events(self) -> Names:
-        return self.decomposition.machine.events
 
     def _allowed(
         self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str]
@@ -192,17 +192,6 @@ class Synchronisation:
             agent: possible_events(machine, states[agent], anything) if agent in present else []
             for agent, machine in self.decomposition.machines.items()
         }
-
-    def _disagreement(self, event: str, missing: Sequence[str]) -> str:
-        seen = [agent for agent in self.parties[event] if agent not in missing]
-        return (
-            f"{' and '.join(seen)} proposed {event} and {' and '.join(missing)} did not, and all that control an event "
-            f"must propose it in the same step; name it in `waits` if some may propose it before others"
-        )
-
-
-def _hint(name: object, known: Iterable[str]) -> str:
-    return known_names(str(name), known)
 
 
 @contextmanager

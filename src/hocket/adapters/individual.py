@@ -211,17 +211,8 @@ class Comparisons(dict[tuple[int, int, int, int, int], Counterfactuals]):
         cell, state, action, outcome, drawn = at
         if len(self) >= MOST_COMPARED:
             self.clear()
-        before = other_states(self.world, np.array(state))
         sync = self.limits[drawn - 1] if drawn else -1
-        moved = advance(self.world, cell, before, action, outcome, sync)
-        self[at] = Counterfactuals(
-            self.sight.show_each(np.full(len(before), cell), before),
-            moved.reward,
-            self.sight.show_each(moved.cell, moved.state),
-            moved.done,
-            before,
-            moved.state,
-        )
+        self[at] = compare_states(self.world, self.sight, np.array(cell), np.array(state), action, outcome, sync)
         return self[at]
 
 
@@ -307,6 +298,29 @@ def other_states(world: IndividualModel, state: Ints) -> Ints:
     """
     places = np.arange(len(world.going) - (not world.table.is_final[world.table.initial]))
     return world.going[places + (places >= world.rank[state][..., None])]
+
+
+def compare_states(
+    world: IndividualModel,
+    sight: ObservationEncoder,
+    cell: Ints,  # of each copy, as is all that follows
+    state: Ints,
+    action: Numbers,
+    outcome: Numbers,
+    sync: Numbers,
+) -> Counterfactuals:
+    """Say what a step would have been in the other machine states: [..., M, ...]."""
+    before = other_states(world, state)
+    cells = np.broadcast_to(cell[..., None], before.shape)
+    moved = advance(world, cells, before, *(np.asarray(drawn)[..., None] for drawn in (action, outcome, sync)))
+    return Counterfactuals(
+        sight.show_each(cells, before),
+        moved.reward,
+        sight.show_each(moved.cell, moved.state),
+        moved.done,
+        before,
+        moved.state,
+    )
 
 
 def potentials(machine: RewardMachine, discount: float) -> NDArray[np.float64]:

@@ -209,9 +209,8 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         return settled.events, settled.paid if self.task.is_single_agent else float(self.is_done and not was_done)
 
     def _observe(self) -> dict[str, Observation]:
-        if self._sees_numbers:  # which nobody can change
-            return {name: spot.seen for name, spot in zip(self.possible_agents, self._here, strict=True)}
-        return {name: spot.seen.copy() for name, spot in zip(self.possible_agents, self._here, strict=True)}
+        seen = (spot.seen if self._sees_numbers else spot.seen.copy() for spot in self._here)  # a number stays as it is
+        return dict(zip(self.possible_agents, seen, strict=True))
 
     def _tell(self, met: Sequence[Situation], events: Sequence[int]) -> dict[str, Info]:
         """Say what everyone proposed, and what happened to it."""

@@ -20,10 +20,10 @@ from hocket.adapters.individual import (
     Info,
     advance,
     check_seed,
+    compare_states,
     individual_model,
-    other_states,
 )
-from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder
+from hocket.adapters.observations import Observation, ObservationEncoder
 from hocket.deprecation import renamed_arguments
 from hocket.errors import SettingsError, TaskError
 from hocket.inputs import whole
@@ -114,7 +114,9 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         outcome = slip_outcome(slip_draw(self._keys, self._time), self.world.table.slip_limit)
         sync = sync_draw(self._keys, self._time)
         again, going = self._is_over, ~self._is_over
-        compared = self._compare(chosen, outcome, sync) if self.counterfactuals else None
+        compared = None
+        if self.counterfactuals:
+            compared = compare_states(self.world, self.sight, self._cell, self._state, chosen, outcome, sync)
         moved = advance(self.world, self._cell, self._state, chosen, outcome, sync)
         self._cell, self._state = moved.cell, moved.state
         self._time += np.uint64(1)
@@ -145,20 +147,6 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
             "machine_state": self._states[self._state],
         }
         return told | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in told}
-
-    def _compare(self, action: NDArray[Any], outcome: NDArray[Any], sync: NDArray[Any]) -> Counterfactuals:
-        """Say what each copy's step would have been in the other machine states: [copies, M, ...]."""
-        before = other_states(self.world, self._state)
-        cell = np.broadcast_to(self._cell[:, None], before.shape)
-        moved = advance(self.world, cell, before, action[:, None], outcome[:, None], sync[:, None])
-        return Counterfactuals(
-            self.sight.show_each(cell, before),
-            moved.reward,
-            self.sight.show_each(moved.cell, moved.state),
-            moved.done,
-            before,
-            moved.state,
-        )
 
 
 def _last(events: NDArray[np.object_]) -> NDArray[np.object_]:

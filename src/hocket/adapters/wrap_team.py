@@ -173,7 +173,9 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self._check_seen(observations, when)
         shown = (self._previous, actions, observations, rewards, terminated, truncated, infos)
         was_completed, team = self.completed, self.decomposition.machine
-        happening = self._ask(RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.env))
+        step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.env)
+        happening = self._rules.happen(self.label(step), step.states, step.observations)
+        complain(happening.problems, self.problems, self.time)
         reward = sum((self._apply(event) for event in happening.events), 0.0)
         if isinstance(team, Composition):  # which pays for nothing but completion
             reward = float(self.completed and not was_completed)
@@ -185,12 +187,6 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         informed = {agent: self._inform(agent, infos[agent], happening, rewards[agent]) for agent in present}
         seen = {agent: self._see(agent, observations[agent]) for agent in present}
         return seen, earned, terminated, truncated, informed
-
-    def _ask(self, step: RawStep) -> StepEvents:
-        """Ask the labelling function, check its answer, and find out what happens."""
-        happening = self._rules.happen(self.label(step), step.states, step.observations)
-        complain(happening.problems, self.problems, self.time)
-        return happening
 
     def _apply(self, event: str) -> float:
         """Let an event happen to all that know it, and say what the team machine pays for it."""

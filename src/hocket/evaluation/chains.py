@@ -26,8 +26,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from hocket.errors import SettingsError
-from hocket.evaluation.equations import MOST_ENTRIES, MOST_WORK, Elimination, Report, find_blocks
-from hocket.evaluation.iteration import Iteration
+from hocket.evaluation.equations import MOST_ENTRIES, MOST_WORK, Elimination, Iteration, Report, find_blocks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

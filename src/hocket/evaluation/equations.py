@@ -1,4 +1,7 @@
-"""The equations of an absorbing Markov chain, solved block by block for any right side without a negative number."""
+"""The equations of an absorbing Markov chain, solved for any right side without a negative number.
+
+`Elimination` solves them block by block; `Iteration` goes round them, which is quick where a chain mixes fast.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Report = Callable[[str], None]  # is told in words how far it has come
 
+SETTLED = 2.0**-50  # change of a value in a round, as a share of the largest value, below which it is rounding
+ROUNDS = 10  # between two reports
+PATIENCE = 0.25  # share of all rounds after which it looks whether the rest will do
 MOST_ENTRIES = 400_000_000  # chances that elimination keeps, 8 bytes each
 MOST_WORK = 5_000_000_000_000  # multiplications, of which a core does about five in a nanosecond
 
@@ -163,3 +169,49 @@ def sort_blocks(first: Ints, source: Ints, left: Ints, queue: Ints, rank: Ints) 
                 queue[end] = source[link]
                 end += 1
         begin += 1
+
+
+class Iteration:
+    """Brings values up to date one after the other, with the newest of the others (Gauss and Seidel).
+
+    Starts below the solution, and stays there but for rounding. Where `order` begins near the goal, a round carries
+    values a long way. What it finds is no proof of anything: somebody has to check it.
+    """
+
+    def __init__(self, matrix: csr_array, order: Ints, rounds: int, report: Callable[[str], None]) -> None:
+        self.order, self.rounds, self.report = order, rounds, report
+        self.entries = matrix.indptr, matrix.indices, matrix.data
+        self.leaving: Floats = matrix.sum(axis=1)
+
+    def solve(self, right: Floats, ends: Floats) -> Floats | None:
+        """Find the values for a right side [n] and the values of the ends, [n + ends]; None if it takes too long."""
+        values = np.concatenate([np.zeros(len(right)), ends])
+        change = np.inf
+        for done in range(ROUNDS, self.rounds + 1, ROUNDS):
+            before = change
+            for _ in range(ROUNDS):
+                change = go_round(self.order, *self.entries, self.leaving, right, values)
+            settled = SETTLED * values.max()
+            if change <= settled:
+                return values
+            left = (self.rounds - done) / ROUNDS
+            if done > PATIENCE * self.rounds and change * (change / before) ** left > settled:
+                return None
+            self.report(f"{done:,} rounds, at most {self.rounds:,}")
+        return None
+
+
+@kernel
+def go_round(
+    order: Ints, first: Ints, target: Ints, chance: Floats, leaving: Floats, right: Floats, values: Floats
+) -> float:
+    """Bring each value up to date once; return the largest change."""
+    largest = 0.0
+    for state in order:
+        total = right[state]
+        for entry in range(first[state], first[state + 1]):
+            total += chance[entry] * values[target[entry]]
+        total /= leaving[state]
+        largest = max(largest, abs(total - values[state]))
+        values[state] = total
+    return largest

@@ -20,7 +20,6 @@ from hocket.files import HAS_LOCKS, locked, user_folder
 from hocket.learn.batches import Batch
 from hocket.learn.catalogue import LEARNERS, find_learner
 from hocket.learn.kernels.compiler import is_compiled
-from hocket.learn.learner import Learner
 from hocket.learn.settings import Settings
 from hocket.learn.training import train_batch
 from hocket.task.catalogue import rendezvous
@@ -98,7 +97,9 @@ def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
     later = [
         name
         for name, learner in LEARNERS.items()
-        if name in learners[1:] and name != learners[0] and not _is_compiled(learner)
+        if name in learners[1:]
+        and name != learners[0]
+        and not (learner.train_kernel is None or is_compiled(learner.train_kernel.load()))
     ]
     other = _start_compiling(later)
     try:
@@ -107,11 +108,6 @@ def compiling_ahead(learners: Sequence[str]) -> Iterator[list[str]]:
         if other is not None:
             other.terminate()
             other.wait()
-
-
-def _is_compiled(learner: Learner) -> bool:
-    """Say whether a learner has no training kernel of its own, or one that lies on disk."""
-    return learner.train_kernel is None or is_compiled(learner.train_kernel.load())
 
 
 def _start_compiling(learners: Sequence[str]) -> subprocess.Popen[bytes] | None:

@@ -32,10 +32,6 @@ def show(value: object, form: str) -> str | None:
     return None
 
 
-def _machine(machine: RewardMachine) -> str:
-    return machine_svg({"": machine})
-
-
 def _decomposition(decomposition: Decomposition) -> str:
     """Say whether a task is decomposable and why, and draw the machines of the team and the agents."""
     answer, *evidence = decomposition.explain().splitlines()
@@ -103,6 +99,6 @@ def _line(tag: str, cells: Iterable[str]) -> str:
 
 
 FACES: dict[str, dict[type, Callable[[Any], str]]] = {
-    "svg": {RewardMachine: _machine, Task: task_svg, Section: _section_svg},
+    "svg": {RewardMachine: lambda machine: machine_svg({"": machine}), Task: task_svg, Section: _section_svg},
     "html": {Decomposition: _decomposition, Verdict: _verdict, Section: _section, Summary: _summary},
 }

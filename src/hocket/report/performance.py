@@ -126,15 +126,6 @@ def _learnt_steps(tests: RunTests) -> list[int | None]:
     return learnt_steps(tests.step, tests.taken, tests.success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
 
 
-def _draws(runs: int) -> int:
-    """Say how often runs are drawn for limits of their mean.
-
-    >>> [_draws(runs) for runs in (10, 5_000, 10_000, 100_000)]
-    [2000, 2000, 1000, 400]
-    """
-    return max(FEWEST_DRAWS, min(DRAWS, MOST_DRAWN // runs))
-
-
 def final_of(tests: Sequence[RunTests], *, is_same: bool) -> FinalPerformance:
     """Sum up the last tests of each run; all of them, where they are all of the same policy."""
     count = 0 if is_same else LAST_TESTS
@@ -145,7 +136,9 @@ def final_of(tests: Sequence[RunTests], *, is_same: bool) -> FinalPerformance:
     after = median_or_never(learnt)
     return FinalPerformance(
         (float(low), float(middle), float(high)),
-        bootstrap_interval(np.array(scores)[:, None], resamples=_draws(len(scores))),
+        bootstrap_interval(
+            np.array(scores)[:, None], resamples=max(FEWEST_DRAWS, min(DRAWS, MOST_DRAWN // len(scores)))
+        ),
         bootstrap_means(np.array(shares)[:, None])[0],
         None if after is None else round(after),
         sum(step is not None for step in learnt),

@@ -34,7 +34,7 @@ class Frame(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recording:
+class TeamRecording:
     """The frames of a run, in order."""
 
     settings: RunSettings
@@ -42,7 +42,7 @@ class Recording:
     begun: float  # seconds since 1970
 
 
-def read_recording(folder: str | Path) -> Recording:
+def read_recording(folder: str | Path) -> TeamRecording:
     """Read what happened in a run; logs that cannot be put in order are an error."""
     folder = Path(folder)
     settings, _ = read_settings(folder)
@@ -59,7 +59,7 @@ def read_recording(folder: str | Path) -> Recording:
         frames.append(
             _frame(settings, log, name, index, log.times[index] - first, number.get(cause) if cause else None)
         )
-    return Recording(settings, tuple(frames), first)
+    return TeamRecording(settings, tuple(frames), first)
 
 
 def _frame(settings: RunSettings, log: LogContents, name: str, index: int, time: float, cause: int | None) -> Frame:

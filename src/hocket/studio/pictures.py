@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from functools import lru_cache
 
 import numpy as np
 
-from hocket.draw.graphviz import MAX_TRANSITIONS, MachineLayout, place_machine
+from hocket.draw.graphviz import MAX_TRANSITIONS, place_machine
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import LARGEST_ENUMERATION
 from hocket.machine.reward_machine import RewardMachine
@@ -18,7 +18,7 @@ MOST_KEPT = 256  # layouts
 MOST_COUNTED = 20_000  # states of a composition up to which it is enumerated for a summary
 Data = dict[str, object]
 
-_kept: OrderedDict[RewardMachine, MachineLayout] = OrderedDict()
+place_once = lru_cache(MOST_KEPT)(place_machine)  # most machines stay as they are while a text changes
 
 
 def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
@@ -48,7 +48,7 @@ def is_drawn(machine: RewardMachine) -> bool:
 
 
 def _layout(machine: RewardMachine, edges: list[tuple[int, int]]) -> Data:
-    placed = _placed(machine)
+    placed = place_once(machine)
     routes = [placed.edges[edge] for edge in edges]
     return {
         "size": _rounded(placed.size),
@@ -62,16 +62,6 @@ def _layout(machine: RewardMachine, edges: list[tuple[int, int]]) -> Data:
             for route in routes
         ],
     }
-
-
-def _placed(machine: RewardMachine) -> MachineLayout:
-    """Lay a machine out, or find how it was laid out lately."""
-    if machine not in _kept:
-        _kept[machine] = place_machine(machine)
-        while len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
-    _kept.move_to_end(machine)
-    return _kept[machine]
 
 
 def _rounded(numbers: tuple[float, ...]) -> list[float]:

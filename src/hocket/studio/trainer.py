@@ -60,7 +60,10 @@ class TrainingLoop:
 
     def __init__(self, job: Job, output: BinaryIO) -> None:
         self.output = output
-        self.task = _task(job)
+        subject = subject_of(str(job["text"]), Path(str(job["folder"])) if job.get("folder") else None)
+        if not isinstance(subject, Task):
+            raise SettingsError("this text is a machine; to train, it has to be a task with a map, agents and events")
+        self.task = subject
         self.learner = find_learner(str(job.get("learner")))
         changes = job.get("settings")
         self.settings = make_settings(self.learner.name, None, changes if isinstance(changes, dict) else {})
@@ -149,13 +152,6 @@ class TrainingLoop:
             Run(self.tests.of(index, most), policy(index, seed), self.settings, self.done, self.seconds)
             for index, seed in enumerate(self.seeds)
         ]
-
-
-def _task(job: Job) -> Task:
-    subject = subject_of(str(job["text"]), Path(str(job["folder"])) if job.get("folder") else None)
-    if not isinstance(subject, Task):
-        raise SettingsError("this text is a machine; to train, it has to be a task with a map, agents and events")
-    return subject
 
 
 if __name__ == "__main__":

@@ -52,12 +52,8 @@ def answer(request: Request) -> Data:
         return {"refused": "this needs more memory than the studio gives it"}
 
 
-def _understand(request: Request) -> Data:
-    return understand(str(request["text"]), _folder(request))
-
-
-def _pictures(request: Request) -> Data:
-    return {"machines": understand(str(request["text"]), _folder(request), wait=True).get("machines")}
+def _understand(request: Request, *, wait: bool = False) -> Data:
+    return understand(str(request["text"]), _folder(request), wait=wait)
 
 
 def _edit(request: Request) -> Data:
@@ -99,7 +95,7 @@ JOBS: Mapping[str, Job] = {
     "import": Job(lambda request: {"text": imported(str(request["text"]), str(request["suffix"]))}, None),
     "understand": Job(_understand, CHECKS),
     "edit": Job(_edit, CHECKS),
-    "pictures": Job(_pictures, SEARCHES),
+    "pictures": Job(lambda request: {"machines": _understand(request, wait=True).get("machines")}, SEARCHES),
     "repairs": Job(lambda request: cheapest_repairs(subject_of(str(request["text"]), _folder(request))), SEARCHES),
     "gallery": Job(lambda request: gallery(), SEARCHES),
     "play": Job(_play, GAMES),

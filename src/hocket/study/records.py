@@ -274,12 +274,6 @@ def _record_from(document: Any) -> Record:  # noqa: ANN401
     return Record(task, mark, learner, seed, _count(document["steps"]), settings, tests, seconds, summary, made)
 
 
-def _typed(value: Any, kind: type) -> Any:  # noqa: ANN401
-    if type(value) is not kind:
-        raise TypeError
-    return value
-
-
 @lru_cache(1_000)  # thousands of runs name the same settings and libraries
 def _line(value: object) -> str:
     """Require a name, which is printed and drawn as it is."""
@@ -339,6 +333,8 @@ def _replay_from(document: Mapping[str, Any], agents: int) -> Replay:
         for step in range(length):
             name = states[step][agent] = current.get(step, name)
     events = tuple((_count(step), _line(name)) for step, name in document["events"])
-    if len(document["states"]) != agents or any(not 1 <= step < length for step, _ in events):
+    success = document["success"]
+    is_odd = len(document["states"]) != agents or any(not 1 <= step < length for step, _ in events)
+    if is_odd or type(success) is not bool:
         raise ValueError
-    return Replay(_typed(document["success"], bool), points, tuple(map(tuple, states)), events)
+    return Replay(success, points, tuple(map(tuple, states)), events)

@@ -113,14 +113,13 @@ def claimed(folder: str | Path) -> Iterator[Path]:
         yield store
 
 
-def keep_task(folder: Path, task: Task) -> None:
-    """Write a task down."""
-    write_whole(folder / "tasks" / f"{slug(task.name)}-{task.digest[:8]}.toml", toml.unparse(task.document()))
-
-
-def keep_world(folder: Path, world: SceneSource) -> None:
-    """Write down what a world that is not hocket's looks like."""
-    write_whole(folder / "tasks" / f"{slug(world.task)}-{world.digest[:8]}.json", world.text)
+def keep_task(folder: Path, task: Task | SceneSource) -> None:
+    """Write down a task, or what a world that is not hocket's looks like."""
+    if isinstance(task, Task):
+        name, text = f"{slug(task.name)}-{task.digest[:8]}.toml", toml.unparse(task.document())
+    else:
+        name, text = f"{slug(task.task)}-{task.digest[:8]}.json", task.text
+    write_whole(folder / "tasks" / name, text)
 
 
 def keep_records(folder: Path, runs: Iterable[tuple[Record, bytes | None]]) -> None:
@@ -142,10 +141,7 @@ def save_records(folder: str | Path, records: Iterable[Record], worlds: Iterable
     """
     with claimed(folder) as store:
         for world in worlds:
-            if isinstance(world, Task):
-                keep_task(store, world)
-            else:
-                keep_world(store, world)
+            keep_task(store, world)
         keep_records(store, ((record, None) for record in records))
         sum_up(store, load_results(store).records)
         return load_results(store)

@@ -15,7 +15,8 @@ A transition may count: `a = { to = "u1", times = 3, otherwise = "u0" }` (see `c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import NamedTuple, cast
 
@@ -88,7 +89,8 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
     """Build a machine from its table; `at` says where in a file the table stands."""
     check_keys(table, MACHINE_KEYS, at)
     if {*LANGUAGES} & {*table}:
-        return _whole(sentence_from(table, at), at)
+        with _located(at):
+            return sentence_from(table, at).machine(Limits())
     if "transitions" not in table:
         raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
     if "final" not in table and "rewards" not in table:
@@ -118,7 +120,7 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
         lists["final"] = (*counting.copies_of(lists.get("final", ())), *unknown)
         lists.setdefault("events", tuple(dict.fromkeys(event for _, event in moves)))
         rewards = None if rewards is None else counting.spread(rewards)
-    try:
+    with _located(at):
         return RewardMachine(
             initial=initial,
             transitions=transitions,
@@ -127,8 +129,6 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
             rewards=rewards,
             states=lists.get("states"),
         )
-    except MachineError as error:
-        raise FormatError(str(error), where=at.rstrip(".") or None) from None
 
 
 def _plain_machine(table: Document, rows: Mapping[str, Document], at: str) -> RewardMachine:
@@ -136,15 +136,15 @@ def _plain_machine(table: Document, rows: Mapping[str, Document], at: str) -> Re
     lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
     moves = cast(Mapping[str, Mapping[str, str]], rows)
     initial = _initial(table, lists.get("states", ()), at)
-    try:
+    with _located(at):
         return RewardMachine._from_rows(initial, moves, lists["final"], lists.get("events"), lists.get("states"))
-    except MachineError as error:
-        raise FormatError(str(error), where=at.rstrip(".") or None) from None
 
 
-def _whole(reading: Reading, at: str) -> RewardMachine:
+@contextmanager
+def _located(at: str) -> Iterator[None]:
+    """Say of an error in a machine where in a file its table stands."""
     try:
-        return reading.machine(Limits())
+        yield
     except MachineError as error:
         raise FormatError(str(error), where=at.rstrip(".") or None) from None
 

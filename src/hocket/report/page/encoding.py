@@ -7,7 +7,7 @@ in hundredths.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -177,7 +177,9 @@ def replay_data(replay: Replay, names: Numbering) -> Data:
         "length": len(points) - 1,
         "start": points[0].ravel().tolist(),
         "ways": [_way(np.diff(points[:, agent], axis=0)) for agent in range(points.shape[1])],
-        "states": [_changes(column, names) for column in columns],
+        "states": [
+            [number for step, state in changes_of(column) for number in (step, names[state])] for column in columns
+        ],
         "events": [number for step, event in replay.events for number in (step, names[event])],
     }
 
@@ -189,8 +191,3 @@ def _way(moves: NDArray[np.int64]) -> str | list[int]:
     across, down = (moves // FINEST).T
     pairs = np.pad(_MOVE[across, down], (0, len(moves) % 2)).reshape(-1, 2)
     return str(_LETTER[5 * pairs[:, 0] + pairs[:, 1]].tobytes(), "ascii")
-
-
-def _changes(states: Sequence[str], names: Numbering) -> list[int]:
-    """Tell the steps after which a state is another one, each followed by the state."""
-    return [number for step, state in changes_of(states) for number in (step, names[state])]

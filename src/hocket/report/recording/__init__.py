@@ -11,7 +11,7 @@ from hocket.draw.map_svg import map_svg, unit_of
 from hocket.draw.markup import Html, data_block, escape, join, tag
 from hocket.draw.task_scene import scene_of
 from hocket.files import write_whole
-from hocket.runtime.recording import Frame, Recording, read_recording
+from hocket.runtime.recording import Frame, TeamRecording, read_recording
 from hocket.runtime.settings import WORLD
 from hocket.runtime.verification import Verification, verify
 
@@ -35,7 +35,7 @@ def write_recording(folder: str | Path, path: str | Path | None = None) -> Path:
     return page
 
 
-def recording_html(recording: Recording, verification: Verification) -> str:
+def recording_html(recording: TeamRecording, verification: Verification) -> str:
     """Lay out a run as a page that needs nothing else."""
     task, frames = recording.settings.task, recording.frames
     scene = scene_of(task)
@@ -70,7 +70,7 @@ def _asset(package: str, *names: str) -> Html:
     return Html(files(package).joinpath(*names).read_text(encoding="utf-8"))
 
 
-def _encoded(recording: Recording, frame: Frame, unit: float) -> list[object]:
+def _encoded(recording: TeamRecording, frame: Frame, unit: float) -> list[object]:
     """Give scripts who does something, and where it then is."""
     task = recording.settings.task
     agent = list(task.agents).index(frame.name) if frame.name != WORLD else -1
@@ -80,7 +80,7 @@ def _encoded(recording: Recording, frame: Frame, unit: float) -> list[object]:
     return [agent, frame.kind, (column + 0.5) * unit, (row + 0.5) * unit]
 
 
-def lanes_svg(recording: Recording) -> Html:
+def lanes_svg(recording: TeamRecording) -> Html:
     """Draw a lane for each agent: what it promised, decided and heard, in an order that agrees with all logs."""
     agents = list(recording.settings.task.agents)
     shown = [n for n, frame in enumerate(recording.frames) if frame.kind != "move" and frame.name in agents]
@@ -118,7 +118,7 @@ def _mark(frame: Frame, number: int, across: float, down: dict[str, float]) -> H
     )
 
 
-def _holds(recording: Recording, across: dict[int, float], down: dict[str, float]) -> Iterator[Html]:
+def _holds(recording: TeamRecording, across: dict[int, float], down: dict[str, float]) -> Iterator[Html]:
     """Draw how long an agent holds still: from a promise to the event, or to its release."""
     since: dict[str, int] = {}
     for number, frame in enumerate(recording.frames):
@@ -129,7 +129,7 @@ def _holds(recording: Recording, across: dict[int, float], down: dict[str, float
             yield tag("path", class_="hold", d=f"M{begin:g} {down[frame.name]:g} H{across[number]:g}")
 
 
-def _arrows(recording: Recording, across: dict[int, float], down: dict[str, float]) -> Iterator[Html]:
+def _arrows(recording: TeamRecording, across: dict[int, float], down: dict[str, float]) -> Iterator[Html]:
     """Draw who heard of an event from whom."""
     for number, frame in enumerate(recording.frames):
         if frame.cause is not None and number in across and frame.cause in across:

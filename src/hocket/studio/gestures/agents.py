@@ -116,7 +116,7 @@ def rename_event(draft: Draft, gesture: Gesture) -> None:
     tables = list(draft.parts())
     for part in tables:
         draft.machine(part)  # or says why it cannot be changed here
-    if draft.is_used(new):
+    if any(new in row for _, _, row in draft.rows()):
         raise FormatError(f"there is an event {new!r} already")
     for table, _, row in draft.rows():
         rename_key(row, old, new)

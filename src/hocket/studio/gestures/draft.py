@@ -108,10 +108,6 @@ class Draft:
             for state, row in table.get("transitions", {}).items():
                 yield table, state, row
 
-    def is_used(self, event: str) -> bool:
-        """Say whether a transition has an event."""
-        return any(event in row for _, _, row in self.rows())
-
     # Agents.
 
     def agent(self, name: str) -> Row:
