@@ -130,9 +130,9 @@ def _between(
 
 def _sorted(before: Mapping[Place, set[Place]], logs: Mapping[str, LogContents]) -> list[Place]:
     after: dict[Place, list[Place]] = {place: [] for place in before}
-    left = {place: len(own) for place, own in before.items()}
-    for place, own in before.items():
-        for earlier in own:
+    left = {place: len(earlier_places) for place, earlier_places in before.items()}
+    for place, earlier_places in before.items():
+        for earlier in earlier_places:
             after[earlier].append(place)
     ready = [(logs[name].times[index], name, index) for (name, index), count in left.items() if not count]
     heapify(ready)
