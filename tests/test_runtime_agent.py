@@ -1,12 +1,16 @@
 """An agent in one's own loop: steps, holding, what it remembers, and what it refuses."""
 
+import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 
 import hocket as hk
 from hocket.errors import HocketError
+from hocket.runtime.certificates import make_keys
 from hocket.runtime.log import read_log
+from hocket.runtime.verification import verify
 
 TASK = hk.load_task("rendezvous-2")
 MEETING = 34  # the cell of the meeting place
@@ -15,6 +19,15 @@ MEETING = 34  # the cell of the meeting place
 def make(folder, name: str, **more) -> hk.runtime.Agent:
     peers = {agent: str(folder / agent) for agent in TASK.agents}
     return hk.runtime.Agent(TASK, name, peers=peers, log=folder / f"{name}.log", durable=False, **more)
+
+
+def free_ports(count: int) -> list[int]:
+    """Find ports that nobody listens at."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for own in sockets:
+            own.bind(("127.0.0.1", 0))
+        return [own.getsockname()[1] for own in sockets]
 
 
 def until(holds) -> None:
@@ -32,6 +45,8 @@ def test_agents_that_stand_where_they_meet_meet(tmp_path):
         assert one.events == ("r1", "r") and one.state == "2" and not one.holding and not one.done
         assert one.step(97) == "stay" and one.done and one.events[-1] == "g1"
         assert one.finished
+    found = verify(tmp_path)
+    assert found.ok and found.trace[-2:] == ("r", "g1") and not found.complete
 
 
 def test_an_agent_that_moves_agrees_on_nothing(tmp_path):
@@ -84,6 +99,25 @@ def test_conditions_of_ones_own_world_take_the_place_of_cells(tmp_path):
 def test_an_observation_that_is_no_cell_is_refused(tmp_path, observation):
     with make(tmp_path, "A1") as one, pytest.raises(HocketError, match="must be a cell from 0 to 99"):
         one.step(observation)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_agents_meet_over_zenoh_too(tmp_path, secure):
+    ports = free_ports(2)
+    text = 'run = "today"\ntransport = "zenoh"\n' + ('keys = "keys"\n' if secure else "")
+    text += "[agents]\n" + "".join(f'{a} = "127.0.0.1:{p}"\n' for a, p in zip(("A1", "A2"), ports, strict=True))
+    (tmp_path / "peers.toml").write_text(text)
+    if secure:
+        make_keys(tmp_path / "keys", ["A1", "A2"])
+
+    def agent(name: str) -> hk.runtime.Agent:
+        log = tmp_path / f"{name}.log"
+        return hk.runtime.Agent(TASK, name, peers=tmp_path / "peers.toml", log=log, durable=False)
+
+    with agent("A1") as one, agent("A2") as other:
+        one.step(MEETING)
+        other.step(MEETING)
+        until(lambda: "r" in one.events and "r" in other.events)
 
 
 def test_what_makes_no_agent_is_refused(tmp_path):

@@ -59,11 +59,13 @@ class Agent:
         if isinstance(peers, Mapping):
             if missing := [agent for agent in task.agents if agent not in peers]:
                 raise SettingsError(f"peers must give each agent its address, got none of {missing[0]}")
-            addresses, key_folder = dict(peers), None if keys is None else str(keys)
+            addresses, key_folder, transport = dict(peers), None if keys is None else str(keys), "tcp"
         else:
             where = read_peers(peers, task)
-            run, addresses, key_folder = where.run, dict(where.addresses), where.keys
-        settings = RunSettings(task, run, agreed, addresses, keys=key_folder, insecure=insecure, durable=durable)
+            run, addresses, key_folder, transport = where.run, dict(where.addresses), where.keys, where.transport
+        settings = RunSettings(
+            task, run, agreed, addresses, keys=key_folder, insecure=insecure, transport=transport, durable=durable
+        )
         self.task, self.name, self.policy, self.stay = task, name, policy, stay
         self._conditions, self._masks = conditions, None if conditions else cell_conditions(task, name)
         self._states = tuple(task.machines[name].states)
@@ -71,6 +73,8 @@ class Agent:
         self._stamp = 0
         self._loop = asyncio.new_event_loop()
         self._host = Host(settings, name, Path(log))
+        if not (beside := Path(log).parent / "run.json").exists():  # for `hocket verify` and `hocket report`
+            settings.save(beside.parent)
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"hocket {name}", daemon=True)
         self._thread.start()
         try:

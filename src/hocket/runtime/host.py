@@ -12,6 +12,7 @@ from hocket.runtime.log import AgentLog
 from hocket.runtime.protocol import Entry, Message, Output, Participant
 from hocket.runtime.settings import RunSettings
 from hocket.runtime.transport import Transport
+from hocket.runtime.zenoh_transport import ZenohTransport
 
 TICK = 0.05  # seconds between two times that messages are sent again
 MOST_AT_ONCE = 1_000  # events that an agent decides on by itself, one after the other, without moving
@@ -27,15 +28,9 @@ class Host:
         kept = [entry for entry in self.log.entries if entry[0] != "stop"]
         self.participant = Participant.recover(self.plan, self.number, kept)
         self.events = [name for entry in kept if (name := self._event(entry)) is not None]
-        self.transport = Transport(
-            self.plan,
-            agent,
-            settings.addresses,
-            settings.greeting,
-            self._receive,
-            settings.security,
-            settings.loss,
-        )
+        where = (settings.addresses, settings.greeting, self._receive, settings.security, settings.loss)
+        make = ZenohTransport if settings.transport == "zenoh" else Transport
+        self.transport: Transport | ZenohTransport = make(self.plan, agent, *where)
         self.changed: Callable[[], None] = lambda: None  # called when an event has happened
         self.ticking: asyncio.Task[None] | None = None
         self.error: FormatError | None = None  # of the log: from then on nothing is done and nothing said

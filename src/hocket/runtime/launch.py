@@ -26,7 +26,8 @@ from hocket.task.catalogue import as_task
 from hocket.task.delays import check_delays
 from hocket.task.task import Task
 
-PEER_KEYS = ("run", "agents", "world", "keys")
+PEER_KEYS = ("run", "agents", "world", "keys", "transport")
+TRANSPORTS = ("tcp", "zenoh")
 FILE_NAME = re.compile(r"[\w][\w .+-]{0,99}")
 
 
@@ -59,6 +60,7 @@ class Peers:
     run: str
     addresses: Mapping[str, str]  # of agents, and of the world
     keys: str | None
+    transport: str
 
 
 def read_peers(path: str | Path, task: Task) -> Peers:
@@ -89,7 +91,10 @@ def read_peers(path: str | Path, task: Task) -> Peers:
         split_address(address, f"{path}: {name}")
     if keys is not None and not isinstance(keys, str):
         raise FormatError("must be the folder that hocket keys has made", path=path, where="keys")
-    return Peers(run, addresses, None if keys is None else str((path.parent / keys).absolute()))
+    if (transport := document.get("transport", "tcp")) not in TRANSPORTS:
+        hint = known_names(str(transport), TRANSPORTS)
+        raise FormatError(f"must be tcp or zenoh, got {transport!r} ({hint})", path=path, where="transport")
+    return Peers(run, addresses, None if keys is None else str((path.parent / keys).absolute()), transport)
 
 
 def run_team(
@@ -124,7 +129,10 @@ def run_team(
         where = read_peers(peers, task)
         if WORLD not in where.addresses:
             raise FormatError("must say where the world is, as HOST:PORT", path=peers, where=WORLD)
-        settings = replace(settings, run=where.run, addresses=where.addresses, keys=where.keys, insecure=insecure)
+        settings = replace(
+            settings, run=where.run, addresses=where.addresses, keys=where.keys, insecure=insecure,
+            transport=where.transport,
+        )  # fmt: skip
     settings, is_new = _resumed(settings, folder)
     if is_new and any(name != WORLD for name in names):
         actions = policies if isinstance(policies, Mapping) else load_actions(policies, task)

@@ -19,6 +19,7 @@ from hocket.task.files import task_from
 from hocket.task.task import Task
 
 LARGEST_FILE = 50 * MEGABYTE
+KEPT = ("run", "keys", "insecure", "transport", "durable", "pace", "steps", "seed", "loss")  # in the file as they are
 WORLD = "world"  # the name of the process that moves the agents of a grid task
 
 
@@ -32,6 +33,7 @@ class RunSettings:
     addresses: Mapping[str, str] = field(default_factory=dict)  # of each agent and the world
     keys: str | None = None  # the folder of certificates
     insecure: bool = False
+    transport: str = "tcp"  # or zenoh
     durable: bool = True
     pace: float = 10.0  # steps a second
     steps: int = 1_000  # of each agent, at most
@@ -64,11 +66,9 @@ class RunSettings:
             "task": self.task.name,
             "digest": self.task.digest,
             "agents": list(self.task.agents),
-            "run": self.run,
             "deciders": {event: list(agents) for event, agents in self.deciders.items()},
             "addresses": dict(self.addresses),
-            "keys": self.keys,
-            **{key: getattr(self, key) for key in ("insecure", "durable", "pace", "steps", "seed", "loss")},
+            **{key: getattr(self, key) for key in KEPT},
             "document": self.task.document(),
         }
         write_whole(folder / "run.json", json.dumps({**document, **more}, indent=1))
@@ -80,10 +80,9 @@ def read_settings(folder: Path) -> tuple[RunSettings, dict[str, Any]]:
     try:
         document = json.loads(read_text(path, LARGEST_FILE))
         task = task_from(document["document"], str(document["task"]), None)
-        keys = ("run", "keys", "insecure", "durable", "pace", "steps", "seed", "loss")
         deciders = {str(event): tuple(agents) for event, agents in document["deciders"].items()}
         settings = RunSettings(
-            task, deciders=deciders, addresses=dict(document["addresses"]), **{key: document[key] for key in keys}
+            task, deciders=deciders, addresses=dict(document["addresses"]), **{key: document[key] for key in KEPT}
         )
         if task.digest != document["digest"] or list(task.agents) != document["agents"]:
             raise FormatError("its digest or its agents are not those of its task: it was changed", path=path)
