@@ -22,19 +22,27 @@ KNOWS = {
     "pursuer_1": {"first", "second", "gather"},
     "pursuer_2": {"second", "gather"},
 }
+MACHINES = hk.decompose(MACHINE, KNOWS).machines
 
 
-def propose(agent, reward, observation):
-    """List what a pursuer proposes: by its own reward that it caught something, by walls that it is in the corner."""
+def propose(agent, state, reward, observation):
+    """List what a pursuer proposes: by its own reward that it caught something, by walls that it is in the corner.
+
+    A catch counts once: as the one for which the pursuer's own machine waits.
+    """
     walls, middle = observation[:, :, 0], observation.shape[0] // 2
     in_corner = walls[middle, middle - 1] and walls[middle - 1, middle]
-    caught = [event for event in ("first", "second") if event in KNOWS[agent] and reward > CATCH]
+    waiting = [event for event in ("first", "second") if MACHINES[agent].step(state, event) is not None]
+    caught = waiting if reward > CATCH else []
     return [*caught, "gather"] if in_corner else caught
 
 
 def label(step):
     """Let each pursuer propose by itself; the machine of pursuer 1 knows which of its two catches is next."""
-    return {agent: propose(agent, step.rewards[agent], seen) for agent, seen in step.observations.items()}
+    return {
+        agent: propose(agent, step.states[agent], step.rewards[agent], seen)
+        for agent, seen in step.observations.items()
+    }
 
 
 def target(agent, env, pursuit):

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import aec_to_parallel
 
+from hocket.adapters.dict_team import DictTeam, is_plain
 from hocket.adapters.events import PARTS, share_of, told_of
 from hocket.errors import SettingsError
 
@@ -129,20 +130,28 @@ def to_parallel(env: Environment, agents: Iterable[str] | None = None) -> Parall
 
     Takes a Gymnasium environment whose observation and action spaces are tuples with a place for each agent, like those
     of lbforaging and rware, and names the places `agents` (agent_0, agent_1, … unless given). Takes also a PettingZoo
-    environment whose agents act in turns, where PettingZoo itself can convert it. A parallel one stays as it is.
+    environment whose agents act in turns, where PettingZoo itself can convert it, and whatever steps with dictionaries
+    over agents, which may be integers or tuples, in spaces that are dictionaries over them. A parallel one stays as it
+    is.
     """
     if isinstance(env, gymnasium.Env):
-        return TupleTeam(env, agents)
-    if agents is not None:
+        return DictTeam(env, agents) if _is_over_agents(env) else TupleTeam(env, agents)
+    if agents is not None and (isinstance(env, AECEnv) or is_plain(env)):
         raise SettingsError(f"agents of a {type(env).__name__} have names already, got {agents!r:.200}")
     if isinstance(env, AECEnv):
         if not env.metadata.get("is_parallelizable", False):
             raise SettingsError(f"{env} must let its agents act at once, and its metadata say that it does not")
         return aec_to_parallel(env)
-    lacking = [name for name in ("possible_agents", "reset", "step") if not hasattr(env, name)]
+    lacking = [name for name in ("reset", "step") if not hasattr(env, name)]
     if lacking:
         raise SettingsError(f"a multi-agent environment must have {', '.join(lacking)}, got {env!r:.60}")
-    return env
+    return env if is_plain(env) else DictTeam(env, agents)
+
+
+def _is_over_agents(env: gymnasium.Env[Any, Any]) -> bool:
+    """Say whether both spaces are dictionaries over the same agents."""
+    seen, acts = env.observation_space, env.action_space
+    return isinstance(seen, spaces.Dict) and isinstance(acts, spaces.Dict) and {*seen.spaces} == {*acts.spaces}
 
 
 def individual_world(env: Environment) -> gymnasium.Env[Any, Any]:
@@ -160,7 +169,8 @@ def _places(env: gymnasium.Env[Any, Any]) -> int:
     kinds = (env.observation_space, env.action_space)
     if not all(isinstance(space, spaces.Tuple) for space in kinds) or len({len(space) for space in kinds}) != 1:  # type: ignore[arg-type]
         raise SettingsError(
-            "a multi-agent Gymnasium environment must have Tuple spaces with a place for each agent, got "
+            "a multi-agent Gymnasium environment must have Tuple spaces with a place for each agent, or Dict "
+            "spaces over agents, got "
             f"{env.observation_space!r:.80} and {env.action_space!r:.80}"
         )
     return len(env.action_space)  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ class RawStep:
     states: Mapping[str, str]  # of the agents' own machines, before the step
     team_state: object  # of the team machine, before the step: a name, or a tuple of names for a composition
     memory: dict[str, Any]  # the labelling function's own; empty at the start of an episode
-    env: Any  # the world itself, for what observations do not tell
+    env: Any  # the world as it was passed to `wrap`, for what observations do not tell
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         place: int = 0,
     ) -> None:
         self.env, self.machine, self.label, self.valid = individual_world(env), machine, label, valid
+        self.given = env  # the world as it was passed, which labels see
         self.told, self.place = Names((told,) if isinstance(told, str) else told), place
         self.chances = {} if chances is None else dict(chances)
         for event in (*self.chances, *self.told):
@@ -116,7 +117,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         self.time += 1
         shown = (action, observation, earned, over, truncated, info)
         memory = deepcopy(self._memory)
-        step = IndividualStep(self.time, self._previous, *shown, self.state, self._memory, self.env)
+        step = IndividualStep(self.time, self._previous, *shown, self.state, self._memory, self.given)
         proposed, events, state, reward = self._outcome(step, draw)
         others = self._counterfactuals(replace(step, memory=memory), draw)
         self.state, self._previous = state, deepcopy(observation)

@@ -11,6 +11,7 @@ from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
 from hocket.adapters.convert import Environment, EnvWrapper, Experience, to_parallel
+from hocket.adapters.dict_team import DictTeam
 from hocket.adapters.events import (
     PARTS,
     Answer,
@@ -66,6 +67,12 @@ def wrap(
     Refuses a machine that is not decomposable with respect to `knows`.
     """
     world = to_parallel(env)
+    if isinstance(world, DictTeam):  # whose agents may go by other keys than names
+        knows = {world.names.get(agent, agent): events for agent, events in knows.items()}
+        named = {
+            event: [world.names.get(agent, agent) for agent in agents] for event, agents in (control or {}).items()
+        }
+        control = named if control is not None else None
     for agent in knows:
         if agent not in world.possible_agents:
             hint = known_names(str(agent), map(str, world.possible_agents))
@@ -82,7 +89,7 @@ def wrap(
             hint = known_names(str(event), decomposition.machine.events)
             raise AssignmentError(f"waits: event {event!r} does not exist in this machine ({hint})")
     check_problems(problems)
-    return WrappedTeam(world, Synchronisation(decomposition, waiting), label, observation, problems)
+    return WrappedTeam(world, Synchronisation(decomposition, waiting), label, observation, problems, env)
 
 
 class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
@@ -94,9 +101,16 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     """
 
     def __init__(
-        self, env: ParallelEnv[str, Any, Any], rules: Synchronisation, label: TeamLabel, observation: str, problems: str
+        self,
+        env: ParallelEnv[str, Any, Any],
+        rules: Synchronisation,
+        label: TeamLabel,
+        observation: str,
+        problems: str,
+        given: Environment,
     ) -> None:
         self.env, self.label, self.problems, self._rules, self._kind = env, label, problems, rules, observation
+        self.given = given  # the world as it was passed, which labels see
         self.metadata = {**getattr(env, "metadata", {}), "is_parallelizable": True}
         self.render_mode = getattr(env, "render_mode", None)
         self.possible_agents: list[str] = list(env.possible_agents)
@@ -173,7 +187,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self._check_seen(observations, when)
         shown = (self._previous, actions, observations, rewards, terminated, truncated, infos)
         was_completed, team = self.completed, self.decomposition.machine
-        step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.env)
+        step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.given)
         happening = self._rules.happen(self.label(step), step.states, step.observations)
         complain(happening.problems, self.problems, self.time)
         reward = sum((self._apply(event) for event in happening.events), 0.0)
