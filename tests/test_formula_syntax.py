@@ -100,8 +100,13 @@ BAD_FORMULAS = {
     "G !alarm": "`G !alarm` is true before anything happens, so there is nothing to do",
     "!a": "`!a` is true before anything happens, so there is nothing to do",
     "F a | !F a": "`F a | !F a` is true before anything happens, so there is nothing to do",
-    "a & b": "`a & b` can never come true, as its conjuncts exclude each other",
-    "F(a & b)": "`F(a & b)` can never come true",
+    "a & b": "`a & b` can never come true: one event happens at a time, and not a and b together; "
+    "for both, write F a & F b",
+    "F(a & b)": "`F(a & b)` can never come true: one event happens at a time, and not a and b together; "
+    "for both, write F a & F b",
+    "F(c & X(b & a)) & G !d": "`F(c & X(b & a))` can never come true: one event happens at a time, and not b and a "
+    "together; for both, write F b & F a",
+    "F(a & !a)": "`F(a & !a)` can never come true",
     "F a & G !a": "`F a & G !a` can never come true, as its conjuncts exclude each other",
     "F true": "a task needs at least one event, got none; name one in the formula, or give events",
 }

@@ -430,3 +430,13 @@ def test_a_run_says_how_it_must_be_asked():
         make().run(("a",), undefined="skip")
     with pytest.raises(hk.errors.MachineError, match="a trace must be a sequence of event names, got the string 'ab'"):
         make().run("ab", undefined="stay")
+
+
+def test_a_name_of_thousands_of_letters_is_cut_in_messages():
+    name = "n" * 5_000
+    machine = hk.RewardMachine(initial="u0", transitions={("u0", name): "u1"}, final={"u1"})
+    for wrong in (lambda: hk.decompose(machine, {name: {"x"}}), lambda: machine.step(name, "a")):
+        with pytest.raises(hk.HocketError, match="…") as refused:
+            wrong()
+        assert len(str(refused.value)) < 600
+    assert len(hk.decompose(machine, {name: {name}, "B": set()}).explain()) < 1_000

@@ -99,3 +99,9 @@ def test_runs_of_an_older_folder_are_read_and_not_made_again(tmp_path):
 def test_the_key_of_a_run_is_the_one_that_it_always_had():
     record = hk.Record("t", "d", "dqprm", 3, 40, {"max_episode_steps": 7, "discount": 0.9}, {})
     assert record.key == "6037776e3f2bd2f41d4110210da867d7537ca482296c9285711d95605f2dd11c"
+
+
+def test_the_old_name_of_the_lower_bound_on_steps_warns_and_gives_it():
+    verdict = hk.check_task("buttons", play=False)
+    with pytest.warns(DeprecationWarning, match="use steps_lower_bound"):
+        assert verdict.fewest_steps == verdict.steps_lower_bound > 0

@@ -1,6 +1,7 @@
 """General rewards: they are shared out if and only if they are sums of local ones, and the shares add up."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 from typing import NamedTuple
@@ -308,3 +309,24 @@ def test_many_agents_with_many_rewards_are_shared_out():
     split = hk.decompose(paid, knows)
     assert split.ok
     assert_rewards_add_up(paid, split.machines)
+
+
+# Tasks.
+
+
+def test_a_task_with_rewards_of_its_own_is_checked_and_not_yet_trained():
+    task = hk.load_task("rendezvous-2")
+    parts = dict(task.machine.parts) if isinstance(task.machine, hk.Composition) else task.machines
+    team = hk.compose(*parts.values())
+    met = {(state, event): 7.0 for state, event in team.transitions if event == "r"}
+    paid = hk.RewardMachine(
+        initial=team.initial, transitions=dict(team.transitions), final=team.final, rewards=met, events=team.events
+    )
+    rewarded = replace(task, machine=paid)
+    verdict = hk.check_task(rewarded)
+    assert verdict.ok and verdict.as_json()["team"] is None
+    assert "along every trace, the local rewards add up to the team's" in str(verdict)
+    with pytest.raises(hk.HocketError, match="a team is trained and played for completing its task only"):
+        hk.train(rewarded, seeds=1, steps=100)
+    with pytest.raises(hk.HocketError, match="a team is trained and played for completing its task only"):
+        hk.gym.team_env(rewarded)

@@ -13,7 +13,7 @@ from hocket.task.files import task_from
 from hocket.task.template import MOST_AGENTS, expand_team
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "format.md").read_text(encoding="utf-8")
-(BELLS,) = re.findall(r"^```toml\n(team = .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+BELLS, MINE = re.findall(r"^```toml\n(team = .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -93,3 +93,31 @@ def test_a_template_grows_only_so_far():
 def test_a_size_that_no_task_has_is_an_error_that_names_it():
     with pytest.raises(FormatError, match="no built-in task of this name"):
         load("buttons-3")
+
+
+def test_groups_of_like_agents_have_a_number_each():
+    task = task_from(tomllib.loads(MINE))
+    assert list(task.agents) == ["miner1", "miner2", "miner3", "miner4", "guard1", "guard2"]
+    assert list(task.events)[3:5] == ["dig by miner4", "watch by guard1"]
+    assert task.controllers["watch by guard2"] == {"guard2"}
+    assert hk.check_task(task, play=False).ok
+
+
+def test_what_names_two_groups_is_repeated_for_all_pairs():
+    table = {"team": {"a": 2, "b": 2}, "events": {"{a} {b}": "{a} and {b} of {n} ({n.a})"}, "memory": ["{b}{a}", "x"]}
+    written = expand_team(table)
+    assert written["events"] == {f"a{i} b{j}": f"a{i} and b{j} of 4 (2)" for i in (1, 2) for j in (1, 2)}
+    assert written["memory"] == ["b1a1", "b2a1", "b1a2", "b2a2", "x"]
+
+
+@pytest.mark.parametrize("team", [{}, {"n": 1}, {"a b": 1}, {"a": True}, {"a": 60_000, "b": 60_000}])
+def test_groups_that_make_no_sense_are_refused(team):
+    with pytest.raises(FormatError, match=r"^team"):
+        expand_team({"team": team})
+
+
+def test_a_size_is_chosen_for_a_team_of_one_group_only(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE, encoding="utf-8")
+    with pytest.raises(FormatError, match="whose `team` is a number"):
+        load(f"{path}:3")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
 LONGEST_MESSAGE = 2_000  # characters
+LONGEST_NAME_SHOWN = 200
+LONG_NAME = re.compile(rf"'[^']{{{LONGEST_NAME_SHOWN},}}'|[^\s'`]{{{LONGEST_NAME_SHOWN + 1},}}")
 JOINERS = "\u200c\u200d"
 
 
@@ -18,7 +21,7 @@ class HocketError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message, LONGEST_MESSAGE))
+        super().__init__(printable(cut_names(message), LONGEST_MESSAGE))
 
 
 class MachineError(HocketError):
@@ -74,6 +77,17 @@ def printable(text: str, longest: int = 200) -> str:
     if len(text) > longest:
         text = f"{text[: longest // 2]}…{text[-(longest // 2) :]}"
     return text if text.isprintable() else "".join(c if _is_seen(c) else repr(c)[1:-1] for c in text)
+
+
+def cut_names(text: str) -> str:
+    """Cut the middle out of long names in a sentence: quoted ones, and those without blanks.
+
+    >>> len(cut_names(f"event '{'e' * 5_000}' does not exist"))
+    230
+    """
+    if len(text) <= LONGEST_NAME_SHOWN:
+        return text
+    return LONG_NAME.sub(lambda name: printable(name[0], LONGEST_NAME_SHOWN), text)
 
 
 def _is_seen(character: str) -> bool:

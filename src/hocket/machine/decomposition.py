@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
 
-from hocket.errors import AssignmentError, known_names
+from hocket.errors import AssignmentError, cut_names, known_names
 from hocket.graphs import Flags, Ints
 from hocket.machine.algebra import Projection, flag_events, reachable_part
 from hocket.machine.composition import Composition
@@ -94,15 +94,19 @@ class Decomposition:
 
     def explain(self) -> str:
         """Give the verdict in sentences; if negative, the counterexample, and which projections merge which states."""
+        return cut_names("\n".join(self._explanation()))
+
+    def _explanation(self) -> Iterator[str]:
         if self.ok:
             agents = len(self.machines)
             local = f"parallel composition of the {agents:,} local reward machines"
             verdict = f"Decomposable: the team machine is bisimilar to the {local if agents > 1 else 'local one'}."
-            return "\n".join((verdict, *self._on_rewards, *self.problems, *self.notes))
-        lines = ["Not decomposable.", *self.problems]
+            yield from (verdict, *self._on_rewards, *self.problems, *self.notes)
+            return
+        yield from ("Not decomposable.", *self.problems)
         if self.counterexample is not None:
-            lines += [describe_merging(self.counterexample, confusion) for confusion in self.counterexample.confusions]
-        return "\n".join(lines)
+            for confusion in self.counterexample.confusions:
+                yield describe_merging(self.counterexample, confusion)
 
 
 def decompose(machine: RewardMachine | Composition, knows: Knows, control: Control | None = None) -> Decomposition:

@@ -34,7 +34,7 @@ def warnings(study: Study) -> tuple[str, ...]:
 
 def _too_short(group: JobGroup, verdict: Verdict) -> Iterator[str]:
     """Compare steps with how many an episode and a test need."""
-    fewest, settings = verdict.fewest_steps, group.settings
+    fewest, settings = verdict.steps_lower_bound, group.settings
     if group.steps < fewest and not find_learner(group.learner).is_reference:
         yield f"{group.label}: {group.steps:,} steps of training complete no episode, as each takes {fewest:,} or more."
     if settings.max_episode_steps < fewest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from hocket.documents import is_one_line
@@ -63,13 +63,20 @@ def check_rewards(machine: Machine) -> None:
                 raise TaskError(f"a reward {rule}, got {reward!r}", key=f"machine.rewards.{state}.{event}")
 
 
+def check_conditions(used: Iterable[str], events: Collection[str]) -> None:
+    """Require a condition for every event of the machine; one that has none may be misspelt there."""
+    for event in used:
+        if event not in events:
+            hint = known_names(event, events)
+            asked = f"; {hint}" if hint.startswith("did you mean") else ""
+            raise TaskError(f"the machine has this event, but it has no condition{asked}", key=f"events.{event}")
+
+
 def check_events(
     events: Mapping[str, Mapping[str, Condition]], machine: Machine, agents: Mapping[str, Agent], grid: Grid
 ) -> None:
     """Require that the machine's events and those with conditions are the same, each controlled by agents at places."""
-    for event in machine.events:
-        if event not in events:
-            raise TaskError("the machine has this event, but it has no condition", key=f"events.{event}")
+    check_conditions(machine.events, events)
     for event, conditions in events.items():
         key = f"events.{event}"
         if event not in machine.events:

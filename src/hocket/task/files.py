@@ -22,6 +22,7 @@ from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Agent, Gate, Option
 from hocket.task.conditions import Condition, Lexicon, parse_conditions, parse_option
+from hocket.task.consistency import check_conditions
 from hocket.task.grid import Grid, read_map
 from hocket.task.task import Task
 from hocket.task.template import expand_team
@@ -86,6 +87,7 @@ def task_from(
     grid, letters = _grid_from(table, rows)
     machine = _machine_from(as_table(table["machine"], "machine"), folder)
     if isinstance(machine, Reading):
+        check_conditions(machine.events, as_table(table["events"], "events"))
         machine = _shared_out(
             machine, {agent: as_texts(row["knows"], f"agents.{agent}.knows") for agent, row in rows.items()}
         )

@@ -30,14 +30,14 @@ class Reachability(NamedTuple):
     """What agents cannot do however they move, and a lower bound on the length of an episode."""
 
     problems: tuple[str, ...] = ()  # one sentence each
-    fewest_steps: int = 0  # no episode that completes has fewer
+    steps_lower_bound: int = 0  # no episode that completes has fewer steps
 
 
 def find_unreachable(task: Task, tables: Tables) -> Reachability:
     """Find the events that agents can never propose, and the fewest steps in which each agent alone could finish."""
     events, is_shared = tuple(task.events), shared_events(tables)
     problems: list[str] = []
-    fewest_steps = 0
+    lower_bound = 0
     explored: dict[tuple[bytes, ...], Exploration] = {}
     for index, agent in enumerate(task.agents):
         inputs = _inputs(tables, index, is_shared)
@@ -45,8 +45,8 @@ def find_unreachable(task: Task, tables: Tables) -> Reachability:
         if len(explored) * exploration.arrived.size < MOST_KEPT:
             explored[inputs] = exploration
         problems += _problems(task, tables, agent, index, events, exploration)
-        fewest_steps = max(fewest_steps, exploration.fewest_steps)
-    return Reachability(tuple(problems), fewest_steps)
+        lower_bound = max(lower_bound, exploration.fewest_steps)
+    return Reachability(tuple(problems), lower_bound)
 
 
 def _problems(

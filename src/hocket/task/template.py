@@ -3,88 +3,143 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from hocket.documents import Document
-from hocket.errors import FormatError
+from hocket.errors import FormatError, shown
 from hocket.files import MEGABYTE
 
 NUMBER, SIZE = "{i}", "{n}"
 MOST_AGENTS = 100_000  # in a family
+MOST_GROUPS = 100
 MOST_TEXT = 128 * MEGABYTE  # characters that a template may grow to
 
 
+class _Groups(NamedTuple):
+    """What is repeated in a template, and what stands for numbers in it."""
+
+    members: dict[str, list[str]]  # placeholder -> what it stands for, one after the other
+    sizes: dict[str, str]  # placeholder -> a number of agents
+
+
 def expand_team(table: Document, size: int | None = None) -> Document:
-    """Write a task out for its number of like agents, or for another `size`; a task without `team` is as it is."""
+    """Write a task out for its number of like agents, or for another `size`; a task without `team` is as it is.
+
+    >>> expand_team({"team": {"miner": 2}, "agents": {"{miner}": {"knows": ["dig by {miner}", "all {n}"]}}})["agents"]
+    {'miner1': {'knows': ['dig by miner1', 'all 2']}, 'miner2': {'knows': ['dig by miner2', 'all 2']}}
+    """
     if "team" not in table:
         if size is not None:
             raise FormatError("a team size can be chosen only for a task with `team`")
         return table
-    count = table["team"] if size is None else size
-    if type(count) is not int or not 1 <= count <= MOST_AGENTS:
-        raise FormatError(f"must be a whole number from 1 to {MOST_AGENTS:,}, got {count!r:.60}", where="team")
-    writer = _Writer(count)
+    team = table["team"]
+    if isinstance(team, dict):
+        if size is not None:
+            raise FormatError("a team size can be chosen only for a task whose `team` is a number")
+        groups = _groups_of(team)
+    else:
+        count = _count(team if size is None else size, "team")
+        groups = _Groups({NUMBER: [str(number) for number in range(1, count + 1)]}, {SIZE: str(count)})
+    writer = _Writer(groups)
     whole = {key: value for key, value in table.items() if key not in ("team", "map")}  # a map has letters, not words
     written = {"map": table["map"]} if "map" in table else {}
     return {**written, **writer.table(whole, "")}
 
 
+def _groups_of(team: Mapping[str, object]) -> _Groups:
+    """Name the members of groups after them: {miner} stands for miner1, miner2, ..., {n.miner} for their number."""
+    if not 1 <= len(team) <= MOST_GROUPS:
+        raise FormatError(f"must have from 1 to {MOST_GROUPS} groups of like agents, got {len(team):,}", where="team")
+    counts = {group: _count(count, f"team.{group}") for group, count in team.items()}
+    for group in counts:
+        if not group.isidentifier() or f"{{{group}}}" in (NUMBER, SIZE):
+            raise FormatError(f"a group's name is a word other than i and n, got {shown(group)}", where="team")
+    total = _count(sum(counts.values()), "team")
+    return _Groups(
+        {f"{{{group}}}": [f"{group}{number}" for number in range(1, counts[group] + 1)] for group in counts},
+        {SIZE: str(total)} | {f"{{n.{group}}}": str(count) for group, count in counts.items()},
+    )
+
+
+def _count(count: object, where: str) -> int:
+    if type(count) is not int or not 1 <= count <= MOST_AGENTS:
+        raise FormatError(f"must be a whole number from 1 to {MOST_AGENTS:,}, got {count!r:.60}", where=where)
+    return count
+
+
 class _Writer:
     """Writes a template out, up to a length."""
 
-    def __init__(self, count: int) -> None:
-        self.count, self.left = count, MOST_TEXT
+    def __init__(self, groups: _Groups) -> None:
+        self.groups, self.left = groups, MOST_TEXT
+
+    def placeholder(self, text: str) -> str | None:
+        """Find what has to be repeated for each member of a group."""
+        return next((placeholder for placeholder in self.groups.members if placeholder in text), None)
 
     def table(self, table: Mapping[str, object], at: str) -> Document:
-        """Repeat the keys with a number, and write out the values of the others."""
+        """Repeat the keys with a placeholder, and write out the values of the others."""
         written: Document = {}
         for key, value in table.items():
             where = f"{at}{key}"
-            for name, part in self.repeated(key, value) if NUMBER in key else [(self.fill(key), value)]:
+            for name, part in self.repeated(key, value):
                 if name in written:
-                    raise FormatError(f"{name!r} is given twice: in full and by {NUMBER}", where=where)
+                    placeholder = self.placeholder(key) or NUMBER
+                    raise FormatError(f"{name!r} is given twice: in full and by {placeholder}", where=where)
                 written[name] = self.value(part, where)
         return written
 
     def repeated(self, key: str, value: object) -> Iterator[tuple[str, object]]:
-        for number in range(1, self.count + 1):
-            yield self.fill(key.replace(NUMBER, str(number))), self.numbered(value, number)
+        """Repeat a key and its value for each member of the groups that the key names."""
+        placeholder = self.placeholder(key)
+        if placeholder is None:
+            yield self.fill(key), value
+            return
+        for member in self.groups.members[placeholder]:
+            yield from self.repeated(key.replace(placeholder, member), self.named(value, placeholder, member))
 
     def value(self, value: object, where: str) -> object:
-        """Write out a value that belongs to no number, or whose number has been filled in."""
+        """Write out a value that belongs to no member, or in which the member's name has been filled in."""
         if isinstance(value, dict):
             return self.table(value, f"{where}.")
         if isinstance(value, list):
             return [self.value(item, where) for element in value for item in self.elements(element)]
-        if isinstance(value, str) and NUMBER in value:
-            rule = f"{NUMBER} belongs in a key that is repeated, or in an element of a list"
+        if isinstance(value, str) and (placeholder := self.placeholder(value)) is not None:
+            rule = f"{placeholder} belongs in a key that is repeated, or in an element of a list"
             raise FormatError(f"{rule}, got {value!r:.60}", where=where)
         return self.fill(value) if isinstance(value, str) else value
 
     def elements(self, element: object) -> list[object]:
-        """Repeat an element of a list if it has a number."""
-        if isinstance(element, str) and NUMBER in element:
-            return [self.numbered(element, number) for number in range(1, self.count + 1)]
+        """Repeat an element of a list for each member of the groups that it names."""
+        if isinstance(element, str):
+            return [name for name, _ in self.repeated(element, None)]
         return [element]
 
-    def numbered(self, value: object, number: int) -> object:
-        """Fill a number in wherever it stands in a value."""
+    def named(self, value: object, placeholder: str, member: str) -> object:
+        """Fill a member in wherever its placeholder stands in a value."""
         if isinstance(value, dict):
-            return {self.numbered(key, number): self.numbered(part, number) for key, part in value.items()}
+            return {
+                self.named(key, placeholder, member): self.named(part, placeholder, member)
+                for key, part in value.items()
+            }
         if isinstance(value, list):
-            return [self.numbered(part, number) for part in value]
+            return [self.named(part, placeholder, member) for part in value]
         self.spend(1)
         if not isinstance(value, str):
             return value
         self.spend(len(value))
-        return value.replace(NUMBER, str(number))
+        return value.replace(placeholder, member)
 
     def fill(self, text: str) -> str:
-        """Fill the number of agents in."""
+        """Fill the numbers of agents in."""
         self.spend(len(text))
-        return text.replace(SIZE, str(self.count))
+        for placeholder, number in self.groups.sizes.items() if "{" in text else ():
+            text = text.replace(placeholder, number)
+        return text
 
     def spend(self, characters: int) -> None:
         self.left -= characters
         if self.left < 0:
             limit = MOST_TEXT // MEGABYTE
-            raise FormatError(f"a team of {self.count:,} would make a task of more than {limit} MB", where="team")
+            team = f"a team of {int(self.groups.sizes[SIZE]):,}"
+            raise FormatError(f"{team} would make a task of more than {limit} MB", where="team")

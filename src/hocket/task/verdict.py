@@ -3,6 +3,7 @@ one text."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from hocket.errors import HocketError
+from hocket.errors import HocketError, cut_names
 from hocket.machine.completion import Completion, completes_without, find_completion, find_idle, leaving_warnings
 from hocket.machine.composition import Composition
 from hocket.machine.counterexample import listing
@@ -79,9 +80,15 @@ class Verdict:
         return self.reachability.problems
 
     @property
+    def steps_lower_bound(self) -> int:
+        """A lower bound: no episode that completes the task has fewer steps, but there may be none that short."""
+        return self.reachability.steps_lower_bound
+
+    @property
     def fewest_steps(self) -> int:
-        """A lower bound: no episode that completes the task has fewer steps."""
-        return self.reachability.fewest_steps
+        """The old name of `steps_lower_bound`."""
+        warnings.warn("fewest_steps is deprecated: use steps_lower_bound", DeprecationWarning, stacklevel=2)
+        return self.steps_lower_bound
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
@@ -134,7 +141,7 @@ class Verdict:
 
     def lines(self) -> list[Line]:
         """Give the verdict as text: the answer, its evidence, and everything else there is to say."""
-        return list(self._lines())
+        return [line._replace(text=cut_names(line.text)) for line in self._lines()]
 
     def _lines(self) -> Iterator[Line]:
         if self.decomposition is None:
@@ -218,7 +225,7 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
         return verdict.with_part(
             Part("team", True, notes=("The team is not played: its task has rewards of its own.",))
         )
-    return verdict.with_part(_play(task, verdict.reachability.fewest_steps))
+    return verdict.with_part(_play(task, verdict.reachability.steps_lower_bound))
 
 
 def _play(task: Task, least_steps: int) -> Part:

@@ -107,12 +107,26 @@ def _grouped(conjuncts: Sequence[Conjunct], limits: Limits, factors: Sequence[Au
     """Multiply the automata of conjuncts, and refuse what can never come true."""
     for conjunct in conjuncts:
         if not conjunct.automaton.accepts.any():
-            raise FormulaError(f"{_quoted([conjunct])} can never come true")
+            raise FormulaError(f"{_quoted([conjunct])} can never come true{_one_at_a_time([conjunct])}")
     factors = factors or [conjunct.automaton for conjunct in conjuncts]
     automaton = conjunction(factors, limits, _quoted(conjuncts))
     if not automaton.accepts.any():
-        raise FormulaError(f"{_quoted(conjuncts)} can never come true, as its conjuncts exclude each other")
+        why = _one_at_a_time(conjuncts) or ", as its conjuncts exclude each other"
+        raise FormulaError(f"{_quoted(conjuncts)} can never come true{why}")
     return ConjunctGroup(tuple(conjuncts), automaton)
+
+
+def _one_at_a_time(conjuncts: Sequence[Conjunct]) -> str:
+    """Remind of it that one event happens at a time, where conjuncts or parts of one ask for two at once."""
+    at_once: list[str] = []
+    for conjunct in conjuncts:
+        if conjunct.source is not None:
+            formulas, formula, _ = conjunct.source
+            at_once += formulas.events_at_once(formula)
+    one, other = [*dict.fromkeys(map(_short, at_once)), "", ""][:2]
+    if not other:
+        return ""
+    return f": one event happens at a time, and not {one} and {other} together; for both, write F {one} & F {other}"
 
 
 def _check_room(factors: Sequence[Automaton], conjuncts: Sequence[Conjunct], limits: Limits) -> None:

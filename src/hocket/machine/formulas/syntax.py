@@ -136,6 +136,14 @@ class Formulas:
                     waiting.append(argument)
         return sorted(reached)
 
+    def events_at_once(self, formula: int) -> list[str]:
+        """Name the events that a formula asks for at one position, if there are several; or the one that it is."""
+        for number in self.below(formula):
+            events = {part for part in self.conjuncts(number) if self.op[part] is Op.EVENT}
+            if (self.op[number] is Op.AND and len(events) > 1) or number == formula:
+                return [self._names[self.event[part]] for part in sorted(events)]
+        return []
+
     def shape(self, formula: int) -> tuple[tuple[int, ...], list[int]]:
         """Describe a formula without the names of its events; also list these in the order in which they appear."""
         place: dict[int, int] = {}
