@@ -7,7 +7,7 @@ wide as the events that matter to it, however many there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from hocket.machine.formulas.limits import Limits
 from hocket.machine.formulas.partition import minimal
 
 Longs = NDArray[np.int64]
+Value = TypeVar("Value")
 
-AT_ONCE = 1 << 22  # moves of a product that are worked out together
+AT_ONCE = 1 << 20  # moves of a product that are worked out together
 DENSE = 1 << 25  # pairs of states up to which a product keeps a table of all of them
 
 
@@ -63,24 +64,18 @@ class Automaton(NamedTuple):
             first[self.others] = next(event for event in range(self.events) if event not in self.kind)
         return dict(sorted(first.items(), key=lambda item: item[1]))
 
-    def way(self, start: int, is_goal: Callable[[int], bool]) -> list[int]:
-        """Find a shortest trace from one state to another that is a goal; nothing where there is none."""
+    def along(self, start: Value, step: Callable[[Value, int], Value]) -> list[Value]:
+        """Take a value along a shortest trace to each state, an event at a time: [states]."""
+        reached = {0: start}
         events = self.examples()
-        came = {start: (-1, -1)}
-        queue = [start]
+        queue = [0]
         for state in queue:  # grows while it is read
-            if is_goal(state):
-                trace = []
-                while (step := came[state])[0] >= 0:
-                    state = step[0]
-                    trace.append(step[1])
-                return trace[::-1]
             for kind, event in events.items():
                 end = int(self.move[state, kind])
-                if end not in came:
-                    came[end] = (state, event)
+                if end not in reached:
+                    reached[end] = step(reached[state], event)
                     queue.append(end)
-        return []
+        return [reached[state] for state in range(self.states)]
 
     @property
     def hopeless(self) -> Flags:
@@ -155,7 +150,7 @@ def product(
     queue: list[Longs] = [sinks.settle(np.zeros(1, np.int64))]
     moves: list[Longs] = []
     seen = _Seen(left.states * wide)
-    seen.add(queue[0])
+    seen.fresh(queue[0])
     count = 1
     for codes in queue:  # grows while it is read
         for code in np.array_split(codes, 1 + len(codes) * len(columns) // AT_ONCE):
@@ -226,24 +221,18 @@ class _Seen:
 
     def __init__(self, size: int) -> None:
         self.flags = np.zeros(size, np.bool_) if size <= DENSE else None
-        self.sorted = np.zeros(0, np.int64)
-
-    def add(self, codes: Longs) -> None:
-        if self.flags is not None:
-            self.flags[codes] = True
-        else:
-            self.sorted = np.union1d(self.sorted, codes)
+        self.met: set[int] = set()
 
     def fresh(self, codes: Longs) -> Longs:
         """Add codes; return those that are new, each once, in the order of their first appearance."""
-        if self.flags is not None:
-            codes = codes[~self.flags[codes]]
+        if self.flags is None:
+            new = [code for code in dict.fromkeys(codes.tolist()) if code not in self.met]
+            self.met.update(new)
+            return np.array(new, np.int64)
+        codes = codes[~self.flags[codes]]
         _, first = np.unique(codes, return_index=True)
         codes = codes[np.sort(first)]
-        if self.flags is None and len(self.sorted):
-            place = np.minimum(np.searchsorted(self.sorted, codes), len(self.sorted) - 1)
-            codes = codes[self.sorted[place] != codes]
-        self.add(codes)
+        self.flags[codes] = True
         return codes
 
     def number(self, codes: Longs, wanted: Longs) -> Ints:

@@ -218,8 +218,21 @@ class Ways:
         graph, _ = make_graph(states, source, label, self.table.target.ravel())
         return graph, breadth_first(graph, 0)
 
+    @cached_property
+    def _all(self) -> dict[int, tuple[int, ...]]:
+        """Say it of all states, each after the one before it on the way."""
+        graph, reach = self.came
+        reached = {0: (0,) * len(self.meaning.conjuncts)}
+        for state in reach.order.tolist()[1:]:
+            edge = reach.via[state]
+            before = reached[int(graph.source[edge])]
+            reached[state] = self.meaning.step(before, self.table.events[int(graph.label[edge])])
+        return reached
+
     def conjuncts(self, state: int) -> tuple[int, ...]:
         """Say in which state each conjunct is in a state of the table."""
+        if len(self.table.target) <= NAMED_EAGERLY:
+            return self._all[state]
         events = self.table.events
         return self.meaning.follow([events[label] for label in labels_to(*self.came, state)])
 

@@ -20,7 +20,7 @@ class Decisions:
         self.high: list[int] = [TRUE]
         self._number: dict[tuple[int, int, int], int] = {}
         self._conjunctions: dict[tuple[int, int], int] = {}
-        self._watch = watch  # is told now and then how many nodes there are
+        self._watch = watch  # is told now and then how many nodes, or conjunctions of two, there are
 
     def make(self, variable: int, low: int, high: int) -> int:
         """Make the function that is `high` where the variable is true and `low` where it is not."""
@@ -58,6 +58,8 @@ class Decisions:
             on_low, on_high = self._known(f0, g0), self._known(f1, g1)
             if on_low >= 0 and on_high >= 0:
                 done[pair] = self.make(min(first, second), on_low, on_high)
+                if not len(done) & 0xFFF:
+                    self._watch(len(done))
                 stack.pop()
                 continue
             if on_low < 0:

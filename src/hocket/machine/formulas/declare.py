@@ -16,6 +16,7 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 MOST_TIMES = 10_000  # that an event may have to happen
+SHORT = 20  # times up to which what is left is short enough to be written, as F(a & X F a)
 
 
 class Template(NamedTuple):
@@ -154,9 +155,16 @@ def _counted(text: str, name: str, arguments: list[Token], formulas: Formulas) -
 
 
 def _at_least(formulas: Formulas, event: int, times: int) -> int:
-    """Say that an event happens at least so many times."""
+    """Say that an event happens at least so many times.
+
+    A large number is counted by `!a U (a & X ...)`, which leaves one thing to be shown after each event, and not as
+    many as there were events.
+    """
     formula = formulas.make(Op.EVENTUALLY, event)
     for _ in range(times - 1):
         again = formulas.make(Op.AND, event, formulas.make(Op.NEXT, formula))
-        formula = formulas.make(Op.EVENTUALLY, again)
+        if times <= SHORT:
+            formula = formulas.make(Op.EVENTUALLY, again)
+        else:
+            formula = formulas.make(Op.UNTIL, formulas.make(Op.NOT, event), again)
     return formula

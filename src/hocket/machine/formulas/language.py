@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from hocket.graphs import Flags
 from hocket.machine.formulas.automaton import Automaton, constant, product
 from hocket.machine.formulas.limits import Limits
-from hocket.machine.formulas.progression import LONGEST_REMAINDER, Progression, TooManyStates
+from hocket.machine.formulas.partition import Longs, distances
+from hocket.machine.formulas.progression import LONGEST_REMAINDER, Progression, State, TooManyStates
 from hocket.machine.formulas.syntax import Formulas, Op
 
 MOST_WRITTEN = 2_000  # states of a conjunct up to which it is written what is left to do in them
@@ -45,15 +47,37 @@ class Conjunct:
         """Write what is left to do in a state as a formula; empty where that would be long, or there is none."""
         if self.source is None or self.automaton.states > MOST_WRITTEN:
             return ""
-        formulas, formula, at_last = self.source
-        progression = Progression(formulas, formula, Limits(), at_last=at_last)
-        here = progression.start()
-        for event in self.automaton.way(0, lambda other: other == state):
-            here = progression.step(here, event)
+        progression, reached = self._progression
+        here = reached[state]
         for text, other in progression.remainders(here):
             if len(text) <= LONGEST_REMAINDER and (other == here or progression.means(other, self.automaton, state)):
                 return text
         return ""
+
+    def way(self, state: int, longest: int) -> list[int]:
+        """Find the first events of a shortest trace after which the conjunct holds; none where there is no such trace.
+
+        Among shortest traces, it is the first in the order of events.
+        """
+        move, distance, trace = self.automaton.move, self._distance, list[int]()
+        events = self.automaton.examples()
+        while distance[state] > 0 and len(trace) < longest:
+            kind = next(kind for kind in events if distance[move[state, kind]] == distance[state] - 1)
+            trace.append(events[kind])
+            state = int(move[state, kind])
+        return trace
+
+    @cached_property
+    def _distance(self) -> Longs:
+        return distances(self.automaton.move, self.automaton.accepts, None, Limits())
+
+    @cached_property
+    def _progression(self) -> tuple[Progression, list[State]]:
+        """Take the formula along a shortest trace to each state of the automaton, all of them at once."""
+        assert self.source is not None
+        formulas, formula, at_last = self.source
+        progression = Progression(formulas, formula, Limits(), at_last=at_last)
+        return progression, self.automaton.along(progression.start(), progression.step)
 
 
 class Translator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 from hocket.machine.formulas.automaton import Automaton
 from hocket.machine.formulas.language import Conjunct
@@ -16,6 +16,7 @@ DONE, VIOLATED = "done", "violated"
 LONGEST_NAME = 24  # characters of a state's name that are still drawn well
 LONGEST_QUOTE = 60  # characters of a conjunct in a sentence
 MOST_NAMED = 8  # open conjuncts in a state's name
+MOST_SHOWN = 6  # events of a trace in a state's name
 MOST_QUOTED = 3  # conjuncts in a sentence
 
 
@@ -38,12 +39,11 @@ class FormulaMeaning:
 
     def follow(self, trace: Iterable[int]) -> tuple[int, ...]:
         """Take each conjunct through a trace of events by their numbers."""
-        states = [0] * len(self.conjuncts)
-        for event in trace:
-            states = [
-                conjunct.automaton.step(state, event) for conjunct, state in zip(self.conjuncts, states, strict=True)
-            ]
-        return tuple(states)
+        return reduce(self.step, trace, (0,) * len(self.conjuncts))
+
+    def step(self, states: tuple[int, ...], event: int) -> tuple[int, ...]:
+        """Let each conjunct take an event."""
+        return tuple([c.automaton.step(state, event) for c, state in zip(self.conjuncts, states, strict=True)])
 
     def say(self, trace: Sequence[str]) -> str:
         """Say in a sentence which conjuncts are broken after a trace or, if none is, which are still open."""
@@ -92,10 +92,9 @@ class FormulaMeaning:
     def way(self, index: int, state: int) -> str:
         """Write a shortest trace that makes a conjunct hold."""
         if (index, state) not in self._ways:
-            automaton = self.conjuncts[index].automaton
-            trace = automaton.way(state, lambda other: bool(automaton.accepts[other]))
-            shown = [quoted(self.events[event]) for event in trace[:6]]
-            self._ways[index, state] = " ".join(shown) + (" …" if len(trace) > 6 else "")
+            trace = self.conjuncts[index].way(state, MOST_SHOWN + 1)
+            shown = [quoted(self.events[event]) for event in trace[:MOST_SHOWN]]
+            self._ways[index, state] = " ".join(shown) + (" …" if len(trace) > MOST_SHOWN else "")
         return self._ways[index, state]
 
 
@@ -145,14 +144,8 @@ def distinct(names: Iterable[str]) -> Iterator[str]:
 
 def states_of_conjuncts(conjuncts: Sequence[Conjunct], automaton: Automaton) -> list[tuple[int, ...]]:
     """Say for each state of the product of some conjuncts in which state they are after a shortest trace to it."""
-    reached: dict[int, tuple[int, ...]] = {0: (0,) * len(conjuncts)}
-    events = automaton.examples()
-    queue = [0]
-    for state in queue:  # grows while it is read
-        for kind, event in events.items():
-            end = int(automaton.move[state, kind])
-            if end not in reached:
-                pairs = zip(conjuncts, reached[state], strict=True)
-                reached[end] = tuple([conjunct.automaton.step(local, event) for conjunct, local in pairs])
-                queue.append(end)
-    return [reached[state] for state in range(automaton.states)]
+
+    def step(states: tuple[int, ...], event: int) -> tuple[int, ...]:
+        return tuple([c.automaton.step(state, event) for c, state in zip(conjuncts, states, strict=True)])
+
+    return automaton.along((0,) * len(conjuncts), step)

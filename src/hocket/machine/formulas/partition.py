@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.graphs import Flags, Ints
+from hocket.graphs import Flags, Ints, ranges
 from hocket.machine.formulas.limits import Limits
 
 Longs = NDArray[np.int64]
@@ -18,7 +18,7 @@ def minimal(move: Ints, accepts: Flags, start: int, limits: Limits) -> tuple[Int
     Returns the moves and the acceptance of the classes, numbered breadth first, and the class of each state, or -1
     where it is dropped.
     """
-    reached = reachable(move, start)
+    reached = reachable(move, start, limits)
     place = np.full(len(move), -1, np.int32)
     place[reached] = np.arange(len(reached), dtype=np.int32)
     if len(reached) < len(move) or start != 0 or not np.array_equal(reached, np.arange(len(move))):
@@ -39,12 +39,13 @@ def minimal(move: Ints, accepts: Flags, start: int, limits: Limits) -> tuple[Int
     return classes[move[first]], accepts[first], whole
 
 
-def reachable(move: Ints, start: int) -> Ints:
+def reachable(move: Ints, start: int, limits: Limits) -> Ints:
     """List the states that can be reached, breadth first."""
     seen = np.zeros(len(move), np.bool_)
     seen[start] = True
     levels = [np.array([start], np.int32)]
     while len(levels[-1]):
+        limits.check("this formula", len(move))
         ends = move[levels[-1]].ravel()
         ends = ends[~seen[ends]]
         if len(ends):
@@ -69,11 +70,11 @@ def _coarsest_partition(move: Ints, accepts: Flags, limits: Limits) -> Ints:
     trace tells apart; so it needs few rounds. Rounds compare hashes of rows, which may take two rows for one but
     never one for two; the last round compares the rows themselves, so that the answer is exact.
     """
-    classes = _distances(move, accepts) * np.int64(2) + accepts
+    classes = _distances(move, accepts, limits) * np.int64(2) + accepts
     classes, count = _numbered(classes)
     generator = np.random.default_rng(0)
     while True:
-        limits.check("this formula", len(move), 1)
+        limits.check("this formula", len(move))
         if count == len(move):
             return classes
         weight = generator.integers(0, np.iinfo(np.int64).max, size=(2, count), dtype=np.int64).astype(np.uint64)
@@ -106,22 +107,30 @@ def _is_stable(move: Ints, classes: Ints, count: int) -> bool:
     )
 
 
-def _distances(move: Ints, accepts: Flags) -> Longs:
-    """Measure how far each state is from one that is accepted differently (as far as there are states: never)."""
-    distance = np.full(len(move), -1, np.int64)
-    here = accepts
-    level = 0
-    open_states = np.arange(len(move))
-    while len(open_states):
-        # Invariant: `distance` is known of all states nearer than `level`; `open_states` are those that are not.
-        ends = move[open_states]
-        if level == 0:
-            near = (here[ends] != here[open_states, None]).any(axis=1)
-        else:
-            near = ((distance[ends] == level - 1) & (here[ends] == here[open_states, None])).any(axis=1)
-        if not near.any():
-            break
-        distance[open_states[near]] = level
-        open_states = open_states[~near]
+def _distances(move: Ints, accepts: Flags, limits: Limits) -> Longs:
+    """Measure how far each state is from one that is accepted differently (0: never, 1: in the next step, ...)."""
+    alike = accepts[move] == accepts[:, None]
+    return distances(move, ~alike.all(axis=1), alike, limits) + 1
+
+
+def distances(move: Ints, goal: Flags, usable: Flags | None, limits: Limits) -> Longs:
+    """Count the moves of a shortest way from each state to a goal, over usable moves; -1 where there is none.
+
+    It looks at each move once, backwards from the goals.
+    """
+    states, kinds = move.shape
+    kept = np.arange(move.size) if usable is None else np.flatnonzero(usable)
+    target = move.ravel()[kept]
+    order = np.argsort(target, kind="stable")
+    source = (kept[order] // kinds).astype(np.int32)
+    begin = np.concatenate(([0], np.cumsum(np.bincount(target, minlength=states)))).astype(np.int32)
+    distance = np.where(goal, np.int64(0), np.int64(-1))
+    front, level = np.flatnonzero(goal), 0
+    while len(front):
+        limits.check("this formula", states)
         level += 1
-    return distance + 1
+        before = source[ranges(begin[front], begin[front + 1])]
+        before = before[distance[before] < 0]
+        distance[before] = level
+        front = _distinct(before, states)
+    return distance

@@ -8,8 +8,10 @@ what is yet to come, it is such a function, too.
 
 from __future__ import annotations
 
+from itertools import count as counter
 from typing import NamedTuple
 
+from hocket.errors import FormulaError
 from hocket.machine.formulas.automaton import Automaton, from_rows
 from hocket.machine.formulas.decisions import FALSE, TRUE, Decisions
 from hocket.machine.formulas.limits import Limits
@@ -20,6 +22,8 @@ EARLIER = frozenset({Op.ONCE, Op.SINCE})  # hold now or held at the last positio
 MOST_PATHS = 4  # alternatives that are written out in what is left of a formula
 LONGEST_REMAINDER = 60  # characters
 MOST_COMPARED = 100  # pairs of states
+MOST_NODES = 500_000  # of decision diagrams; each takes half a kilobyte, with what is remembered of it
+OFTEN = 1_000  # formulas whose values are found between two looks at the clock
 
 
 class State(NamedTuple):
@@ -42,11 +46,18 @@ class Progression:
         below = formulas.below(formula)
         self.events = sorted({formulas.event[number] for number in below} - {-1})
         self.cells = self._cells(below)
-        self.decisions = Decisions(lambda nodes: limits.check("this formula", len(self.numbers)))
+        self.decisions = Decisions(self._watch)
         self.variable: dict[int, int] = {}  # formula -> the variable of its obligation
         self.obligation: list[int] = []
         self.numbers: dict[State, int] = {}
         self._memory: dict[int, dict[int, int]] = {}  # event -> formula -> its value there, where the past is no matter
+
+    def _watch(self, nodes: int) -> None:
+        self.limits.check("this formula", len(self.numbers))
+        if nodes > MOST_NODES:
+            raise FormulaError(
+                f"this formula is too large: what is left of it takes more than {MOST_NODES:,} decisions"
+            )
 
     def _cells(self, below: list[int]) -> dict[int, int]:
         """Number the formulas whose values at the last position matter."""
@@ -88,7 +99,11 @@ class Progression:
     def value(self, formula: int, event: int, values: dict[int, int], state: State) -> int:
         """What a formula says at the position of an event, in terms of what is to hold at the next one."""
         waiting = [formula]
-        while waiting:
+        for count in counter():
+            if not waiting:
+                break
+            if count % OFTEN == OFTEN - 1:
+                self._watch(0)
             formula = waiting[-1]
             needed = [other for other in self._needs(formula, state) if other not in values]
             if formula in values or not needed:

@@ -26,6 +26,8 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 MOST_PLACES = 20_000  # places in an expression, with repetitions written out
+MOST_TOGETHER = 3_000_000  # places in all sets of places that traces lead to
+MOST_LAID = 1_000_000  # moves of automata that are laid between places
 ANY = -2
 OPERANDS = ("string", "word", "any")
 EXPECTED = "expected an event, '.', '!' or '('"
@@ -184,11 +186,13 @@ class _Places:
         self.regex, self.made, self.limits, self.events = regex, made, limits, events
         self.steps: list[dict[int, list[int]]] = []  # of each place: event (or ANY, or -1 for others) -> places
         self.jumps: list[list[int]] = []  # of each place: places that are as good
+        self.moves = 0  # of automata that were laid
         start, self.end = self.place(), self.place()
         self.known: set[int] = set()
         waiting = [(root, start, self.end)]
         while waiting:
             waiting += self.lay(*waiting.pop())
+            limits.check("this expression", 1)
         self.start = self.closure([start])
 
     def place(self) -> int:
@@ -244,6 +248,11 @@ class _Places:
     def embed(self, automaton: Automaton, begin: int, end: int) -> None:
         """Lay an automaton between two places."""
         places = [self.place() for _ in range(automaton.states)]
+        self.moves += automaton.states * len(self.regex.events)
+        if self.moves > MOST_LAID:
+            raise FormulaError(
+                f"this expression is too long: it needs more than {MOST_LAID:,} moves between places"
+            )
         self.jumps[begin].append(places[0])
         for state, place in enumerate(places):
             if automaton.accepts[state]:
@@ -279,6 +288,7 @@ class _Places:
         letters = [*kinds, -1] if has_others else kinds
         number = {self.start: 0}
         states = [self.start]
+        together = 0  # places, of all states
         rows: list[list[int]] = []
         for state in states:  # grows while it is read
             self.limits.check("this expression", len(states))
@@ -288,7 +298,11 @@ class _Places:
                 index = number.setdefault(end, len(states))
                 if index == len(states):
                     states.append(end)
+                    together += len(end)
                 row.append(index)
             rows.append(row)
+            if together > MOST_TOGETHER:
+                rule = f"traces may lead to several of its places at once, {MOST_TOGETHER:,} in all"
+                raise FormulaError(f"this expression is too large: {rule}")
         accepts = [self.end in state for state in states]
         return from_rows(rows, accepts, kinds, has_others, self.events, self.limits)
