@@ -16,6 +16,7 @@ from hocket.machine.reward_machine import RewardMachine
 
 LARGEST_SEARCH = 200_000  # joint states of a composition up to which all are searched
 MOST_EFFORT = 10_000_000  # joint states times what it takes to go on from one
+MOST_LISTED = 4_000_000  # likewise, where all of them and their transitions are listed: a quarter of a gigabyte
 MANY_PARTS = 64  # whose digits take as long as all else
 SHOWN_AGENTS = 6
 
@@ -158,7 +159,7 @@ def _most_states(team: Composition) -> int:
     """
     parts = len(team.parts)
     proposed = sum(int(np.diff(part.graph.first).max(initial=0)) for part in team.parts.values())
-    return max(1, min(LARGEST_SEARCH, MOST_EFFORT // (parts + proposed * (1 + parts // MANY_PARTS))))
+    return max(1, min(LARGEST_SEARCH, MOST_LISTED // (parts + proposed * (1 + parts // MANY_PARTS))))
 
 
 def _dead_end(team: Composition, state: Iterable[int], trace: tuple[str, ...], is_stuck: bool) -> DeadEnd:

@@ -250,9 +250,7 @@ class _Places:
         places = [self.place() for _ in range(automaton.states)]
         self.moves += automaton.states * len(self.regex.events)
         if self.moves > MOST_LAID:
-            raise FormulaError(
-                f"this expression is too long: it needs more than {MOST_LAID:,} moves between places"
-            )
+            raise FormulaError(f"this expression is too long: it needs more than {MOST_LAID:,} moves between places")
         self.jumps[begin].append(places[0])
         for state, place in enumerate(places):
             if automaton.accepts[state]:

@@ -1,0 +1,152 @@
+"""Search for the small inputs that cost most, by mutation: the dearest inputs so far are changed further.
+
+    python bench/costs.py --tries 20000            every reader; prints the dearest ten of each
+    python bench/costs.py --readers formula regex
+
+Each input runs in a process of its own with limits on processor time and memory, so that whatever happens is measured.
+"""
+
+import argparse
+import multiprocessing
+import random
+import resource
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import hocket as hk
+from hocket.machine.formats import hoa, json, text, toml
+from hocket.task.files import task_from
+
+LONGEST = 2_000  # characters of an input
+MOST_SECONDS, MOST_MEGABYTES = 10, 500  # that an answer may take, as SECURITY.md says
+KEPT = 10
+
+TASK = """team = 2
+map = "1.g"
+legend = { g = "goal" }
+agents = { "A{i}" = { start = "1", knows = ["e{i}", "all"] } }
+events = { "e{i}" = "A{i} at goal", all = "A1 at goal" }
+[machine.parts."A{i}"]
+final = ["2"]
+transitions = { 0 = { "e{i}" = { to = "1", times = 3, otherwise = "0" } }, 1 = { all = "2" } }
+"""
+HOA = """HOA: v1 States: 2 Start: 0 AP: 2 "a" "b" acc-name: Buchi Acceptance: 1 Inf(0)
+--BODY-- State: 0 [0&!1] 1 [t] 0 State: 1 {0} [t] 1 --END--"""
+MACHINE = """initial = "u0"
+final = ["u2"]
+[transitions]
+u0 = { a = "u1" }
+u1 = { b = { to = "u2", times = 4, otherwise = "u0" } }
+"""
+
+# A reader, and what it begins with.
+READERS: dict[str, tuple[Callable[[str], object], list[str]]] = {
+    "formula": (hk.from_ltlf, ["F(a & X F b)", "G(a -> O b) & F c", "(!a U b) S (Y H c)", "X X (a M b) <-> WX c"]),
+    "regex": (hk.from_regex, ["(a b)* c", "a{2,4} & !(b a)", "(a|b)? (.{3} & a+)", "!(a b* & .{2,})"]),
+    "declare": (
+        lambda content: hk.from_declare(content.split(";")),
+        ["existence(a, 3); response(a, b)", "exactly(a, 2); alternate_succession(a, b); chain_precedence(b, c)"],
+    ),
+    "task": (lambda content: hk.check_task(task_from(toml.parse(content))), [TASK]),
+    "toml": (toml.read, [MACHINE]),
+    "json": (json.read, ['{"final": ["u1"], "transitions": {"u0": {"a": "u1"}}}']),
+    "text": (text.read, ["0\n[2]\n(0, 1, 'a', 0)\n(1, 2, 'b', 1)\n"]),
+    "hoa": (hoa.read, [HOA]),
+}
+
+
+class Cost(NamedTuple):
+    """What an input took."""
+
+    seconds: float  # of the processor
+    megabytes: int
+    answer: str
+    text: str
+
+
+def measure(reader: str, content: str, most_seconds: float) -> Cost:
+    """Read an input in a process of its own, within limits."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_read, args=(theirs, reader, content, most_seconds))
+    process.start()
+    theirs.close()
+    try:
+        return ours.recv()
+    except EOFError:  # killed at a limit
+        return Cost(most_seconds, MOST_MEGABYTES, "unfinished", content)
+    finally:
+        process.join()
+
+
+def _read(pipe, reader: str, content: str, most_seconds: float) -> None:
+    begin, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    resource.setrlimit(resource.RLIMIT_CPU, (int(begin + most_seconds) + 1,) * 2)
+    try:
+        READERS[reader][0](content)
+        answer = "read"
+    except hk.HocketError as error:
+        answer = f"refused: {str(error)[-80:]}"
+    except BaseException as error:  # what should never be
+        answer = f"unfinished: {error!r:.80}" if isinstance(error, MemoryError) else f"{error!r:.80}"
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    pipe.send(Cost(time.process_time() - begin, (after - before) // 1024, answer, content))
+
+
+def change(content: str, other: str, rng: random.Random) -> str:
+    """Change an input: repeat, nest, enlarge, exchange or drop pieces of it, or mix in another."""
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        begin, end = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+        piece = content[begin:end]
+        kind = rng.randrange(7)
+        if kind == 0:
+            content = content[:end] + piece * rng.choice((1, 2, 10, 100)) + content[end:]
+        elif kind == 1:
+            times = rng.choice((1, 5, 50))
+            content = content[:begin] + "(" * times + piece + ")" * times + content[end:]
+        elif kind == 2:
+            digits = [place for place, sign in enumerate(content) if sign.isdigit()]
+            if digits:
+                place = rng.choice(digits)
+                content = content[:place] + rng.choice(("0", "7", "99", "1000", "99999")) + content[place + 1 :]
+        elif kind == 3:
+            content = content[:begin] + content[end:]
+        elif kind == 4:
+            first, last = sorted(rng.randrange(len(other) + 1) for _ in range(2))
+            content = content[:begin] + other[first:last] + content[begin:]
+        elif kind == 5:
+            sign = rng.choice(("!", "X ", "Y ", "O ", "F ", "G ", "&", "|", " U ", " S ", "*", "{9}", "{2,}", "?", ";"))
+            content = content[:begin] + sign * rng.choice((1, 3, 30, 300)) + content[begin:]
+        else:
+            content = content[:begin] + content[begin:].replace("a", rng.choice("abcdefgh"), 1)
+    return content[:LONGEST]
+
+
+def search(reader: str, tries: int, seed: int, most_seconds: float = MOST_SECONDS) -> list[Cost]:
+    """Find dear inputs; the dearest first."""
+    rng = random.Random(seed)
+    kept = [measure(reader, content, most_seconds) for content in READERS[reader][1]]
+    for _ in range(tries):
+        content = change(rng.choice(kept).text, rng.choice(kept).text, rng)
+        cost = measure(reader, content, most_seconds)
+        if all(cost.text != other.text for other in kept):
+            kept = sorted([*kept, cost], key=lambda cost: max(cost.seconds, cost.megabytes / 50), reverse=True)[:KEPT]
+    return kept
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tries", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--readers", nargs="*", default=list(READERS), choices=list(READERS))
+    asked = parser.parse_args()
+    for reader in asked.readers:
+        print(f"{reader}: the dearest of {asked.tries:,} inputs")
+        for cost in search(reader, asked.tries, asked.seed):
+            print(
+                f"  {cost.seconds:6.2f} s {cost.megabytes:5d} MB  {cost.text[:60]!r} ({len(cost.text)}): {cost.answer}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What small inputs cost: work that grows as the input does, and refusals where it would not."""
+
+import sys
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hocket as hk
+from hocket.errors import FormulaError
+from hocket.machine.formulas import limits, progression
+from hocket.machine.formulas.limits import Limits
+from hocket.machine.formulas.partition import distances, reachable
+
+sys.path.append(str(Path(__file__).parents[1] / "bench"))
+import costs
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """Count the steps of formulas through traces, and keep the decision diagrams that they used."""
+    counted = []
+    step = progression.Progression.step
+
+    def counting(self, state, event):
+        counted.append(self.decisions)
+        return step(self, state, event)
+
+    monkeypatch.setattr(progression.Progression, "step", counting)
+    return counted
+
+
+def test_a_chain_of_next_takes_steps_in_proportion_to_its_length(steps):
+    machine = hk.from_ltlf("X " * 400 + "a")
+    assert len(machine.states) == 402 and [*machine.states][-2] != ""
+    assert len(steps) < 20 * 400
+
+
+@pytest.mark.parametrize("constraint", ["existence(a, 800)", "absence(a, 800)", "exactly(a, 800)", "at_most(a, 800)"])
+def test_counters_are_built_in_proportion_to_their_number(steps, constraint):
+    machine = hk.from_declare([constraint, "existence(b)"])
+    assert len(machine.states) >= 800
+    assert max(len(decisions.variable) for decisions in steps) < 20 * 800
+
+
+@pytest.mark.parametrize("times", [19, 20, 21, 22])
+def test_a_large_counter_says_what_a_small_one_does(times):
+    machine = hk.from_declare([f"existence(a, {times})", "existence(b)"])
+    assert machine.run(["a"] * times + ["b"], undefined="stay").completed
+    assert not machine.run(["a"] * (times - 1) + ["b"], undefined="stay").completed
+
+
+def test_the_clock_is_looked_at_at_every_level_of_a_search():
+    chain = np.minimum(np.arange(1, 51, dtype=np.int32), 49).reshape(-1, 1)
+    looks = []
+
+    class Watching(Limits):
+        def check(self, what, states, kinds=1):
+            looks.append(what)
+
+    reachable(chain, 0, Watching())
+    assert len(looks) >= 50
+    looks.clear()
+    accepts = np.arange(50) == 49
+    assert distances(chain, accepts, None, Watching()).tolist() == [*range(49, -1, -1)]
+    assert len(looks) >= 50
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda most: hk.from_ltlf("F(" + "O(a & Y H(b | " * 8 + "c" + "))" * 8 + ")", most_seconds=most),
+        lambda most: hk.from_ltlf(" <-> ".join(f"F(a{i} & X b{i})" for i in range(6)), most_seconds=most),
+        lambda most: hk.from_regex("(a|b)* a (a|b){8} & (a{7})+ b", most_seconds=most),
+        lambda most: hk.from_declare([f"alternate_succession(a{i}, b)" for i in range(5)], most_seconds=most),
+    ],
+)
+def test_when_time_is_up_a_formula_is_refused(make, monkeypatch):
+    seconds = count()
+    monkeypatch.setattr(limits.time, "thread_time", lambda: next(seconds))  # one passes whenever somebody looks
+    with pytest.raises(FormulaError, match="takes more than 10 seconds"):
+        make(10)
+    assert next(seconds) == 12, "nothing goes on after that"
+
+
+def test_sets_of_places_and_moves_between_them_are_limited(monkeypatch):
+    monkeypatch.setattr("hocket.machine.formulas.regex.MOST_TOGETHER", 1_000)
+    with pytest.raises(FormulaError, match="several of its places at once, 1,000 in all"):
+        hk.from_regex("(a|b)* a (a|b){12}")
+    monkeypatch.setattr("hocket.machine.formulas.regex.MOST_LAID", 100)
+    with pytest.raises(FormulaError, match="needs more than 100 moves between places"):
+        hk.from_regex("(!a b){30} c d e")
+
+
+def test_decision_diagrams_are_limited(monkeypatch):
+    monkeypatch.setattr(progression, "MOST_NODES", 4_000)
+    with pytest.raises(FormulaError, match="takes more than 4,000 decisions"):
+        hk.from_ltlf("F(" + " & ".join(f"(F(a{i} & X F b{i}))" for i in range(11)) + ")")
+
+
+@pytest.mark.parametrize("reader", costs.READERS)
+def test_small_inputs_that_were_changed_at_random_are_read_or_refused_in_time(reader):
+    for cost in costs.search(reader, tries=25, seed=1, most_seconds=5.0):
+        assert cost.answer != "unfinished", cost.text
