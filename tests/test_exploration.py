@@ -11,6 +11,7 @@ from hocket.errors import HocketError, SettingsError
 from hocket.exploration.explore import with_learnt_machine
 from hocket.exploration.hidden import HiddenTask
 from hocket.inference.logs import Attempt
+from hocket.runtime.verification import Verification
 from hocket.task.gates import closed_regions
 from hocket.task.grid import ACTIONS
 
@@ -205,6 +206,12 @@ def test_explore_trains_with_what_it_has_learnt_beside_the_true_machine(hocket, 
     tasks = {record.task for record in hk.load_results(folder).records}
     assert tasks == {"two plates", "two plates (explored)"}
     assert hk.read_log(folder / "exploration" / "log.csv").episodes
+    replays = hk.read_log(folder)  # of the trained teams
+    assert replays.observed == "effective" and {"press", "out"} <= {*replays.events}
+    answer = hk.infer(replays, {agent: tuple(known) for agent, known in hk.load_task(plates).knows.items()})
+    assert answer.questions and "cannot identify a machine" in answer.claim
+    with pytest.raises(HocketError, match="runs keep accepted events only"):
+        hk.read_log(folder, observed="all")
     page = hk.write_report(folder, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Explored two plates:" in page and "data:image/svg+xml" in page
 
@@ -228,3 +235,20 @@ def test_whoever_stops_answering_gets_what_follows_from_the_answers(hocket, monk
     assert code == 0 and "Answer accepted, refused, done or impossible" in out and "Try next" in out
     monkeypatch.setattr("builtins.input", lambda: "q")
     assert hocket("ask", "--knows", "A1=key,door")[:2][0] == 1
+
+
+def test_the_run_of_a_team_as_processes_is_a_log(tmp_path, monkeypatch):
+    task = hk.load_task("pass-the-room")
+    (tmp_path / "run.json").write_text("{}", encoding="utf-8")
+    told = Verification(task, None, ("open", "across", "through"), complete=True)
+    monkeypatch.setattr("hocket.runtime.run_logs.verify", lambda folder: told)
+    (episode,) = hk.read_log(tmp_path).episodes
+    assert episode.accepted == told.trace and episode.attempts[-1].done
+    monkeypatch.setattr("hocket.runtime.run_logs.verify", lambda folder: Verification(task, "A1 says otherwise"))
+    with pytest.raises(HocketError, match="Not verified: A1 says otherwise"):
+        hk.read_log(tmp_path)
+
+
+def test_a_folder_without_episodes_is_refused(tmp_path):
+    with pytest.raises(HocketError, match="has no episodes with events"):
+        hk.read_log(tmp_path)

@@ -16,7 +16,6 @@ from hocket.inference.infer import Inferred as Inferred
 from hocket.inference.infer import infer as infer
 from hocket.inference.logs import Log as Log
 from hocket.inference.logs import make_log as make_log
-from hocket.inference.reading import read_log as read_log
 from hocket.learn.catalogue import LEARNERS as LEARNERS
 from hocket.learn.policies import Policy as Policy
 from hocket.learn.policies import Run as Run
@@ -47,6 +46,7 @@ from hocket.report.figures import draw_figures as draw_figures
 from hocket.report.figures.maps import draw_policy as draw_policy
 from hocket.report.page import write_report as write_report
 from hocket.report.summary import summarize as summarize
+from hocket.runtime.run_logs import read_log as read_log
 from hocket.study.policies import load_policies as load_policies
 from hocket.study.records import Record as Record
 from hocket.study.records import TestSummary as TestSummary

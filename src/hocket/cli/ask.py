@@ -17,7 +17,7 @@ from hocket.errors import AssignmentError
 from hocket.inference.ask import TRIALS, Answer, Trial, ask
 from hocket.inference.infer import Inferred, infer
 from hocket.inference.logs import Attempt, Episode, Log
-from hocket.inference.reading import read_log
+from hocket.runtime.run_logs import read_log
 from hocket.task.catalogue import load_task
 
 WORDS: dict[str, Answer] = {"a": "accepted", "r": "refused", "d": "done", "i": "impossible"}

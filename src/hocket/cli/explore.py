@@ -17,8 +17,8 @@ from hocket.errors import SettingsError
 from hocket.exploration.explore import STEPS, Explored, explore
 from hocket.files import write_whole
 from hocket.inference.ask import TRIALS
-from hocket.inference.reading import read_log
 from hocket.learn.settings import DEFAULT_LEARNER
+from hocket.runtime.run_logs import read_log
 from hocket.task.catalogue import load_task
 from hocket.task.files import save_task
 

@@ -19,9 +19,9 @@ from hocket.errors import AssignmentError, HocketError
 from hocket.exploration.explore import with_learnt_machine
 from hocket.inference.infer import Inferred, UnexplainedError, infer
 from hocket.inference.logs import Log, Observed
-from hocket.inference.reading import read_log
 from hocket.machine.formats import save_design
 from hocket.machine.formats.schema import Design
+from hocket.runtime.run_logs import read_log
 from hocket.task.catalogue import load_task
 from hocket.task.files import save_task
 from hocket.task.task import Task

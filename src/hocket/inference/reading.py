@@ -35,13 +35,7 @@ class Row(NamedTuple):
 
 
 def read_log(path: str | Path, observed: Observed | None = None, outcome: str | None = None) -> Log:
-    """Read a log of episodes from a file: .csv, .jsonl or .xes.
-
-    CSV and JSON lines have `episode` and `event`, `done` (1 where the task is complete) and `accepted` (0 or 1); step,
-    agent and time may be there. `observed` says what the log shows: `all` attempts, accepted or refused; attempts and
-    `reward` only; or `effective` events only. It must be said of a log without `accepted`. Of XES, `outcome` names the
-    attribute of a trace or an event that is true where the task is complete, or NAME=VALUE.
-    """
+    """Read a log of episodes from a file: .csv, .jsonl or .xes; `hocket.read_log` says what they have to be like."""
     path = Path(path)
     readers: dict[str, Callable[[Path, io.TextIOWrapper], tuple[Iterable[Row], bool]]] = {
         ".csv": _read_csv,

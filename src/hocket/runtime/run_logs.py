@@ -1,0 +1,56 @@
+"""Runs of hocket's own as logs to learn machines from: folders of `hocket train` and of `hocket run`, or log files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hocket.errors import FormatError
+from hocket.files import exists
+from hocket.inference import reading
+from hocket.inference.logs import Attempt, Episode, Log, Observed
+from hocket.runtime.verification import verify
+from hocket.study.store import load_results
+
+
+def read_log(path: str | Path, observed: Observed | None = None, outcome: str | None = None) -> Log:
+    """Read a log of episodes from a file (.csv, .jsonl, .xes) or from a folder of hocket's own runs.
+
+    CSV and JSON lines have `episode` and `event`, `done` (1 where the task is complete) and `accepted` (0 or 1); step,
+    agent and time may be there. `observed` says what the log shows: `all` attempts, accepted or refused; attempts and
+    `reward` only; or `effective` events only. It must be said of a log without `accepted`. Of XES, `outcome` names the
+    attribute of a trace or an event that is true where the task is complete, or NAME=VALUE. Folders that `hocket train`
+    and `hocket run` wrote have accepted events only: the episodes that can be replayed, and the run.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return reading.read_log(path, observed, outcome)
+    if observed not in (None, "effective"):
+        raise FormatError(
+            f"runs keep accepted events only, so observed must be 'effective', got {observed!r}", path=path
+        )
+    episodes = tuple(_recorded(path) if exists(path / "run.json") else _replayed(path))
+    if not any(episode.attempts for episode in episodes):
+        raise FormatError("has no episodes with events", path=path)
+    return Log(episodes, "effective")
+
+
+def _recorded(folder: Path) -> Iterator[Episode]:
+    """The run of a team as processes, whose logs have to agree."""
+    verification = verify(folder)
+    if not verification.ok:
+        raise FormatError(verification.explain(), path=folder)
+    yield _episode(folder.name, verification.trace, verification.complete)
+
+
+def _replayed(folder: Path) -> Iterator[Episode]:
+    """The episodes of trained teams that a report replays."""
+    for record in load_results(folder).records:
+        for kind, replay in record.test_summary.replays.items() if record.test_summary is not None else ():
+            name = f"{record.task}, {record.learner}, seed {record.seed}, {kind}"
+            yield _episode(name, [event for _, event in replay.events], replay.success)
+
+
+def _episode(name: str, events: Sequence[str], is_done: bool) -> Episode:
+    last = len(events) - 1
+    return Episode(name, tuple(Attempt(event, True, is_done and place == last) for place, event in enumerate(events)))
