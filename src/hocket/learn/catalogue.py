@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hocket.errors import SettingsError, known_names, shown
-from hocket.learn import cqrm, dqprm, hil, iql, optimal, sweep
+from hocket.learn import cqrm, dqprm, hil, iql, optimal, optimal_team, sweep
 from hocket.learn.devices import check_device
 from hocket.learn.learner import Learner, PolicyInput, ShapesOf
 from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, SettingValue, declared
@@ -15,7 +15,15 @@ from hocket.task.task import Task
 # In the order in which figures give out their colours; a new one comes last.
 LEARNERS: dict[str, Learner] = {
     learner.name: learner
-    for learner in (dqprm.LEARNER, hil.LEARNER, iql.LEARNER, cqrm.LEARNER, optimal.LEARNER, sweep.LEARNER)
+    for learner in (
+        dqprm.LEARNER,
+        hil.LEARNER,
+        iql.LEARNER,
+        cqrm.LEARNER,
+        optimal.LEARNER,
+        sweep.LEARNER,
+        optimal_team.LEARNER,
+    )
 }
 
 

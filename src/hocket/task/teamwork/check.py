@@ -174,7 +174,7 @@ def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall
     trace: list[str] = []
     steps: list[tuple[list[int], list[str]]] = []
 
-    def watch(cell: Ints, _: Ints, settled: SettledCases) -> None:
+    def watch(_: Ints, cell: Ints, __: object, settled: SettledCases) -> None:
         trace.extend(events[event] for event in settled.events()[0])
         states = [each[state] for each, state in zip(names, settled.state[0].tolist(), strict=True)]
         steps.append((cell[0].tolist(), states))

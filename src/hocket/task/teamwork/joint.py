@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import NamedTuple
 
@@ -9,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError
-from hocket.task.grid import ACTIONS
 from hocket.task.tables import Tables, settle
 
 MOST_JOINT_STATES = 50_000_000
@@ -97,15 +97,21 @@ def _settle_all(tables: Tables, kinds: list[Ints]) -> Ints:
     return settled.team
 
 
-def fewest_steps(space: JointSpace, max_steps: int = 10_000) -> int | None:
+def fewest_steps(space: JointSpace) -> int | None:
     """Find the fewest steps in which the team can complete its task if nobody slips; None where it cannot."""
+    for step, front in enumerate(_levels(space)):
+        if space.tables.team_final[space.team_state(front)].any():
+            return step
+    return None
+
+
+def _levels(space: JointSpace) -> Iterator[Ints]:
+    """List the joint states that the team can get to, by how many steps it takes."""
     seen, near = (np.zeros(space.states, np.bool_) for _ in range(2))
     front = np.array([space.start])
-    seen[front] = True
-    final = space.tables.team_final
-    for step in range(max_steps):
-        if final[space.team_state(front)].any():
-            return step
+    while len(front):
+        seen[front] = True
+        yield front
         for agent, end in enumerate(space.end):
             cell, place = space.cell(front, agent), space.place(agent)
             moved = end[space.team_state(front), cell] - cell[:, None]  # [front, A]
@@ -115,14 +121,8 @@ def fewest_steps(space: JointSpace, max_steps: int = 10_000) -> int | None:
         near[space.settle(front)] = True
         front = np.flatnonzero(near & ~seen)
         near[:] = False
-        seen[front] = True
-        if not len(front):
-            return None
-    return None
 
 
-def joint_actions(agents: int) -> NDArray[np.int8]:
-    """List the joint actions of so many agents: [5 ** agents, agents]."""
-    return np.stack(np.unravel_index(np.arange(len(ACTIONS) ** agents), (len(ACTIONS),) * agents), axis=1).astype(
-        np.int8
-    )
+def reachable_states(space: JointSpace) -> Ints:
+    """List the joint states that the team can get to, the soonest first."""
+    return np.concatenate(list(_levels(space)))

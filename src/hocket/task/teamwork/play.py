@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,14 @@ from hocket.task.teamwork.readiness import Counts
 
 Ints = NDArray[np.int64]
 Values = NDArray[np.float32]  # [N, S, A, U] action values of each agent
-Watch = Callable[[Ints, Ints, SettledCases], None]
+Watch = Callable[[Ints, Ints, NDArray[np.int8], SettledCases], None]
+
+
+class TeamPolicy(Protocol):
+    """Chooses everyone's actions, by where they are and the states of their machines."""
+
+    def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.floating]) -> NDArray[np.int8]:
+        """Choose actions, by numbers of [0, 1): [cases, N] each."""
 
 
 class TeamMoves(NamedTuple):
@@ -72,7 +79,7 @@ class GreedyPolicy:
 
 def play_team(
     tables: Tables,
-    values: Values,
+    team: Values | TeamPolicy,
     moves: TeamMoves,
     *,
     episodes: range,
@@ -82,14 +89,14 @@ def play_team(
     purpose: int = PLANNING,
     watch: Watch | None = None,
 ) -> PlayedEpisodes:
-    """Play episodes greedily, counting what agents propose and what happens of it.
+    """Play episodes, greedily where action values are given, counting what agents propose and what happens of it.
 
     An episode in which nothing has happened for `patience` steps is given up. With the purpose and seed of tests it
-    plays the same episodes as a compiled test. `watch` is told of every step: cells, machine states before it
-    settles, and how it settled, of the episodes that are going.
+    plays the same episodes as a compiled test. `watch` is told of every step: which episodes are going, their
+    cells and actions, and how it settled.
     """
     agents = np.arange(len(tables.start))
-    policy, counter = GreedyPolicy(values), _Counter(tables)
+    policy, counter = GreedyPolicy(team) if isinstance(team, np.ndarray) else team, _Counter(tables)
     seeds = np.full((len(episodes), 1), seed, np.uint64)
     key = stream_key(purpose, seeds, agents.astype(np.uint64)[None], np.array(episodes, np.uint64)[:, None])
     cell, state = (np.tile(part.astype(np.int64), (len(episodes), 1)) for part in (tables.start, tables.initial))
@@ -110,7 +117,7 @@ def play_team(
         settled = settle(tables, kind, state[going])
         counter.add(state[going], kind, settled)
         if watch is not None:
-            watch(cell[going], state[going], settled)
+            watch(going, cell[going], action, settled)
         state[going] = settled.state
         for cases, _ in settled.rounds[:1]:
             last_event[going[cases]] = step + 1

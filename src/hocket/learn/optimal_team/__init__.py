@@ -1,0 +1,37 @@
+"""The team's own optimum: the joint policy with the fewest expected steps, for teams with few joint states.
+
+It acts by everyone's cell and the state of the team machine, which no agent alone can see: a reference line that
+no learner can get below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hocket.lazy import Lazy
+from hocket.learn.learner import Learner, PolicyInput
+from hocket.learn.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class OptimalTeamSettings(Settings):
+    """The fewest expected steps, by value iteration over joint states; nothing is learnt."""
+
+    unused = frozenset({"learning_rate", "discount"})
+
+    tolerance: float = setting(1e-6, "relative change of expected steps at which iteration ends", above=0, most=1)
+
+
+LEARNER = Learner(
+    name="optimal-team",
+    summary="the optimal joint policy of a small team, computed by value iteration over joint states",
+    settings=OptimalTeamSettings,
+    block=Lazy("hocket.learn.optimal_team.block", "OptimalTeamBlock"),
+    player=Lazy("hocket.learn.optimal_team.block", "JointPlayer"),
+    shapes=Lazy("hocket.learn.optimal_team.block", "list_shapes"),
+    policy_input=PolicyInput.TEAM,
+    check=Lazy("hocket.learn.optimal_team.block", "check_size"),
+    is_reference=True,
+    extra_bytes=Lazy("hocket.learn.optimal_team.block", "extra_bytes"),
+    min_vector_seeds=2,
+)

@@ -1,0 +1,173 @@
+"""Joint policies with the fewest expected steps, and how they play."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import SettingsError, TaskError
+from hocket.learn.learner import Arrays, Player, Shapes
+from hocket.learn.optimal_team import OptimalTeamSettings, kernel
+from hocket.learn.testing import Recording, TestResults, make_results, recording
+from hocket.random import TEAM
+from hocket.task.grid import ACTIONS, outcome_chances
+from hocket.task.tables import SettledCases, Tables
+from hocket.task.teamwork.joint import JointSpace, joint_space, reachable_states
+from hocket.task.teamwork.play import Ints, TeamMoves, play_team
+
+MOST_JOINT_STATES = 8_000_000
+MOST_JOINT_ACTIONS = 5**6
+MOST_SWEEPS = 10_000
+
+
+def find_space(tables: Tables) -> JointSpace:
+    """Number the joint states; a team with too many of them, or of joint actions, is refused."""
+    try:
+        space = joint_space(tables, MOST_JOINT_STATES)
+    except TaskError as error:
+        raise SettingsError(f"optimal-team: {str(error).partition(': ')[2]}") from None
+    if len(ACTIONS) ** len(space.cells) > MOST_JOINT_ACTIONS:
+        raise SettingsError(f"optimal-team plans for at most 6 agents, got {len(space.cells):,}")
+    return space
+
+
+def check_size(tables: Tables, settings: OptimalTeamSettings) -> None:
+    """Refuse a team that is too large."""
+    find_space(tables)
+
+
+def list_shapes(tables: Tables) -> Shapes:
+    """List the arrays of a policy: the joint action of each joint state."""
+    return {"action": (find_space(tables).states,)}
+
+
+def extra_bytes(tables: Tables) -> int:
+    """Count the bytes of expected steps and of where steps settle."""
+    return find_space(tables).states * 24
+
+
+class OptimalTeamBlock:
+    """The optimal joint policy, the same for all seeds."""
+
+    def __init__(
+        self, tables: Tables, settings: OptimalTeamSettings, seeds: Sequence[int], threads: int = 1
+    ) -> None:
+        self.value, self.action = solve_jointly(find_space(tables), settings.tolerance, settings.max_episode_steps)
+
+    def train(self, begin: int, steps: int) -> None:
+        pass  # there is nothing to learn
+
+    def arrays(self, index: int) -> Arrays:
+        return {"action": self.action}
+
+
+def solve_jointly(
+    space: JointSpace, tolerance: float, most_steps: int
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """Compute the fewest expected steps of each joint state, a failure counting as the most, and the best action.
+
+    Joint states are looked at in the reverse order of how soon they can be reached, which is about that of how far they
+    are from the end.
+    """
+    agents = len(space.cells)
+    straight, aside, _ = outcome_chances(space.tables.slip)
+    end = np.zeros((agents, space.sizes[0], max(space.sizes[1:]), len(ACTIONS)), np.int64)
+    for agent, ends in enumerate(space.end):
+        end[agent, :, : ends.shape[1]] = ends
+    everything = np.arange(space.states)
+    model = kernel.JointModel(
+        np.array(space.sizes[1:]), end, space.settle(everything).astype(np.int32), straight, aside
+    )
+    value, action = np.full(space.states, float(most_steps)), np.zeros(space.states, np.float32)
+    value[space.tables.team_final[space.team_state(everything)]] = 0.0
+    order = reachable_states(space)[::-1]
+    order = np.ascontiguousarray(order[value[order] > 0])
+    cell, block = np.zeros(agents, np.int64), np.zeros(len(ACTIONS) ** agents)
+    for _ in range(MOST_SWEEPS):
+        if kernel.improve(order, model, value, action, float(most_steps), cell, block) <= tolerance:
+            break
+    return value, action
+
+
+class JointPolicy:
+    """Looks up the joint action of a team by everyone's cell and machine state."""
+
+    def __init__(self, space: JointSpace, action: NDArray[np.float32]) -> None:
+        self.space, self.action = space, action
+        tables = space.tables
+        self.place = np.zeros((len(space.cells), tables.cells), np.int64)
+        for agent, cells in enumerate(space.cells):
+            self.place[agent, cells] = np.arange(len(cells))
+        self.radix = tables.is_final.shape[1]
+        keys = self._key(tables.team_class.T.astype(np.int64))
+        order = np.argsort(keys, kind="stable")
+        self.team_state, self.keys = order, keys[order]
+
+    def _key(self, states: Ints) -> Ints:
+        key = np.zeros(len(states), np.int64)
+        for agent in range(states.shape[1]):
+            key = key * self.radix + states[:, agent]
+        return key
+
+    def choose(self, cell: Ints, state: Ints, drawn: NDArray[np.floating]) -> NDArray[np.int8]:
+        """Choose everyone's action: [cases, N]; nothing is left to chance."""
+        joint = self.team_state[np.searchsorted(self.keys, self._key(state))]
+        for agent in range(cell.shape[1]):
+            joint = joint * self.space.sizes[agent + 1] + self.place[agent, cell[:, agent]]
+        number = self.action[joint].astype(np.int64)
+        actions = np.unravel_index(number, (len(ACTIONS),) * cell.shape[1])
+        return np.stack(actions, axis=1).astype(np.int8)
+
+
+class JointPlayer(Player):
+    """Plays a joint policy, which is the same greedily and by softmax."""
+
+    def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
+        self.tables, self.space, self.most_steps = tables, find_space(tables), max_episode_steps
+        self.moves = TeamMoves.true(tables)
+        self.finish, self.event_time = np.zeros(len(tables.start), np.int64), np.zeros(len(tables.knowers), np.int64)
+
+    def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
+        results = self._play(arrays, seed, range(number, number + 1), record)
+        self.finish[:], self.event_time[:] = results.finish[0], results.event_time[0]
+        return int(results.steps[0])
+
+    def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
+        return self._play(arrays, seed, numbers, recording(0, len(self.finish)))
+
+    def _play(self, arrays: Arrays, seed: int, numbers: range, record: Recording) -> TestResults:
+        """Play episodes side by side; of the first one, keep a record."""
+        tables, agents = self.tables, np.arange(len(self.finish))
+        results = make_results(len(numbers), len(self.finish), len(self.event_time))
+        results.finish[:] = np.where(tables.is_final[agents, tables.initial], 0, -1)
+        results.event_time[:] = -1
+        step = 0
+
+        def watch(going: Ints, cell: Ints, action: NDArray[np.int8], settled: SettledCases) -> None:
+            nonlocal step
+            if going[0] == 0 and step < len(record.cell):
+                record.cell[step], record.state[step], record.action[step] = cell[0], settled.state[0], action[0]
+            step += 1
+            finish = results.finish[going]
+            is_fresh = (finish < 0) & tables.is_final[agents, settled.state]
+            results.finish[going] = np.where(is_fresh, step, finish)
+            for cases, events in settled.rounds:
+                rows = going[cases]
+                unseen = results.event_time[rows, events] < 0
+                results.event_time[rows[unseen], events[unseen]] = step
+
+        played = play_team(
+            tables,
+            JointPolicy(self.space, arrays["action"]),
+            self.moves,
+            episodes=numbers,
+            max_steps=self.most_steps,
+            patience=self.most_steps + 1,
+            seed=seed,
+            purpose=TEAM,
+            watch=watch,
+        )
+        results.steps[:] = played.steps
+        return results
