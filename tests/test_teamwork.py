@@ -14,10 +14,14 @@ import hocket as hk
 from hocket.cli.main import run
 from hocket.learn.episodes import ValuePlayer
 from hocket.learn.optimal.block import solve_at_once
+from hocket.learn.optimal_team.block import JointPlayer, find_space, solve_jointly
+from hocket.learn.optimal_team.reference import JointPlanner
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.beliefs import AgentModel, imagined_moves
 from hocket.learn.sweep.block import SweepBlock
+from hocket.learn.testing import recording
 from hocket.random import TEAM
+from hocket.task.files import task_from
 from hocket.task.grid import ACTIONS
 from hocket.task.repair import repair_task
 from hocket.task.settling import settle
@@ -233,3 +237,64 @@ def test_imagined_moves_are_what_was_tried_and_else_lead_to_the_next_cell():
     np.testing.assert_allclose(outcomes.chance[0, start, right], [0, 0.75, 0.125, 0.125], atol=1e-8)
     np.testing.assert_allclose(outcomes.chance[0, start + 1, right], [1, 0, 0, 0])
     assert outcomes.end[0, start + 1, right, 0] == start + 2
+
+
+# The team's optimum.
+
+
+def tiny(slip: float) -> hk.Task:
+    """Two agents in a corridor, who meet at either end."""
+    document = hk.load_task(TEAMS / "cafe.toml").document() | {"slip": slip, "map": "....\n"}
+    document["places"] = {"cafe X": [[0, 0]], "cafe Y": [[0, 3]]}
+    document["agents"] = {
+        name: {"start": [0, cell], "knows": ["meetX", "meetY"]} for name, cell in (("A", 0), ("B", 2))
+    }
+    return task_from(document)
+
+
+@pytest.mark.parametrize("slip", [0.0, 0.2])
+def test_joint_planning_is_that_of_plain_python(slip):
+    task = tiny(slip)
+    planner = JointPlanner(task, 1_000)
+    expected = planner.solve()
+    space = find_space(compile_task(task))
+    value, _ = solve_jointly(space, 1e-12, 1_000)
+    assert value[space.start] == pytest.approx(expected, abs=1e-6)
+    if slip == 0:
+        assert expected == fewest_steps(space) == 2
+
+
+def test_the_optimal_team_takes_the_steps_that_it_expects():
+    task = random_team_task(27)  # with slips
+    assert task.slip
+    runs = hk.train(task, "optimal-team", seeds=1, steps=1_000)
+    evaluation = hk.evaluate(task, runs, 4_000)[0]
+    space = find_space(compile_task(task))
+    value, _ = solve_jointly(space, 1e-9, 1_000)
+    assert evaluation.success.value == 1
+    assert evaluation.mean_steps == pytest.approx(value[space.start], rel=0.03)
+    assert value[space.start] >= fewest_steps(space)
+
+
+def test_a_joint_episode_is_recorded_and_timed():
+    task = hk.load_task("drawbridge")
+    tables = compile_task(task)
+    player = JointPlayer(tables, 0.02, 1_000)
+    _, action = solve_jointly(player.space, 1e-6, 1_000)
+    record = recording(100, 2)
+    steps = player.play({"action": action}, 0, 3, True, record)
+    many = player.play_many({"action": action}, 0, range(3, 6), greedy=False)
+    assert many.steps[0] == steps > 0
+    assert (player.finish <= steps).all() and player.finish.max() == steps
+    assert player.event_time.max() == steps
+    assert tables.is_final[[0, 1], record.state[steps - 1]].all()
+
+
+def test_optimal_alone_is_another_name_of_optimal():
+    (run,) = hk.train(TEAMS / "cafe.toml", "optimal-alone", seeds=1, steps=1_000)
+    assert run.learner == "optimal"
+
+
+def test_optimal_team_refuses_a_team_that_is_too_large():
+    with pytest.raises(hk.HocketError, match="joint planning takes up to 8,000,000 joint states"):
+        hk.train("rendezvous-10", "optimal-team", seeds=1, steps=1_000)

@@ -27,8 +27,13 @@ LEARNERS: dict[str, Learner] = {
 }
 
 
+ALIASES = {"optimal-alone": optimal.LEARNER.name}
+
+
 def find_learner(name: str) -> Learner:
     """Find a learner by its name."""
+    if isinstance(name, str):
+        name = ALIASES.get(name, name)
     if not isinstance(name, str) or name not in LEARNERS:
         raise SettingsError(f"learner {shown(name)} does not exist ({known_names(str(name), LEARNERS)})")
     return LEARNERS[name]

@@ -66,7 +66,7 @@ def train(
             warnings.warn(f"train({former}=) is deprecated: use train({new}=)", DeprecationWarning, stacklevel=2)
     keep_policies = policies if keep_policies is None else keep_policies
     task, usual = as_task(task), default_learner(device)
-    name = usual if learner is None else learner
+    name = usual if learner is None else find_learner(learner).name
     chosen = make_settings(name, settings, changes or {})
     numbers = check_seeds(seeds)
     length = count_steps(name, steps)

@@ -20,7 +20,7 @@ class OptimalSettings(SimulatedSettings):
 
 LEARNER = Learner(
     name="optimal",
-    summary="optimal local policies, computed by value iteration",
+    summary="each agent's optimal policy alone, with simulated teammates, computed by value iteration",
     settings=OptimalSettings,
     block=Lazy("hocket.learn.optimal.block", "OptimalBlock"),
     player=Lazy("hocket.learn.episodes", "ValuePlayer"),

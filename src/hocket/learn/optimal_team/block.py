@@ -51,9 +51,7 @@ def extra_bytes(tables: Tables) -> int:
 class OptimalTeamBlock:
     """The optimal joint policy, the same for all seeds."""
 
-    def __init__(
-        self, tables: Tables, settings: OptimalTeamSettings, seeds: Sequence[int], threads: int = 1
-    ) -> None:
+    def __init__(self, tables: Tables, settings: OptimalTeamSettings, seeds: Sequence[int], threads: int = 1) -> None:
         self.value, self.action = solve_jointly(find_space(tables), settings.tolerance, settings.max_episode_steps)
 
     def train(self, begin: int, steps: int) -> None:

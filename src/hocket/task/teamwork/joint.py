@@ -62,7 +62,7 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
     kinds = [tables.kind[agent, reachable].astype(np.int64) for agent, reachable in enumerate(cells)]
     situations = sizes[0] * prod(int(kind.max()) + 1 for kind in kinds)
     if not sizes[0] or prod(sizes) > most_states or situations > MOST_SITUATIONS:
-        count = f"{sizes[0]:,} x {' x '.join(map(str, sizes[1:]))}" if sizes[0] else "too many"
+        count = f"{sizes[0]:,} x {' x '.join(map(str, sizes[1:]))}" if sizes[0] else "a team machine of too many states"
         raise TaskError(f"joint planning takes up to {most_states:,} joint states, got {count}", key="agents")
     start = tables.team_initial
     end = []

@@ -1,0 +1,77 @@
+"""The fewest expected steps of a team, as one would write it on a page: value iteration over joint states.
+
+V(s) = 1 + min over joint actions a of the sum over s' of P(s' | s, a) V(s'), and 0 where the task is done; a failure
+counts as the most steps of an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+
+from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances
+from hocket.task.settling import settle
+from hocket.task.tables import compile_task
+from hocket.task.task import Task
+
+JointState = tuple[tuple[int, str], ...]  # the cell of each agent, and the state of its machine
+
+
+class JointPlanner:
+    """Plans for all agents as one."""
+
+    def __init__(self, task: Task, most_steps: int) -> None:
+        self.task, self.most_steps, self.tables = task, float(most_steps), compile_task(task)
+        self.agents = [*task.agents]
+        self.start = tuple((task.agents[agent].start, task.machines[agent].initial) for agent in self.agents)
+        self.moves: dict[JointState, list[list[tuple[float, JointState]]]] = {}
+        self.value: dict[JointState, float] = {}
+        self._explore()
+
+    def _is_done(self, state: JointState) -> bool:
+        return all(u in self.task.machines[agent].final for agent, (_, u) in zip(self.agents, state, strict=True))
+
+    def _explore(self) -> None:
+        """List every joint state that can be reached, and what may come of every joint action there."""
+        waiting = [self.start]
+        while waiting:
+            state = waiting.pop()
+            if state in self.value:
+                continue
+            self.value[state] = 0.0 if self._is_done(state) else self.most_steps
+            if self.value[state]:
+                self.moves[state] = [
+                    list(self._outcomes(state, actions)) for actions in product(range(len(ACTIONS)), repeat=len(state))
+                ]
+                waiting += [s for outcomes in self.moves[state] for _, s in outcomes]
+
+    def _outcomes(self, state: JointState, actions: tuple[int, ...]) -> Iterator[tuple[float, JointState]]:
+        """List what may come of a joint action, each with its probability: everyone may slip."""
+        chances = outcome_chances(self.task.slip)
+        for slips in product(range(OUTCOMES), repeat=len(state)):
+            probability = prod(chances[slip] for slip in slips)
+            if probability:
+                yield probability, self._step(state, actions, slips)
+
+    def _step(self, state: JointState, actions: tuple[int, ...], slips: tuple[int, ...]) -> JointState:
+        cells, states = dict[str, int](), dict[str, str]()
+        for number, agent in enumerate(self.agents):
+            cell, states[agent] = state[number]
+            world = self.tables.next_cell[self.tables.world[number]]
+            gates = self.tables.dynamics[number, self.task.machines[agent].states.index(states[agent])]
+            cells[agent] = int(world[gates, cell, actions[number], slips[number]])
+        after = settle(self.task, cells, states).states
+        return tuple((cells[agent], after[agent]) for agent in self.agents)
+
+    def solve(self, tolerance: float = 1e-9) -> float:
+        """Iterate until nothing changes; return the expected steps from the start."""
+        change = 1.0
+        while change > tolerance:
+            change = 0.0
+            for state, actions in self.moves.items():
+                best = min(sum(p * self.value[s] for p, s in outcomes) for outcomes in actions)
+                steps = min(1 + best, self.most_steps)
+                change = max(change, abs(steps - self.value[state]))
+                self.value[state] = steps
+        return self.value[self.start]
