@@ -265,7 +265,7 @@ def test_joint_planning_is_that_of_plain_python(slip):
 
 
 def test_the_optimal_team_takes_the_steps_that_it_expects():
-    task = random_team_task(27)  # with slips
+    task = random_team_task(58)  # with slips
     assert task.slip
     runs = hk.train(task, "optimal-team", seeds=1, steps=1_000)
     evaluation = hk.evaluate(task, runs, 4_000)[0]
