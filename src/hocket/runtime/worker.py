@@ -20,7 +20,7 @@ from hocket.errors import HocketError
 from hocket.files import write_whole
 from hocket.runtime.host import Host
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
-from hocket.runtime.world import World, WorldClient
+from hocket.runtime.world import WorldClient, WorldServer
 from hocket.task.grid import ACTIONS
 from hocket.task.task import Task
 
@@ -111,7 +111,7 @@ async def _pause(stop: asyncio.Event, seconds: float) -> None:
 
 
 async def _world(settings: RunSettings, folder: Path, stop: asyncio.Event) -> None:
-    world = World(settings, folder / f"{WORLD}.log")
+    world = WorldServer(settings, folder / f"{WORLD}.log")
     await world.start()
     print(json.dumps({"finished": True}), flush=True)
     await stop.wait()

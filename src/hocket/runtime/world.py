@@ -39,7 +39,7 @@ class Walk:
         return move(self.task, self.cell, ACTIONS[action], self.closed[state], slip)
 
 
-class World:
+class WorldServer:
     """The world process."""
 
     def __init__(self, settings: RunSettings, log: Path) -> None:

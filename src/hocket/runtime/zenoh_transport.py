@@ -64,16 +64,16 @@ class ZenohTransport:
             raise HocketError(f"cannot listen at {self.addresses[self.agent]}: {str(error)[:200]}") from None
 
     def _config(self) -> dict[str, object]:
-        own, folder = self.addresses[self.agent], self.security.folder
-        host, _ = split_address(own, "peers")
+        address, folder = self.addresses[self.agent], self.security.folder
+        host, _ = split_address(address, "peers")
         if folder is None and host not in LOOPBACK and not self.security.insecure:
             rule = "TCP beyond this machine needs certificates (hocket keys), or --insecure"
-            raise SettingsError(f"{rule}, got the address {own}")
+            raise SettingsError(f"{rule}, got the address {address}")
         kind = "tcp" if folder is None else "tls"
         others = [f"{kind}/{self.addresses[agent]}" for agent in self.plan.agents if agent != self.agent]
         config: dict[str, object] = {
             "mode": "peer",
-            "listen/endpoints": [f"{kind}/{own}"],
+            "listen/endpoints": [f"{kind}/{address}"],
             "connect/endpoints": others,
             "connect/exit_on_failure": False,
             "connect/timeout_ms": 0,
