@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 LONGEST_MESSAGE = 2_000  # characters
@@ -133,3 +133,11 @@ def known_names(name: str, known: Iterable[str]) -> str:
     if not names:
         return "there are none"
     return f"known: {', '.join(printable(known, 40) for known in names[:12])}{', …' if len(names) > 12 else ''}"
+
+
+def require_known(
+    name: object, known: Collection[str], what: str, refuse: Callable[[str], HocketError] = SettingsError
+) -> None:
+    """Refuse a name that does not exist, with what it could have been."""
+    if name not in known:
+        raise refuse(f"{what} {name!r} does not exist ({known_names(str(name), known)})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import partial
 from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, tell_events
 from hocket.deprecation import renamed_arguments
 from hocket.draw.pixels import MODES, Frames
-from hocket.errors import SettingsError, TaskError, known_names, shown
+from hocket.errors import SettingsError, TaskError, require_known, shown
 from hocket.inputs import whole
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, slip_draw, stream_key, sync_draw
@@ -246,8 +247,7 @@ def individual_model(
     task: Task, agent: str, sync_probability: float, sync_literal: bool, shaping: float | None
 ) -> IndividualModel:
     """Pick what an agent needs of a task that trains with simulated teammates."""
-    if agent not in task.agents:
-        raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})", key="agents")
+    require_known(agent, task.agents, "agent", partial(TaskError, key="agents"))
     if not 0 < sync_probability <= 1:
         raise SettingsError(f"sync_probability must lie above 0 and be at most 1, got {sync_probability!r}")
     if shaping is not None and not 0 < shaping < 1:

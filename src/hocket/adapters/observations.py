@@ -12,7 +12,7 @@ from gymnasium import Space, spaces
 from gymnasium.spaces.utils import flatten, flatten_space
 from numpy.typing import ArrayLike, NDArray
 
-from hocket.errors import SettingsError, known_names
+from hocket.errors import SettingsError, require_known
 
 KINDS = ("onehot", "index", "dict")
 
@@ -63,8 +63,7 @@ class ObservationEncoder:
     kind: str = "onehot"
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise SettingsError(f"observation {self.kind!r} does not exist ({known_names(self.kind, KINDS)})")
+        require_known(self.kind, KINDS, "observation")
         if self.states < 1:
             raise SettingsError(f"a machine has at least one state, got {self.states!r}")
         if self.kind == "index" and not isinstance(self.world, spaces.Discrete):

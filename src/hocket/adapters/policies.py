@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hocket.adapters.observations import Observation
 from hocket.adapters.team import TeamEnv, team_env
-from hocket.errors import SettingsError, known_names
+from hocket.errors import SettingsError, require_known
 from hocket.inputs import whole
 from hocket.learn.actors import TeamActors
 from hocket.learn.policies import Policy
@@ -188,8 +188,7 @@ def _visits(env: TeamWorld, everyone: Sequence[PlayedEpisode]) -> NDArray[np.int
 def as_actors(env: TeamWorld, policies: Mapping[str, Actor | Model], greedy: bool) -> dict[str, Actor]:
     """Require a policy for each agent, and make a function of each."""
     for name in policies:
-        if name not in env.possible_agents:
-            raise SettingsError(f"agent {name!r} does not exist ({known_names(str(name), env.possible_agents)})")
+        require_known(name, env.possible_agents, "agent")
     for name in env.possible_agents:
         if name not in policies:
             raise SettingsError(f"every agent needs a policy, got none for {name}")

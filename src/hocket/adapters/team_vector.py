@@ -17,7 +17,7 @@ from hocket.adapters.individual import EPISODE_STEPS, Info
 from hocket.adapters.observations import KINDS, Observation
 from hocket.adapters.vector import Bools, check_actions, check_options, give_seeds
 from hocket.deprecation import renamed_arguments
-from hocket.errors import SettingsError, known_names
+from hocket.errors import require_known
 from hocket.inputs import whole
 from hocket.learn.episodes import require_settled, team_state, team_tables
 from hocket.learn.kernels.teams import Clock, Earned, begin_teams, make_teams, step_teams
@@ -49,8 +49,7 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
     metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012 (as Gymnasium declares it)
 
     def __init__(self, task: Task, num_envs: int, observation: str, max_episode_steps: int) -> None:
-        if observation not in KINDS:
-            raise SettingsError(f"observation {observation!r} does not exist ({known_names(observation, KINDS)})")
+        require_known(observation, KINDS, "observation")
         self.task, self.num_envs, self.observation = task, num_envs, observation
         self.max_episode_steps = max_episode_steps
         self.agents, self.events = tuple(task.agents), tuple(task.events)

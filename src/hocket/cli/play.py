@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -21,7 +22,7 @@ from tyro.conf import Positional
 from hocket.cli.game import NOT_SOUND, Outcome, TerminalGame, describe_event, describe_outcome, draw_frame
 from hocket.cli.terminal import PIPE_WIDTH, Number, make_console, option, print_line
 from hocket.draw.text import CELL
-from hocket.errors import HocketError, TaskError, known_names
+from hocket.errors import HocketError, TaskError, known_names, require_known
 from hocket.files import exists
 from hocket.task.catalogue import load_task
 from hocket.task.episode import TeamEpisode, Teammates
@@ -67,8 +68,7 @@ class PlayTask:
         task = load_task(self.target)
         drivers = tuple(dict.fromkeys(name.strip() for name in self.agent.split(",") if name.strip()))
         for name in drivers:
-            if name not in task.agents:
-                raise TaskError(f"agent {name!r} does not exist ({known_names(name, task.agents)})", key="--agent")
+            require_known(name, task.agents, "agent", partial(TaskError, key="--agent"))
         if self.steps < 1:
             raise HocketError(f"--steps must be at least 1, got {self.steps}")
         if not 0 <= self.delay <= LONGEST_DELAY:

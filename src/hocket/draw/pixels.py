@@ -14,7 +14,7 @@ from hocket.draw.palette import FLOOR, INK, WALL, WHITE
 from hocket.draw.scene import Moment, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import TextMap
-from hocket.errors import SettingsError, known_names
+from hocket.errors import require_known
 from hocket.task.task import Task
 
 MODES = ("ansi", "rgb_array")
@@ -45,8 +45,8 @@ class Frames:
     mode: str | None = None
 
     def __post_init__(self) -> None:
-        if self.mode is not None and self.mode not in MODES:
-            raise SettingsError(f"render_mode {self.mode!r} does not exist ({known_names(str(self.mode), MODES)})")
+        if self.mode is not None:
+            require_known(self.mode, MODES, "render_mode")
 
     def draw(
         self, cells: Mapping[str, int], states: Mapping[str, str], time: int, driven: str | None = None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hocket.errors import SettingsError, known_names
+from hocket.errors import require_known
 
 DEVICES = ("cpu", "cuda")
 
 
 def check_device(device: str) -> None:
     """Refuse a device that is not known."""
-    if device not in DEVICES:
-        raise SettingsError(f"device {device!r} does not exist ({known_names(device, DEVICES)})")
+    require_known(device, DEVICES, "device")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from hocket.errors import AssignmentError, known_names
+from hocket.errors import AssignmentError, known_names, require_known
 from hocket.machine.counterexample import listing, name_trace
 from hocket.machine.decomposition import Control, Decomposition
 from hocket.machine.delay_rules import NOTHING, Closed, DelayCounterexample, Pair, find_rules
@@ -144,8 +144,7 @@ def find_deciders(decomposition: Decomposition, deciders: Control | None) -> dic
     """Give every event its deciders, in the order of the agents: all who control it, and none who does not know it."""
     given, knowers, control = dict(deciders or {}), _knowers(decomposition), decomposition.control
     for event, agents in given.items():
-        if event not in knowers:
-            raise AssignmentError(f"deciders: event {event!r} does not exist ({known_names(str(event), knowers)})")
+        require_known(event, knowers, "deciders: event", AssignmentError)
         given[event] = Names((agents,) if isinstance(agents, str) else agents)
         for agent in given[event]:
             if agent not in knowers[event]:

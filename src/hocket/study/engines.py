@@ -7,7 +7,7 @@ from itertools import chain, takewhile
 from threading import Event
 
 from hocket.background import gather, in_pieces, unless_stopped
-from hocket.errors import SettingsError, known_names
+from hocket.errors import SettingsError, require_known
 from hocket.files import TOGETHER
 from hocket.learn.batches import Batch
 from hocket.learn.devices import check_device
@@ -90,8 +90,7 @@ def make_engine(
 ) -> Engine:
     """Choose where jobs run."""
     check_device(device)
-    if name not in ENGINES:
-        raise SettingsError(f"engine {name!r} does not exist ({known_names(name, ENGINES)})")
+    require_known(name, ENGINES, "engine")
     if (name == "dask") != (scheduler is not None):
         raise SettingsError("a scheduler's address and the engine dask go together: --engine dask --scheduler ADDRESS")
     if device == "cuda":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
-from hocket.errors import SettingsError, TaskError, known_names, shown
+from hocket.errors import SettingsError, TaskError, known_names, require_known, shown
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
@@ -193,9 +194,7 @@ class IndividualEpisode:
     sync_probability: float = SYNC_PROBABILITY
 
     def __post_init__(self) -> None:
-        if self.agent not in self.task.agents:
-            hint = known_names(self.agent, self.task.agents)
-            raise TaskError(f"agent {self.agent!r} does not exist ({hint})", key="agents")
+        require_known(self.agent, self.task.agents, "agent", partial(TaskError, key="agents"))
         if not 0 < self.sync_probability <= 1:
             raise SettingsError(
                 f"sync_probability must lie above 0 and be at most 1, got {shown(self.sync_probability)}"

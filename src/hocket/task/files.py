@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from pathlib import Path
 
 from hocket.documents import Document, as_number, as_table, as_text, as_texts, check_keys
-from hocket.errors import FormatError, HocketError, TaskError, known_names
+from hocket.errors import FormatError, HocketError, TaskError, known_names, require_known
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
@@ -203,8 +203,7 @@ def _gates_from(table: Document, agents: Mapping[str, Document]) -> dict[str, di
     for region, value in as_table(table.get("gates", {}), "gates").items():
         for agent, gate in as_table(value, f"gates.{region}").items():
             key = f"gates.{region}.{agent}"
-            if agent not in agents:
-                raise FormatError(f"agent {agent!r} does not exist ({known_names(agent, agents)})", where=key)
+            require_known(agent, agents, "agent", partial(FormatError, where=key))
             gates[agent][region] = _gate_from(gate, key)
     return gates
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.errors import TaskError, known_names
+from hocket.errors import TaskError, require_known
 from hocket.machine.names import check_name
 from hocket.random import Bits
 
@@ -89,8 +89,7 @@ class Grid:
 
     def place(self, name: str, key: str) -> frozenset[int]:
         """Find the cells of a place."""
-        if name not in self.places:
-            raise TaskError(f"place {name!r} does not exist ({known_names(name, self.places)})", key=key)
+        require_known(name, self.places, "place", partial(TaskError, key=key))
         return self.places[name]
 
     def neighbor(self, cell: int, action: int, closed: Collection[int] = ()) -> int:

@@ -6,14 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.documents import Document
-from hocket.errors import TaskError, known_names
+from hocket.errors import TaskError, require_known
 from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition, decompose
@@ -135,8 +135,7 @@ class Task:
     def with_knows(self, knows: Mapping[str, Iterable[str]]) -> Task:
         """Change the local event sets of some agents."""
         for name in knows:
-            if name not in self.agents:
-                raise TaskError(f"agent {name!r} does not exist ({known_names(name, self.agents)})", key="knows")
+            require_known(name, self.agents, "agent", partial(TaskError, key="knows"))
         agents = {
             name: replace(agent, knows=knows[name]) if name in knows else agent for name, agent in self.agents.items()
         }

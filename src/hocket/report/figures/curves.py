@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from hocket.errors import HocketError, SettingsError, known_names, printable
+from hocket.errors import HocketError, printable, require_known
 from hocket.report.figures.canvas import (
     COLUMN,
     FAINT,
@@ -135,8 +135,7 @@ def has_tests(section: Section, policy: str = KINDS[0]) -> bool:
 
 
 def _tested(section: Section, policy: str) -> list[RunGroup]:
-    if policy not in KINDS:
-        raise SettingsError(f"policy {policy!r} does not exist ({known_names(policy, KINDS)})")
+    require_known(policy, KINDS, "policy")
     return [group for group in section.groups if policy in group.curves and len(group.curves[policy].step)]
 
 

@@ -17,7 +17,7 @@ from matplotlib.patches import Circle, Rectangle
 from hocket.draw.geometry import Flags, rectangles
 from hocket.draw.scene import Scene
 from hocket.draw.task_scene import scene_of
-from hocket.errors import FormatError, HocketError, SettingsError, known_names
+from hocket.errors import FormatError, HocketError, require_known
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
@@ -121,8 +121,7 @@ def views_of(task: Task, scene: Scene, policy: Policy, agent: str) -> list[Polic
     fitting = learners_with_input(*PICTURED)
     if policy.learner not in fitting:
         raise HocketError(f"pictures of policies exist for {', '.join(fitting)} only, got one of {policy.learner}")
-    if agent not in task.agents:
-        raise SettingsError(f"agent {agent!r} does not exist ({known_names(agent, task.agents)})")
+    require_known(agent, task.agents, "agent")
     policy.require_task(task.digest)
     is_by_machine = find_learner(policy.learner).policy_input is PolicyInput.MACHINE
     sizes = [len(machine.states) for machine in task.machines.values()]
@@ -230,9 +229,8 @@ def visits_figure(section: Section, *, group: str | None = None) -> Figure:
 def _visited(section: Section, label: str | None) -> RunGroup:
     """Find a group whose visits can be drawn."""
     groups = [group for group in (*section.groups, section.reference) if group is not None]
-    if label is not None and label not in {group.label for group in groups}:
-        known = known_names(label, (group.label for group in groups))
-        raise SettingsError(f"group {label!r} does not exist ({known})")
+    if label is not None:
+        require_known(label, [group.label for group in groups], "group")
     fitting = [group for group in groups if can_show_visits(section, group) and label in (None, group.label)]
     if not fitting:
         what = "any group" if label is None else label
