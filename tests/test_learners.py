@@ -26,6 +26,7 @@ from hocket.learn.settings import ScheduledSettings, Settings, SimulatedSettings
 from hocket.learn.training import LARGEST_BLOCK, train
 from hocket.task.grid import ACTIONS
 from hocket.task.individual import individual_table
+from hocket.task.memory import memory_of
 from hocket.task.tables import Tables, compile_task
 from worlds import (
     LEFT,
@@ -545,15 +546,27 @@ def in_order() -> hk.Task:
     )
 
 
-@pytest.mark.parametrize("learner", ["dqprm", "cqrm", "iql", "optimal"])
-def test_a_task_that_is_not_decomposable_is_refused_or_done_as_its_machine_says(learner):
+@pytest.mark.parametrize("learner", ["cqrm", "iql", "hil"])
+def test_a_task_that_is_not_decomposable_is_done_as_its_machine_says_by_learners_without_local_machines(learner):
     task = in_order()
     assert not task.decomposition.ok and fewest_steps(task) == 2
-    try:
-        taken = greedy_tests(task, learner, 5_000, max_episode_steps=50)
-    except hk.HocketError:
-        return
-    assert min(taken) >= 2
+    taken = greedy_tests(task, learner, 5_000, max_episode_steps=50)
+    assert min(taken) >= 2 and taken[-1] < 50
+
+
+@pytest.mark.parametrize("learner", ["dqprm", "sweep", "optimal"])
+def test_a_task_that_is_not_decomposable_is_refused_by_learners_with_local_machines(learner):
+    with pytest.raises(hk.HocketError, match=r"is not decomposable; run `hocket check .*\(hil, iql, cqrm\)"):
+        hk.train(in_order(), learner, seeds=1, steps=100)
+    with pytest.raises(hk.HocketError, match="is not decomposable"):
+        hk.Study(in_order(), ["iql", learner])
+
+
+def test_baselines_on_a_task_that_is_not_decomposable_follow_the_teams_machine_and_keep_their_memory():
+    task = in_order()
+    (shared,) = hk.Study(task, "iql").tasks
+    assert shared.decomposition.ok and shared.machines["A2"].transitions == task.machine.transitions
+    assert memory_of(shared) == {"A1": ("first",), "A2": ("second",)}  # of events that they know
 
 
 # Hierarchical learning, by hand.

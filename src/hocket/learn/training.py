@@ -19,12 +19,20 @@ from hocket.capacity import require_memory
 from hocket.errors import SettingsError, shown
 from hocket.inputs import whole
 from hocket.learn.batches import AnyStop, Batch, Pace, Report, StopSignal
-from hocket.learn.catalogue import LEARNERS, default_learner, find_learner, named_settings, require_setting
-from hocket.learn.learner import Arrays
+from hocket.learn.catalogue import (
+    LEARNERS,
+    default_learner,
+    find_learner,
+    learners_with_input,
+    named_settings,
+    require_setting,
+)
+from hocket.learn.learner import Arrays, PolicyInput
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, rename_settings
 from hocket.learn.testing import KINDS, TestLog
 from hocket.task.catalogue import as_task
+from hocket.task.memory import with_team_machine
 from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
@@ -70,7 +78,8 @@ def train(
     chosen = make_settings(name, settings, changes or {})
     numbers = check_seeds(seeds)
     length = count_steps(name, steps)
-    check_work(task, length)
+    task = prepare_task(task, name)
+    check_steps(length)
     check_tests(task, length, chosen)
     tables = compile_task(task)
     find_learner(name).check(tables, chosen)
@@ -124,16 +133,28 @@ def count_steps(learner: str, steps: int | None) -> int:
     return find_learner(learner).steps if steps is None else steps
 
 
-def check_work(task: Task, steps: object) -> None:
-    """Require at least one step, and a task whose parts make the whole."""
+def check_steps(steps: object) -> None:
+    """Require at least one step of training, and not too many."""
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise SettingsError(f"steps must be at least 1, got {shown(steps)}")
     if steps > MOST_STEPS:
         raise SettingsError(f"steps must be at most {MOST_STEPS:,}, got {shown(steps)}")
-    if not task.is_single_agent and not task.decomposition.ok:
-        raise SettingsError(
-            f"{task.name} is not decomposable; run `hocket check {shlex.quote(task.source or task.name)}`"
-        )
+
+
+def prepare_task(task: Task, learner: str) -> Task:
+    """Give a learner the task that it trains on: itself if it is decomposable.
+
+    If it is not, learners with local machines refuse it, and the others train with the team's machine.
+    """
+    if task.is_single_agent or task.decomposition.ok:
+        return task
+    if find_learner(learner).policy_input is not PolicyInput.MACHINE:
+        return with_team_machine(task)
+    others = ", ".join(learners_with_input(*(kind for kind in PolicyInput if kind is not PolicyInput.MACHINE)))
+    raise SettingsError(
+        f"{task.name} is not decomposable; run `hocket check {shlex.quote(task.source or task.name)}`, "
+        f"or train a learner without local machines ({others})"
+    )
 
 
 def check_tests(task: Task, steps: int, settings: Settings) -> None:

@@ -22,7 +22,7 @@ from hocket.learn.batches import Pace
 from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy, Run
 from hocket.learn.testing import KINDS, TestLog
-from hocket.learn.training import check_tests, check_work, make_settings
+from hocket.learn.training import check_steps, check_tests, make_settings, prepare_task
 from hocket.learn.warmup import compile_kernels
 from hocket.report.page import report_html
 from hocket.report.summary import summarize
@@ -69,7 +69,8 @@ class TrainingLoop:
         self.settings = make_settings(self.learner.name, None, changes if isinstance(changes, dict) else {})
         self.seeds = list(range(number(job, "seeds", MOST_SEEDS)))
         self.steps = number(job, "steps", MOST_STEPS)
-        check_work(self.task, self.steps)
+        self.task = prepare_task(self.task, self.learner.name)
+        check_steps(self.steps)
         check_tests(self.task, self.steps, self.settings)
         self.tables = compile_task(self.task)
         self.learner.check(self.tables, self.settings)

@@ -19,7 +19,7 @@ from hocket.errors import FormatError, HocketError, SettingsError, known_names, 
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.catalogue import find_learner, named_settings, require_setting
 from hocket.learn.settings import DEFAULT_LEARNER, Settings, SettingValue, declared, name_value, rename_settings
-from hocket.learn.training import check_seeds, check_tests, check_work, count_steps, make_settings
+from hocket.learn.training import check_seeds, check_steps, check_tests, count_steps, make_settings, prepare_task
 from hocket.machine.formats import toml
 from hocket.study.published import Published, published_from
 from hocket.study.records import Record, run_keys
@@ -96,8 +96,10 @@ class Study:
         object.__setattr__(self, "settings", MappingProxyType(sweeps))
         if not tasks or not learners:
             raise SettingsError("a study needs at least one task and one learner")
-        for task, learner in product(tasks, learners):
-            check_work(task, count_steps(learner, self.steps))
+        for learner in learners:
+            check_steps(count_steps(learner, self.steps))
+        prepared = {learner: tuple(prepare_task(task, learner) for task in tasks) for learner in learners}
+        object.__setattr__(self, "tasks", prepared[learners[0]])  # the same for all of them
         _check_sweeps(sweeps, learners)
         if (jobs := sum(len(group.seeds) for group in self.groups())) > MOST_JOBS:
             raise SettingsError(f"a study has at most {MOST_JOBS:,} runs, got {jobs:,}")

@@ -7,10 +7,12 @@ with them would say nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.machine.decomposition import enumerate_states
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Option
 from hocket.task.conditions import Condition
@@ -36,6 +38,23 @@ def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
         return {name: agent.options for name, agent in task.agents.items()}
     memory = memory_of(task)
     return {name: agent.options or _derived(task, name, memory[name]) for name, agent in task.agents.items()}
+
+
+def with_team_machine(task: Task) -> Task:
+    """Let everyone know every event, so that all follow the team's machine.
+
+    What agents remember and where they may set out for stays as it is; one that would remember nothing remembers the
+    first event that it knew, and so none that it did not know. In a task that is not decomposable the local machines do
+    not follow the team's. Agents of the baselines have none; this is their task, in which events happen and which is
+    done as the team's machine says.
+    """
+    options, events = options_of(task), tuple(task.machine.events)
+    memory = {name: remembered or tuple(task.knows[name])[:1] for name, remembered in memory_of(task).items()}
+    agents = {
+        name: replace(agent, knows=events, memory=memory[name], options=options[name])
+        for name, agent in task.agents.items()
+    }
+    return replace(task, agents=agents, machine=enumerate_states(task.machine))
 
 
 def _derived(task: Task, agent: str, memory: tuple[str, ...]) -> tuple[Option, ...]:
