@@ -5,6 +5,9 @@ It learns, like `dqprm`, each agent with simulated teammates, but by its cell al
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +16,7 @@ import numpy as np
 import pytest
 
 import hocket as hk
-from hocket.learn.catalogue import LEARNERS
+from hocket.learn.catalogue import LEARNERS, find_learner
 from hocket.learn.episodes import ValuePlayer
 from hocket.learn.learner import Arrays, Learner, PolicyInput, machine_shapes
 from hocket.learn.policies import Run, load_policy
@@ -200,3 +203,91 @@ def test_the_command_line_takes_it_like_any_other(hocket, tmp_path):
     assert hocket("report", folder)[0] == 0
     code, out, _ = hocket("evaluate", task, folder, "--episodes", 50, "--exact", "--json")
     assert code == 0 and {row["learner"] for row in json.loads(out)["runs"]} == {"blind", "dqprm"}
+
+
+# From another package.
+
+PACKAGE = '''
+import numpy as np
+from hocket.lazy import Lazy
+from hocket.learn.learner import Learner, PolicyInput, machine_shapes
+from hocket.learn.settings import SimulatedSettings
+
+
+class Still:
+    """Learns that all actions are alike."""
+
+    def __init__(self, tables, settings, seeds, threads=1):
+        self.shape = machine_shapes(tables)["q"]
+
+    def train(self, begin, steps):
+        pass
+
+    def arrays(self, index):
+        return {"q": np.zeros(self.shape, np.float32)}
+
+
+LEARNER = Learner(
+    name="still",
+    summary="learns nothing at all",
+    settings=SimulatedSettings,
+    block=Still,
+    player=Lazy("hocket.learn.episodes", "ValuePlayer"),
+    shapes=machine_shapes,
+    policy_input=PolicyInput.MACHINE,
+)
+NOTHING = None
+'''
+
+
+def install(folder: Path, entry: str) -> None:
+    """Put a package where Python looks, as an installer would."""
+    (folder / "still_learner.py").write_text(PACKAGE)
+    about = folder / "still_learner-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: still-learner\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[hocket.learners]\nstill = still_learner:{entry}\n")
+
+
+def run_python(code: str, *folders: Path) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join(map(str, (*folders, *sys.path)))
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, check=True)
+
+
+def test_an_installed_package_brings_its_learner(tmp_path):
+    install(tmp_path, "LEARNER")
+    train = "(run,) = hk.train('rendezvous-2', 'still', seeds=1, steps=2_000); print(run.learner, len(run.trials) > 0)"
+    done = run_python(f"import hocket as hk; print(*hk.LEARNERS); {train}", tmp_path)
+    assert done.stdout.splitlines() == [" ".join([*LEARNERS, "still"]), "still True"]
+    listed = run_python("from hocket.cli.main import run; run(['learners'])", tmp_path)
+    assert "learns nothing at all" in listed.stdout
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (
+            "NOTHING",
+            "the learner still of still-learner is left out: a learner is a value of hocket.learn.learner.Learner",
+        ),
+        ("MISSING", "the learner still of still-learner is left out: AttributeError"),
+    ],
+)
+def test_a_package_whose_learner_cannot_be_loaded_is_warned_of_and_left_out(tmp_path, entry, said):
+    install(tmp_path, entry)
+    done = run_python("import hocket as hk; print(*hk.LEARNERS)", tmp_path)
+    assert done.stdout.split() == [*LEARNERS]
+    assert said in done.stderr
+
+
+def test_a_learner_is_registered_by_a_call(monkeypatch):
+    monkeypatch.setattr("hocket.learn.catalogue.LEARNERS", dict(LEARNERS))
+    assert hk.register_learner(LEARNER) is LEARNER is hk.register_learner(LEARNER)
+    assert find_learner("blind") is LEARNER
+    with pytest.raises(hk.HocketError, match="there is another learner 'blind' already"):
+        hk.register_learner(replace(LEARNER, summary="something else"))
+    with pytest.raises(hk.HocketError, match=r"a learner is a value of .*Learner, got 'blind'"):
+        hk.register_learner("blind")
+    with pytest.raises(hk.HocketError, match="must be a class derived from"):
+        hk.register_learner(replace(LEARNER, name="other", settings=dict))

@@ -386,7 +386,23 @@ def test_a_summary_says_what_can_be_worked_out_by_hand(folder):
     assert group.bounds.success.value == 0.9
     assert (group.bounds.lower, group.bounds.upper) == (pytest.approx(0.9), 0.9)
     assert group.visits.tolist() == (2 * np.arange(12).reshape(2, 6)).tolist()
-    assert [(one, other, found.probability) for one, other, found in section.comparisons] == [("dqprm", "iql", 0.5)]
+    assert [(*pair[:2], pair.comparison.probability, pair.policy) for pair in section.comparisons] == [
+        ("dqprm", "iql", 0.5, "softmax")
+    ]
+
+
+def test_learners_are_compared_under_each_kind_of_policy_that_both_were_tested_with(tmp_path):
+    tests = {"softmax": trials(5, 5), "greedy": trials(4, 4)}
+    kinds = {"a": ("softmax", "greedy"), "b": ("greedy",), "c": ("softmax", "greedy")}
+    runs = [
+        Record("t", "d", learner, seed, 10, {}, {kind: tests[kind] for kind in own})
+        for learner, own in kinds.items()
+        for seed in range(2)
+    ]
+    [section] = summarize(Results(tmp_path, {}, tuple(runs), {}, (), ())).sections
+    assert [(pair.first, pair.second, pair.policy) for pair in section.comparisons] == [
+        ("a", "c", "softmax"), ("a", "b", "greedy"), ("a", "c", "greedy"), ("b", "c", "greedy"),
+    ]  # fmt: skip
 
 
 def test_of_many_groups_the_best_is_compared_with_each_of_the_others(tmp_path):
@@ -399,8 +415,8 @@ def test_of_many_groups_the_best_is_compared_with_each_of_the_others(tmp_path):
         ]
         [section] = summarize(Results(tmp_path, {}, tuple(runs), {}, (), ())).sections
         assert len(section.comparisons) == pairs
-    assert {one for one, _, _ in section.comparisons} == {f"dqprm, depth={many - 1}"}
-    assert len({other for _, other, _ in section.comparisons}) == many - 1
+    assert {pair.first for pair in section.comparisons} == {f"dqprm, depth={many - 1}"}
+    assert len({pair.second for pair in section.comparisons}) == many - 1
 
 
 def test_optimal_policies_are_a_level_and_not_a_learner(folder):

@@ -17,6 +17,7 @@ from hocket.inference.infer import infer as infer
 from hocket.inference.logs import Log as Log
 from hocket.inference.logs import make_log as make_log
 from hocket.learn.catalogue import LEARNERS as LEARNERS
+from hocket.learn.catalogue import register_learner as register_learner
 from hocket.learn.policies import Policy as Policy
 from hocket.learn.policies import Run as Run
 from hocket.learn.testing import TestEpisodes as TestEpisodes

@@ -8,6 +8,7 @@ from hocket.errors import SettingsError, known_names, shown
 from hocket.learn import cqrm, dqprm, hil, iql, optimal, optimal_team, sweep
 from hocket.learn.devices import check_device
 from hocket.learn.learner import Learner, PolicyInput, ShapesOf
+from hocket.learn.plugins import check_learner, load_plugins
 from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, SettingValue, declared
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
@@ -26,8 +27,19 @@ LEARNERS: dict[str, Learner] = {
     )
 }
 
-
 ALIASES = {"optimal-alone": optimal.LEARNER.name}
+load_plugins(LEARNERS)
+
+
+def register_learner(learner: Learner) -> Learner:
+    """Make a learner of one's own known by its name, in this process; return it.
+
+    An installed package makes its learners known everywhere, also to the command line and to workers, by an entry point
+    of the group `hocket.learners`.
+    """
+    checked = check_learner(learner, LEARNERS)
+    LEARNERS[checked.name] = checked
+    return checked
 
 
 def find_learner(name: str) -> Learner:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +39,15 @@ RESAMPLES, LIMITS = 2_000, (2.5, 97.5)  # of means over tasks: how often runs ar
 FAR_APART = 10  # times: groups whose times of learning differ by more are drawn over a logarithmic axis
 
 Numbers = NDArray[np.float64]
+
+
+class GroupComparison(NamedTuple):
+    """The runs of one group against those of another, under one kind of policy."""
+
+    first: str  # label
+    second: str
+    comparison: Comparison
+    policy: str
 
 
 class LevelComparison(NamedTuple):
@@ -98,7 +107,7 @@ class Section:
     groups: tuple[RunGroup, ...]  # without the reference
     reference: RunGroup | None  # drawn as a line across, for nothing was learnt
     most_steps: int  # a failed test counts as that many
-    comparisons: tuple[tuple[str, str, Comparison], ...]  # the first label's runs against the second's, softmax
+    comparisons: tuple[GroupComparison, ...]  # by kind of policy
     published_levels: tuple[LevelComparison, ...] = ()  # what is published
 
     @property
@@ -327,19 +336,22 @@ def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
     return bound_runs(summaries[0].policy, sum(summary.episodes for summary in summaries), names, np.array(shares))
 
 
-def _compare(groups: Sequence[RunGroup]) -> tuple[tuple[str, str, Comparison], ...]:
-    """Compare every two groups by their runs' last tests; of many groups, the best with each of the others."""
-    kind = KINDS[0]
+def _compare(groups: Sequence[RunGroup]) -> tuple[GroupComparison, ...]:
+    """Compare groups by their runs' last tests under each kind of policy."""
+    return tuple(comparison for kind in KINDS for comparison in _compare_under(kind, groups))
+
+
+def _compare_under(kind: str, groups: Sequence[RunGroup]) -> Iterator[GroupComparison]:
+    """Compare every two groups that were tested so; of many groups, the best with each of the others."""
     able = [group for group in groups if kind in group.finals]
     if len(able) > MOST_COMPARED:
         best = min(able, key=lambda group: group.finals[kind].mean.value)
         pairs = [(best, other) for other in able if other is not best]
     else:
         pairs = list(combinations(able, 2))
-    return tuple(
-        (one.label, other.label, compare(*(group.finals[kind].scores for group in (one, other))))
-        for one, other in pairs
-    )
+    for one, other in pairs:
+        scores = (group.finals[kind].scores for group in (one, other))
+        yield GroupComparison(one.label, other.label, compare(*scores), kind)
 
 
 class TaskAverage(NamedTuple):

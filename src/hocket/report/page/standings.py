@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hocket.draw.markup import Html, join, tag
 from hocket.evaluation.bounds import Bounds
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
-from hocket.report.summary import LevelComparison, RunGroup, Section, across_tasks
+from hocket.report.summary import GroupComparison, LevelComparison, RunGroup, Section, across_tasks
 from hocket.statistics import Comparison, Interval, Share
 from hocket.study.published import Published
 from hocket.study.records import KINDS
@@ -178,15 +178,21 @@ def comparisons(section: Section) -> Html:
     """Compare learners pairwise: the probability that one is better, with its interval and p-value."""
     if not section.comparisons:
         return Html("")
-    rows = [_comparison(*pair) for pair in section.comparisons]
-    pairs = tag("div", *rows, class_="scales")
     note = (
-        "The probability that a run of the first learner takes fewer steps in its last tests than a run of the second "
-        "(softmax), with its 95 % interval; p is from a two-sided permutation test."
+        "The probability that a run of the first learner takes fewer steps in its last tests than a run of the second, "
+        "with its 95 % interval; p is from a two-sided permutation test."
     )
-    if len(rows) > FEW_COMPARED:
-        pairs = tag("details", tag("summary", f"All {len(rows):,} pairs"), pairs)
-    return tag("div", tag("h3", "Pairwise comparison"), tag("p", note, class_="note"), pairs)
+    kinds = dict.fromkeys(pair.policy for pair in section.comparisons)
+    parts = [_compared([pair for pair in section.comparisons if pair.policy == kind], kind) for kind in kinds]
+    return tag("div", tag("h3", "Pairwise comparison"), tag("p", note, class_="note"), *parts)
+
+
+def _compared(pairs: Sequence[GroupComparison], kind: str) -> Html:
+    """Show the comparisons under one kind of policy; many of them when somebody asks."""
+    rows = tag("div", *(_comparison(pair.first, pair.second, pair.comparison) for pair in pairs), class_="scales")
+    if len(pairs) > FEW_COMPARED:
+        return tag("details", tag("summary", f"All {len(pairs):,} pairs ({kind})"), rows)
+    return tag("div", tag("p", f"{kind.capitalize()} policies:", class_="note"), rows)
 
 
 def _comparison(first: str, second: str, comparison: Comparison) -> Html:
