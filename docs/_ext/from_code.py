@@ -18,22 +18,26 @@ from sphinx.ext.autodoc.mock import mock
 import hocket
 import hocket.deep
 import hocket.gym
+import hocket.runtime
 from hocket.cli.main import Command, run
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 FOLDER = Path("reference")
-MODULES = (hocket, hocket.gym, hocket.deep)
+MODULES = (hocket, hocket.gym, hocket.deep, hocket.runtime)
 TOPICS = {
     "machine": "Machines and their algebra",
+    "inference": "Machines from logs",
     "task": "Tasks",
+    "exploration": "Machines by experiments",
     "learn": "Learning",
     "evaluation": "Evaluation",
     "study": "Studies",
     "report": "Reports and figures",
     "draw": "Drawings",
     "adapters": "Environments",
+    "runtime": "Processes and robots",
     "errors": "Errors",
     "": "Modules",
 }  # room -> heading, in the order of the page
