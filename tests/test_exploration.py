@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib import resources
 
 import pytest
 
@@ -12,6 +13,7 @@ from hocket.exploration.explore import with_learnt_machine
 from hocket.exploration.hidden import HiddenTask
 from hocket.inference.logs import Attempt
 from hocket.runtime.verification import Verification
+from hocket.studio.worker import answer
 from hocket.task.gates import closed_regions
 from hocket.task.grid import ACTIONS
 
@@ -39,6 +41,17 @@ final = ["done"]
 [machine.transitions]
 u0 = { press = "held" }
 held = { leave = "u0", out = "done" }
+"""
+
+
+HANDED = """
+final = ["u2"]
+[knows]
+A1 = ["a"]
+A2 = ["b"]
+[transitions]
+u0 = { a = "u1" }
+u1 = { b = "u2" }
 """
 
 
@@ -99,8 +112,8 @@ def test_exploring_is_repeated_by_its_seed():
 
 def test_the_learnt_task_tells_whether_gates_are_open(plates):
     task = hk.load_task(plates)
-    answer = hk.infer(random_log(composition(task), 40, seed=0), {a: tuple(k) for a, k in task.knows.items()})
-    learnt = with_learnt_machine(task, answer)
+    exact = hk.infer(random_log(composition(task), 40, seed=0), {a: tuple(k) for a, k in task.knows.items()})
+    learnt = with_learnt_machine(task, exact)
     assert hk.check_task(learnt).ok
     merged = hk.infer(
         hk.make_log([[("press", True), ("leave", True), ("out", True, True)], [("press", True), ("press", True)]]),
@@ -208,8 +221,8 @@ def test_explore_trains_with_what_it_has_learnt_beside_the_true_machine(hocket, 
     assert hk.read_log(folder / "exploration" / "log.csv").episodes
     replays = hk.read_log(folder)  # of the trained teams
     assert replays.observed == "effective" and {"press", "out"} <= {*replays.events}
-    answer = hk.infer(replays, {agent: tuple(known) for agent, known in hk.load_task(plates).knows.items()})
-    assert answer.questions and "cannot identify a machine" in answer.claim
+    guess = hk.infer(replays, {agent: tuple(known) for agent, known in hk.load_task(plates).knows.items()})
+    assert guess.questions and "cannot identify a machine" in guess.claim
     with pytest.raises(HocketError, match="runs keep accepted events only"):
         hk.read_log(folder, observed="all")
     page = hk.write_report(folder, tmp_path / "report.html").read_text(encoding="utf-8")
@@ -252,3 +265,34 @@ def test_the_run_of_a_team_as_processes_is_a_log(tmp_path, monkeypatch):
 def test_a_folder_without_episodes_is_refused(tmp_path):
     with pytest.raises(HocketError, match="has no episodes with events"):
         hk.read_log(tmp_path)
+
+
+# The studio.
+
+
+def test_the_studio_explains_a_log_with_the_local_event_sets_of_the_text(log_file):
+    text = (resources.files("hocket.task.builtin") / "pass-the-room.toml").read_text(encoding="utf-8")
+    dropped = {"do": "log", "log": log_file.read_text(encoding="utf-8"), "log_name": "walks.csv"}
+    told = answer({**dropped, "text": text})
+    assert told["explained"] and told["picture"].startswith("data:image/svg+xml;base64,")
+    assert "These machines agree with all 30 episodes" in told["said"]
+    deaf = answer({**dropped, "text": HANDED, "log": "episode,event,accepted\n1,a,1\n1,b,1\n2,b,0\n"})
+    assert not deaf["explained"] and "A2 cannot tell this from episode 1" in deaf["said"]
+    told = answer(
+        {
+            **dropped,
+            "text": HANDED.replace('A2 = ["b"]', 'A2 = ["a", "b"]'),
+            "log": "episode,event,accepted\n1,a,1\n1,b,1\n2,b,0\n",
+        }
+    )
+    assert told["explained"] and told["questions"]
+
+
+def test_the_studio_says_what_is_wrong_with_a_log_by_its_name():
+    told = answer({"do": "log", "text": MAP, "log": "episode,event,accepted\n1,press,7\n", "log_name": "walks.csv"})
+    assert told["refused"].startswith("walks.csv, line 2, column accepted") or "walks.csv" in told["refused"]
+    assert "tmp" not in told["refused"]
+    told = answer({"do": "log", "text": MAP, "log": "x" * 3_000_000, "log_name": "walks.csv"})
+    assert "must be at most 2 MB" in told["refused"]
+    told = answer({"do": "log", "text": MAP, "log": "episode,event,accepted\n1,fly,1\n", "log_name": "walks.csv"})
+    assert "every event must be in some local event set, got 'fly'" in told["refused"]

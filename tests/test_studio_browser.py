@@ -245,6 +245,25 @@ def lit(page: Page, root: str) -> list[str]:
     return page.locator(f"{root} .node.lit").evaluate_all("all => all.map((own) => own.dataset.name)")
 
 
+def test_a_log_that_is_dropped_is_explained_until_an_event_is_unticked(page):
+    expect(page.locator("#verdict")).to_have_attribute("data-kind", "yes", timeout=PATIENCE)
+    rows = "episode,event,accepted,done\\n1,Goal,0,0\\n2,R,1,0\\n2,Goal,1,1\\n"
+    page.evaluate(
+        f"""() => {{
+          const files = new DataTransfer();
+          files.items.add(new File(["{rows}"], "walks.csv"));
+          dispatchEvent(new DragEvent("drop", {{ dataTransfer: files }}));
+        }}"""
+    )
+    expect(page.locator("#log")).to_have_attribute("data-explained", "true", timeout=PATIENCE)
+    expect(page.locator("#log img")).to_be_visible()
+    check_mark(page, "A1", "R").click()  # then A1 cannot tell when Goal may happen
+    expect(page.locator("#log")).to_have_attribute("data-explained", "false", timeout=PATIENCE)
+    expect(page.locator("#log")).to_contain_text("A1 cannot tell this from episode 2")
+    page.get_by_role("button", name="Close").click()
+    expect(page.locator("#log")).to_be_hidden()
+
+
 def test_the_counterexample_is_played_on_all_machines_side_by_side(page):
     check_mark(page, "A1", "R").click()
     is_shown(page, "no")

@@ -78,6 +78,12 @@ def _learners(request: Request) -> Data:
     return learners()
 
 
+def _log(request: Request) -> Data:
+    from hocket.studio.logs import explain_log
+
+    return explain_log(request, subject_of(str(request["text"]), _folder(request)))
+
+
 def _folder(request: Request) -> Path | None:
     return Path(str(request["folder"])) if request.get("folder") else None
 
@@ -97,6 +103,7 @@ JOBS: Mapping[str, Job] = {
     "edit": Job(_edit, CHECKS),
     "pictures": Job(lambda request: {"machines": _understand(request, wait=True).get("machines")}, SEARCHES),
     "repairs": Job(lambda request: cheapest_repairs(subject_of(str(request["text"]), _folder(request))), SEARCHES),
+    "log": Job(_log, SEARCHES),
     "gallery": Job(lambda request: gallery(), SEARCHES),
     "play": Job(_play, GAMES),
     "learners": Job(_learners, GAMES),

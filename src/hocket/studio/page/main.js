@@ -4,6 +4,7 @@ import { ask, watchConnection } from "/api.js";
 import { find, make, offerThemes, whenFree } from "/dom.js";
 import { startEditor } from "/editor.js";
 import { showEvents } from "/events.js";
+import { acceptLogs } from "/log.js";
 import { showMachines } from "/machines.js";
 import { showMap } from "/map.js";
 import { saveOrAsk, showStart, startWith } from "/start.js";
@@ -138,6 +139,7 @@ find("file").addEventListener("click", showStart);
 async function begin() {
   offerThemes(find("theme"), localStorage);
   startEditor();
+  acceptLogs();
   const hello = await untilAnswered("hello");
   await nameTab(hello.folder);
   const fresh = await startWith("new task");
