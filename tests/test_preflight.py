@@ -162,7 +162,7 @@ def test_an_agent_that_is_rewarded_without_what_the_team_needs_is_named_with_an_
     task = humming()
     verdict = check_task(task)
     (said,) = verdict.idle
-    assert not verdict.ok and said in verdict.warnings and warnings(Study([task])) == (f"humming: {said}",)
+    assert not verdict.ok and said in verdict.warnings and f"humming: {said}" in warnings(Study([task]))
     why = "its local reward machine can be completed without, but the team's task cannot"
     assert said == f"Ben is not rewarded for hum: {why}; it would be with ring in its local event set."
     assert check_task(task.with_knows({"Ben": ("hum", "rest", "ring")})).idle == ()
