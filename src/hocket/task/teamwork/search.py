@@ -55,36 +55,49 @@ class TeamSearch:
     fewest_steps: float = 0  # no team takes fewer, if nobody slips; the search ends with a team that takes no more
 
     def run(self, first: Chances | None = None) -> PlannedTeam:
-        """Try one start after the other until a team is good enough; return the best.
+        """Look at the team of every start, then improve them, the best one first; return the best of all.
 
-        With a team that succeeds agreements are still tried, as long as they take fewer steps.
+        With a team that succeeds only agreements are still looked at, and improved as long as they take fewer steps.
         """
         best: PlannedTeam | None = None
+        waiting: list[tuple[PlannedTeam, Iterator[tuple[PlannedTeam, PlayedEpisodes]]]] = []
         work = 0.0
         for start, is_agreement in self._starts(first):
-            is_enough = best is not None and best.score[0] >= ENOUGH
-            if is_enough and not is_agreement:
+            if best is not None and best.score[0] >= ENOUGH and not is_agreement:
                 continue
-            for team, played in self._improve(start):
-                work += self._work(played)
-                is_better = best is None or team.score > best.score
-                if best is None or is_better:
-                    best = team._replace(changes=team.changes + (best.changes if best else 0))
+            improvements = self._improve(start)
+            team, played = next(improvements)
+            best, work = self._better(best, team), work + self._work(played)
+            if work > self.most_work or self._is_fastest(played):
+                return best
+            waiting.append((team, improvements))
+        assert best is not None
+        for _, improvements in sorted(waiting, key=lambda pair: pair[0].score, reverse=True):
+            is_enough = best.score[0] >= ENOUGH
+            for team, played in improvements:
+                is_better = team.score > best.score
+                best, work = self._better(best, team), work + self._work(played)
                 if work > self.most_work or self._is_fastest(played):
                     return best
                 if is_enough and not is_better:
                     break
-        assert best is not None
         return best
+
+    def _better(self, best: PlannedTeam | None, team: PlannedTeam) -> PlannedTeam:
+        """Keep the better one of two teams."""
+        if best is not None and team.score <= best.score:
+            return best
+        return team._replace(changes=team.changes + (best.changes if best else 0))
 
     def _is_fastest(self, played: PlayedEpisodes) -> bool:
         """Say whether all episodes succeed, and half of them take no more steps than have to be."""
         return bool((played.steps >= 0).all() and np.median(played.steps) <= self.fewest_steps)
 
     def _starts(self, first: Chances | None) -> Iterator[tuple[Chances, bool]]:
-        if first is not None:
+        constant = self.readiness.believe(self.beliefs[0])
+        if first is not None and not np.array_equal(first, constant):
             yield first, False
-        yield self.readiness.believe(self.beliefs[0]), False
+        yield constant, False
         for trace in agreements(self.tables, MOST_AGREEMENTS):
             yield self.readiness.agree(trace, LIKELY, UNLIKELY), True
         for chance in self.beliefs[1:]:
