@@ -1,6 +1,7 @@
 """The studio's server: what a text means, which files it touches, whom it answers, and what it cuts off."""
 
 import asyncio
+import hmac
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import hocket as hk
 from hocket.draw.graphviz import place_machine
 from hocket.draw.task_scene import scene_of
 from hocket.errors import FormatError, HocketError
+from hocket.files import UNFINISHED
 from hocket.machine.formats import toml
 from hocket.studio import guard
 from hocket.studio.folder import ConflictError, Folder
@@ -263,15 +265,15 @@ def client(studio, monkeypatch):
 
     monkeypatch.setattr(Worker, "ask", ask)
     with TestClient(studio.app(), base_url=f"http://127.0.0.1:{PORT}") as own:
-        own.headers["x-hocket-key"] = studio.key
+        own.headers["x-hocket-key"] = studio.session.key
         yield own
 
 
 def test_a_page_gets_its_key_from_the_address_with_the_token_only(client, studio):
     right = client.get("/", params={"token": studio.token}).text
-    assert f'content="{studio.key}"' in right
+    assert f'content="{studio.session.secret}"' in right and studio.session.key not in right
     for wrong in ({}, {"token": ""}, {"token": studio.token[:-1]}, {"token": "é"}):
-        assert studio.key not in client.get("/", params=wrong).text
+        assert studio.session.secret not in client.get("/", params=wrong).text
 
 
 def test_nobody_gets_anything_without_the_key(client):
@@ -484,28 +486,84 @@ def test_the_gallery_has_every_start_with_its_map(client):
 # Keys.
 
 
-def test_the_key_of_pages_outlives_the_server_and_the_token_does_not(folder, tmp_path, monkeypatch):
+def test_a_studio_proves_itself_before_a_page_shows_anything(client, studio):
+    del client.headers["x-hocket-key"]
+    told = client.post("/api/prove", json={"nonce": "number"}).json()
+    signed = {
+        text: hmac.new(studio.session.secret.encode(), text.encode(), "sha256").hexdigest()
+        for text in (f"studio {told['run']} number", f"session {told['run']}")
+    }
+    assert told["proof"] == signed[f"studio {told['run']} number"]
+    assert studio.session.key == signed[f"session {told['run']}"], "which the page can make itself"
+    assert not {studio.session.key, studio.session.secret} & {*told.values()}
+    answered = client.post("/api/hello", json={}, headers={"x-hocket-nonce": "another"})
+    assert answered.headers["x-hocket-proof"] == studio.session.sign("answer another"), (
+        "so that nobody else is believed"
+    )
+    for sent in ({}, {"nonce": 3}):
+        assert "refused" in client.post("/api/prove", json=sent).json()
+    client.headers["x-hocket-key"] = studio.session.secret
+    assert client.post("/api/hello", json={}).status_code == 403, "the secret itself is never sent"
+
+
+def test_keys_end_with_the_studio_and_the_secret_of_pages_outlives_it(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     one, other = (Studio.of(folder.root / "task.toml", PORT) for _ in range(2))
-    assert one.key == other.key and one.token != other.token and len(one.token) >= 32
-    assert Studio.of(folder.root / "task.toml", PORT + 1).key != one.key
-    assert Studio.of(tmp_path / "other.toml", PORT).key != one.key
+    assert one.session.secret == other.session.secret
+    assert one.session.key != other.session.key and one.token != other.token and len(one.token) >= 32
+    assert Studio.of(folder.root / "task.toml", PORT + 1).session.secret != one.session.secret
+    assert Studio.of(tmp_path / "other.toml", PORT).session.secret != one.session.secret
     if os.name == "posix":
         assert (tmp_path / "state" / "hocket" / "studio.key").stat().st_mode & 0o077 == 0
 
 
-def test_a_secret_that_others_can_read_is_not_used(tmp_path, monkeypatch):
+@pytest.mark.parametrize("fault", ["empty", "short", "readable by others", "a link"])
+def test_a_secret_that_is_none_is_replaced(tmp_path, monkeypatch, fault):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    first = guard.page_key(PORT, tmp_path)
-    if os.name == "posix":
-        (tmp_path / "hocket" / "studio.key").chmod(0o644)
-        assert guard.page_key(PORT, tmp_path) != first
+    first = guard.page_secret(PORT, tmp_path)
+    path = tmp_path / "hocket" / "studio.key"
+    if fault in ("empty", "short"):
+        path.write_bytes(b"" if fault == "empty" else b"x" * 31)
+    elif os.name != "posix":
+        pytest.skip("others cannot be told from this user")
+    elif fault == "a link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.chmod(0o644)
+    second = guard.page_secret(PORT, tmp_path)
+    assert second != first, "others may know the first"
+    assert guard.page_secret(PORT, tmp_path) == second, "and the next start has the same"
 
 
 def test_without_a_place_for_a_secret_each_start_has_its_own(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert guard.page_key(PORT, tmp_path) != guard.page_key(PORT, tmp_path)
+    assert guard.page_secret(PORT, tmp_path) != guard.page_secret(PORT, tmp_path)
+
+
+def test_what_a_killed_save_has_left_is_cleared_away_at_the_next_start(studio, folder):
+    left, fresh = (folder.root / f".task.toml.{name}{UNFINISHED}" for name in ("0123", "4567"))
+    for path in (left, fresh):
+        path.write_text("half of")
+    os.utime(left, (0, 0))
+    with TestClient(studio.app(), base_url=f"http://127.0.0.1:{PORT}"):
+        assert not left.exists() and fresh.exists(), "another studio may be at the second"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no limit on the length of files")
+def test_saving_on_a_full_disk_says_so_and_leaves_the_file_as_it_was(folder):
+    before = (folder.root / "task.toml").read_text(encoding="utf-8")
+    code = (
+        "import resource, signal, sys\nfrom pathlib import Path\nfrom hocket.studio.folder import Folder\n"
+        "folder = Folder(Path(sys.argv[1]))\ntext, mark = folder.read('task.toml')\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "folder.save('task.toml', text + '# ' + 'x' * 500, mark)"
+    )
+    failed = subprocess.run([sys.executable, "-c", code, folder.root], capture_output=True, text=True, check=False)
+    assert "task.toml: cannot be written: File too large" in failed.stderr
+    assert (folder.root / "task.toml").read_text(encoding="utf-8") == before
+    assert not list(folder.root.glob(f".*{UNFINISHED}"))
 
 
 # The command.

@@ -1,14 +1,19 @@
 """The studio as its user sees it: in a real browser, every gesture, by mouse and by keys."""
 
+import json
 import os
 import random
 import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
+from queue import SimpleQueue
+from typing import ClassVar
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -1102,6 +1107,44 @@ def test_a_server_that_is_killed_while_somebody_types_loses_nothing(open_page, s
     expect(page.locator("#saved")).to_have_text("saved")
     assert file.read_text() == text_of(page)
     assert all("net::ERR_" in own for own in open_page.said)  # what a browser says of a server that is away
+    open_page.said.clear()
+
+
+class Impostor(BaseHTTPRequestHandler):
+    """Whoever takes the studio's port while it is away, and writes down what it is sent."""
+
+    sent: ClassVar[SimpleQueue] = SimpleQueue()
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.sent.put((self.path, dict(self.headers), json.loads(body)))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"run": "mine", "proof": "believe me"}')
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_page_sends_no_key_to_whoever_takes_the_port(open_page, server, file):
+    page = open_page()
+    server.stop()
+    with ThreadingHTTPServer(("127.0.0.1", server.port), Impostor) as impostor:
+        threading.Thread(target=impostor.serve_forever, daemon=True).start()
+        page.locator("#editor textarea").focus()
+        page.keyboard.type("# private ")
+        expect(page.locator("#connection")).to_contain_text("Open the address")
+        asked = [Impostor.sent.get(timeout=PATIENCE / 1000) for _ in range(3)]
+        impostor.shutdown()
+    # the first request is of a page that does not know yet; the key that it shows has ended with the studio
+    proofs = [(path, headers, body) for path, headers, body in asked if path == "/api/prove"]
+    assert proofs, "a page goes on asking for a proof, and for nothing else"
+    assert all({*body} == {"nonce"} and "X-Hocket-Key" not in headers for _, headers, body in proofs)
+    server.start()
+    expect(page.locator("#connection")).to_have_count(0)
+    page.locator("#save").click()
+    expect(page.locator("#saved")).to_have_text("saved")
+    assert "# private " in file.read_text()
     open_page.said.clear()
 
 

@@ -28,6 +28,7 @@ WRITERS = 8  # threads that write files
 TOGETHER = 250  # files that get their names together
 UNSAFE = 32 * MEGABYTE  # that a file grows by, at most, until it is brought to the disk
 GLANCE = 0.05  # seconds after which a lock is asked for again
+LONG_AGO = 60  # seconds after which nobody is still writing a small file
 MOST_OF_NAME = 40  # characters of a file's name that are also in that name, which must not be too long
 
 Content = str | bytes | Iterable[bytes]
@@ -240,11 +241,15 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove what writing has left in a folder when it was killed; nobody else may be writing there."""
+def remove_unfinished(folder: Path, *, older_than: float = 0) -> None:
+    """Remove what writing has left in a folder when it was killed, so many seconds ago.
+
+    Where it is not said how long ago, nobody else may be writing there.
+    """
     for path in folder.glob(f".*{UNFINISHED}"):
         with suppress(OSError):
-            path.unlink()
+            if not older_than or time.time() - path.lstat().st_mtime > older_than:
+                path.unlink()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hocket.errors import FormatError
-from hocket.files import MEGABYTE, read_exactly, write_whole
+from hocket.files import LONG_AGO, MEGABYTE, read_exactly, remove_unfinished, write_whole
 from hocket.machine.formats import FORMATS
 from hocket.texts import in_form_of, plain
 
@@ -74,6 +74,7 @@ class Folder:
                 raise ConflictError
             if not path.parent.is_dir():
                 raise FormatError("must lie in a folder that there is", path=name)
+            remove_unfinished(path.parent, older_than=LONG_AGO)
             if expected is not None:
                 text = in_form_of(text, self._read(name))
             write_whole(path, text)

@@ -6,13 +6,20 @@ import hashlib
 import hmac
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-KEY_HEADER = "x-hocket-key"
+from hocket.errors import HocketError
+from hocket.files import LONG_AGO, UNFINISHED, remove_unfinished, user_folder
+
+SECRET = 32  # bytes
+PROVE = "/api/prove"  # what a page asks before it shows its key
+KEY_HEADER, NONCE_HEADER, PROOF_HEADER = "x-hocket-key", "x-hocket-nonce", "x-hocket-proof"
+LONGEST_NONCE = 100  # characters
 NAMES = ("127.0.0.1", "localhost")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -34,8 +41,8 @@ ALWAYS = {
 class AccessGuard:
     """Refuses what does not come from the studio's own page, and says what pages may do."""
 
-    def __init__(self, app: ASGIApp, port: int, key: str) -> None:
-        self.app, self.key = app, key
+    def __init__(self, app: ASGIApp, port: int, session: Session) -> None:
+        self.app, self.session = app, session
         self.hosts = {f"{name}:{port}" for name in NAMES}
         self.origins = {f"http://{host}" for host in self.hosts}
 
@@ -44,12 +51,15 @@ class AccessGuard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        reason = self.refuses(Headers(scope=scope), scope["path"])
+        headers = Headers(scope=scope)
+        reason = self.refuses(headers, scope["path"])
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 policy = REPORT_POLICY if scope["path"].startswith("/report/") else POLICY
                 more = {**ALWAYS, "Content-Security-Policy": policy}
+                if NONCE_HEADER in headers:
+                    more[PROOF_HEADER] = self.session.sign(f"answer {headers[NONCE_HEADER][:LONGEST_NONCE]}")
                 message["headers"] = [
                     *message["headers"],
                     *((name.lower().encode(), value.encode()) for name, value in more.items()),
@@ -65,7 +75,7 @@ class AccessGuard:
             return "The studio only answers requests to its own address."  # DNS rebinding
         if {*headers.getlist("origin")} - self.origins:
             return "The studio only answers its own pages."
-        if path.startswith("/api/") and not same(headers.get(KEY_HEADER, ""), self.key):
+        if path.startswith("/api/") and path != PROVE and not same(headers.get(KEY_HEADER, ""), self.session.key):
             return "The studio needs the address that it has printed, with its token."
         return None
 
@@ -75,32 +85,69 @@ def same(given: str, secret: str) -> bool:
     return hmac.compare_digest(given.encode(), secret.encode())
 
 
-def page_key(port: int, folder: Path) -> str:
-    """Make the key of the studio's pages: the same after a restart, so that a page that is open can go on.
+class Session:
+    """What a running studio and its pages know of each other, without ever sending the secret that they share.
 
-    It comes from a secret in the user's own files, which nobody else can read; where there is no place for that, it is
-    a new one each time, and a page has to be opened again after a restart. The token in the address is always new.
+    A page has the secret from the address with the token. Before it sends anything, the studio proves that it has it,
+    too, by signing a number that the page has just drawn; so whoever takes the port while the studio is away learns
+    nothing, and what it answers is not believed. Requests bear a key that is made of the secret and of this run of the
+    studio, and ends with it.
     """
-    secret = _page_secret()
-    return hmac.new(secret, f"{port} {folder}".encode(), hashlib.sha256).hexdigest()
+
+    def __init__(self, port: int, folder: Path) -> None:
+        self.secret = page_secret(port, folder)
+        self.run = secrets.token_hex(16)
+        self.key = self.sign(f"session {self.run}")
+
+    def prove(self, nonce: str) -> dict[str, str]:
+        """Show a page that this is the studio that its secret is from."""
+        return {"run": self.run, "proof": self.sign(f"studio {self.run} {nonce}")}
+
+    def sign(self, text: str) -> str:
+        """Sign a text as only those can who have the secret."""
+        return hmac.new(self.secret.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
-def _page_secret() -> bytes:
-    path = _state_folder() / "studio.key"
+def page_secret(port: int, folder: Path) -> str:
+    """Make the secret of the studio's pages: the same after a restart, so that a page that is open can go on.
+
+    It comes from a file of the user's own, which nobody else can read; where there is no place for that, it is a new
+    one each time, and a page has to be opened again after a restart. The token in the address is always new.
+    """
+    return hmac.new(_user_secret(), f"{port} {folder}".encode(), hashlib.sha256).hexdigest()
+
+
+def _user_secret() -> bytes:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(secrets.token_bytes(32))
-        if os.name == "posix" and path.stat().st_mode & 0o077:
-            return secrets.token_bytes(32)  # others may have read it
-        secret = path.read_bytes()
-        return secret if len(secret) >= 32 else secrets.token_bytes(32)
-    except (OSError, RuntimeError):  # there may be no home
-        return secrets.token_bytes(32)
+        folder = user_folder("XDG_STATE_HOME", ".local", "state")
+        remove_unfinished(folder, older_than=LONG_AGO)
+        path = folder / "studio.key"
+        return _read_secret(path) or _write_secret(path)
+    except (OSError, RuntimeError, HocketError):  # there may be no home
+        return secrets.token_bytes(SECRET)
 
 
-def _state_folder() -> Path:
-    home = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "hocket"
+def _read_secret(path: Path) -> bytes | None:
+    """Read the secret; None where there is none, or only a piece of one, or others may have read it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(handle)
+        is_ours = os.name != "posix" or (about.st_uid == os.geteuid() and not about.st_mode & 0o077)
+        secret = file.read(SECRET) if stat.S_ISREG(about.st_mode) and is_ours else b""
+    return secret if len(secret) == SECRET else None
+
+
+def _write_secret(path: Path) -> bytes:
+    """Write a new secret, whole or not at all, in place of whatever bears the name."""
+    secret = secrets.token_bytes(SECRET)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
+    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(secret)
+        file.flush()
+        os.fsync(handle)
+    temporary.replace(path)
+    return secret

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -21,10 +21,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from hocket.errors import FormatError, HocketError, printable
-from hocket.files import exists
+from hocket.files import LONG_AGO, exists, remove_unfinished
 from hocket.machine.formats import FORMATS
 from hocket.studio.folder import LIMIT, SUFFIX, ConflictError, Folder
-from hocket.studio.guard import AccessGuard, page_key, same
+from hocket.studio.guard import LONGEST_NONCE, AccessGuard, Session, same
 from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.starts import start_text
@@ -61,10 +61,10 @@ class Studio:
         folder.path(path.name, FORMATS if exists(path) else (SUFFIX,))  # is a file that it can have
         return cls(folder, path.name, port)
 
-    @property
-    def key(self) -> str:
-        """What its pages show with each request."""
-        return page_key(self.port, self.folder.root)
+    @cached_property
+    def session(self) -> Session:
+        """What it shares with its pages."""
+        return Session(self.port, self.folder.root)
 
     @property
     def address(self) -> str:
@@ -73,6 +73,7 @@ class Studio:
     def app(self) -> ASGIApp:
         """Make the application."""
         answers: dict[str, Answer] = {
+            "prove": self.prove,
             "hello": self.hello,
             "open": self.open,
             "mark": self.mark,
@@ -93,11 +94,12 @@ class Studio:
                 for name, answer in answers.items()
             ),
         ]
-        return AccessGuard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.key)
+        return AccessGuard(Starlette(routes=routes, lifespan=self.lifespan), self.port, self.session)
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Have workers while the server runs."""
+        """Have workers while the server runs; clear away what a save that was killed has left."""
+        remove_unfinished(self.folder.root, older_than=LONG_AGO)
         self.workers = {name: Worker(limit) for name, limit in LIMITS.items()}
         warm = [asyncio.ensure_future(self.workers[name].ask({"do": "warm"})) for name in (CHECKS, SEARCHES)]
         try:
@@ -113,10 +115,14 @@ class Studio:
     # What the page asks for.
 
     async def page(self, request: Request) -> Response:
-        """Serve the page; to those who have the token, with the key."""
+        """Serve the page; to those who have the token, with the secret."""
         given = same(request.query_params.get("token", ""), self.token)
-        text = _read("index.html").replace("{{key}}", self.key if given else "")
+        text = _read("index.html").replace("{{key}}", self.session.secret if given else "")
         return HTMLResponse(text)
+
+    async def prove(self, body: Body) -> Data:
+        """Prove to a page that this is its studio."""
+        return dict(self.session.prove(_text(body, "nonce")[:LONGEST_NONCE]))
 
     async def hello(self, body: Body) -> Data:
         """Say which file to begin with."""

@@ -10,16 +10,54 @@ if (given) {
 export class Away extends Error {} // nobody answers
 export class Locked extends Error {} // the server does not know this page
 
-const headers = () => ({ "Content-Type": "application/json", "X-Hocket-Key": sessionStorage.getItem(KEPT) ?? "" });
+let key = null; // of this run of the studio; made of the secret, which never leaves the page
 
-export async function request(path, body = {}, signal = null) {
+async function post(path, body, signal) {
+  const nonce = draw();
+  const headers = { "Content-Type": "application/json", "X-Hocket-Nonce": nonce, ...(key ? { "X-Hocket-Key": key } : {}) };
   let response;
   try {
-    response = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body), cache: "no-store", signal });
+    response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), cache: "no-store", signal });
   } catch {
+    key = null; // whoever answers next has to prove that it is the studio
     throw new Away("The studio does not answer.");
   }
-  if (response.status === 403) throw new Locked(await response.text());
+  if (response.headers.get("X-Hocket-Proof") !== (await sign(`answer ${nonce}`))) {
+    key = null;
+    throw new Locked("This is not the studio that this page is from.");
+  }
+  return response;
+}
+
+const draw = () => hex(crypto.getRandomValues(new Uint8Array(16)));
+const hex = (bytes) => [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
+async function sign(text) {
+  const encode = (words) => new TextEncoder().encode(words);
+  const secret = await crypto.subtle.importKey("raw", encode(sessionStorage.getItem(KEPT)), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return hex(await crypto.subtle.sign("HMAC", secret, encode(text)));
+}
+
+// Let the studio prove that it has the page's secret, before anything is sent that is worth something to others.
+async function meet(signal) {
+  if (!sessionStorage.getItem(KEPT)) throw new Locked("This page has no key.");
+  const nonce = draw();
+  const response = await post("/api/prove", { nonce }, signal);
+  if (!response.ok) throw new Away(`The studio answered ${response.status}.`);
+  const { run, proof } = await response.json().catch(() => ({}));
+  if (proof !== (await sign(`studio ${run} ${nonce}`))) throw new Locked("This is not the studio that this page is from.");
+  key = await sign(`session ${run}`);
+}
+
+export async function request(path, body = {}, signal = null) {
+  const isNew = key === null;
+  if (isNew) await meet(signal);
+  const response = await post(path, body, signal);
+  if (response.status === 403) {
+    key = null;
+    if (!isNew) return request(path, body, signal); // the studio has been started again
+    throw new Locked(await response.text());
+  }
   if (!response.ok) throw new Away(`The studio answered ${response.status}.`);
   return response;
 }
@@ -35,14 +73,14 @@ function become(next) {
   if (next === state) return;
   state = next;
   for (const watch of watchers) watch(state);
-  if (state === "away") setTimeout(tryAgain, 500);
+  if (state !== "here") setTimeout(tryAgain, 500);
 }
 
 async function tryAgain() {
   try {
     await ask("hello");
   } catch {
-    if (state === "away") setTimeout(tryAgain, 700);
+    if (state !== "here") setTimeout(tryAgain, 700);
   }
 }
 
