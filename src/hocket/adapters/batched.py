@@ -313,7 +313,7 @@ def _controls(machines: BatchedMachines) -> Bools:
     control = source.controllers if isinstance(source, Task) else source.control
     return np.array(
         [
-            [agent in (control.get(event) or [own for own in source.knows if event in source.knows[own]])
+            [agent in (control.get(event) or [name for name in source.knows if event in source.knows[name]])
              for event in machines.events]
             for agent in machines.agents
         ],

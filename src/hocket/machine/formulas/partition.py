@@ -125,7 +125,7 @@ def distances(move: Ints, goal: Flags, usable: Flags | None, limits: Limits) -> 
     source = (kept[order] // kinds).astype(np.int32)
     begin = np.concatenate(([0], np.cumsum(np.bincount(target, minlength=states)))).astype(np.int32)
     distance = np.where(goal, np.int64(0), np.int64(-1))
-    front, level = np.flatnonzero(goal), 0
+    front, level = np.flatnonzero(goal).astype(np.int32), 0
     while len(front):
         limits.check("this formula", states)
         level += 1
