@@ -1,7 +1,9 @@
 """Machines from logs: the truth is hidden behind the log, and judged by `distinguish` and by a search of our own."""
 
+import math
 import re
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import pytest
@@ -9,10 +11,11 @@ import pytest
 import hocket as hk
 from hidden_teams import composition, demonstration, difference, learn, random_log, random_team, reachable
 from hocket.errors import AssignmentError, FormatError, HocketError
-from hocket.inference.encoding import first_disagreement
+from hocket.inference.encoding import LocalMachine, first_disagreement, step
 from hocket.inference.facts import cheapest_event_sets, facts_of
 from hocket.inference.infer import UnexplainedError
 from hocket.inference.logs import Attempt, Episode, Log, LogError
+from hocket.inference.smallest import STATE_BITS
 
 TASKS = {"buttons": 120, "warehouse": 120, "rooms": 120, "four-buttons": 120, "crew": 60, "rendezvous-4": 60}
 
@@ -199,10 +202,6 @@ def test_the_claim_of_the_smallest_size_is_that_of_a_brute_force_search():
 
 def _fewest_states(log, events):
     """Try all machines of one agent, the smallest first."""
-    from itertools import product
-
-    from hocket.inference.encoding import LocalMachine
-
     facts = facts_of(log, {"A1": events})
     for size in range(1, 5):
         keys = [(state, event) for state in range(size) for event in events]
@@ -213,6 +212,60 @@ def _fewest_states(log, events):
                 if not any(first_disagreement(facts, (machine,), episode) for episode in log.episodes):
                     return size
     raise AssertionError
+
+
+def machines_over(event, size):
+    """List all machines of one agent that knows one event, with so many states."""
+    for targets in product([None, *range(size)], repeat=size):
+        moves = {(state, event): target for state, target in enumerate(targets) if target is not None}
+        for bits in range(2**size):
+            yield LocalMachine(moves, frozenset(state for state in range(size) if bits >> state & 1))
+
+
+def behaviour(machine, event, length):
+    """Say what a machine answers to so many attempts; nothing happens after completion."""
+    states, answers = [0], []
+    for _ in range(length):
+        is_over = states[0] in machine.final
+        refused = is_over or bool(step((machine,), states, (0,), event))
+        answers.append((not refused, not refused and states[0] in machine.final))
+    return answers
+
+
+def test_the_claim_that_no_rival_is_left_is_that_of_a_brute_force_search():
+    truth = hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("1", "a"): "2"}, final={"2"})
+    answer, _ = learn(hk.Composition({"A1": truth}), {"A1": ("a",)}, None, trials=5)
+    assert "No change of one agent's machine by at most 2 more states" in answer.claim
+    learnt = answer.smallest.machines["A1"]
+    for size in range(1, len(learnt.states) + 3):
+        for machine in machines_over("a", size):
+            fits = all(first_disagreement(answer.facts, (machine,), e) is None for e in answer.log.episodes)
+            if fits and 0 not in machine.final:
+                assert behaviour(machine, "a", 9) == behaviour(learnt, "a", 9)
+
+
+def test_the_claim_of_the_best_trade_is_that_of_a_brute_force_search():
+    rows = [[("a", True), ("a", False), ("a", False)]] * 6 + [[("a", True), ("a", True), ("a", False)]]
+    log, noise = hk.make_log(rows), 0.1
+    answer = hk.infer(log, {"A1": ("a",)}, noise=noise)
+    assert "none are a better trade of states against disbelieved entries (proved)" in answer.claim
+    doubt = round(math.log2((1 - noise) / noise))
+
+    def cost(machine, wrong):
+        return STATE_BITS * len(machine.states) + doubt * wrong
+
+    def mistakes(machine):
+        shown = behaviour(machine, "a", 3)
+        return sum(shown[at] != (row.accepted, row.done) for e in log.episodes for at, row in enumerate(e.attempts))
+
+    best = min(
+        cost(machine, mistakes(machine))
+        for size in (1, 2, 3)
+        for machine in machines_over("a", size)
+        if 0 not in machine.final
+    )
+    learnt = answer.smallest.machines["A1"]
+    assert cost(learnt, len(answer.smallest.disbelieved)) == best == cost(learnt, mistakes(learnt))
 
 
 def test_the_numbers_of_a_claim_are_those_of_the_answer(few):

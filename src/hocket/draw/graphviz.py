@@ -264,7 +264,8 @@ def _edges(
     for (state, event), target in machine.transitions.items():
         pay = "" if machine.is_task_completion else f" / {machine.rewards[state, event] + 0.0:g}"
         if support is not None:
-            pay = f" ×{support.episodes.get((state, event), 0):,}"
+            episodes = support.episodes.get((state, event), 0)
+            pay = f" ×{episodes:,}" if episodes else ""
         merged.setdefault((state, target), {})[event] = pay
     names = tuple(machine.states)
     numbers = {state: number for number, state in enumerate(names)}

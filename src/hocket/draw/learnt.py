@@ -19,16 +19,15 @@ def support_of(answer: Inferred) -> dict[str, Support]:
     never: dict[str, dict[str, list[str]]] = {agent: defaultdict(list) for agent in answer.machines}
     for agent, state, event in answer.never_tried:
         never[agent][state].append(event)
-    return {agent: Support(episodes[agent], never[agent]) for agent in answer.machines}
+    known = {agent: Support(episodes[agent], never[agent]) for agent in answer.machines}
+    return {title: known.get(title, Support({}, {})) for title in _panels(answer)}
 
 
 def _panels(answer: Inferred) -> Mapping[str, RewardMachine]:
     """List what to draw: the machines, and those that the first question separates from them."""
     panels = dict(answer.machines)
     for question in answer.questions[:1]:
-        trace = ", ".join(question.attempts)
-        for agent, machine in answer.rivals(question).items():
-            panels[f"{agent}, if not: {trace}"] = machine
+        panels |= {f"{agent}, if {question.surprise}": machine for agent, machine in answer.rivals(question).items()}
     return panels
 
 

@@ -68,18 +68,18 @@ class Question:
         """What to attempt, one after the other."""
         return self.trace if self.event is None else (*self.trace, self.event)
 
-    def explain(self) -> str:
-        """Say what to try, and what it decides."""
+    @property
+    def surprise(self) -> str:
+        """What the hypothesis does not expect, and the rivals do."""
         after = f"after {', '.join(self.trace)}" if self.trace else "at the start"
         if self.event is None:
-            answers = ("the task is done", "it is not")
-        else:
-            answers = (f"{self.event} is accepted", "it is refused")
-        expected, other = answers if self.expected else (answers[1], answers[0])
-        what = "is the task done" if self.event is None else self.event
-        return (
-            f"{what} {after}? If {expected}, it is as these machines say; if {other}, others explain the log as well."
-        )
+            return f"the task is {'not done' if self.expected else 'done'} {after}"
+        return f"{self.event} is {'refused' if self.expected else 'accepted'} {after}"
+
+    def explain(self) -> str:
+        """Say what to try, and what it decides."""
+        attempts = ", ".join(self.attempts)
+        return f"{attempts}. These machines are wrong if {self.surprise}; others explain the log as well, and say so."
 
 
 class RivalSearch:
