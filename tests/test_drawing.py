@@ -426,3 +426,9 @@ def test_machines_too_large_to_read_are_refused_with_their_size():
 def test_a_drawing_of_nothing_is_refused():
     with pytest.raises(hk.HocketError, match="at least one machine"):
         machine_svg({})
+
+
+def test_what_graphviz_lacks_on_a_bare_machine_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    with pytest.raises(hk.HocketError, match="machines cannot be drawn: .*libglib"):
+        machine_svg({"x": hk.RewardMachine(initial="a", transitions={("a", "b"): "c"}, final={"c"})})

@@ -361,7 +361,12 @@ def moved(mark: Mark, right: float, up: float) -> Mark:
 
 def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: ANN401
     """Build Graphviz's form of some marks."""
-    import pygraphviz  # loads Graphviz, which only drawings need
+    try:
+        import pygraphviz  # loads Graphviz, which only drawings need
+    except ImportError as error:  # its wheel carries Graphviz, but not what every desktop has
+        raise HocketError(
+            f"machines cannot be drawn: {error}; Graphviz needs GLib, on Debian and Ubuntu the package libglib2.0-0"
+        ) from None
 
     graph = pygraphviz.AGraph(name="machines", directed=True, strict=False)
     graph.graph_attr.update(fontname=FONT, fontsize=TITLE_SIZE, nodesep="0.3", **settings)
