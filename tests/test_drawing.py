@@ -430,5 +430,5 @@ def test_a_drawing_of_nothing_is_refused():
 
 def test_what_graphviz_lacks_on_a_bare_machine_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygraphviz", None)
-    with pytest.raises(hk.HocketError, match="machines cannot be drawn: .*libglib"):
+    with pytest.raises(hk.HocketError, match=r"machines cannot be drawn: .*libglib"):
         machine_svg({"x": hk.RewardMachine(initial="a", transitions={("a", "b"): "c"}, final={"c"})})
