@@ -64,7 +64,7 @@ def test_exhaustive_search_catches_what_simulation_does():
 
 def test_a_schedule_follows_from_its_seed():
     one, other = (simulate(BUILT_IN["buttons"], 40, seed=7) for _ in range(2))
-    assert one.counts == other.counts
+    assert one.counts == other.counts == hk.runtime.simulate("buttons", 40, seed=7).counts
 
 
 def test_a_failure_is_shrunk_told_and_played_again():

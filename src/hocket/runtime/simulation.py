@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 from hocket.errors import SettingsError, known_names
 from hocket.machine.decomposition import Control, Decomposition
-from hocket.machine.delays import find_delays
 from hocket.runtime.judge import Judge, Violation
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Entry, Message, Output, Participant
 from hocket.runtime.team import NumberedTeam
 from hocket.runtime.words import describe_entry, describe_message
+from hocket.task.catalogue import as_task
+from hocket.task.delays import check_delays
+from hocket.task.task import Task
 
 FAULTS = ("loss", "duplication", "reordering", "delay", "partition", "kill", "freeze")
 MOST_ROUNDS = 400  # of messages and ticks in which a healed team has to complete
@@ -305,7 +308,7 @@ class SimulationReport:
 
 
 def simulate(
-    decomposition: Decomposition,
+    subject: Task | Decomposition | str | Path,
     schedules: int = 1_000,
     *,
     seed: int = 0,
@@ -320,8 +323,9 @@ def simulate(
     for fault in faults:
         if fault not in FAULTS:
             raise SettingsError(f"fault {fault!r} does not exist ({known_names(str(fault), FAULTS)})")
+    decomposition = subject if isinstance(subject, Decomposition) else as_task(subject).decomposition
     if deciders is None:
-        deciders = find_delays(decomposition).agreed
+        deciders = check_delays(subject).agreed
     simulation = FaultSimulation(Plan.of(decomposition, deciders), NumberedTeam.of(decomposition), faults, node)
     report, begun = SimulationReport(), time.process_time()
     for number in range(seed, seed + schedules):
