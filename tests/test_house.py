@@ -366,7 +366,7 @@ def named_in(tree: ast.Module, names: set[str]) -> list[str]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_only_a_learners_own_folder_knows_its_name(name):
-    folder = name.removeprefix("learn.").partition(".")[0]
+    folder = name.removeprefix("learn.").partition(".")[0].replace("_", "-")
     assert named_in(TREES[name], {*hk.LEARNERS} - {folder.replace("_", "-")}) == []
 
 
@@ -378,7 +378,7 @@ def test_the_search_for_names_of_learners_finds_them():
 @pytest.mark.parametrize("name", hk.LEARNERS)
 def test_a_learner_has_a_folder_of_its_name_and_says_what_it_is(name):
     learner = hk.LEARNERS[name]
-    assert learner is import_module(f"hocket.learn.{name}").LEARNER
+    assert learner is import_module(f"hocket.learn.{name.replace('-', '_')}").LEARNER
     assert learner.name == name
     assert learner.summary and not learner.summary.endswith(".")
 
