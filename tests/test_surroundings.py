@@ -3,6 +3,8 @@
 import errno
 import importlib.util
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import FunctionType
 
@@ -216,3 +218,41 @@ def test_too_little_memory_is_a_sentence(hocket, monkeypatch):
 def test_an_error_of_the_system_names_its_file(hocket, monkeypatch):
     monkeypatch.setattr(Check, "run", lambda _: Path("/nowhere/at all").stat())
     assert hocket("check", "buttons") == (2, "", "hocket: /nowhere/at all: No such file or directory\n")
+
+
+def test_what_is_no_error_of_hockets_never_means_no(hocket, monkeypatch):
+    for error in (SystemExit(1), RecursionError(), AssertionError(), ImportError("cannot allocate memory")):
+
+        def run(_, error=error):
+            raise error
+
+        monkeypatch.setattr(Check, "run", run)
+        assert hocket("check", "buttons")[0] == 70
+
+
+@pytest.mark.parametrize("error", ["MemoryError()", "ImportError('failed to map segment')"])
+def test_a_command_line_that_cannot_be_loaded_has_not_answered(error):
+    code = (
+        "import sys, runpy\n"
+        "class Failing:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == 'numpy': raise {error}\n"
+        "sys.meta_path.insert(0, Failing())\nsys.argv = ['hocket', 'check', 'buttons']\n"
+        "runpy.run_module('hocket', run_name='__main__')"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 70 and "Traceback" not in ended.stderr
+    assert ended.stderr.startswith("hocket: cannot be loaded: ")
+
+
+@pytest.mark.parametrize(("name", "content"), [("m.toml", "final = {}"), ("m.json", '{{"final": {}}}')])
+def test_an_integer_with_too_many_digits_is_refused_without_advice_to_programmers(tmp_path, name, content):
+    (tmp_path / name).write_text(content.format("9" * 5_000), encoding="utf-8")
+    with pytest.raises(hk.HocketError, match=r"an integer has too many digits$"):
+        hk.load_machine(tmp_path / name)
+
+
+@pytest.mark.parametrize("times", ["{1000000000}", "{1,1000000000}", "{100000}", "{99999999999999999999,}"])
+def test_a_number_of_repetitions_that_is_too_large_is_called_so(times):
+    with pytest.raises(hk.HocketError, match=r"too (large|long): .*at most 20,000"):
+        hk.from_regex(f"b a{times}")

@@ -141,3 +141,12 @@ def require_known(
     """Refuse a name that does not exist, with what it could have been."""
     if name not in known:
         raise refuse(f"{what} {name!r} does not exist ({known_names(str(name), known)})")
+
+
+def tell_parser_error(error: Exception) -> str:
+    """Say what a parser found wrong; where it is a number of thousands of digits, without advice to programmers.
+
+    >>> tell_parser_error(ValueError("Exceeds the limit (4300 digits) for integer string conversion: ..."))
+    'an integer has too many digits'
+    """
+    return "an integer has too many digits" if "integer string conversion" in str(error) else str(error)

@@ -117,7 +117,7 @@ def run(args: list[str]) -> int:
         return _print_error(f"cannot write: {error.strerror or error}")
     except MemoryError:
         return _print_error("not enough memory")
-    except Exception:
+    except (Exception, SystemExit):  # a library that exits has not answered, either
         return _print_internal_error(args)
     return code
 

@@ -21,7 +21,7 @@ from threading import Event
 from typing import Protocol, TypeVar
 
 from hocket.background import in_pieces
-from hocket.errors import FormatError, HocketError, printable
+from hocket.errors import FormatError, HocketError, printable, tell_parser_error
 from hocket.files import MEGABYTE, exists, listed, locked, read_text, remove_unfinished, write_many, write_whole
 from hocket.learn.catalogue import shapes_on
 from hocket.learn.policies import Policy, Run, load_policy
@@ -290,7 +290,7 @@ def _read_about(path: Path) -> dict[str, object]:
     try:
         about = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"is not JSON: {error}", path=path) from None
+        raise FormatError(f"is not JSON: {tell_parser_error(error)}", path=path) from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise FormatError("is not a study file of hocket", path=path)
     return about

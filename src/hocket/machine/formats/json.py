@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 
 from hocket.documents import Document
-from hocket.errors import FormatError
+from hocket.errors import FormatError, tell_parser_error
 from hocket.machine.formats.schema import Design, design_from, design_to
 
 NESTED = {dict, list}
@@ -29,7 +29,7 @@ def parse(content: str) -> object:
     except FormatError:
         raise
     except ValueError as error:  # a number of thousands of digits
-        raise FormatError(f"is not JSON that can be read: {error}") from None
+        raise FormatError(f"is not JSON that can be read: {tell_parser_error(error)}") from None
 
 
 def write(design: Design) -> str:

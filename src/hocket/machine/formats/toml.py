@@ -7,7 +7,7 @@ import re
 import tomllib
 
 from hocket.documents import Document
-from hocket.errors import FormatError
+from hocket.errors import FormatError, tell_parser_error
 from hocket.machine.formats.schema import Design, design_from, design_to
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -39,7 +39,7 @@ def parse(content: str) -> Document:
     try:
         return tomllib.loads(content)
     except ValueError as error:  # not TOML, or a number of thousands of digits
-        raise FormatError(f"is not TOML: {error}") from None
+        raise FormatError(f"is not TOML: {tell_parser_error(error)}") from None
 
 
 def unparse(document: Document, at: str = "") -> str:

@@ -21,7 +21,7 @@ from hocket.machine.formulas.tokens import Token, error_at, tokens_of, unquoted
 
 TOKEN = re.compile(
     r'(?P<string>"(?:[^"\\]|\\.)*+")|(?P<word>\w+)|(?P<open>\()|(?P<close>\))|(?P<any>\.)'
-    r"|(?P<repeat>\*|\+|\?|\{\s*\d{1,9}\s*(?:,\s*(?:\d{1,9})?\s*)?\})|(?P<not>[!~¬])|(?P<and>&&?|∩|∧)|(?P<or>\|\|?|∪|∨)"
+    r"|(?P<repeat>\*|\+|\?|\{\s*\d+\s*(?:,\s*\d*\s*)?\})|(?P<not>[!~¬])|(?P<and>&&?|∩|∧)|(?P<or>\|\|?|∪|∨)"
     r"|(?P<then>;)",
     re.DOTALL,
 )
@@ -106,6 +106,10 @@ class Regex:
     def _repeat(self, frame: _Frame, token: Token) -> None:
         if frame.waits:
             raise error_at(self.text, token.place, EXPECTED, token.text)
+        if any(len(number) > len(str(MOST_PLACES)) for number in re.findall(r"\d+", token.text)):
+            raise error_at(
+                self.text, token.place, f"the number is too large: an event repeats at most {MOST_PLACES:,} times", None
+            )
         least, most = _bounds(token.text)
         if most is not None and most < least:
             raise error_at(
