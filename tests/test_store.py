@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from hocket.draw.scene_files import read_scene
 from hocket.draw.task_scene import scene_of
 from hocket.learn.catalogue import shapes_on
 from hocket.report.summary import MOST_COMPARED, summarize
-from hocket.study.curves import curves_csv
+from hocket.study.curves import COLUMNS, curves_csv
 from hocket.study.records import (
     Record,
     Replay,
@@ -225,6 +226,48 @@ def test_others_read_a_folder_without_hocket(folder):
     last = table[(table.policy == "greedy") & (table.step == 30)]
     assert last.groupby("learner").test_steps.median().to_dict() == {"dqprm": 4.0, "iql": 4.0}
     assert table.success.mean() == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_data_frame_has_the_rows_and_columns_of_the_curves(library, folder, tmp_path):
+    pytest.importorskip(library)
+    swept = [
+        Record("a", "d", learner, seed, 10, settings, {kind: trials(5 + seed, 100) for kind in kinds})
+        for learner, settings, kinds in (
+            ("dqprm", {"depth": 1, "greed": True}, ("softmax", "greedy")),
+            ("dqprm", {"depth": 2, "greed": False}, ("greedy",)),
+            ("iql", {}, ("softmax",)),
+        )
+        for seed in range(2)
+    ]
+    for results in (load_results(folder), Results(tmp_path, {}, tuple(swept), {}, (), ())):
+        frame = getattr(results, f"to_{library}")()
+        rows = list(csv.reader(io.StringIO(b"".join(curves_csv(results.records)).decode())))
+        assert list(frame.columns) == rows[0]
+        assert {type(value) for value in frame["success"].to_list()} == {bool}
+        values = [[*map(int, column)] if name == "success" else column for name, column in lists(frame).items()]
+        assert [[as_in_csv(value) for value in row] for row in zip(*values, strict=True)] == rows[1:]
+    empty = getattr(Results(tmp_path, {}, (), {}, (), ()), f"to_{library}")()
+    assert len(empty) == 0 and list(empty.columns) == list(COLUMNS)
+
+
+def lists(frame) -> dict[str, list]:
+    return {name: frame[name].to_list() for name in frame.columns}
+
+
+def as_in_csv(value) -> str:
+    """Write a value as curves.csv does: nothing where a setting is missing."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def test_a_data_frame_of_a_library_that_is_not_there_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(hk.HocketError, match="a data frame of polars needs polars: pip install polars"):
+        load_results(folder).to_polars()
 
 
 def test_policies_of_a_task_are_found_among_those_of_others(tmp_path):

@@ -27,6 +27,7 @@ from hocket.learn.catalogue import shapes_on
 from hocket.learn.policies import Policy, Run, load_policy
 from hocket.machine.formats import toml
 from hocket.study.curves import curves_csv
+from hocket.study.frames import DataFrame, to_pandas, to_polars
 from hocket.study.records import KINDS, Record, read_record, record_of, slug, surroundings, task_titles, write_record
 from hocket.task.files import read_task
 from hocket.task.task import Task
@@ -72,6 +73,14 @@ class Results:
             return None
         task = self.tasks.get(record.digest)
         return load_policy(path, record.digest, shapes=shapes_on(task) if task else lambda _: None)
+
+    def to_pandas(self) -> DataFrame:
+        """Make a DataFrame of pandas with a row for each test episode and the columns of curves.csv."""
+        return to_pandas(self.records)
+
+    def to_polars(self) -> DataFrame:
+        """Make a DataFrame of polars, likewise."""
+        return to_polars(self.records)
 
 
 class SceneSource(Protocol):
