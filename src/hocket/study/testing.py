@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,7 @@ from hocket.learn.catalogue import find_learner
 from hocket.learn.learner import Player
 from hocket.learn.policies import Policy
 from hocket.learn.testing import recording
+from hocket.machine.names import Names
 from hocket.study.records import Replay, TestSummary
 from hocket.task.tables import Tables, compile_task, settle
 from hocket.task.task import Task
@@ -87,14 +90,19 @@ def find_stall(task: Task, policy: Policy) -> Stall | None:
 
 
 def stall_of(task: Task, replay: Replay) -> Stall | None:
-    """Say where the team stalls in an episode; None where it completes its task."""
-    if replay.success:
-        return None
+    """Say where the team stalls in an episode; None where it completes its task, or is not of this task."""
     across, down = np.floor(replay.points).astype(int).transpose(2, 0, 1)
-    cells = down * task.grid.columns + across
+    cells, names = down * task.grid.columns + across, [machine.states for machine in task.machines.values()]
+    fits = cells.shape[1] == len(names) and (cells >= 0).all() and (cells < task.grid.cells).all()
+    if replay.success or not fits or any(map(_has_others, names, zip(*replay.states, strict=True))):
+        return None
     return describe_stall(
         task, [name for _, name in replay.events], list(zip(cells.tolist(), replay.states, strict=True))
     )
+
+
+def _has_others(names: Names, states: Iterable[str]) -> bool:
+    return any(state not in names for state in states)
 
 
 def _events(
