@@ -94,14 +94,15 @@ def verify(folder: str | Path) -> Verification:
             check_moves(settings, world.entries, logs)
     except (ContradictionError, FormatError) as error:
         return Verification(task, str(error))
-    torn = [name for name, log in {**logs, **({WORLD: world} if world else {})}.items() if log.is_torn]
+    everything = {**logs, **({WORLD: world} if world else {})}
+    torn = [name for name, log in everything.items() if log.is_torn]
     return Verification(
         task,
         None,
         tuple(plan.events[reader.decided[decision][2]] for decision in trace),
         complete,
         reader.missing(),
-        {name: _count_kills(log.entries) for name, log in logs.items()},
+        {name: _count_kills(log.entries) for name, log in everything.items()},
         tuple(f"The last entry of {name}.log was cut." for name in torn),
     )
 
