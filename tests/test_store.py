@@ -430,7 +430,8 @@ def test_a_summary_says_what_can_be_worked_out_by_hand(folder):
     assert (group.bounds.lower, group.bounds.upper) == (pytest.approx(0.9), 0.9)
     assert group.visits.tolist() == (2 * np.arange(12).reshape(2, 6)).tolist()
     assert [(*pair[:2], pair.comparison.probability, pair.policy) for pair in section.comparisons] == [
-        ("dqprm", "iql", 0.5, "softmax")
+        ("dqprm", "iql", 0.5, "softmax"),
+        ("dqprm", "iql", 0.5, "greedy"),
     ]
 
 

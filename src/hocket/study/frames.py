@@ -22,7 +22,7 @@ class Episodes(NamedTuple):
 
     common: dict[str, list[object]]  # by column: a value for each run and kind of policy
     row: NDArray[np.intp]  # of each episode, in `common`
-    own: dict[str, NDArray[np.int64] | NDArray[np.bool_]]  # by column: a value for each episode
+    single: dict[str, NDArray[np.int64] | NDArray[np.bool_]]  # by column: a value for each episode
     columns: list[str]  # in their order
 
 
@@ -56,7 +56,7 @@ def to_pandas(records: Sequence[Record]) -> DataFrame:
     pandas = _library("pandas")
     episodes = gather_episodes(records)
     frame = pandas.DataFrame(episodes.common).iloc[episodes.row].reset_index(drop=True)
-    return frame.assign(**episodes.own)[episodes.columns]
+    return frame.assign(**episodes.single)[episodes.columns]
 
 
 def to_polars(records: Sequence[Record]) -> DataFrame:
@@ -64,8 +64,8 @@ def to_polars(records: Sequence[Record]) -> DataFrame:
     polars = _library("polars")
     episodes = gather_episodes(records)
     frame = polars.DataFrame(episodes.common, strict=False)[episodes.row]
-    own = [polars.Series(name, values) for name, values in episodes.own.items()]
-    return frame.with_columns(own)[episodes.columns]
+    single = [polars.Series(name, values) for name, values in episodes.single.items()]
+    return frame.with_columns(single)[episodes.columns]
 
 
 def _library(name: str) -> Library:
