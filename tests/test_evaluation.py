@@ -69,7 +69,7 @@ def trained() -> tuple[hk.Task, list[Run]]:
 
 def test_a_corridor_without_slips_takes_its_length():
     task = corridor()
-    found = exact.evaluate_exact(task, policy_of(task, always(task, 1)))
+    found = exact.evaluate_exact(task, policy_of(task, always(task, 1)), greedy=False)
     assert found.success == pytest.approx(1)
     assert found.mean_steps == pytest.approx(3)
 
@@ -78,7 +78,7 @@ def test_a_random_walk_in_a_corridor_takes_the_time_that_a_hand_finds():
     # Even chances for five actions: two directions move, the rest (and the wall) stay. From cell k of 0..n-1 with a
     # reflecting wall at 0, the expected time to n-1 is the sum over j >= k of (j + 1) / p steps with p = 1/5.
     task = corridor(cells=4)
-    found = exact.evaluate_exact(task, policy_of(task, always(task, 1) * 0))
+    found = exact.evaluate_exact(task, policy_of(task, always(task, 1) * 0), greedy=False)
     assert found.mean_steps == pytest.approx((1 + 2 + 3) * 5)
 
 
@@ -92,7 +92,7 @@ def test_an_agent_that_never_moves_never_succeeds():
 def test_two_walkers_who_must_be_there_at_once_are_solved_by_hand():
     # Both walk right every step and stay at the wall: they arrive together after cells - 1 steps.
     task = corridor(agents=2, cells=5)
-    assert exact.evaluate_exact(task, policy_of(task, always(task, 1))).mean_steps == pytest.approx(4)
+    assert exact.evaluate_exact(task, policy_of(task, always(task, 1)), greedy=False).mean_steps == pytest.approx(4)
 
 
 def test_storm_finds_the_same_success_and_time(tmp_path):
@@ -114,7 +114,7 @@ def test_storm_finds_the_same_success_and_time(tmp_path):
     model = stormpy.build_model_from_drn(str(path))
     asked = ['P=? [F "done"]', 'R{"steps"}=? [F "done"]']
     answers = [stormpy.model_checking(model, stormpy.parse_properties(text)[0]).get_value(0) for text in asked]
-    found = exact.evaluate_exact(task, policy)
+    found = exact.evaluate_exact(task, policy, greedy=False)
     assert answers[0] == pytest.approx(found.success, abs=1e-6)
     assert answers[1] == pytest.approx(found.mean_steps, rel=1e-4)
 
@@ -173,21 +173,21 @@ def test_a_team_is_solved_as_its_episodes_in_plain_python_are(task, greedy, rng)
 def test_after_little_training_a_softmax_team_still_succeeds_surely_however_long_it_takes():
     task = hk.rendezvous(2, rows=6, columns=6)
     for run in hk.train(task, "dqprm", seeds=2, steps=1_000):
-        found = exact.evaluate_exact(task, run.policy)
+        found = exact.evaluate_exact(task, run.policy, greedy=False)
         assert (found.success, found.success_error, found.failure) == (1, 0, 0)
         assert found.mean_steps < 1e7 and found.mean_steps_error <= 1e-8 * found.mean_steps
 
 
 def test_a_move_that_never_comes_counts_as_impossible():
     task = corridor()
-    found = exact.evaluate_exact(task, policy_of(task, always(task, 4) * 100))
+    found = exact.evaluate_exact(task, policy_of(task, always(task, 4) * 100), greedy=False)
     assert (found.success, found.success_error) == (0, 0)
 
 
 def test_a_move_that_comes_once_in_an_age_counts():
     # Staying is worth 10 more than moving, at a temperature of 0.02: a chance of exp(-500) for each of three steps.
     task = corridor()
-    found = exact.evaluate_exact(task, policy_of(task, always(task, 4)))
+    found = exact.evaluate_exact(task, policy_of(task, always(task, 4)), greedy=False)
     assert (found.success, found.success_error) == (1, 0)
     assert found.mean_steps == pytest.approx((1 + 2 + 3) * math.exp(500), rel=1e-9)
 
@@ -197,11 +197,11 @@ def test_a_team_that_is_too_large_is_refused_with_its_size(monkeypatch):
     policy = policy_of(task, always(task, 1) * 0)
     monkeypatch.setattr(joint_chain, "MOST_STATES", 5_000)
     with pytest.raises(hk.HocketError, match=r"the joint chain has more than 5,000 states"):
-        exact.evaluate_exact(task, policy)
+        exact.evaluate_exact(task, policy, greedy=False)
     monkeypatch.setattr(joint_chain, "MOST_STATES", 100_000)
     monkeypatch.setattr(joint_chain, "MOST_TRANSITIONS", 100_000)
     with pytest.raises(hk.HocketError, match=r"up to 100,000 states and 100,000 transitions"):
-        exact.evaluate_exact(task, policy)
+        exact.evaluate_exact(task, policy, greedy=False)
 
 
 def test_room_for_joint_states_grows_without_changing_what_is_found(monkeypatch):
@@ -229,7 +229,7 @@ def test_values_that_are_no_numbers_are_refused():
         exact.evaluate_exact(task, policy_of(task, np.full_like(always(task, 1), math.inf)))
     for temperature in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(hk.HocketError, match="temperature must be a number between"):
-            exact.evaluate_exact(task, policy_of(task, always(task, 1), temperature))
+            exact.evaluate_exact(task, policy_of(task, always(task, 1), temperature), greedy=False)
 
 
 def test_mean_and_quartiles_are_of_the_same_episodes_and_a_failure_counts_as_the_most_steps():
@@ -247,7 +247,7 @@ def test_a_team_that_never_succeeds_takes_the_most_steps():
 def test_many_episodes_agree_with_the_exact_solution():
     task = corridor(slip=0.3, agents=2, cells=4)
     policy = policy_of(task, always(task, 1) * 0.01, temperature=0.05)
-    solved = exact.evaluate_exact(task, policy)
+    solved = exact.evaluate_exact(task, policy, greedy=False)
     [found] = hk.evaluate(task, policy, 20_000, greedy=False)
     assert found.mean_steps == pytest.approx(solved.mean_steps, rel=0.03)
     assert found.success.low <= solved.success <= 1
@@ -287,7 +287,7 @@ def test_runs_with_seeds_of_their_own_play_other_episodes_and_equal_seeds_the_sa
 def test_means_of_runs_that_learnt_the_same_lie_about_the_exact_one():
     task = corridor(slip=0.3, agents=2, cells=4)
     policy = policy_of(task, always(task, 1) * 0.01, temperature=0.05)
-    runs, solved = [replace(policy, seed=seed) for seed in range(40)], exact.evaluate_exact(task, policy)
+    runs, solved = [replace(policy, seed=seed) for seed in range(40)], exact.evaluate_exact(task, policy, greedy=False)
     above = [own.mean_steps > solved.mean_steps for own in hk.evaluate(task, runs, 200, greedy=False)]
     assert 8 < sum(above) < 32  # of 40, as of coins; with common random numbers all or none
 
@@ -297,7 +297,7 @@ def test_policies_of_another_task_are_refused(trained):
     with pytest.raises(hk.HocketError, match="another task"):
         hk.evaluate(hk.load_task("rendezvous-3"), runs)
     with pytest.raises(hk.HocketError, match="another task"):
-        exact.evaluate_exact(hk.load_task("rendezvous-3"), runs[0].policy)
+        exact.evaluate_exact(hk.load_task("rendezvous-3"), runs[0].policy, greedy=False)
 
 
 def test_a_run_folder_holds_what_was_run_and_can_be_evaluated_again(tmp_path, trained):

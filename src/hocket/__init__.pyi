@@ -10,6 +10,7 @@ from hocket.draw.task_picture import draw_task as draw_task
 from hocket.errors import HocketError as HocketError
 from hocket.evaluation.evaluate import evaluate as evaluate
 from hocket.evaluation.exact import evaluate_exact as evaluate_exact
+from hocket.evaluation.export import export_team as export_team
 from hocket.exploration.explore import explore as explore
 from hocket.inference.ask import ask as ask
 from hocket.inference.infer import Inferred as Inferred

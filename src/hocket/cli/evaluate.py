@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from rich.text import Text
-from tyro.conf import Positional
+from tyro.conf import Positional, UseAppendAction
 
-from hocket.cli.terminal import Flag, Number, make_console, option, print_columns, print_json
+from hocket.cli.terminal import Flag, Number, Words, make_console, option, print_columns, print_json
 from hocket.errors import SettingsError
 from hocket.statistics import Share, bootstrap_interval
 
@@ -43,6 +43,8 @@ class Evaluate:
     """Sample from the softmax policy instead of taking the greedy action."""
     exact: Flag = False
     """Also solve the team's Markov chain, with certified error bounds, for learners whose policies define one."""
+    event: Annotated[UseAppendAction[Words], option("EVENT")] = ()
+    """Also compute the exact probability that an event ever happens; includes --exact."""
     json: Flag = False
     """Print one JSON object."""
 
@@ -54,15 +56,20 @@ class Evaluate:
         policies, labels = _usable_policies(self.runs, task)
         if self.greedy and self.softmax:
             raise SettingsError("--greedy and --softmax exclude each other")
-        greedy = not self.softmax
+        greedy, events = not self.softmax, [name for group in self.event for name in group]
+        if events:
+            from hocket.evaluation.exact import check_events
+
+            check_events(task, events)
         evaluations = evaluate(task, policies, self.episodes, greedy=greedy)
-        exact = _solve_all(task, policies, greedy) if self.exact else [None] * len(policies)
+        exact = _solve_all(task, policies, greedy, events) if self.exact or events else [None] * len(policies)
         tried = [EvaluatedPolicy(*row) for row in zip(labels, policies, evaluations, exact, strict=True)]
         if self.json:
             print_json(_as_json(task, tried))
         else:
             _print_evaluations(tried)
             _print_notes(tried)
+            _print_probabilities(tried)
             _print_stalls(task, tried)
         return 0
 
@@ -131,7 +138,7 @@ def _over_runs(tried: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Share]]
     }
 
 
-def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence[Exact | None]:
+def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool, events: Sequence[str]) -> Sequence[Exact | None]:
     """Solve the Markov chain of each policy that defines one, and name the others; a terminal shows progress."""
     from hocket.evaluation.exact import evaluate_exact, has_exact_value  # loads scipy
 
@@ -146,7 +153,9 @@ def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool) -> Sequence
             if policy.learner in left_out:
                 return None
             which = f"policy {number} of {len(policies)}"
-            return evaluate_exact(task, policy, greedy=greedy, progress=lambda doing: line.update(f"{which}: {doing}"))
+            return evaluate_exact(
+                task, policy, greedy=greedy, events=events, progress=lambda doing: line.update(f"{which}: {doing}")
+            )
 
         return [solve(number, policy) for number, policy in enumerate(policies, 1)]
 
@@ -178,6 +187,16 @@ def _print_notes(tried: Sequence[EvaluatedPolicy]) -> None:
         if runs > 1:
             limits = f"95 % limits over runs {share.low:.4f} to {share.high:.4f}"
             console.print(f"{label}, {runs} runs: V = {share.value:.4f}, {limits}")
+
+
+def _print_probabilities(tried: Sequence[EvaluatedPolicy]) -> None:
+    """Print the exact V_i of each policy, and how likely the events are that were asked for."""
+    console = make_console()
+    for label, policy, _, solved in tried:
+        if solved is not None:
+            agents = [f"V_{name} = {with_error(own.value, own.error)}" for name, own in solved.agents.items()]
+            events = [f"P({name}) = {with_error(own.value, own.error)}" for name, own in solved.events.items()]
+            console.print(f"{label}, seed {policy.seed}, exact: {', '.join(agents + events)}")
 
 
 def _stall(task: Task, policy: Policy, evaluation: Evaluation) -> Stall | None:

@@ -25,6 +25,7 @@ from hocket.cli.check import Check
 from hocket.cli.completion import completion_script
 from hocket.cli.evaluate import Evaluate
 from hocket.cli.explore import Explore
+from hocket.cli.export import ExportTeam
 from hocket.cli.infer import Infer
 from hocket.cli.interrupt import BY_SIGNAL, INTERRUPTED
 from hocket.cli.keys import Keys
@@ -65,6 +66,7 @@ Command = (  # in the order in which a newcomer needs them
     | Annotated[Infer, subcommand("infer")]
     | Annotated[Ask, subcommand("ask")]
     | Annotated[Explore, subcommand("explore")]
+    | Annotated[ExportTeam, subcommand("export")]
     | Annotated[Simulate, subcommand("simulate")]
     | Annotated[RunTeam, subcommand("run")]
     | Annotated[Verify, subcommand("verify")]

@@ -103,6 +103,28 @@ def solve(chain: Chain, places: Ints | None = None, blur: float = 0.0, report: R
         return _solve(network, blur, report)
 
 
+def reach(
+    chain: Chain,
+    goals: NDArray[np.bool_],
+    places: Ints | None = None,
+    blur: float = 0.0,
+    report: Report = lambda _: None,
+) -> Bounded:
+    """Compute how likely a chain that starts in state 0 is to reach one of some of its states: [n + 1], the goal last.
+
+    >>> chain = Chain(np.array([0, 2, 2]), np.array([1, 2]), np.array([0.75, 0.25]))
+    >>> reach(chain, np.array([False, True, False])).value
+    0.75
+    """
+    if goals[0]:
+        return Bounded(1.0)
+    lost = chain.states + 1  # in place of the goal, where that is not one of them: a state without transitions
+    target = np.where(goals[chain.target], lost, chain.target)
+    longer = Chain(np.append(chain.first, chain.first[-1]), target, chain.chance)
+    places = places if places is None or not len(places) else np.concatenate([places, places[-1:]])
+    return solve(longer, places, blur, report).success
+
+
 # What the graph says.
 
 

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.errors import SettingsError
-from hocket.evaluation.chains import UNIT, solve
-from hocket.evaluation.joint_chain import NEVER, ExploredStates, explore, tabulate_moves
+from hocket.errors import SettingsError, known_names, shown
+from hocket.evaluation.bounds import team_bounds
+from hocket.evaluation.chains import UNIT, Bounded, reach, solve
+from hocket.evaluation.joint_chain import MOST_WATCHED, NEVER, ExploredStates, JointChain, explore, tabulate_moves
+from hocket.evaluation.team_chain import tell_events
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
 from hocket.task.catalogue import as_task
-from hocket.task.tables import compile_task
+from hocket.task.tables import Tables, compile_task
 from hocket.task.task import Task
 
 Progress = Callable[[str], None]  # is told in words what is being done
+
+
+@dataclass(frozen=True)
+class ExactProbability:
+    """A probability, with a bound on its error that is proved."""
+
+    value: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,21 @@ class Exact:
     mean_steps_error: float
     mean_steps_if_done: float  # of the episodes that are completed; not a number if none is
     mean_steps_if_done_error: float
+    agents: Mapping[str, ExactProbability] = field(kw_only=True)  # V_i: that the agent's machine is completed at all
+    events: Mapping[str, ExactProbability] = field(kw_only=True)  # that it ever happens, if it was asked for
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What Theorem 3 says of V."""
+        return team_bounds([agent.value for agent in self.agents.values()])
+
+
+class ExploredTeam(NamedTuple):
+    """A team's chain, and how far its chances may be off."""
+
+    tables: Tables
+    joint: JointChain
+    blur: float  # as a part of each
 
 
 def has_exact_value(learner: str) -> bool:
@@ -44,14 +70,70 @@ def has_exact_value(learner: str) -> bool:
 
 
 def evaluate_exact(
-    task: Task | str | Path, policy: Policy, *, greedy: bool = False, progress: Progress = lambda _: None
+    task: Task | str | Path,
+    policy: Policy,
+    *,
+    greedy: bool = True,
+    events: str | Iterable[str] = (),
+    progress: Progress = lambda _: None,
 ) -> Exact:
-    """Compute V and the expected completion time under a policy that goes by cells and machine states.
+    """Compute V, every V_i and the expected completion time under a policy that goes by cells and machine states.
 
-    The bounds hold for the exact softmax of the policy's values. A joint move with a chance below 1e-300 counts as
+    Of `events`, it also computes how likely each is to happen at all. The bounds hold for the exact softmax of the
+    policy's values, or for even chances of its greedy actions. A joint move with a chance below 1e-300 counts as
     impossible. Refuses what is too large, with its size.
     """
     task = as_task(task)
+    names = check_events(task, events)
+    tables, joint, blur = explore_team(task, policy, greedy, names, progress)
+    places = np.concatenate(np.divmod(joint.cell, task.grid.columns), axis=1)
+    count = f"{joint.chain.states:,} joint states, {len(joint.chain.target):,} transitions"
+
+    def tell(doing: str) -> None:
+        progress(f"{count}: {doing}")
+
+    solution = solve(joint.chain, places, blur, tell)
+    numbers = (solution.success, solution.failure, solution.steps, solution.steps_if_reached)
+
+    def reach_completion(agent: int) -> Bounded:
+        if solution.success == (1.0, 0.0):
+            return solution.success  # no agent can miss what the team surely completes
+        goals = np.append(tables.is_final[agent, joint.state[:, agent]], True)
+        return reach(joint.chain, goals, places, blur, tell)
+
+    agents = {name: ExactProbability(*reach_completion(agent)) for agent, name in enumerate(task.agents)}
+    happening = _happening(joint, names, places, blur, tell)
+    parts = (part for number in numbers for part in number)
+    return Exact(joint.chain.states, *parts, agents=agents, events=happening)
+
+
+def _happening(
+    joint: JointChain, events: Sequence[str], places: NDArray[np.int64], blur: float, tell: Progress
+) -> dict[str, ExactProbability]:
+    """Compute how likely each of the events that were watched is to happen."""
+    if not events:
+        return {}
+    team = tell_events(joint)
+    where = np.concatenate([places, np.zeros((1, places.shape[1]), places.dtype)])[team.joint]
+    return {
+        name: ExactProbability(*reach(team.chain, np.append(team.has_just_seen(bit), False), where, blur, tell))
+        for bit, name in enumerate(events)
+    }
+
+
+def check_events(task: Task, events: str | Iterable[str]) -> tuple[str, ...]:
+    """Require events of a task, and no more than can be watched."""
+    names = (events,) if isinstance(events, str) else tuple(dict.fromkeys(events))
+    for name in names:
+        if name not in task.events:
+            raise SettingsError(f"event {shown(name)} does not exist ({known_names(str(name), task.events)})")
+    if len(names) > MOST_WATCHED:
+        raise SettingsError(f"at most {MOST_WATCHED} events can be asked for at a time, got {len(names)}")
+    return names
+
+
+def explore_team(task: Task, policy: Policy, greedy: bool, events: Sequence[str], progress: Progress) -> ExploredTeam:
+    """List the chain of a team, with events that are watched; refuse policies that do not define one."""
     if not isinstance(policy, Policy):
         raise SettingsError(f"a policy is needed, got {type(policy).__name__}")
     policy.require_task(task.digest)
@@ -65,14 +147,10 @@ def evaluate_exact(
     def tell_states(explored: ExploredStates) -> None:
         progress(f"{explored.states:,} joint states found, {explored.expanded:,} of them done")
 
-    joint = explore(tables, tabulate_moves(tables, choice), tell_states)
+    watched = [task.event_numbers[name] for name in events]
+    joint = explore(tables, tabulate_moves(tables, choice), tell_states, watched)
     # Roundings of a joint move's chance: exponent, exponential, shares and sums, and the product over agents.
-    blur = (2 * exponent + 32 + len(task.agents)) * UNIT
-    places = np.concatenate(np.divmod(joint.cell, task.grid.columns), axis=1)
-    count = f"{joint.chain.states:,} joint states, {len(joint.chain.target):,} transitions"
-    solution = solve(joint.chain, places, blur, lambda doing: progress(f"{count}: {doing}"))
-    numbers = (solution.success, solution.failure, solution.steps, solution.steps_if_reached)
-    return Exact(joint.chain.states, *(part for number in numbers for part in number))
+    return ExploredTeam(tables, joint, (2 * exponent + 32 + len(task.agents)) * UNIT)
 
 
 def _choices(policy: Policy, greedy: bool) -> tuple[NDArray[np.float64], float]:
@@ -82,6 +160,6 @@ def _choices(policy: Policy, greedy: bool) -> tuple[NDArray[np.float64], float]:
     if greedy:
         weight, exponent = (q == best).astype(np.float64), 0.0
     else:
-        power = (q - best) / policy.settings["temperature"]
+        power = (q - best) / float(policy.settings["temperature"])
         weight, exponent = np.exp(power), -float(np.maximum(power, math.log(NEVER)).min())
     return weight / weight.sum(axis=2, keepdims=True), exponent

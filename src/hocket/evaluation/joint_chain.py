@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Shorts = NDArray[np.int16]
 Words = NDArray[np.int32]
+EventSets = NDArray[np.uint64]  # a bit for each event that is watched
 
 MOST_STATES = 2_000_000  # joint states
 MOST_TRANSITIONS = 60_000_000  # between them; about 100 bytes each while they are solved
@@ -28,6 +29,7 @@ FIRST_ROOM = (4_096, 65_536)  # for states and transitions, before it grows
 NEVER = 1e-300  # a chance per step below which a joint move counts as impossible
 GOAL = -1  # the completed task, while states are still being numbered
 CHUNK = 20_000  # joint states between two looks at the clock
+MOST_WATCHED = 63  # events, each of which has a bit
 
 
 class JointMoves(NamedTuple):
@@ -71,6 +73,7 @@ class JointChain(NamedTuple):
     chain: Chain
     cell: Words  # [states, N]
     state: Shorts  # [states, N] of their machines
+    happened: EventSets  # [transitions] which of the watched events happen; of no transition, where none is watched
 
 
 class ChainBuffers(NamedTuple):
@@ -82,6 +85,8 @@ class ChainBuffers(NamedTuple):
     first: Ints  # [states + 1]
     target: NDArray[np.int32]  # [transitions]
     chance: Floats  # [transitions]
+    happened: EventSets  # [transitions], or [0] where no event is watched
+    watched: Ints  # [W] events
     pick: Ints  # [N] which of its moves each agent makes
 
 
@@ -93,10 +98,15 @@ class ExploredStates(NamedTuple):
     transitions: int
 
 
-def explore(tables: Tables, moves: JointMoves, report: Callable[[ExploredStates], None]) -> JointChain:
-    """List the joint states that can be reached and their transitions; refuse what is too large, with its size."""
+def explore(
+    tables: Tables, moves: JointMoves, report: Callable[[ExploredStates], None], watched: Sequence[int] = ()
+) -> JointChain:
+    """List the joint states that can be reached and their transitions; refuse what is too large, with its size.
+
+    Of the events that are watched, by their numbers, transitions tell whether they happen.
+    """
     world, team = team_tables(tables), team_state(tables)
-    buffers = _make_buffers(*FIRST_ROOM, len(tables.start))
+    buffers = _make_buffers(*FIRST_ROOM, len(tables.start), np.array(watched, np.int64))
     progress = ExploredStates(0, start_in(buffers, team, world), 0)
     while progress.expanded < progress.states:
         until = progress.expanded + CHUNK
@@ -107,10 +117,10 @@ def explore(tables: Tables, moves: JointMoves, report: Callable[[ExploredStates]
     states, transitions = progress.states, progress.transitions
     target = np.where(buffers.target[:transitions] == GOAL, states, buffers.target[:transitions])
     chain = Chain(buffers.first[: states + 1], target, buffers.chance[:transitions])
-    return JointChain(chain, buffers.cell[:states], buffers.state[:states])
+    return JointChain(chain, buffers.cell[:states], buffers.state[:states], buffers.happened[:transitions])
 
 
-def _make_buffers(states: int, transitions: int, agents: int) -> ChainBuffers:
+def _make_buffers(states: int, transitions: int, agents: int, watched: Ints) -> ChainBuffers:
     return ChainBuffers(
         np.zeros((states, agents), np.int32),
         np.zeros((states, agents), np.int16),
@@ -118,6 +128,8 @@ def _make_buffers(states: int, transitions: int, agents: int) -> ChainBuffers:
         np.zeros(states + 1, np.int64),
         np.zeros(transitions, np.int32),
         np.zeros(transitions),
+        np.zeros(transitions if len(watched) else 0, np.uint64),
+        watched,
         np.zeros(agents, np.int64),
     )
 
@@ -135,11 +147,13 @@ def _grow(buffers: ChainBuffers, progress: ExploredStates) -> ChainBuffers:
             f"{progress.transitions:,} transitions; up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions "
             "can be solved, so estimate it instead"
         )
-    larger = _make_buffers(states, transitions, len(buffers.pick))
+    larger = _make_buffers(states, transitions, len(buffers.pick), buffers.watched)
     for new, old in ((larger.cell, buffers.cell), (larger.state, buffers.state), (larger.first, buffers.first)):
         new[: len(old)] = old
     larger.target[: progress.transitions] = buffers.target[: progress.transitions]
     larger.chance[: progress.transitions] = buffers.chance[: progress.transitions]
+    if len(buffers.watched):
+        larger.happened[: progress.transitions] = buffers.happened[: progress.transitions]
     sort_in(larger, progress.states)
     return larger
 
@@ -202,7 +216,19 @@ def step_jointly(
         team.cell[agent], team.state[agent] = moves.end[agent, state, cell, pick], state
         ready += propose(agent, team, tables)
         chance *= moves.chance[agent, state, cell, pick]
+    for event in buffers.watched:
+        team.event_time[event] = -1
     return chance, settle(ready, 0, team, tables) == DONE
+
+
+@inlined
+def watched_events(buffers: ChainBuffers, team: TeamState) -> np.uint64:
+    """Say which of the watched events have happened in the last step."""
+    events = np.uint64(0)
+    for bit in range(len(buffers.watched)):
+        if team.event_time[buffers.watched[bit]] >= 0:
+            events |= np.uint64(1) << np.uint64(bit)
+    return events
 
 
 @inlined
@@ -242,6 +268,8 @@ def expand(
                     buffers.target[transitions] = number_of(buffers, states, team)
                     states = max(states, buffers.target[transitions] + 1)
                 buffers.chance[transitions] = chance
+                if len(buffers.watched) > 0:
+                    buffers.happened[transitions] = watched_events(buffers, team)
                 transitions += 1
             more = pick_next(expanded, buffers, moves)
         expanded += 1

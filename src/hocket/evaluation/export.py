@@ -1,0 +1,182 @@
+"""A team's Markov chain in files for model checkers: Storm's explicit format (.drn), and PRISM's (.tra, .lab, .sta).
+
+Labels are `init`, `done` (the task is completed), `done_A1` (A1's machine is), `A1_in_u` (A1's machine is in u), and
+`event_e` (e happened in the step that led there). In .drn, the reward `steps` counts the steps to completion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from hocket.errors import SettingsError
+from hocket.evaluation.exact import Progress, check_events, explore_team
+from hocket.evaluation.joint_chain import MOST_WATCHED, Ints, JointChain
+from hocket.evaluation.team_chain import TeamChain, tell_events, transition_matrix
+from hocket.files import Content, write_many
+from hocket.learn.policies import Policy
+from hocket.task.catalogue import as_task
+from hocket.task.tables import Tables
+from hocket.task.task import Task
+
+Bools = NDArray[np.bool_]
+
+STORM, PRISM = (".drn",), (".tra", ".lab", ".sta")
+PIECE = 10_000  # states that are written in one go
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written."""
+
+    files: tuple[Path, ...]
+    states: int
+    transitions: int
+    labels: Mapping[str, str]  # by what they mean
+    never: tuple[str, ...]  # what is the case in no state, by its meaning; it has no label, as .drn cannot declare one
+
+
+def export_team(
+    task: Task | str | Path,
+    policy: Policy,
+    path: str | Path,
+    *,
+    greedy: bool = True,
+    events: str | Iterable[str] | None = None,
+    progress: Progress = lambda _: None,
+) -> Export:
+    """Write the Markov chain of a team for model checkers: as .drn for Storm, or as .tra, .lab and .sta for PRISM.
+
+    States tell which of `events` (all, where none are named) happened in the step that led there. Refuses what is too
+    large, and policies that go by more than cells and machine states; then nothing is written.
+    """
+    task, path = as_task(task), Path(path)
+    if path.suffix.lower() not in STORM + PRISM:
+        known = f"{', '.join(STORM)} for Storm, {', '.join(PRISM)} for PRISM"
+        raise SettingsError(f"the suffix of the file to write must be one of {known}; got {path.name!r}")
+    if events is None and len(task.events) > MOST_WATCHED:
+        raise SettingsError(f"states can tell of {MOST_WATCHED} events, the task has {len(task.events):,}: name some")
+    names = check_events(task, task.events if events is None else events)
+    tables, joint, _ = explore_team(task, policy, greedy, names, progress)
+    team = tell_events(joint)
+    matrix = transition_matrix(team)
+    everything = state_labels(task, tables, joint, team, names)
+    marks = {meaning: mark for meaning, mark in everything.items() if mark.any()}
+    labels = dict(zip(marks, identifiers(marks), strict=True))
+    by_label = {labels[meaning]: mark for meaning, mark in marks.items()}
+    progress(f"{team.chain.states:,} states, {matrix.nnz:,} transitions: writing")
+    contents: dict[str, Content] = {".drn": drn_lines(matrix, by_label, everything["done"])}
+    if path.suffix.lower() in PRISM:
+        variables = state_variables(task, joint, team)
+        contents = {".tra": tra_lines(matrix), ".lab": lab_lines(by_label), ".sta": sta_lines(variables)}
+    files = {path.with_suffix(suffix): content for suffix, content in contents.items()}
+    write_many(files.items())
+    return Export(
+        tuple(files),
+        team.chain.states,
+        int(matrix.nnz),
+        labels,
+        tuple(meaning for meaning in everything if meaning not in marks),
+    )
+
+
+def state_labels(
+    task: Task, tables: Tables, joint: JointChain, team: TeamChain, events: Iterable[str]
+) -> dict[str, Bools]:
+    """Say of each state what is the case, by what it means: [states] each."""
+    done = team.joint == joint.chain.states
+    initial = np.zeros(len(done), np.bool_)
+    initial[0] = True
+    labels = {"init": initial, "done": done}
+    for agent, name in enumerate(task.agents):
+        state = np.append(joint.state[:, agent], 0)[team.joint]
+        labels[f"done {name}"] = done | tables.is_final[agent, state]
+        for number, machine_state in enumerate(task.machines[name].states):
+            labels[f"{name} in {machine_state}"] = (state == number) & ~done
+    return labels | {f"event {event}": team.has_just_seen(bit) for bit, event in enumerate(events)}
+
+
+def state_variables(task: Task, joint: JointChain, team: TeamChain) -> dict[str, Ints]:
+    """List where agents are in each state, and in which states of their machines, by number; -1 when all is done."""
+    cell, state = (
+        np.append(part.astype(np.int64), np.full((1, part.shape[1]), -1), axis=0)[team.joint]
+        for part in (joint.cell, joint.state)
+    )
+    row, column = np.where(cell < 0, -1, np.divmod(cell, task.grid.columns))
+    columns: dict[str, Ints] = {}
+    for agent, name in enumerate(task.agents):
+        columns |= {f"{name} row": row[:, agent], f"{name} column": column[:, agent], f"{name} state": state[:, agent]}
+    return dict(zip(identifiers(columns), columns.values(), strict=True))
+
+
+def identifiers(names: Iterable[str]) -> list[str]:
+    """Turn names into different ones of letters, digits and underscores, as model checkers require.
+
+    >>> identifiers(["event Y", "event_Y", "1 done"])
+    ['event_Y', 'event_Y_2', '_1_done']
+    """
+    taken: dict[str, None] = {}
+    for name in names:
+        plain = re.sub(r"^(?=\d)|\W", "_", name, flags=re.ASCII)
+        number, choice = 1, plain
+        while choice in taken:
+            number += 1
+            choice = f"{plain}_{number}"
+        taken[choice] = None
+    return list(taken)
+
+
+# Formats.
+
+
+def drn_lines(matrix: csr_array, labels: Mapping[str, Bools], completed: NDArray[np.bool_]) -> Iterator[bytes]:
+    """Write a chain in Storm's explicit format; a step costs 1 until the task is completed."""
+    count = matrix.shape[0]
+    head = ["@type: DTMC", "@parameters", "", "@reward_models", "steps", "@nr_states", count, "@nr_choices", count]
+    yield "".join(f"{line}\n" for line in (*head, "@model")).encode()
+    names = list(labels)
+    table = np.stack([labels[name] for name in names], axis=1)
+    for begin in range(0, count, PIECE):
+        lines = []
+        for state in range(begin, min(begin + PIECE, count)):
+            words = "".join(f" {names[place]}" for place in np.flatnonzero(table[state]))
+            lines.append(f"state {state} [{int(not completed[state])}]{words}\n\taction 0 [0]\n")
+            lines += [f"\t\t{end} : {chance!r}\n" for end, chance in _row(matrix, state)]
+        yield "".join(lines).encode()
+
+
+def tra_lines(matrix: csr_array) -> Iterator[bytes]:
+    """Write transitions as PRISM reads them."""
+    yield f"{matrix.shape[0]} {matrix.nnz}\n".encode()
+    for begin in range(0, matrix.shape[0], PIECE):
+        states = range(begin, min(begin + PIECE, matrix.shape[0]))
+        rows = (f"{state} {end} {chance!r}\n" for state in states for end, chance in _row(matrix, state))
+        yield "".join(rows).encode()
+
+
+def lab_lines(labels: Mapping[str, Bools]) -> Iterator[bytes]:
+    """Write labels as PRISM reads them."""
+    names = ["init", "deadlock", *(name for name in labels if name != "init")]
+    yield (" ".join(f'{place}="{name}"' for place, name in enumerate(names)) + "\n").encode()
+    count = len(labels["init"])
+    table = np.stack([labels.get(name, np.zeros(count, np.bool_)) for name in names], axis=1)
+    for state in np.flatnonzero(table.any(axis=1)).tolist():
+        yield f"{state}: {' '.join(map(str, np.flatnonzero(table[state])))}\n".encode()
+
+
+def sta_lines(variables: Mapping[str, Ints]) -> Iterator[bytes]:
+    """Write the values of variables in each state as PRISM reads them."""
+    yield f"({','.join(variables)})\n".encode()
+    for state, values in enumerate(zip(*(column.tolist() for column in variables.values()), strict=True)):
+        yield f"{state}:({','.join(map(str, values))})\n".encode()
+
+
+def _row(matrix: csr_array, state: int) -> Iterator[tuple[int, float]]:
+    part = slice(*matrix.indptr[state : state + 2])
+    return zip(matrix.indices[part].tolist(), matrix.data[part].tolist(), strict=True)
