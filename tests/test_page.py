@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hocket as hk
+from hocket.cli.paper import write_pages
 from hocket.draw.geometry import Shape
 from hocket.draw.map_svg import map_svg, number_of
 from hocket.draw.markup import data_block, tag
@@ -139,6 +140,16 @@ def test_the_same_folder_gives_the_same_bytes_whatever_the_order_of_sets(folder)
         for seed in ("1", "2")
     }
     assert len(found) == 1
+
+
+def test_pages_and_figures_made_twice_from_a_folder_have_the_same_bytes(tmp_path):
+    study = small_study(tmp_path / "runs")
+    written = []
+    for _ in range(2):
+        paths = write_pages(summarize(load_results(study)), study)
+        assert len(paths) > 2
+        written.append([path.read_bytes() for path in paths])
+    assert written[0] == written[1]
 
 
 def test_nothing_refers_to_anything_outside_of_the_page(page, reader):

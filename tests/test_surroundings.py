@@ -195,6 +195,23 @@ def test_a_folder_that_cannot_be_is_named_in_a_sentence(words, hocket):
     assert err.startswith("hocket: xxx") and "write" not in err
 
 
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="there is no folder in which nobody may write, root neither"
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "buttons", "--seeds", "1", "--out", "/proc/runs"),
+        ("paper", "--quick", "--seeds", "1", "--out", "/proc/runs"),
+        ("new", "/proc/task.toml"),
+        ("show", "buttons", "-o", "/proc/buttons.svg"),
+    ],
+)
+def test_a_folder_in_which_nobody_may_write_is_named_in_a_sentence(words, hocket):
+    code, _, err = hocket(*words)
+    assert code == 2 and err.startswith("hocket: /proc/") and err.count("\n") == 1
+
+
 # Mistakes of hocket's own.
 
 
@@ -256,3 +273,11 @@ def test_an_integer_with_too_many_digits_is_refused_without_advice_to_programmer
 def test_a_number_of_repetitions_that_is_too_large_is_called_so(times):
     with pytest.raises(hk.HocketError, match=r"too (large|long): .*at most 20,000"):
         hk.from_regex(f"b a{times}")
+
+
+def test_the_command_line_loads_nothing_that_only_some_commands_need():
+    rare = {"asyncio", "numba", "scipy", "matplotlib", "hocket.learn.training", "hocket.study.store"}
+    rare |= {"hocket.runtime.verification", "hocket.runtime.transport"}
+    code = f"import sys, hocket.cli.main\nprint(*sorted({rare} & {{*sys.modules}}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not loaded.split()

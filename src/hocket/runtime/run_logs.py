@@ -9,8 +9,6 @@ from hocket.errors import FormatError
 from hocket.files import exists
 from hocket.inference import reading
 from hocket.inference.logs import Attempt, Episode, Log, Observed
-from hocket.runtime.verification import verify
-from hocket.study.store import load_results
 
 
 def read_log(path: str | Path, observed: Observed | None = None, outcome: str | None = None) -> Log:
@@ -37,6 +35,8 @@ def read_log(path: str | Path, observed: Observed | None = None, outcome: str | 
 
 def _recorded(folder: Path) -> Iterator[Episode]:
     """The run of a team as processes, whose logs have to agree."""
+    from hocket.runtime.verification import verify  # loads all that runs teams, which few commands need
+
     verification = verify(folder)
     if not verification.ok:
         raise FormatError(verification.explain(), path=folder)
@@ -45,6 +45,8 @@ def _recorded(folder: Path) -> Iterator[Episode]:
 
 def _replayed(folder: Path) -> Iterator[Episode]:
     """The episodes of trained teams that a report replays."""
+    from hocket.study.store import load_results  # likewise
+
     for record in load_results(folder).records:
         for kind, replay in record.test_summary.replays.items() if record.test_summary is not None else ():
             name = f"{record.task}, {record.learner}, seed {record.seed}, {kind}"
