@@ -29,8 +29,8 @@ class DefinedWorld:
         return [(chance, self.names.index(state), reward) for chance, state, reward in outcomes]
 
 
-class DefinedPair:
-    """Two agents in the team world (`hocket.learn.cqrm.reference.JointWorld`), by definition."""
+class DefinedTeam:
+    """Agents in the team world (`hocket.learn.cqrm.reference.JointWorld`), by definition."""
 
     def __init__(self, task: hk.Task) -> None:
         self.task, self.agents = task, [Individual(task, name) for name in task.agents]
@@ -48,7 +48,7 @@ class DefinedPair:
     def move(self, agent: int, s: int, v: int, a: int, outcome: int) -> int:
         return self.agents[agent].arrive(self.local(v)[agent], s, a, outcome)
 
-    def settle(self, s_next: tuple[int, int], v: int) -> int:
+    def settle(self, s_next: tuple[int, ...], v: int) -> int:
         cells, states = (dict(zip(self.task.agents, part, strict=True)) for part in (s_next, self.local(v)))
         state = self.names[v]
         for events in interpret(self.task, cells, states)[0]:

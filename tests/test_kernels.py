@@ -20,7 +20,7 @@ import pytest
 from numba import njit
 
 import hocket as hk
-from algorithm import DefinedPair, DefinedWorld
+from algorithm import DefinedTeam, DefinedWorld
 from hocket import random
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmSettings
@@ -468,15 +468,22 @@ def test_lanes_in_lock_step_learn_what_each_learns_by_itself(count):
 @pytest.mark.parametrize("counterfactual", [True, False])
 @pytest.mark.parametrize(
     "task",
-    [meeting(slip=0.2), gatehouse(slip=0.2), courtyard(), hk.rendezvous(2, rows=2, columns=2)],
-    ids=["meeting", "gatehouse", "courtyard", "rendezvous"],
+    [
+        meeting(slip=0.2),
+        gatehouse(slip=0.2),
+        courtyard(),
+        hk.rendezvous(2, rows=2, columns=2),
+        hk.rendezvous(1, rows=3, columns=2),
+        hk.rendezvous(3, rows=2, columns=2),
+    ],
+    ids=["meeting", "gatehouse", "courtyard", "rendezvous", "alone", "three"],
 )
-def test_compiled_learning_of_two_agents_as_one_is_that_of_plain_python(task, counterfactual):
+def test_compiled_learning_of_agents_as_one_is_that_of_plain_python(task, counterfactual):
     settings = CqrmSettings(max_episode_steps=50, temperature=0.1, counterfactual=counterfactual)
     block = CqrmBlock(compile_task(task), settings, [2, 9])
     block.train(0, 100)
     block.train(100, 1_400)
-    q = cqrm_reference.train_pair(DefinedPair(task), settings, 9, 1_500)
+    q = cqrm_reference.train_as_one(DefinedTeam(task), settings, 9, 1_500)
     assert np.count_nonzero(q) > 1
     np.testing.assert_array_equal(block.q[1], q, strict=True)
 

@@ -14,7 +14,7 @@ import hocket as hk
 from hocket.learn.batches import FIRST_PIECE, MOMENT, Pace
 from hocket.learn.catalogue import LEARNERS
 from hocket.learn.cqrm import CqrmSettings
-from hocket.learn.cqrm.block import dynamics_pairs
+from hocket.learn.cqrm.block import joint_dynamics
 from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.dqprm.block import DqprmBlock
 from hocket.learn.hil import HilSettings
@@ -475,9 +475,16 @@ def test_an_agent_takes_again_and_again_what_pays_without_an_end():
 # Two agents as one.
 
 
-def test_cqrm_refuses_three_agents_and_says_what_they_would_need():
-    with pytest.raises(hk.HocketError, match="two agents as one, got 3, which would need 4,000,000,000 bytes"):
-        train(hk.load_task("buttons"), "cqrm", 1, 10)
+def test_cqrm_refuses_five_agents_and_says_what_they_would_need():
+    with pytest.raises(hk.HocketError, match=r"cqrm would need .* bytes a seed for 5 agents as one; the limit is"):
+        train(hk.load_task("rendezvous-5"), "cqrm", 1, 10)
+
+
+@pytest.mark.parametrize("agents", [1, 3])
+def test_cqrm_trains_as_many_agents_as_memory_holds(agents):
+    task = replace(hk.rendezvous(agents, rows=2, columns=2), slip=0.0)
+    taken = greedy_tests(task, "cqrm", 60_000, max_episode_steps=50, temperature=0.1)
+    assert taken[-1] == fewest_steps(task)
 
 
 def test_cqrm_refuses_what_needs_more_memory_than_it_may_have():
@@ -491,7 +498,7 @@ def test_more_pairs_of_dynamics_than_16_bits_hold_are_told_apart():
     states = 300
     dynamics = np.stack([np.arange(states, dtype=np.int16)] * 2)
     team_class = np.indices((states, states), np.int16).reshape(2, -1)
-    pairs, which = dynamics_pairs(dynamics, team_class)
+    pairs, which = joint_dynamics(dynamics, team_class)
     assert len(pairs) == states**2 > 2**16
     np.testing.assert_array_equal(pairs[which], team_class.T)
 
@@ -504,7 +511,7 @@ def test_cqrm_refuses_more_pairs_of_dynamics_than_it_has_memory_for():
         team_class=np.indices((states, states), np.int16).reshape(2, -1),
         team_final=np.zeros(states**2, np.bool_),
     )
-    with pytest.raises(hk.HocketError, match=r"would need 32,402,880,000 bytes for 90,000 pairs of dynamics"):
+    with pytest.raises(hk.HocketError, match=r"would need 32,402,880,000 bytes for 90,000 joint dynamics"):
         LEARNERS["cqrm"].check(many, CqrmSettings(most_memory=32_402_879_999))
     LEARNERS["cqrm"].check(many, CqrmSettings(most_memory=32_402_880_000))
 

@@ -235,8 +235,8 @@ def test_learners_are_checked_before_the_first_begins(tmp_path):
             begun.extend(batches)
             return iter(())
 
-    with pytest.raises(hk.HocketError, match="cqrm trains two agents"):
-        run_study(Study([hk.load_task("buttons")], ["dqprm", "cqrm"], 1, 1000), tmp_path, engine=Idle())
+    with pytest.raises(hk.HocketError, match="cqrm would need"):
+        run_study(Study([hk.rendezvous(5)], ["dqprm", "cqrm"], 1, 1000), tmp_path, engine=Idle())
     anywhere = replace(gatehouse(), events={**gatehouse().events, "press": {"A2": hk.Condition()}})
     with pytest.raises(hk.HocketError, match="hil needs a task in which every agent has options"):
         run_study(Study([anywhere], ["dqprm", "hil"], 1, 1000), tmp_path, engine=Idle())

@@ -424,8 +424,8 @@ def test_a_failure_of_any_kind_is_raised_when_what_is_finished_is_written_down(t
 
 
 def test_an_error_in_a_job_ends_the_study_and_keeps_what_is_finished(tmp_path):
-    study = Study([hk.load_task("buttons")], ["cqrm"], 2, 100) + tiny()
-    with pytest.raises(hk.HocketError, match="cqrm trains two agents"):
+    study = Study([hk.rendezvous(5)], ["cqrm"], 2, 100) + tiny()
+    with pytest.raises(hk.HocketError, match="cqrm would need"):
         run_study(study, tmp_path, engine=ThreadEngine(1))
     results = run_study(tiny(), tmp_path)
     assert len(results.records) == 6

@@ -63,8 +63,6 @@ def test_whoever_takes_a_task_takes_it_with_states_that_no_trace_reaches(name):
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_every_learner_learns_the_same_with_states_that_no_trace_reaches(learner, name):
     task = TASKS[name]()
-    if learner == "cqrm" and len(task.agents) != 2:
-        pytest.skip("cqrm is for two agents")
     settings = {"test_every": 100}
     one, other = (hk.train(each, learner, seeds=1, steps=200, settings=settings)[0] for each in (task, losing(task)))
     for array in one.policy.arrays:

@@ -1,4 +1,4 @@
-"""CQRM: centralised q-learning of two agents as one, by the team's reward machine."""
+"""CQRM: centralised q-learning of all agents as one, by the team's reward machine."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ class CqrmSettings(ScheduledSettings):
 
 def list_shapes(tables: Tables) -> Shapes:
     """List the arrays that are learnt on a task, with their shapes."""
-    return {"q": (tables.cells**2, len(ACTIONS) ** 2, len(tables.team_final))}
+    agents = len(tables.start)
+    return {"q": (tables.cells**agents, len(ACTIONS) ** agents, len(tables.team_final))}
 
 
 LEARNER = Learner(
     name="cqrm",
-    summary="one learner for two agents, with the team's reward machine (centralised Q-learning)",
+    summary="one learner for all agents, with the team's reward machine (centralised Q-learning)",
     settings=CqrmSettings,
     block=Lazy("hocket.learn.cqrm.block", "CqrmBlock"),
     player=Lazy("hocket.learn.cqrm.block", "CqrmPlayer"),

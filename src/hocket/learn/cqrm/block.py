@@ -1,4 +1,4 @@
-"""CQRM: centralised q-learning of two agents as one, by the team's reward machine."""
+"""CQRM: centralised q-learning of all agents as one, by the team's reward machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.errors import SettingsError
+from hocket.errors import SettingsError, shown_count
 from hocket.learn.cqrm import CqrmSettings, kernel, list_shapes
 from hocket.learn.episodes import unsigned
 from hocket.learn.kernels.team import PlayParameters
@@ -20,14 +20,14 @@ from hocket.task.tables import Tables, settle
 
 
 class CqrmBlock:
-    """Two agents as one, with the team's machine."""
+    """All agents as one, with the team's machine."""
 
     def __init__(self, tables: Tables, settings: CqrmSettings, seeds: Sequence[int], threads: int = 1) -> None:
         check_size(tables, settings)
         shape = list_shapes(tables)["q"]
         self.q = [_zeros(shape) for _ in seeds]
         self.tables = joint_tables(tables)
-        self.workspace = kernel.make_workspace(len(self.tables.dynamics), shape[2])
+        self.workspace = kernel.make_workspace(len(tables.start), len(self.tables.dynamics), shape[2])
         self.parameters = kernel.CqrmParameters(
             settings.schedule, np.float32(settings.discount), settings.max_episode_steps, settings.counterfactual
         )
@@ -36,7 +36,7 @@ class CqrmBlock:
             kernel.CqrmTraining(
                 q,
                 np.array(start, np.int64),
-                np.uint64(stream_key(TRAINING, seed, 0)),
+                np.array([stream_key(TRAINING, seed, pair) for pair in range((len(tables.start) + 1) // 2)], np.uint64),
             )
             for q, seed in zip(self.q, seeds, strict=True)
         ]
@@ -50,16 +50,22 @@ class CqrmBlock:
 
 
 class CqrmPlayer(Player):
-    """Plays a q-function over the cells of two agents and the team machine's state."""
+    """Plays a q-function over the cells of all agents and the team machine's state."""
 
     def __init__(self, tables: Tables, temperature: float, max_episode_steps: int) -> None:
-        self.world, self.workspace = joint_tables(tables), kernel.make_workspace()
+        agents = len(tables.start)
+        self.world, self.workspace, self.place = (
+            joint_tables(tables),
+            kernel.make_workspace(agents),
+            np.zeros(agents, int),
+        )
         self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
-        self.finish, self.event_time = np.zeros(2, np.int64), np.zeros(0, np.int64)
+        self.finish, self.event_time = np.zeros(agents, np.int64), np.zeros(0, np.int64)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         how = PlayParameters(self.beta, greedy, seed, self.max_episode_steps)
-        return kernel.play_jointly(arrays["q"], self.world, self.workspace, self.finish, how, number, record)
+        about = (self.world, self.workspace, self.place, self.finish)
+        return kernel.play_jointly(arrays["q"], *about, how, number, record)
 
 
 def _zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -69,54 +75,65 @@ def _zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 
 def check_size(tables: Tables, settings: CqrmSettings) -> None:
-    """Require two agents, and a team machine with all its states that leaves room for a q-function."""
+    """Require a team machine with all its states, and a q-function over joint cells and actions that memory holds."""
     agents, cells = tables.kind.shape
     states = len(tables.team_final)
     needed = cells**agents * len(ACTIONS) ** agents * max(states, 1) * 4
-    if agents != 2:
-        raise SettingsError(f"cqrm trains two agents as one, got {agents}, which would need {needed:,} bytes a seed")
+    if agents == 1 and _pays_otherwise(tables):
+        raise SettingsError("cqrm trains for completing the task only (1 on entering a final state, 0 otherwise)")
     if states == 0:
         raise SettingsError("cqrm needs the team machine with all its states, and this one is too large")
     if needed > settings.most_memory:
-        raise SettingsError(f"cqrm would need {needed:,} bytes a seed; the limit is {settings.most_memory:,}")
-    pairs, _ = dynamics_pairs(tables.dynamics, tables.team_class)
-    if (workspace := kernel.workspace_bytes(len(pairs), states)) > settings.most_memory:
+        who = f"{agents} agents as one" if agents > 1 else "one agent"
+        limit = f"the limit is {shown_count(settings.most_memory)} (most_memory)"
+        raise SettingsError(f"cqrm would need {shown_count(needed)} bytes a seed for {who}; {limit}")
+    different, _ = joint_dynamics(tables.dynamics, tables.team_class)
+    if (workspace := kernel.workspace_bytes(len(different), states)) > settings.most_memory:
         limit = f"the limit is {settings.most_memory:,}"
-        raise SettingsError(f"cqrm would need {workspace:,} bytes for {len(pairs):,} pairs of dynamics; {limit}")
+        raise SettingsError(f"cqrm would need {workspace:,} bytes for {len(different):,} joint dynamics; {limit}")
 
 
-def dynamics_pairs(
+def _pays_otherwise(tables: Tables) -> bool:
+    """Say whether the machine of a single agent rewards anything else than completion."""
+    is_final = tables.is_final[0]
+    entering = is_final[tables.next_state[0]] & ~is_final[:, None, None]
+    return bool(((tables.event[0] >= 0) & (tables.reward[0] != entering)).any())
+
+
+def joint_dynamics(
     dynamics: NDArray[np.int16], team_class: NDArray[np.int16]
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
-    """List the pairs of two agents' dynamics that occur, and say which of them each team state has: [B, 2], [V]."""
+    """List the combinations of agents' dynamics that occur, and say which of them each team state has: [B, N], [V]."""
     each = dynamics[np.arange(len(dynamics))[:, None], team_class].T
-    pairs, pair = np.unique(each, axis=0, return_inverse=True)
-    return pairs.astype(np.uint16), pair.ravel().astype(np.uint32)
+    different, combination = np.unique(each, axis=0, return_inverse=True)
+    return different.astype(np.uint16), combination.ravel().astype(np.uint32)
 
 
 def joint_tables(tables: Tables) -> kernel.JointTables:
-    """Pick what two agents as one need."""
+    """Pick what agents as one need."""
     agents = np.arange(len(tables.start))[:, None]
-    dynamics, pair = dynamics_pairs(tables.dynamics, tables.team_class)
+    dynamics, combination = joint_dynamics(tables.dynamics, tables.team_class)
     return kernel.JointTables(
         unsigned(tables.next_cell[tables.world]),
         dynamics,
-        pair,
+        combination,
         unsigned(tables.kind),
-        np.ascontiguousarray(_settled(tables).transpose(1, 2, 0)),
+        np.ascontiguousarray(_settled(tables).T),
         tables.team_final,
         np.ascontiguousarray(tables.team_class),
         np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
         tables.start,
         tables.team_initial,
         threshold(tables.slip),
+        tables.event.shape[2],
+        tuple(range(len(tables.start))),
     )
 
 
 def _settled(tables: Tables) -> NDArray[np.uint32]:
-    """Tabulate the team state after a step; a final one leads to itself: [V, H, H]."""
-    kinds = tables.event.shape[2]
-    shape = (len(tables.team_final), kinds, kinds)
-    team, one, other = np.unravel_index(np.arange(np.prod(shape)), shape)
-    settled = settle(tables, np.stack((one, other), axis=1), tables.team_class[:, team].T, team).team
-    return np.where(tables.team_final[team], team, settled).reshape(shape).astype(np.uint32)
+    """Tabulate the team state after a step; a final one leads to itself: [V, H ** N]."""
+    agents, kinds = len(tables.start), tables.event.shape[2]
+    shape = (len(tables.team_final), *(kinds,) * agents)
+    team, *each = np.unravel_index(np.arange(prod(shape)), shape)
+    settled = settle(tables, np.stack(each, axis=1), tables.team_class[:, team].T, team).team
+    return np.where(tables.team_final[team], team, settled).reshape(shape[0], -1).astype(np.uint32)

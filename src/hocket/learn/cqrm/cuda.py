@@ -1,4 +1,4 @@
-"""Centralised q-learning of two agents as one on the device: a thread for each run, and for each test episode."""
+"""Centralised q-learning of all agents as one on the device: a thread for each run, and for each test episode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from hocket.learn.cqrm import LEARNER
 from hocket.learn.cqrm.block import joint_tables
 from hocket.learn.cqrm.kernel import (
-    PADDED_PAIRS,
+    LANES,
     WIDTH,
     CqrmParameters,
     CqrmTraining,
@@ -38,21 +38,31 @@ class DeviceWorkspaces(NamedTuple):
     value: Floats  # [threads, ROOM]
     weight: Floats  # [threads, ROOM]
     best: Floats  # [threads, B, V and a few more]
-    finish: Ints  # [threads, 2] when each agent was first done in a test
+    move: Ints  # [threads, 2, N]
+    end: Ints  # [threads, 2, B]
+    place: Ints  # [threads, N] the agents' cells in a test
+    finish: Ints  # [threads, N] when each agent was first done in a test
 
 
-class Pairs(NamedTuple):
-    """Pairs of agents that learn as one; all that is needed to go on. See `CqrmTraining`."""
+class Teams(NamedTuple):
+    """Teams of agents that learn as one; all that is needed to go on. See `CqrmTraining`."""
 
-    q: Floats  # [R, S * S, A * A, V]; a few more numbers may be read past its end
-    place: Ints  # [R, 4] the agents' cells, the team state, the steps of the current episode
-    key: Row  # [R] uint64
+    q: Floats  # [R, S ** N, A ** N, V]; a few more numbers may be read past its end
+    place: Ints  # [R, N + 2] the agents' cells, the team state, the steps of the current episode
+    key: Row  # [R, N / 2] uint64
 
 
 @inlined
-def train_pair(
+def workspace_at(workspaces: DeviceWorkspaces, thread: Index) -> JointWorkspace:
+    """Give a thread its room."""
+    value, weight, best = workspaces.value[thread], workspaces.weight[thread], workspaces.best[thread]
+    return JointWorkspace(value, weight, best, workspaces.move[thread], workspaces.end[thread])
+
+
+@inlined
+def train_team(
     run: Index,
-    pairs: Pairs,
+    teams: Teams,
     tables: JointTables,
     parameters: DeviceParameters,
     runs: Runs,
@@ -60,14 +70,14 @@ def train_pair(
     begin: int,
     steps: int,
 ) -> None:
-    """Train a run's pair, if there is one."""
-    if run < len(pairs.key):
+    """Train a run's team, if there is one."""
+    if run < len(teams.key):
         chosen = runs.variant[run]
         schedule, limit = schedule_at(parameters, chosen), parameters.max_episode_steps[chosen]
         own_parameters = CqrmParameters(schedule, parameters.discount[chosen], limit, parameters.switch[chosen])
-        workspace = JointWorkspace(workspaces.value[run], workspaces.weight[run], workspaces.best[run])
+        workspace = workspace_at(workspaces, run)
         train_jointly(
-            CqrmTraining(pairs.q[run], pairs.place[run], pairs.key[run]),
+            CqrmTraining(teams.q[run], teams.place[run], teams.key[run]),
             tables,
             own_parameters,
             workspace,
@@ -77,8 +87,8 @@ def train_pair(
 
 
 @device_kernel
-def train_pairs(
-    pairs: Pairs,
+def train_teams(
+    teams: Teams,
     tables: JointTables,
     parameters: DeviceParameters,
     runs: Runs,
@@ -86,14 +96,14 @@ def train_pairs(
     begin: int,
     steps: int,
 ) -> None:
-    """Train pairs of agents as one from step `begin` on."""
-    train_pair(cuda.grid(1), pairs, tables, parameters, runs, workspaces, begin, steps)
+    """Train teams of agents as one from step `begin` on."""
+    train_team(cuda.grid(1), teams, tables, parameters, runs, workspaces, begin, steps)
 
 
 @inlined
-def play_pair(
+def play_team(
     thread: Index,
-    pairs: Pairs,
+    teams: Teams,
     tables: JointTables,
     parameters: DeviceParameters,
     runs: Runs,
@@ -108,19 +118,19 @@ def play_pair(
     index = begin + thread
     if thread < len(workspaces.value) and index < len(played.steps):
         run, finish = index // episodes, workspaces.finish[thread]
-        workspace = JointWorkspace(workspaces.value[thread], workspaces.weight[thread], workspaces.best[thread])
+        workspace = workspace_at(workspaces, thread)
         play = play_at(parameters, runs, run, greedy)
         record = Recording(played.finish[:0], tables.own_state[:0], tables.own_state[:0])  # of no steps
         played.steps[index] = play_jointly(
-            pairs.q[run], tables, workspace, finish, play, number + index % episodes, record
+            teams.q[run], tables, workspace, workspaces.place[thread], finish, play, number + index % episodes, record
         )
-        for agent in range(2):
+        for agent in range(len(finish)):
             played.finish[index, agent] = finish[agent]
 
 
 @device_kernel
-def play_pairs(
-    pairs: Pairs,
+def play_teams(
+    teams: Teams,
     tables: JointTables,
     parameters: DeviceParameters,
     runs: Runs,
@@ -132,11 +142,11 @@ def play_pairs(
     played: TestResults,
 ) -> None:
     """Play the test episodes from `begin` on, as many as there are rooms."""
-    play_pair(cuda.grid(1), pairs, tables, parameters, runs, workspaces, greedy, number, episodes, begin, played)
+    play_team(cuda.grid(1), teams, tables, parameters, runs, workspaces, greedy, number, episodes, begin, played)
 
 
 class CqrmDeviceBlock(DeviceBlock):
-    """Pairs of agents that learn as one."""
+    """Teams of agents that learn as one."""
 
     switch, keeps_events = "counterfactual", False
 
@@ -149,25 +159,28 @@ class CqrmDeviceBlock(DeviceBlock):
         self.world = placed(host)
         start = [*tables.start.tolist(), tables.team_initial, 0]
         place = np.tile(np.array(start, np.int64), (count, 1))
-        keys = stream_key(TRAINING, self.seeds.astype(np.uint64), np.zeros(count, np.uint64))
-        self.pairs = Pairs(q, placed(place), placed(keys))
-        workspace = make_workspace(len(host.dynamics), shape[2])
-        value, weight, best = (zeros((count, *array.shape)) for array in workspace)
-        self.workspaces = DeviceWorkspaces(value, weight, best, zeros((count, 2), np.int64))
+        agents, seeds = len(tables.start), self.seeds.astype(np.uint64)
+        numbers = range((agents + 1) // 2)
+        keys = np.stack([stream_key(TRAINING, seeds, np.full(count, pair, np.uint64)) for pair in numbers], axis=1)
+        self.teams = Teams(q, placed(place), placed(keys))
+        workspace = make_workspace(agents, len(host.dynamics), shape[2])
+        arrays = [zeros((count, *array.shape), array.dtype.type) for array in workspace]
+        whole = [zeros((count, agents), np.int64) for _ in range(2)]
+        self.workspaces = DeviceWorkspaces(*arrays, *whole)
 
     @classmethod
     def size(cls, tables: Tables) -> int:
         shape = LEARNER.shapes(tables)["q"]
-        return 4 * prod(shape) + 8 * PADDED_PAIRS + 4 * (shape[2] + WIDTH) * shape[2] + 128
+        return 4 * prod(shape) + 8 * (shape[1] + LANES) + (4 * (shape[2] + WIDTH) + 16) * shape[2] + 128
 
     def train(self, begin: int, steps: int) -> None:
         about = (self.world, self.parameters, self.runs, self.workspaces, begin, steps)
-        launch(train_pairs, len(self.seeds), self.pairs, *about)
+        launch(train_teams, len(self.seeds), self.teams, *about)
 
     def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: TestResults) -> int:
         how = (self.parameters, self.runs, self.workspaces, greedy, number, episodes, begin, played)
-        launch(play_pairs, len(self.seeds), self.pairs, self.world, *how)
+        launch(play_teams, len(self.seeds), self.teams, self.world, *how)
         return len(self.seeds)
 
     def arrays(self, index: int) -> Arrays:
-        return {"q": fetched(self.pairs.q[index])}
+        return {"q": fetched(self.teams.q[index])}

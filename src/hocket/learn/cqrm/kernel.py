@@ -1,4 +1,4 @@
-"""Centralised q-learning with the team's reward machine: two agents as one, over joint cells and joint actions."""
+"""Centralised q-learning with the team's reward machine: all agents as one, over joint cells and joint actions."""
 
 from __future__ import annotations
 
@@ -36,42 +36,44 @@ from hocket.learn.testing import Recording
 from hocket.random import TEAM
 
 ACTIONS = 5
-PAIRS = ACTIONS * ACTIONS
-HALF_PADDED, PADDED_PAIRS = 16, 32  # for pairs of actions
+LANES = 16  # joint actions whose weights are computed at once
 WIDTH = 8  # team states whose best actions are found at once
-MINE, OTHERS = np.int64(0), np.int64(1)  # which of the two agents
 
 
 class JointTables(NamedTuple):
-    """What two agents as one need to know of a task. A final team state leads to itself and pays nothing."""
+    """What N agents as one need to know of a task. A final team state leads to itself and pays nothing."""
 
-    next_cell: Unsigned  # [2, D, S, A, K]
-    dynamics: NDArray[np.uint16]  # [B, 2] of each agent, for each pair of them that occurs
-    pair: NDArray[np.uint32]  # [V] which of the pairs a team state has
-    kind: Unsigned  # [2, S]
-    settled: NDArray[np.uint32]  # [H, H, V] the team state after a step, by the kinds of the agents' cells
+    next_cell: Unsigned  # [N, D, S, A, K]
+    dynamics: NDArray[np.uint16]  # [B, N] of each agent, for each combination of them that occurs
+    combination: NDArray[np.uint32]  # [V] which of them a team state has
+    kind: Unsigned  # [N, S]
+    settled: NDArray[np.uint32]  # [H ** N, V] the team state after a step, by the kinds of the agents' cells
     is_final: Bools  # [V]
-    own_state: Shorts  # [2, V] the state of an agent's own machine that contains a team state
-    is_own_final: Bools  # [2, V] whether that is final
-    start: NDArray[np.int32]  # [2]
+    own_state: Shorts  # [N, V] the state of an agent's own machine that contains a team state
+    is_own_final: Bools  # [N, V] whether that is final
+    start: NDArray[np.int32]  # [N]
     initial: int  # team state
     slip_limit: int
+    kinds: int  # H
+    agents: tuple[int, ...]  # their numbers: a tuple, so that kernels are compiled for so many agents
 
 
 class JointWorkspace(NamedTuple):
     """Room for what is worked out within a step."""
 
-    value: Floats  # [ROOM] of the pairs of actions
-    weight: Floats  # [ROOM]
-    best: Floats  # [B, V and a few more] the best pair's value in the cells where a step ends, for each dynamics
+    value: Floats  # [A ** N and a few more] of the joint actions
+    weight: Floats  # [A ** N and a few more]
+    best: Floats  # [B, V and a few more] the best joint action's value where a step ends, for each dynamics
+    move: Ints  # [2, N] the action of each agent, and whether and how it slips
+    end: Ints  # [2, B] the joint cell where a step ends, and the kinds of its cells, for each dynamics
 
 
 class CqrmTraining(NamedTuple):
-    """Two agents that learn as one; all that is needed to go on."""
+    """Agents that learn as one; all that is needed to go on."""
 
-    q: Floats  # [S * S, A * A, V]; a few more numbers may be read past its end
-    place: Ints  # [4] the agents' cells, the team state, the steps of the current episode
-    key: np.uint64  # of the stream of random numbers
+    q: Floats  # [S ** N, A ** N, V]; a few more numbers may be read past its end
+    place: Ints  # [N + 2] the agents' cells, the team state, the steps of the current episode
+    key: NDArray[np.uint64]  # [N / 2] of the streams of random numbers, one for two agents
 
 
 class CqrmParameters(NamedTuple):
@@ -83,68 +85,115 @@ class CqrmParameters(NamedTuple):
     counterfactual: bool  # learn for all team states in every step
 
 
-def workspace_bytes(pairs: int, states: int) -> int:
-    """Say how much memory the room for so many pairs of dynamics and team states takes, but for a few bytes."""
-    return pairs * (states + WIDTH) * 4
+def workspace_bytes(combinations: int, states: int) -> int:
+    """Say how much memory the room for so many dynamics and team states takes, but for a few bytes."""
+    return combinations * (states + WIDTH) * 4
 
 
-def make_workspace(pairs: int = 0, states: int = 0) -> JointWorkspace:
-    """Make room for so many pairs of dynamics and team states; of none, to choose actions only."""
-    numbers = (np.zeros(PADDED_PAIRS, np.float32), np.zeros(PADDED_PAIRS, np.float32))
-    return JointWorkspace(*numbers, np.zeros((pairs, states + WIDTH), np.float32))
+def make_workspace(agents: int, combinations: int = 0, states: int = 0) -> JointWorkspace:
+    """Make room for so many combinations of dynamics and team states; of none, to choose actions only."""
+    room = -(-(ACTIONS**agents) // LANES) * LANES
+    numbers = (np.zeros(room, np.float32), np.zeros(room, np.float32))
+    best = np.zeros((combinations, states + WIDTH), np.float32)
+    return JointWorkspace(*numbers, best, np.zeros((2, agents), np.int64), np.zeros((2, combinations), np.int64))
+
+
+@inlined
+def count_actions(agents: tuple[int, ...]) -> Index:
+    """Count the joint actions; a constant where it is compiled."""
+    actions = u64(1)
+    for _ in range(len(agents)):
+        actions *= u64(ACTIONS)
+    return actions
 
 
 @inlined
 def joint_action(
-    q: Floats, cells: Index, state: Index, beta: np.float32, greedy: bool, drawn: np.uint64, workspace: JointWorkspace
-) -> Index:
-    """Choose a pair of actions."""
+    q: Floats,
+    agents: tuple[int, ...],
+    cells: Index,
+    state: Index,
+    beta: np.float32,
+    greedy: bool,
+    drawn: np.uint64,
+    workspace: JointWorkspace,
+) -> None:
+    """Choose a joint action, and note what it is for each agent."""
     value, weight = workspace.value, workspace.weight
+    actions = count_actions(agents)
     best = q[cells, u64(0), state]
-    for action in range(u64(PAIRS)):
+    for action in range(actions):
         value[action] = q[cells, action, state]
         best = max(best, value[action])
     if greedy:
-        for action in range(u64(PAIRS)):
+        for action in range(actions):
             weight[action] = UNIT if value[action] == best else NOTHING
     else:
-        store(weight, u64(0), soft_weights(load(value, u64(0), HALF_PADDED), best, beta))
-        store(weight, u64(HALF_PADDED), soft_weights(load(value, u64(HALF_PADDED), HALF_PADDED), best, beta))
+        for first in range(u64(0), actions, u64(LANES)):
+            store(weight, first, soft_weights(load(value, first, LANES), best, beta))
     total = NOTHING
-    for action in range(u64(PAIRS)):
+    for action in range(actions):
         value[action], total = total, total + weight[action]  # the weight of all before it
     mark = np.float32(np.int64(drawn >> ACTION_SHIFT)) * ACTION_UNIT * total
     chosen = u64(0)
-    for action in range(u64(PAIRS)):
+    for action in range(actions):
         if weight[action] > NOTHING and mark >= value[action]:
             chosen = action
-    return chosen
+    for agent in range(len(agents)):
+        workspace.move[0, len(agents) - 1 - agent] = chosen % u64(ACTIONS)
+        chosen //= u64(ACTIONS)
 
 
 @inlined
-def advance(state: Index, one: Index, other: Index, tables: JointTables) -> Index:
-    """Return the team state after the step in which the two agents arrive in their cells."""
-    return u64(tables.settled[u64(tables.kind[0, one]), u64(tables.kind[1, other]), state])
+def joint_cell(place: Ints, tables: JointTables) -> Index:
+    """Number the agents' cells together."""
+    cells = u64(0)
+    for agent in range(len(tables.agents)):
+        cells = cells * u64(tables.next_cell.shape[2]) + u64(place[agent])
+    return cells
 
 
 @inlined
-def arrive(agent: Index, pair: Index, cell: Index, action: Index, outcome: Index, tables: JointTables) -> Index:
+def arrive(agent: int, combination: Index, cell: int, workspace: JointWorkspace, tables: JointTables) -> Index:
     """Return the cell where an agent's action ends."""
-    dynamics = u64(tables.dynamics[pair, u64(agent)])
-    return u64(tables.next_cell[u64(agent), dynamics, cell, action, u64(outcome)])
+    dynamics = u64(tables.dynamics[combination, agent])
+    action, outcome = u64(workspace.move[0, agent]), u64(workspace.move[1, agent])
+    return u64(tables.next_cell[agent, dynamics, u64(cell), action, outcome])
 
 
 @inlined
-def find_best(q: Floats, cells: Index, workspace: JointWorkspace, pair: Index) -> None:
-    """Find the value of the best pair of actions in every team state, in two cells."""
-    states = u64(q.shape[2])
+def find_ends(place: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> None:
+    """Note in which cells a step ends under some dynamics, and of which kinds they are."""
+    cells, kinds = u64(0), u64(0)
+    for agent in range(len(tables.agents)):
+        end = arrive(agent, combination, place[agent], workspace, tables)
+        cells = cells * u64(tables.next_cell.shape[2]) + end
+        kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, end])
+    workspace.end[0, combination], workspace.end[1, combination] = cells, kinds
+
+
+@inlined
+def find_best(q: Floats, agents: tuple[int, ...], cells: Index, workspace: JointWorkspace, combination: Index) -> None:
+    """Find the value of the best joint action in every team state, in some cells."""
+    actions, states = count_actions(agents), u64(q.shape[2])
     width = u64(workspace.best.shape[1])
     for first in range(u64(0), states, u64(WIDTH)):
-        at = cells * u64(PAIRS) * states + first
+        at = cells * actions * states + first
         highest = load(q, at, WIDTH)
-        for action in range(u64(1), u64(PAIRS)):
+        for action in range(u64(1), actions):
             highest = max(highest, load(q, at + action * states, WIDTH))
-        store(workspace.best, pair * width + first, highest)
+        store(workspace.best, combination * width + first, highest)
+
+
+@inlined
+def go(place: Ints, state: Index, workspace: JointWorkspace, tables: JointTables) -> Index:
+    """Move all agents; return the team state after the step."""
+    combination, kinds = u64(tables.combination[state]), u64(0)
+    for agent in range(len(tables.agents)):
+        end = arrive(agent, combination, place[agent], workspace, tables)
+        kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, end])
+        place[agent] = end
+    return u64(tables.settled[kinds, state])
 
 
 @kernel
@@ -156,40 +205,38 @@ def train_jointly(
     begin: int,
     steps: int,
 ) -> None:
-    """Train from step `begin` on; the halves of one random number decide who slips."""
+    """Train from step `begin` on; the halves of a random number decide which of two agents slip."""
     q, place, key = training
-    width, pairs = u64(tables.next_cell.shape[2]), u64(len(tables.dynamics))
-    one, other, state, clock = u64(place[0]), u64(place[1]), u64(place[2]), place[3]
+    agents = len(tables.agents)
+    state, clock = u64(place[agents]), place[agents + 1]
     for time in range(begin, begin + steps):
         alpha, beta = rate_at(parameters.schedule, time), beta_at(parameters.schedule, time)
-        cells = one * width + other
-        action = joint_action(q, cells, state, beta, SOFTLY, first_number(key, time), workspace)
-        mine, others = action // u64(ACTIONS), action % u64(ACTIONS)
-        slips = second_number(key, time)
-        outcome_1 = slip_outcome(slips, tables.slip_limit)
-        outcome_2 = slip_outcome(slips << np.uint64(32), tables.slip_limit)
-        for pair in range(pairs):  # before anything is learnt, for a step may end where it began
-            end_1 = arrive(MINE, pair, one, mine, outcome_1, tables)
-            end_2 = arrive(OTHERS, pair, other, others, outcome_2, tables)
-            find_best(q, end_1 * width + end_2, workspace, pair)
+        cells = joint_cell(place, tables)
+        joint_action(q, tables.agents, cells, state, beta, SOFTLY, first_number(key[0], time), workspace)
+        action = u64(0)
+        for agent in range(agents):
+            slips = second_number(key[agent // 2], time)
+            slips = slips << np.uint64(32) if agent % 2 else slips
+            workspace.move[1, agent] = slip_outcome(slips, tables.slip_limit)
+            action = action * u64(ACTIONS) + u64(workspace.move[0, agent])
+        for combination in range(u64(len(tables.dynamics))):  # before anything is learnt: a step may end where it began
+            find_ends(place, combination, workspace, tables)
+            find_best(q, tables.agents, u64(workspace.end[0, combination]), workspace, combination)
         for team_state in range(u64(len(tables.is_final))):
             if parameters.counterfactual or team_state == state:
-                pair = u64(tables.pair[team_state])
-                end_1 = arrive(MINE, pair, one, mine, outcome_1, tables)
-                end_2 = arrive(OTHERS, pair, other, others, outcome_2, tables)
-                target = advance(team_state, end_1, end_2, tables)
+                combination = u64(tables.combination[team_state])
+                target = u64(tables.settled[u64(workspace.end[1, combination]), team_state])
                 reward = UNIT if tables.is_final[target] and not tables.is_final[team_state] else NOTHING
                 old = q[cells, action, team_state]
-                goal = reward + parameters.discount * workspace.best[pair, target]
+                goal = reward + parameters.discount * workspace.best[combination, target]
                 q[cells, action, team_state] = old + alpha * (goal - old)
-        pair = u64(tables.pair[state])
-        one = arrive(MINE, pair, one, mine, outcome_1, tables)
-        other = arrive(OTHERS, pair, other, others, outcome_2, tables)
-        state = advance(state, one, other, tables)
+        state = go(place, state, workspace, tables)
         clock += 1
         if tables.is_final[state] or clock >= parameters.max_episode_steps:
-            one, other, state, clock = u64(tables.start[0]), u64(tables.start[1]), u64(tables.initial), np.int64(0)
-    place[0], place[1], place[2], place[3] = one, other, state, clock
+            for agent in range(agents):
+                place[agent] = tables.start[agent]
+            state, clock = u64(tables.initial), np.int64(0)
+    place[agents], place[agents + 1] = state, clock
 
 
 @kernel
@@ -197,7 +244,8 @@ def play_jointly(
     q: Floats,
     tables: JointTables,
     workspace: JointWorkspace,
-    finish: Ints,  # [2] out: when each agent's own machine was first final, in steps; -1: never
+    place: Ints,  # [N] room for the agents' cells
+    finish: Ints,  # [N] out: when each agent's own machine was first final, in steps; -1: never
     play: PlayParameters,
     number: int,
     recording: Recording,
@@ -206,30 +254,24 @@ def play_jointly(
 
     The actions are drawn from the first agent's stream, the slips from each agent's own.
     """
-    width = u64(tables.next_cell.shape[2])
-    key_1, key_2 = stream_key(TEAM, play.seed, MINE, number), stream_key(TEAM, play.seed, OTHERS, number)
-    one, other, state = u64(tables.start[0]), u64(tables.start[1]), u64(tables.initial)
-    for agent in range(2):
+    agents, state = len(tables.agents), u64(tables.initial)
+    actions = stream_key(TEAM, play.seed, np.int64(0), number)
+    for agent in range(agents):
+        place[agent] = tables.start[agent]
         finish[agent] = 0 if tables.is_own_final[agent, state] else -1
     for time in range(play.most_steps):
         if tables.is_final[state]:
             return time
-        action = joint_action(
-            q, one * width + other, state, play.beta, play.greedy, first_number(key_1, time), workspace
-        )
-        mine, others = action // u64(ACTIONS), action % u64(ACTIONS)
-        outcome_1 = slip_outcome(second_number(key_1, time), tables.slip_limit)
-        outcome_2 = slip_outcome(second_number(key_2, time), tables.slip_limit)
-        pair = u64(tables.pair[state])
-        one = arrive(MINE, pair, one, mine, outcome_1, tables)
-        other = arrive(OTHERS, pair, other, others, outcome_2, tables)
-        state = advance(state, one, other, tables)
-        for agent in range(2):
+        cells = joint_cell(place, tables)
+        joint_action(q, tables.agents, cells, state, play.beta, play.greedy, first_number(actions, time), workspace)
+        for agent in range(agents):
+            key = stream_key(TEAM, play.seed, np.int64(agent), number)
+            workspace.move[1, agent] = slip_outcome(second_number(key, time), tables.slip_limit)
+        state = go(place, state, workspace, tables)
+        for agent in range(agents):
             if finish[agent] < 0 and tables.is_own_final[agent, state]:
                 finish[agent] = time + 1
-        if time < len(recording.cell):
-            recording.cell[time, 0], recording.cell[time, 1] = one, other
-            recording.action[time, 0], recording.action[time, 1] = mine, others
-            for agent in range(2):
+            if time < len(recording.cell):
+                recording.cell[time, agent], recording.action[time, agent] = place[agent], workspace.move[0, agent]
                 recording.state[time, agent] = tables.own_state[agent, state]
     return play.most_steps if tables.is_final[state] else -1

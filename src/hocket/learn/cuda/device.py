@@ -103,7 +103,7 @@ def placed(tree: Tree) -> Tree:
         shape = [max(1, length) for length in tree.shape]
         some = tree if tree.size else np.zeros(shape, tree.dtype)  # the device has no place for nothing
         return cast(Tree, some.copy() if SIMULATED else cuda.to_device(np.ascontiguousarray(some)))
-    if isinstance(tree, tuple):
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return cast(Tree, type(tree)(*(placed(part) for part in tree)))
     return tree
 
