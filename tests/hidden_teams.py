@@ -59,21 +59,40 @@ def attempt(team: hk.Composition, state: tuple[str, ...], event: str) -> tuple[t
     return end, Attempt(event, True, team.is_final(end))
 
 
-def random_episode(team: hk.Composition, rng: Random, length: int = 60, sensible: float = 0.7) -> list[Attempt]:
-    """Attempt events at random, mostly such as are possible, until the task is done."""
+def random_episode(
+    team: hk.Composition, rng: Random, length: int = 60, sensible: float = 0.7, forward: bool = False
+) -> list[Attempt]:
+    """Attempt events at random, mostly such as are possible, until the task is done.
+
+    `forward`: of these, such as bring the local machines nearer to completion, as in noisy demonstrations.
+    """
     state, attempts = team.initial, list[Attempt]()
+    distances = [_distances(part) for part in team.parts.values()] if forward else []
     while len(attempts) < length and not team.is_final(state):
-        possible = [event for event in team.events if team.step(state, event) is not None]
+        ends = {event: end for event in team.events if (end := team.step(state, event)) is not None}
+        to_go = {
+            event: sum(far[local] for far, local in zip(distances, end, strict=False)) for event, end in ends.items()
+        }
+        possible = [event for event in ends if to_go[event] == min(to_go.values())]
         choice = possible if possible and rng.random() < sensible else list(team.events)
         state, seen = attempt(team, state, rng.choice(choice))
         attempts.append(seen)
     return attempts
 
 
-def random_log(team: hk.Composition, episodes: int, seed: int, length: int = 60) -> Log:
+def _distances(machine: hk.RewardMachine) -> dict[str, int]:
+    """Count the events from each state to the nearest final one."""
+    far = {state: 0 if state in machine.final else len(machine.states) for state in machine.states}
+    for _ in machine.states:
+        for (state, _), end in machine.transitions.items():
+            far[state] = min(far[state], far[end] + 1)
+    return far
+
+
+def random_log(team: hk.Composition, episodes: int, seed: int, length: int = 60, forward: bool = False) -> Log:
     """Log random episodes."""
     rng = Random(seed)
-    rows = (random_episode(team, rng, length) for _ in range(episodes))
+    rows = (random_episode(team, rng, length, forward=forward) for _ in range(episodes))
     return Log(tuple(Episode(str(number), tuple(attempts)) for number, attempts in enumerate(rows, start=1)))
 
 
