@@ -83,7 +83,10 @@ def assert_same(one: Run, other: Run) -> None:
 
 # The same numbers, however the work is cut up.
 
-SMALL = dict.fromkeys(("dqprm", "iql", "hil", "optimal", "sweep"), "buttons") | {"cqrm": "meeting"}
+SMALL = dict.fromkeys(("dqprm", "iql", "hil", "optimal", "sweep"), "buttons") | {
+    "cqrm": "meeting",
+    "optimal-team": "meeting",
+}
 
 
 def small_task(learner: str) -> hk.Task:
@@ -553,7 +556,7 @@ def in_order() -> hk.Task:
     )
 
 
-@pytest.mark.parametrize("learner", ["cqrm", "iql", "hil"])
+@pytest.mark.parametrize("learner", ["cqrm", "iql", "hil", "optimal-team"])
 def test_a_task_that_is_not_decomposable_is_done_as_its_machine_says_by_learners_without_local_machines(learner):
     task = in_order()
     assert not task.decomposition.ok and fewest_steps(task) == 2
