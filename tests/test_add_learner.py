@@ -162,7 +162,7 @@ def test_its_policies_are_files_that_are_evaluated_solved_and_checked(tmp_path):
     run.policy.save(tmp_path / "policy.npz")
     policy = load_policy(tmp_path / "policy.npz", task.digest)
     (estimate,) = hk.evaluate(task, policy, 2_000, greedy=False)
-    exact = hk.evaluate_exact(task, policy)
+    exact = hk.evaluate_exact(task, policy, greedy=False)
     assert exact.success == pytest.approx(1)
     assert estimate.mean_steps == pytest.approx(exact.mean_steps, rel=0.05)
     wrong = replace(policy, arrays={"q": policy.arrays["q"][:1]})
