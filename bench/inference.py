@@ -128,7 +128,7 @@ def reward(job: tuple[str, int]) -> Row:
     """Infer from a log that shows rewards only."""
     name, seed = job
     team = hidden.composition(hk.load_task(name))
-    log = replace(hidden.random_log(team, 2 * NOISY[name], seed, length=25), observed="reward")
+    log = replace(hidden.random_log(team, 5 * NOISY[name], seed, length=40), observed="reward")
     try:
         answer, seconds = timed(lambda: hk.infer(log, knows_of(team)))
     except HocketError as error:

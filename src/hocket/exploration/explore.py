@@ -118,7 +118,7 @@ class Explorer:
         patience = LONGEST_WALK * self.task.grid.cells
         while left and self.hidden.steps < steps:
             here = self.situation(machines, left[0])
-            actions = self.choose_actions(machines, left[0])
+            actions = self.choose_actions(machines, left)
             if actions is None and self.assumed is not None:  # nobody can get there: it counts as refused
                 self.assumed.add((self.inquiry.current.name, len(self.inquiry.rows)))
                 self.inquiry.record(left[0], "refused")
@@ -152,12 +152,22 @@ class Explorer:
         knowers = self.inquiry.facts.knowers[event]
         return event, tuple(states[index] for index in knowers), self.inquiry.world.track(trace)
 
-    def choose_actions(self, machines: Sequence[LocalMachine], event: str) -> dict[str, int] | None:
-        """Let all that control an event walk to where it can happen, if they can without causing others."""
+    def choose_actions(self, machines: Sequence[LocalMachine], left: Sequence[str]) -> dict[str, int] | None:
+        """Let all that control the next event walk to where it can happen, if they can without causing others.
+
+        Who does not goes ahead to where a later event needs it, if that causes nothing on the way.
+        """
         actions = dict.fromkeys(self.hidden.cells, STAY)
-        for agent in self.hidden.controllers(event):
-            targets = self.hidden.where(agent, event)
-            action = self.hidden.walk(agent, targets, self.avoided(machines, agent, event))
+        for agent in self.hidden.cells:
+            event = next((event for event in left if agent in self.hidden.controllers(event)), None)
+            if event is None:
+                continue
+            avoided, targets = self.avoided(machines, agent, left[0]), self.hidden.where(agent, event)
+            if event != left[0]:
+                ahead = self.hidden.walk(agent, frozenset(targets) - avoided, avoided)
+                actions[agent] = STAY if ahead is None else ahead
+                continue
+            action = self.hidden.walk(agent, targets, avoided)
             action = self.hidden.walk(agent, targets) if action is None else action
             if action is None:
                 return None
