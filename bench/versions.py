@@ -35,15 +35,18 @@ except SystemExit as ended:
 
 
 def requirements(kind: str) -> list[str]:
-    """List the core dependencies: as they are declared, or at their lowest versions."""
+    """List the core dependencies: as they are declared, or at the newest patches of their lowest versions."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-    return [re.sub(r">=([\w.]+).*", r"~=\1.0", line) if kind == "lowest" else line for line in declared]
+    if kind == "newest":
+        return list(declared)
+    lowest = [re.match(r"([\w-]+)>=([\d.]+)", line) for line in declared]
+    return [f"{match[1]}~={match[2]}.0" + ".0" * ("." not in match[2]) for match in lowest if match is not None]
 
 
 def environment(python: str, kind: str, folder: Path) -> tuple[Path | None, str]:
     """Make an environment; None and why, where that is not possible."""
     program = shutil.which(f"python{python}")
-    if program is None:
+    if program is None or subprocess.run([program, "-c", ""], capture_output=True, check=False).returncode:
         return None, "not tried: this Python was not at hand"
     subprocess.run([program, "-m", "venv", folder], check=True, capture_output=True)
     pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
