@@ -233,6 +233,8 @@ def test_ask_is_a_dialogue(hocket, monkeypatch):
     monkeypatch.setattr("hocket.cli.ask.put", lambda console, trial: _taught(trial))
     code, out, _ = hocket("ask", "--knows", "A1=key,door", "--trials", "10")
     assert code == 0 and "door" in out and "random attempts in a row agreed" in out
+    code, out, _ = hocket("ask", "--knows", "A1=key,door", "--trials", "10", "--json")
+    assert code == 0 and json.loads(out)["states"] == 3
 
 
 def _taught(trial):

@@ -12,7 +12,7 @@ from tyro.conf import UseAppendAction
 
 from hocket.cli.infer import print_answer, write_answer
 from hocket.cli.subject import items, names
-from hocket.cli.terminal import Number, Words, make_console, option
+from hocket.cli.terminal import Flag, Number, Words, make_console, option, print_json
 from hocket.errors import AssignmentError
 from hocket.inference.ask import TRIALS, Answer, Trial, ask
 from hocket.inference.infer import Inferred, infer
@@ -37,6 +37,8 @@ class Ask:
     """Random attempts in a row that have to agree before it ends."""
     out: Annotated[Path | None, option("FILE", "-o")] = None
     """Write the machine that was learnt, or draw it, as `hocket infer` does."""
+    json: Flag = False
+    """Print one JSON object at the end; questions go to standard error."""
 
     def run(self) -> int:
         task = None if self.task is None else load_task(self.task)
@@ -44,14 +46,17 @@ class Ask:
         knows |= {agent: names(text) for agent, text in items(self.knows, "--knows")}
         if not knows:
             raise AssignmentError("say who knows what: --knows AGENT=EVENT,... or --task TASK")
-        console = make_console()
+        console = make_console(stderr=self.json)
         answer = converse(console, knows, None if self.log is None else read_log(self.log), self.trials)
         if answer is None:
             console.print("Nothing was answered.")
             return 1
         if self.out is not None:
             write_answer(answer, {}, task, self.out)
-        print_answer(console, answer.log, answer)
+        if self.json:
+            print_json(answer.as_json())
+        else:
+            print_answer(console, answer.log, answer)
         return 0
 
 

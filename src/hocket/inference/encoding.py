@@ -212,5 +212,5 @@ def load_solvers() -> tuple[ModuleType, Any]:
         from pysat import solvers
         from pysat.examples.rc2 import RC2
     except ImportError:
-        raise HocketError('inference needs python-sat: pip install "hocket[infer]"') from None
+        raise HocketError("inference needs python-sat, which comes with hocket[infer]") from None
     return solvers, RC2
