@@ -179,6 +179,27 @@ def test_repair_adds_the_event_that_the_team_needs():
     assert not repair_task(TEAMS / "cafe.toml").added
 
 
+def test_an_agent_that_can_never_be_rewarded_is_told_with_its_state_and_the_event_that_would_help():
+    verdict = hk.check_task(TEAMS / "bell.toml")
+    assert not verdict.ok
+    assert verdict.problems == (
+        "A2 can never be rewarded: its local reward machine gets no farther than state {up,ready}, in which ring never "
+        "happens to it; it would be with go in its local event set.",
+    )
+    agents = verdict.as_json()["agents"]
+    assert agents["A1"]["can_be_rewarded"] and not agents["A2"]["can_be_rewarded"]
+    repaired = repair_task(TEAMS / "bell.toml")
+    assert dict(repaired.added) == {"A2": {"go"}} and not repaired.stall
+    assert hk.check_task(repaired.task).ok
+
+
+def test_a_reward_that_is_too_far_for_single_precision_is_a_reward():
+    task = hk.load_task(TEAMS / "cafe.toml").document() | {"map": "." * 1_200 + "\n"}
+    task["places"] = {"cafe X": [[0, 1_198]], "cafe Y": [[0, 1_199]]}
+    task["agents"] = {name: {"start": [0, 0], "knows": ["meetX", "meetY"]} for name in "AB"}
+    assert play_planned(task_from(task), most_work=1).rewarded == {"A": True, "B": True}
+
+
 @pytest.mark.parametrize("seed", range(300, 330))
 def test_random_teams_whose_preconditions_are_told_complete_their_tasks(seed):
     task = random_team_task(seed, told=True)

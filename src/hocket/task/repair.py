@@ -15,10 +15,9 @@ from hocket.task.conditions import ANYWHERE
 from hocket.task.gates import closed_regions
 from hocket.task.task import Task
 from hocket.task.teamwork.check import play_planned
-from hocket.task.verdict import check_task
+from hocket.task.verdict import WORK_PER_TRY, check_task
 
 MOST_TRIED = 60  # changes that are tried before one is proposed
-WORK_PER_TRY = 300_000  # agent-steps of team episodes for each of them
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ def repair_task(
     """Find events to add to local event sets so that a task passes every check: control, gates, labelling and all.
 
     They are the cheapest under which it is decomposable, and where gates or the team need more, no event more than they
-    need: so that each agent's state tells which gates are open, and so that a team of planned policies completes the
-    task. Where no events help, the error names the cause and proposes one change.
+    need: so that each agent's state tells which gates are open, every agent can be rewarded, and a team of planned
+    policies completes the task. Where no events help, the error names the cause and proposes one change.
     """
     task, never = as_task(task), {*forbidden}
     decomposing = _cheapest(task, cost, never, effort)
@@ -91,7 +90,7 @@ def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]
     One pair where one is enough, the cheapest first; otherwise all of them, less those that are not needed.
     """
     team = play_planned(task)
-    if team.ok:
+    if team.passes:
         return [], ""
     pairs = [
         (agent, event)
@@ -101,7 +100,7 @@ def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]
     ]
     pairs.sort(key=lambda pair: cost.get(pair, DEFAULT_COST))
     if len(pairs) > MOST_TRIED or not _completes(task, pairs):
-        return [], str(team.stall)
+        return [], str(team.stall or "as " + "; ".join(end.describe(agent) for agent, end in team.dead_ends.items()))
     for pair in pairs:
         if _completes(task, [pair]):
             return [pair], ""
@@ -116,7 +115,7 @@ def _completes(task: Task, pairs: Sequence[tuple[str, str]]) -> bool:
     """Say whether the team completes its task with some more events in local event sets."""
     try:
         changed = _add_pairs(task, pairs)
-        return check_task(changed, play=False).ok and play_planned(changed, most_work=WORK_PER_TRY).ok
+        return check_task(changed, play=False).ok and play_planned(changed, most_work=WORK_PER_TRY).passes
     except HocketError:
         return False
 

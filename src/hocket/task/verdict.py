@@ -4,7 +4,7 @@ one text."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,9 +26,10 @@ from hocket.task.settling import EndlessError
 from hocket.task.step_notes import order_notes, repeat_notes
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
-from hocket.task.teamwork.check import play_planned
+from hocket.task.teamwork.check import DeadEnd, play_planned
 
 MOST_TRIED = 20  # events that an agent might know, before one is proposed
+WORK_PER_TRY = 300_000  # agent-steps of team episodes for each of them, where the team is played
 
 
 class Line(NamedTuple):
@@ -231,14 +232,10 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
 def _play(task: Task, least_steps: int) -> Part:
     """Ask whether every agent alone can be rewarded, and whether the team of planned policies completes the task."""
     team = play_planned(task, least_steps)
-    unrewarded = tuple(
-        f"{agent} can never be rewarded: its local reward machine does not reach a final state."
-        for agent, can_be in team.rewarded.items()
-        if not can_be
-    )
+    unrewarded = tuple(_tell_dead_end(task, agent, dead_end) for agent, dead_end in team.dead_ends.items())
     return Part(
         "team",
-        team.ok and not unrewarded,
+        team.passes,
         team.answer,
         (*unrewarded, *team.problems),
         notes=(team.remark,) if team.remark else (),
@@ -264,10 +261,27 @@ def _warn_of_idle(task: Task, agent: str, events: Sequence[str]) -> str:
     """Say that an agent is not rewarded for events that its team needs, and which event it should know instead."""
     why = "its local reward machine can be completed without, but the team's task cannot"
     problem = f"{agent} is not rewarded for {listing(events, 'and')}: {why}"
+
+    def cures(changed: Task) -> bool:
+        return not any(completes_without(changed.machines[agent], needed) for needed in events)
+
+    return f"{problem}; {_advise(task, agent, cures)}"
+
+
+def _tell_dead_end(task: Task, agent: str, dead_end: DeadEnd) -> str:
+    """Say that an agent can never be rewarded, in which state it ends, and which event it should know."""
+
+    def cures(changed: Task) -> bool:
+        return play_planned(changed, most_work=WORK_PER_TRY).rewarded.get(agent, False)
+
+    return f"{dead_end.describe(agent)}; {_advise(task, agent, cures)}"
+
+
+def _advise(task: Task, agent: str, cures: Callable[[Task], bool]) -> str:
+    """Name an event with which an agent would be rewarded, if it knew it, found by checking."""
     for event in [event for event in task.events if event not in task.knows[agent]][:MOST_TRIED]:
         changed = task.with_knows({agent: (*task.knows[agent], event)})
         with suppress(HocketError):  # gates that it cannot tell open, or parts that would have to be listed
-            is_rewarded = not any(completes_without(changed.machines[agent], needed) for needed in events)
-            if is_rewarded and check_task(changed, play=False).ok:
-                return f"{problem}; it would be with {event} in its local event set."
-    return f"{problem}; add what it has to wait for to its local event set."
+            if cures(changed) and check_task(changed, play=False).ok:
+                return f"it would be with {event} in its local event set."
+    return "add what it has to wait for to its local event set."

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from hocket.errors import TaskError
+from hocket.machine.counterexample import listing
+from hocket.machine.reward_machine import RewardMachine
 from hocket.task.settling import describe_cell, propose
 from hocket.task.tables import SettledCases, Tables, compile_task
 from hocket.task.task import Task
 from hocket.task.teamwork.joint import fewest_steps, joint_space
-from hocket.task.teamwork.planning import plan_values
+from hocket.task.teamwork.planning import plan_values, reachable_states
 from hocket.task.teamwork.play import Ints, TeamMoves, Values, play_team
 from hocket.task.teamwork.readiness import Readiness
 from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch, patience_of
@@ -74,6 +76,19 @@ class Stall:
 
 
 @dataclass(frozen=True)
+class DeadEnd:
+    """The state of an agent's machine beyond which it never gets, alone."""
+
+    state: str
+    events: tuple[str, ...]  # that would lead on, and that never happen
+
+    def describe(self, agent: str) -> str:
+        """Say it in words, without a full stop."""
+        never = f", in which {listing(self.events, 'or')} never happens to it" if self.events else ""
+        return f"{agent} can never be rewarded: its local reward machine gets no farther than state {self.state}{never}"
+
+
+@dataclass(frozen=True)
 class TeamCheck:
     """Whether every agent alone can be rewarded, and what the team of planned policies does when it is played."""
 
@@ -83,11 +98,17 @@ class TeamCheck:
     fewest_steps: int | None = None  # that the agents together could take if nobody slipped; None: not computed
     stall: Stall | None = None
     remark: str = ""  # why the team was not played
+    dead_ends: Mapping[str, DeadEnd] = field(default_factory=dict)  # of agents that can never be rewarded
 
     @property
     def ok(self) -> bool:
         """Whether the team completes its task, or was not played."""
         return self.success is None or self.success >= ENOUGH
+
+    @property
+    def passes(self) -> bool:
+        """Whether the team completes its task, or was not played, and every agent alone can be rewarded."""
+        return self.ok and all(self.rewarded.values())
 
     @cached_property
     def answer(self) -> str:
@@ -139,14 +160,15 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
         fewest_steps=least_steps if fewest is None else fewest,
     )
     team = search.run()
-    rewarded = _rewarded(task, search)
+    dead_ends = _dead_ends(task, search)
+    rewarded = {agent: agent not in dead_ends for agent in task.agents}
     played = search.play(team.values, EPISODES, first=1_000_000)  # others than those by which it was chosen
     is_done = played.steps >= 0
     success = float(is_done.mean())
     median = float(np.median(np.where(is_done, played.steps, MAX_STEPS)))
     failed = np.flatnonzero(~is_done)
     stall = find_stall(task, team.values, 1_000_000 + int(failed[0])) if success < ENOUGH else None
-    return TeamCheck(rewarded, success, median if success > 0.5 else None, fewest, stall)
+    return TeamCheck(rewarded, success, median if success > 0.5 else None, fewest, stall, dead_ends=dead_ends)
 
 
 def _optimum(tables: Tables) -> int | None:
@@ -156,15 +178,40 @@ def _optimum(tables: Tables) -> int | None:
         return None
 
 
-def _rewarded(task: Task, search: TeamSearch) -> dict[str, bool]:
-    """Say for each agent whether it can ever be rewarded, alone and with teammates that are ready now and then."""
+def _dead_ends(task: Task, search: TeamSearch) -> dict[str, DeadEnd]:
+    """Find agents that can never be rewarded, alone and with teammates that are ready now and then."""
     tables, chances = search.tables, search.readiness.believe(BELIEFS[0])
-    rewarded = {}
+    dead_ends = {}
     for number, agent in enumerate(task.agents):
         start, state = int(tables.start[number]), int(tables.initial[number])
-        is_final = bool(tables.is_final[number, state])
-        rewarded[agent] = is_final or bool(search.plan(number, chances)[start, :, state].max() > 0)
-    return rewarded
+        if tables.is_final[number, state] or search.plan(number, chances)[start, :, state].max() > 0:
+            continue
+        reached = reachable_states(search.readiness.table(number, chances))
+        if not tables.is_final[number, : len(reached)][reached].any():  # values of far rewards may be rounded to 0
+            dead_ends[agent] = _dead_end(task.machines[agent], np.flatnonzero(reached).tolist())
+    return dead_ends
+
+
+def _dead_end(machine: RewardMachine, reached: Sequence[int]) -> DeadEnd:
+    """Pick the state that is nearest to completion of those that are reached, and the events that would lead on."""
+    states, distance = tuple(machine.states), dict.fromkeys(machine.final, 0)
+    before: dict[str, list[str]] = {}
+    for (state, _), target in machine.transitions.items():
+        before.setdefault(target, []).append(state)
+    queue = deque(distance)
+    while queue:
+        here = queue.popleft()
+        for state in before.get(here, ()):
+            if state not in distance:
+                distance[state] = distance[here] + 1
+                queue.append(state)
+    nearest = min((states[state] for state in reached), key=lambda state: distance.get(state, len(states)))
+    events = (
+        event
+        for (state, event), target in machine.transitions.items()
+        if state == nearest and distance.get(target, len(states)) < distance.get(nearest, 0)
+    )
+    return DeadEnd(nearest, tuple(events))
 
 
 def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall:

@@ -78,6 +78,20 @@ def plan_values(table: IndividualTable, discount: float, outcomes: MoveOutcomes 
     return np.ascontiguousarray(q.reshape(states, cells, -1).transpose(1, 2, 0).astype(np.float32))
 
 
+def reachable_states(table: IndividualTable) -> NDArray[np.bool_]:
+    """Flag the machine states in which an agent can end a step, however its moves and its teammates turn out."""
+    product = _product(table, MoveOutcomes.true(table))
+    seen = np.zeros(len(product.reward), np.bool_)
+    front = np.array([table.initial * len(table.kind) + table.start])
+    while len(front):
+        seen[front] = True
+        arrived = np.unique(product.end[front])
+        reached = np.unique(product.target[arrived][product.chance[arrived] > 0])
+        front = reached[~seen[reached]]
+    states: NDArray[np.bool_] = np.logical_or.reduce(seen.reshape(len(table.dynamics), -1), axis=1)
+    return states
+
+
 class _Sources:
     """The rows of a table in which a number stands: [rows, any], both numbered alike."""
 
