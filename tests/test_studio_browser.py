@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,8 +19,12 @@ from typing import ClassVar
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+import hocket as hk
 from conftest import COMPILING, PATIENCE
 from hocket.machine.formats import toml
+from hocket.runtime.launch import find_agreed
+from hocket.runtime.log import AgentLog
+from hocket.runtime.settings import RunSettings
 from hocket.studio.starts import start_text
 from hocket.task.catalogue import rendezvous
 
@@ -676,6 +681,37 @@ def test_training_is_watched_stopped_continued_and_its_episodes_replayed(page):
     page.get_by_label("Who plays A2").select_option("trained")
     page.locator("#run").click()
     expect(page.locator("#play")).to_have_attribute("data-time", re.compile("[1-9]"))
+
+
+def test_a_team_that_runs_as_processes_is_watched_by_its_logs(page, file):
+    page.locator("#tab-watch").click()
+    expect(page.locator("#watch")).to_contain_text("No team has run in this folder yet")
+    folder = file.parent / "runs" / "live"
+    folder.mkdir(parents=True)
+    try:
+        task = hk.load_task("buttons")
+        settings = RunSettings(task, "one", find_agreed(task, agree=True))
+        settings.save(folder)
+        world = AgentLog(folder / "world.log", settings.header("world"), durable=False)
+        log = AgentLog(folder / "A1.log", settings.header("A1"), durable=False)
+        log.append([("start", 1)])
+        status, row = page.locator("#watch .status"), page.locator("#watch [data-agent=A1]")
+        expect(status).to_contain_text("runs/live: runs")
+        expect(row).to_have_attribute("data-now", "runs")
+        expect(page.locator("#watch [data-agent=A2]")).to_have_attribute("data-now", "not started")
+        disc = page.locator("#watch .map .agent").first
+        before = disc.get_attribute("transform")
+        world.append([("move", "A1", 1, 1, 0, task.agents["A1"].start + 1)])
+        expect(row).to_contain_text("1 step")
+        assert disc.get_attribute("transform") != before
+        log.append([("stop",)])
+        expect(status).to_contain_text("stopped")
+        world.close()
+        log.close()
+        (folder / "run.json").write_text("{}", encoding="utf-8")
+        expect(status).to_contain_text("is not a file that hocket run has written")
+    finally:
+        shutil.rmtree(file.parent / "runs")
 
 
 def test_what_cannot_be_trained_is_told(page):

@@ -51,10 +51,10 @@ def listed(folder: Path, pattern: str) -> list[Path]:
         raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=folder) from None
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path, flags: int = 0) -> BinaryIO:
     """Open a file to read its bytes; a device or a pipe, which may never end or never answer, is refused."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | flags)
         file = os.fdopen(handle, "rb")
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
         raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None

@@ -3,7 +3,7 @@
 An entry's first number is the time, in seconds, for people to read; nothing depends on it.
 
 A log that was cut anywhere, by a crash, is good up to its last whole line. Any other change is found: a changed byte, a
-line that is missing, added or moved.
+line that is missing, added or moved. A link is no log: what it leads to may be anything.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from hocket.runtime.protocol import Entry
 LARGEST_LOG = 1_000 * MEGABYTE
 SEED = "hocket log 1"  # what the first checksum begins with
 WIDTH = 16  # hexadecimal digits of a checksum
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) | NO_LINKS
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,15 @@ class LogContents:
     is_torn: bool  # whether there is a part of a line after it
 
 
-def read_log(path: Path) -> LogContents:
+def read_log(path: Path, largest: int = LARGEST_LOG) -> LogContents:
     """Read a log; a last line that was cut is left out, and anything else that is wrong is an error."""
     try:
-        with open_regular(path) as file:
-            data = file.read(LARGEST_LOG + 1)
+        with open_regular(path, NO_LINKS) as file:
+            data = file.read(largest + 1)
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
-    if len(data) > LARGEST_LOG:
-        raise FormatError(f"is larger than {LARGEST_LOG // MEGABYTE:,} MB", path=path)
+    if len(data) > largest:
+        raise FormatError(f"is larger than {largest // MEGABYTE:,} MB", path=path)
     check, values = SEED, []
     size = data.rfind(b"\n") + 1
     for number, line in enumerate(data[:size].split(b"\n")[:-1], start=1):
@@ -92,7 +94,7 @@ class AgentLog:
         if contents is not None and contents.header not in ({}, header):
             raise FormatError("belongs to another run, agent or task", path=path)
         try:
-            self.file: IO[bytes] = path.open("ab", buffering=0)
+            self.file: IO[bytes] = os.fdopen(os.open(path, APPENDING, 0o666), "ab", buffering=0)
             if contents is not None and contents.header:
                 self.entries, self.check = contents.entries, contents.check
                 if contents.is_torn:

@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
-from hocket.errors import HocketError
-from hocket.runtime.log import LogContents, read_log
+from hocket.errors import FormatError, HocketError
+from hocket.runtime.log import LARGEST_LOG, LogContents, read_log
 from hocket.runtime.protocol import Entry
 from hocket.runtime.settings import WORLD, RunSettings, read_settings
 from hocket.runtime.words import describe_entry
@@ -40,14 +40,18 @@ class TeamRecording:
     settings: RunSettings
     frames: tuple[Frame, ...]
     begun: float  # seconds since 1970
+    logs: Mapping[str, LogContents]  # of the agents and the world, as far as there are any
 
 
-def read_recording(folder: str | Path) -> TeamRecording:
+def read_recording(folder: str | Path, largest: int = LARGEST_LOG) -> TeamRecording:
     """Read what happened in a run; logs that cannot be put in order are an error."""
     folder = Path(folder)
     settings, _ = read_settings(folder)
     names = [*settings.task.agents, WORLD]
-    logs = {name: read_log(folder / f"{name}.log") for name in names if (folder / f"{name}.log").exists()}
+    logs = {name: read_log(folder / f"{name}.log", largest) for name in names if (folder / f"{name}.log").exists()}
+    for name, log in logs.items():
+        if log.header not in ({}, settings.header(name)):
+            raise FormatError("belongs to another run, agent or task", path=folder / f"{name}.log")
     order = _ordered(settings, logs)
     number = {place: index for index, place in enumerate(order)}
     first = min((log.times[0] for log in logs.values() if log.times), default=0.0)
@@ -59,7 +63,7 @@ def read_recording(folder: str | Path) -> TeamRecording:
         frames.append(
             _frame(settings, log, name, index, log.times[index] - first, number.get(cause) if cause else None)
         )
-    return TeamRecording(settings, tuple(frames), first)
+    return TeamRecording(settings, tuple(frames), first, logs)
 
 
 def _frame(settings: RunSettings, log: LogContents, name: str, index: int, time: float, cause: int | None) -> Frame:

@@ -29,11 +29,11 @@ from hocket.studio.pictures import Data
 from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.starts import start_text
 from hocket.studio.trainings import Trainings
-from hocket.studio.worker import CHECKS, GAMES, JOBS, SEARCHES
+from hocket.studio.worker import CHECKS, GAMES, JOBS, RUNS, SEARCHES
 
 MOST_SENT = 3 * LIMIT  # bytes of a request
 KINDS = {".js": "text/javascript", ".css": "text/css"}
-LIMITS = {CHECKS: 10.0, SEARCHES: 20.0, GAMES: 60.0}  # seconds; the first game may have to compile
+LIMITS = {CHECKS: 10.0, SEARCHES: 20.0, GAMES: 60.0, RUNS: 10.0}  # seconds; the first game may have to compile
 PAGE_JOBS = {name: job.worker for name, job in JOBS.items() if job.worker is not None}
 
 Body = dict[str, object]
@@ -167,12 +167,12 @@ class Studio:
         return answer
 
     def checked(self, body: Body) -> Body:
-        """Check the text of a job, and say in which folder it belongs."""
+        """Check the text of a job, and say in which folder it belongs, and in which the studio is."""
         text = body.get("text", "")
         if not isinstance(text, str) or len(text.encode()) > LIMIT:
             raise FormatError(f"a text must have at most {LIMIT:,} bytes to be edited here")
         folder = self.folder.path(_text(body, "name")).parent if body.get("name") else ""
-        return {**body, "text": text, "folder": str(folder)}
+        return {**body, "text": text, "folder": str(folder), "root": str(self.folder.root)}
 
     # Games and training.
 

@@ -84,6 +84,12 @@ def _log(request: Request) -> Data:
     return explain_log(request, subject_of(str(request["text"]), _folder(request)))
 
 
+def _runs(request: Request) -> Data:
+    from hocket.studio.runs import watch_runs  # loads all that runs teams
+
+    return watch_runs(request)
+
+
 def _folder(request: Request) -> Path | None:
     return Path(str(request["folder"])) if request.get("folder") else None
 
@@ -95,7 +101,7 @@ class Job(NamedTuple):
     worker: str | None  # the process that runs it for pages; None: only the server asks for it
 
 
-CHECKS, SEARCHES, GAMES = "checks", "searches", "games"  # a process each
+CHECKS, SEARCHES, GAMES, RUNS = "checks", "searches", "games", "runs"  # a process each
 JOBS: Mapping[str, Job] = {
     "warm": Job(lambda request: _understand({"text": start_text(NEW)}), None),
     "import": Job(lambda request: {"text": imported(str(request["text"]), str(request["suffix"]))}, None),
@@ -107,6 +113,7 @@ JOBS: Mapping[str, Job] = {
     "gallery": Job(lambda request: gallery(), SEARCHES),
     "play": Job(_play, GAMES),
     "learners": Job(_learners, GAMES),
+    "runs": Job(_runs, RUNS),
 }
 
 

@@ -92,8 +92,8 @@ watchConnection((state) => {
 
 // Tabs.
 
-const TABS = ["design", "play", "train"];
-const panels = { design: null, play: () => import("/play.js"), train: () => import("/train.js") };
+const TABS = ["design", "play", "train", "watch"];
+const panels = { design: null, play: () => import("/play.js"), train: () => import("/train.js"), watch: () => import("/watch.js") };
 
 async function showTab(name) {
   for (const tabName of TABS) {

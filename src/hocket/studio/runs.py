@@ -1,0 +1,148 @@
+"""Runs of teams as processes, in the folder of the studio: how they are now, as far as their logs tell."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from pathlib import Path
+
+from hocket.draw.map_svg import map_svg, number_of
+from hocket.draw.palette import choose_styles
+from hocket.draw.scene import Moment, Scene
+from hocket.draw.task_scene import scene_of
+from hocket.errors import FormatError, HocketError, printable
+from hocket.files import MEGABYTE
+from hocket.runtime.protocol import Participant
+from hocket.runtime.recording import TeamRecording, read_recording
+from hocket.studio.pictures import Data
+from hocket.studio.understanding import COLOR_NUMBERS
+from hocket.task.task import Task
+
+RUN_FILE = "run.json"
+DEEPEST = 3  # folders below that of the studio in which a run is looked for
+MOST_LOOKED_AT = 5_000  # files and folders, to find runs
+MOST_RUNS = 50  # that can be chosen from
+LARGEST = 10 * MEGABYTE  # of a log that is followed
+MOST_EVENTS = 60  # the last ones, that are shown
+NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def watch_runs(request: Mapping[str, object]) -> Data:
+    """Tell which runs there are, and how one of them is: that which was asked for, or else the latest."""
+    root = Path(str(request["root"]))
+    names = list_runs(root)
+    name = request.get("run") or next(iter(names), None)
+    if name is None:
+        return {"runs": []}
+    try:
+        if name not in names:
+            raise FormatError(f"a run must be one of those in the folder of the studio or below, got {name!r:.80}")
+        run = _snapshot(root / str(name), request.get("known"))
+    except HocketError as error:
+        return {"runs": names, "name": name, "refused": printable(str(error).replace(f"{root}{os.sep}", ""), 1_000)}
+    return {"runs": names, "name": name, "run": run}
+
+
+def list_runs(root: Path) -> list[str]:
+    """List the folders of runs in a folder and below, the latest first; links are not followed."""
+    runs: dict[str, float] = {}
+    folders, left = deque([(root, 0)]), MOST_LOOKED_AT
+    while folders and left > 0:
+        folder, depth = folders.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left <= 0:
+                        break
+                    if entry.name == RUN_FILE and folder != root and entry.is_file(follow_symlinks=False):
+                        runs[folder.relative_to(root).as_posix()] = entry.stat(follow_symlinks=False).st_mtime
+                    elif depth < DEEPEST and entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
+                        folders.append((folder / entry.name, depth + 1))
+        except OSError:  # a folder that nobody may look into, or that is gone
+            continue
+    return sorted(runs, key=lambda name: (-runs[name], name))[:MOST_RUNS]
+
+
+def _snapshot(folder: Path, known: object) -> Data:
+    """Tell how a run is; its world, only to a page that does not know it yet."""
+    try:
+        recording = read_recording(folder, LARGEST)
+        return _told(recording, known)
+    except HocketError:
+        raise
+    except NONSENSE:  # checksums tell that a log is whole, not what is in it
+        raise FormatError(
+            "has entries in its logs that make no sense; `hocket verify` says more", path=folder
+        ) from None
+
+
+def _told(recording: TeamRecording, known: object) -> Data:
+    task, frames = recording.settings.task, recording.frames
+    scene = scene_of(task)
+    cells = {name: agent.start for name, agent in task.agents.items()}
+    steps = Counter(frame.name for frame in frames if frame.kind == "move")
+    kills = Counter(frame.name for frame in frames if frame.kind == "kill")
+    for frame in frames:
+        if frame.cell is not None:
+            if type(frame.cell) is not int or not 0 <= frame.cell < task.grid.cells:
+                raise ValueError(frame.cell)
+            cells[frame.name] = frame.cell
+    agents = [_agent(recording, name) | {"steps": steps[name], "kills": kills[name]} for name in task.agents]
+    closed = scene.closed(Moment(cells, {str(agent["name"]): str(agent["state"]) for agent in agents}))
+    decided = [frame for frame in frames if frame.kind == "decide" and frame.event is not None]
+    lasted = max((frame.time for frame in frames), default=0.0)
+    key = f"{recording.settings.run} {task.digest}"
+    return {
+        "key": key,
+        "seconds": _tenths(lasted),
+        "quiet": _tenths(max(0.0, time.time() - recording.begun - lasted)) if frames else 0.0,
+        "complete": all(agent["final"] for agent in agents),
+        "alive": any(agent["alive"] for agent in agents),
+        "cells": [cells[name] for name in task.agents],
+        "closed": [number for number, area in enumerate(scene.areas) if area in closed],
+        "agents": agents,
+        "happened": len(decided),
+        "events": [[_tenths(frame.time), frame.event, frame.name] for frame in decided[-MOST_EVENTS:]],
+        "world": None if known == key else _world(task, scene),
+    }
+
+
+def _tenths(seconds: float) -> float:
+    return round(seconds * 10) / 10  # no number is an error
+
+
+def _agent(recording: TeamRecording, name: str) -> Data:
+    """Tell how an agent is, by its log."""
+    plan, log = recording.settings.plan, recording.logs.get(name)
+    number, entries = plan.agents.index(name), () if log is None else log.entries
+    participant = Participant.recover(plan, number, (entry for entry in entries if entry[0] != "stop"))
+    alive = bool(entries) and entries[-1][0] != "stop"
+    now = "runs" if alive else "stopped" if entries else "not started"
+    return {
+        "name": name,
+        "state": tuple(plan.machines[number].states)[participant.state],
+        "now": "finished" if participant.is_final else "holds still" if alive and participant.holding else now,
+        "final": participant.is_final,
+        "alive": alive,
+        "events": sum(entry[0] in ("decide", "hear") for entry in entries),
+    }
+
+
+def _world(task: Task, scene: Scene) -> Data:
+    """Describe the map, the agents and the colours of events, as the page draws them."""
+    styles = choose_styles((*scene.styles, *task.events))
+    return {
+        "name": task.name,
+        "map": {
+            "rows": task.grid.rows,
+            "columns": task.grid.columns,
+            "svg": map_svg(scene, [scene.starts[name] for name in scene.agents]),
+        },
+        "agents": [
+            {"name": name, "number": number_of(scene, name), "color": scene.colors[name]} for name in task.agents
+        ],
+        "events": {event: COLOR_NUMBERS[color] for event, (color, _) in styles.items()},
+    }
