@@ -266,9 +266,9 @@ def test_report_shows_a_lane_for_each_agent(hocket, finished, tmp_path):
     code, out, _ = hocket("report", finished, "-o", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert code == 0 and out.strip() == str(tmp_path / "page.html")
-    assert (
-        page.count('class="mark decide"') == 3 and page.count('class="told"') == 1 and page.count('class="hold"') == 1
-    )
+    promises = sum(frame.kind == "promise" for frame in read_recording(finished).frames)  # some may be released
+    assert page.count('class="mark decide"') == 3 and page.count('class="told"') == 1
+    assert page.count('class="hold"') == promises >= 1
     assert "Verified: the trace here1, meet, home" in page and "http" not in page.replace("http-equiv", "")
 
 
