@@ -136,6 +136,28 @@ def test_what_is_too_large_to_be_checked_is_refused():
         hk.check_delays(found)
 
 
+def test_a_team_given_as_its_agents_machines_is_checked_as_the_team_is():
+    answers = set()
+    for team in drawn(range(400)):
+        if any(source in machine.final for machine in team.machines.values() for source, _ in machine.transitions):
+            continue  # which cannot be parts
+        parts = {
+            agent: hk.RewardMachine(
+                initial=machine.initial,
+                transitions=machine.transitions,
+                final=machine.final,
+                events=machine.events,
+                states=[*machine.states, "lost"],  # which no trace reaches
+            )
+            for agent, machine in team.machines.items()
+        }
+        composed = hk.decompose(hk.Composition(parts), team.knows, team.control)
+        assert hk.check_delays(composed).tolerant == hk.check_delays(team).tolerant
+        assert len(hk.check_delays(composed).agree) == len(hk.check_delays(team).agree)
+        answers.add(hk.check_delays(team).tolerant)
+    assert answers == {True, False}
+
+
 def test_independent_parts_are_checked_one_by_one():
     door = {("0", "a"): "1", ("0", "b"): "2"}
     parts = {"one": hk.RewardMachine(initial="0", transitions=door, final={"1", "2"})}

@@ -186,11 +186,13 @@ def _pieces(
     A composition of the agents' own machines may be too large to be listed. Then nothing is yielded if it can be seen
     from a few machines at a time that nothing can go wrong, and otherwise it is an error.
     """
-    machine = decomposition.machine
-    if isinstance(machine, Composition) and decomposition.machines is machine.parts:
-        if (piece := _composed(machine.parts, LARGEST_ENUMERATION, machine)) is not None:
+    machine, machines = decomposition.machine, decomposition.machines
+    if isinstance(machine, Composition) and decomposition.knows == {
+        agent: part.events for agent, part in machine.parts.items()
+    }:
+        if (piece := _composed(machines, LARGEST_ENUMERATION)) is not None:
             yield piece
-        elif not _is_harmless(machine.parts, chosen, hearers, closed):
+        elif not _is_harmless(machines, chosen, hearers, closed):
             size = machine.most_states_shown
             raise AssignmentError(f"delays of a composition of up to {size} states cannot be checked: it is too large")
     elif (parts := independent_parts(machine)) is not None:
@@ -208,9 +210,9 @@ def _enumerated(decomposition: Decomposition) -> _Piece:
     return _Piece(team.graph, team.start, tuple(team.events), machines, classes, team.states.at)
 
 
-def _composed(parts: Mapping[str, RewardMachine], most: int, team: Composition | None = None) -> _Piece | None:
+def _composed(parts: Mapping[str, RewardMachine], most: int) -> _Piece | None:
     """Lay out the composition of some machines; None where it has more states than `most`."""
-    team = team or Composition(parts)
+    team = Composition(parts)
     if team.most_states > SPARSE * most or (listed := team.reachable(most)) is None:
         return None
     states, graph = listed
