@@ -259,3 +259,13 @@ def test_no_random_team_is_faster_than_the_fewest_steps(task):
         except AssertionError:
             return  # a team can be in its own way where no agent is
         assert verdict.steps_lower_bound <= needed
+
+
+def test_a_team_that_is_too_large_to_count_how_ready_teammates_are_is_told(monkeypatch):
+    monkeypatch.setattr("hocket.learn.reviews.MOST_AGENTS", 2)
+    monkeypatch.setattr("hocket.study.preflight.MOST_AGENTS", 2)
+    (said,) = warnings(Study([hk.rendezvous(agents=3, rows=4, columns=4)], ["sweep"]))
+    assert said.startswith("rendezvous-3 sweep: how ready teammates are is not counted (team_review) but a constant")
+    assert said.endswith("counting takes up to 2 agents and 4,000,000 moves, got 3 agents and 240 moves.")
+    assert not warnings(Study([hk.rendezvous(agents=2, rows=4, columns=4)], ["sweep"]))
+    assert not warnings(Study([hk.rendezvous(agents=3, rows=4, columns=4)], ["dqprm"]))

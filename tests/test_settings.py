@@ -1,5 +1,6 @@
 """Settings as they are told: by the commands, in the help, and on a page, all from what the dataclasses declare."""
 
+import hashlib
 import json
 import re
 from dataclasses import MISSING, asdict, fields
@@ -13,7 +14,7 @@ from hocket.cli.main import run
 from hocket.cli.train import parse_sweeps
 from hocket.learn.catalogue import LEARNERS, default_learner, named_settings
 from hocket.learn.devices import DEVICES
-from hocket.learn.settings import ADDED_SETTINGS, DEFAULT_LEARNER, NAMED_SETTINGS, declared
+from hocket.learn.settings import DEFAULT_LEARNER, NAMED_SETTINGS, declared, rename_settings
 from hocket.study.records import run_keys, set_apart
 from hocket.task.tables import compile_task
 
@@ -95,11 +96,37 @@ def test_settings_that_are_not_used_are_part_of_what_a_run_is_known_by():
 def test_a_run_with_a_setting_that_was_added_later_keeps_its_key_as_long_as_the_setting_has_its_default():
     (group,) = hk.Study([hk.rendezvous(agents=1)], ["sweep"], seeds=1, steps=1000).groups()
     settings = asdict(group.settings)
-    before = {name: value for name, value in settings.items() if name not in ADDED_SETTINGS}
+    before = {name: value for name, value in settings.items() if name != "prior"}
     keys = [run_keys("digest", "sweep", [0], 1000, own) for own in (before, settings, {**settings, "prior": "flat"})]
     assert keys[0] == keys[1] != keys[2]
-    assert all(getattr(LEARNERS["sweep"].settings(), name) == value for name, value in ADDED_SETTINGS.items())
+    for learner in LEARNERS.values():
+        assert all(getattr(learner.settings(), name) == value for name, value in learner.settings.added.items())
     assert set_apart([{"steps": 1, **before}, {"steps": 2, **settings}]) == [{"steps": 1}, {"steps": 2}]
+
+
+@pytest.mark.parametrize(
+    ("learner", "before", "word"),
+    [("sweep", {"team_review": True}, "imagined"), ("sweep", {"team_review": False}, "off"), ("dqprm", {}, "off")],
+)
+def test_a_word_in_place_of_true_or_false_or_of_no_setting_keeps_the_key_of_a_run(learner, before, word):
+    settings = asdict(LEARNERS[learner].settings(team_review=word))
+    first = {name: value for name, value in settings.items() if name not in ("team_review", "prior")} | before
+    first["episode_steps"] = first.pop("max_episode_steps")
+    first |= {"least_change": first.pop("priority_threshold")} if learner == "sweep" else {}
+    listed = json.dumps(["digest", learner, 0, 1000, dict(sorted(first.items()))])
+    key = hashlib.sha256(listed.encode()).hexdigest()
+    assert run_keys("digest", learner, [0], 1000, settings) == {0: key}
+    assert rename_settings(before).get("team_review", "off") == word
+    assert run_keys("digest", learner, [0], 1000, settings | {"team_review": "world"})[0] != key
+
+
+def test_true_and_false_are_still_taken_for_a_setting_that_is_a_word_now(hocket):
+    groups = hk.Study(["buttons"], ["sweep"], settings={"team_review": [True, False, "world"]}).groups()
+    assert [group.settings.team_review for group in groups] == ["imagined", "off", "world"]
+    (group,) = hk.Study(["buttons"], ["sweep"], settings=parse_sweeps((("team_review=false",),), ["sweep"])).groups()
+    assert group.settings.team_review == "off"
+    with pytest.raises(hk.HocketError, match="team_review must be off or world, got 'imagined'"):
+        hk.Study(["buttons"], ["dqprm"], settings={"team_review": "imagined"})
 
 
 @pytest.mark.parametrize("value", ["steep", "", 1, True, None])

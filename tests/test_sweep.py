@@ -86,7 +86,7 @@ def assert_learns_alike(task: hk.Task, name: str, settings: SweepSettings, steps
 
     Each agent with simulated teammates of a constant readiness, as the plain loop has them.
     """
-    settings = replace(settings, team_review=False)
+    settings = replace(settings, team_review="off")
     agent = make_agent(task, name, settings, seed)
     place = agent.train(steps)
     block = SweepBlock(compile_task(task), settings, [seed + 1, seed])
@@ -204,7 +204,7 @@ def test_with_many_tries_values_tend_to_the_optimal_ones():
     for seed in RANDOM:
         task = random_task(Random(seed))
         tables = compile_task(task)
-        block = SweepBlock(tables, SweepSettings(team_review=False), [0])
+        block = SweepBlock(tables, SweepSettings(team_review="off"), [0])
         for group in block.groups:
             group.lanes.tries[:] = np.round(np.array([1 - task.slip, task.slip / 2, task.slip / 2]) * 1e9)
         q = block.arrays(0)["q"]

@@ -12,13 +12,18 @@ import pytest
 
 import hocket as hk
 from hocket.cli.main import run
+from hocket.learn.dqprm import DqprmSettings
+from hocket.learn.dqprm.block import lane_limits
+from hocket.learn.dqprm.block import make_block as dqprm_block
 from hocket.learn.episodes import ValuePlayer
 from hocket.learn.optimal.block import solve_at_once
 from hocket.learn.optimal_team.block import JointPlayer, find_space, solve_jointly
 from hocket.learn.optimal_team.reference import JointPlanner
+from hocket.learn.reviews import SHARE_PLAYED
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.beliefs import AgentModel, imagined_moves
 from hocket.learn.sweep.block import SweepBlock
+from hocket.learn.sweep.block import make_block as sweep_block
 from hocket.learn.testing import recording
 from hocket.random import TEAM
 from hocket.task.files import task_from
@@ -230,7 +235,7 @@ def test_sweep_trains_teams_that_constant_readiness_lets_down(name):
     settings = {"test_every": 25_000}
     runs = hk.train(task, "sweep", seeds=2, settings=settings)
     assert [run.success.value for run in hk.evaluate(task, runs, 100, greedy=True)] == [1.0, 1.0]
-    runs = hk.train(task, "sweep", seeds=1, settings={**settings, "team_review": False})
+    runs = hk.train(task, "sweep", seeds=1, settings={**settings, "team_review": "off"})
     assert hk.evaluate(task, runs, 100, greedy=True)[0].success.value < 0.9
 
 
@@ -243,6 +248,66 @@ def test_what_is_believed_does_not_depend_on_threads_pieces_or_company():
         pieces.arrays(1)
     assert whole.groups[0].special or whole.groups[1].special  # a review has changed a belief
     np.testing.assert_array_equal(pieces.arrays(1)["q"], whole.arrays(0)["q"], strict=True)
+
+
+@pytest.mark.parametrize("name", ["cafe", "door", "stations"])
+def test_sweep_trains_them_as_well_by_what_is_counted_in_the_world(name):
+    task = hk.load_task(TEAMS / f"{name}.toml")
+    runs = hk.train(task, "sweep", seeds=2, settings={"test_every": 25_000, "team_review": "world"})
+    assert [run.success.value for run in hk.evaluate(task, runs, 100, greedy=True)] == [1.0, 1.0]
+
+
+def test_dqprm_meets_in_a_cafe_if_it_counts_how_ready_teammates_are():
+    task, settings = hk.load_task(TEAMS / "cafe.toml"), {"test_every": 50_000}
+    runs = hk.train(task, "dqprm", seeds=3, steps=100_000, settings={**settings, "team_review": "world"})
+    assert [run.success.value for run in hk.evaluate(task, runs, 100, greedy=True)] == [1.0] * 3
+    runs = hk.train(task, "dqprm", seeds=1, steps=100_000, settings=settings)
+    assert hk.evaluate(task, runs, 100, greedy=True)[0].success.value == 0
+
+
+@pytest.mark.parametrize(
+    ("make_block", "settings"),
+    [(dqprm_block, DqprmSettings(team_review="world")), (sweep_block, SweepSettings(team_review="world"))],
+)
+def test_what_is_counted_in_the_world_does_not_depend_on_threads_pieces_or_company(make_block, settings):
+    tables = compile_task(hk.load_task(TEAMS / "cafe.toml"))
+    whole, pieces = make_block(tables, settings, [7], 1), make_block(tables, settings, [3, 7], 3)
+    whole.train(0, 2_700)
+    for begin, steps in ((0, 999), (999, 1), (1_000, 1), (1_001, 1_099), (2_100, 600)):
+        pieces.train(begin, steps)
+        pieces.arrays(1)
+    assert (whole.seeds[0].chances != whole.seeds[0].first).any()  # a review has changed a belief
+    np.testing.assert_array_equal(pieces.arrays(1)["q"], whole.arrays(0)["q"], strict=True)
+
+
+@pytest.mark.parametrize(
+    ("make_block", "settings"),
+    [(dqprm_block, DqprmSettings(team_review="world")), (sweep_block, SweepSettings(team_review="world"))],
+)
+def test_steps_that_are_played_in_the_world_are_taken_from_the_steps_to_train(make_block, settings):
+    block = make_block(compile_task(hk.load_task(TEAMS / "cafe.toml")), settings, [0], 1)
+    (seed,) = block.seeds
+    trained, train = [], seed.team.train
+    seed.team.train = lambda begin, steps: (trained.append((begin, steps)), train(begin, steps))
+    block.train(0, 1_000)
+    played = seed.played_until - 1_000
+    assert 0 < played <= 1_000 // SHARE_PLAYED and trained == [(0, 1_000)]
+    learnt = block.arrays(0)["q"].copy()
+    block.train(1_000, played)
+    np.testing.assert_array_equal(block.arrays(0)["q"], learnt)
+    block.train(1_000 + played, 100)
+    assert trained == [(0, 1_000), (1_000 + played, 100)]
+
+
+def test_dqprm_trains_with_the_readiness_that_it_is_told():
+    tables = compile_task(hk.load_task(TEAMS / "cafe.toml"))
+    readiness, settings = Readiness(tables), DqprmSettings(team_review="world")
+    block = dqprm_block(tables, settings, [0], 1).seeds[0].team
+    before = block.tables.limit.copy()
+    never = readiness.table(1, readiness.believe(0.0))
+    block.believe(never)
+    np.testing.assert_array_equal(block.tables.limit[0], before[0])
+    assert (block.tables.limit[1, ..., : len(never.dynamics)] == lane_limits(never)).all() and before[1].any()
 
 
 def test_imagined_moves_are_what_was_tried_and_else_lead_to_the_next_cell():

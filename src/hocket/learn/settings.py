@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -134,6 +134,9 @@ class Settings:
     """What all learners have in common, but for what some of them do not use."""
 
     unused: ClassVar[frozenset[str]] = frozenset()  # fields that stay as they are; in records they are part of the key
+    added: ClassVar[
+        Mapping[str, SettingValue]
+    ] = {}  # fields that came after runs were stored, with what those runs had
 
     discount: float = setting(
         0.9, "discount factor: what a reward is worth one step later", "per step", least=0, most=1
@@ -210,33 +213,43 @@ class SimulatedSettings(Settings):
 
 FORMER_NAMES = {"max_episode_steps": "episode_steps", "priority_threshold": "least_change"}
 NEW_NAMES = {former: name for name, former in FORMER_NAMES.items()}
-ADDED_SETTINGS: Mapping[str, SettingValue] = {"prior": "distance"}  # after runs were stored, with what those runs had
+FORMER_VALUES: Mapping[str, Mapping[str, bool]] = {"team_review": {"imagined": True, "off": False}}  # now words
 
 
 def rename_settings(settings: Mapping[str, Stored], *, warn: bool = False) -> dict[str, Stored]:
-    """Give settings that bear a former name today's name; folders and study files written before still have those.
+    """Give settings that bear a former name or value today's; folders and study files written before still have those.
 
-    >>> rename_settings({"episode_steps": 50, "discount": 0.9})
-    {'max_episode_steps': 50, 'discount': 0.9}
+    >>> rename_settings({"episode_steps": 50, "discount": 0.9, "team_review": False})
+    {'max_episode_steps': 50, 'discount': 0.9, 'team_review': 'off'}
     """
     for former in NEW_NAMES.keys() & settings.keys() if warn else ():
         message = f"the setting {former} is deprecated: use {NEW_NAMES[former]}"
         warnings.warn(message, DeprecationWarning, stacklevel=3)
-    return {NEW_NAMES.get(name, name): value for name, value in settings.items()}
+    return {NEW_NAMES.get(name, name): _rename_value(name, value) for name, value in settings.items()}
 
 
-def former_settings(settings: Mapping[str, Stored]) -> dict[str, Stored]:
-    """Give settings their first names, by which runs are known: the key of a run outlives a change of names.
+def _rename_value(name: str, value: Any) -> Any:  # noqa: ANN401
+    """Give the word for what was true or false before, also among several values."""
+    if name in FORMER_VALUES and isinstance(value, list | tuple):
+        return [_rename_value(name, each) for each in value]
+    words = {str(former).lower(): word for word, former in FORMER_VALUES.get(name, {}).items()}
+    return words.get(str(value).lower(), value) if isinstance(value, bool | str) else value
 
-    A setting that was added later is left out where it is what all runs had before.
 
-    >>> former_settings({"max_episode_steps": 50, "prior": "distance"})
+def former_settings(settings: Mapping[str, SettingValue], added: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
+    """Give settings their first names and values, by which runs are known: the key of a run outlives such a change.
+
+    A setting that was added later (`Settings.added`) is left out where it is what all runs had before.
+
+    >>> former_settings({"discount": 1, "prior": "distance", "team_review": "imagined"}, {"prior": "distance"})
+    {'discount': 1, 'team_review': True}
+    >>> former_settings({"max_episode_steps": 50, "team_review": "off"}, {"team_review": "off"})
     {'episode_steps': 50}
     """
-    kept = {
-        name: value for name, value in settings.items() if name not in ADDED_SETTINGS or value != ADDED_SETTINGS[name]
+    kept = {name: value for name, value in settings.items() if name not in added or value != added[name]}
+    return {
+        FORMER_NAMES.get(name, name): FORMER_VALUES.get(name, {}).get(str(value), value) for name, value in kept.items()
     }
-    return {FORMER_NAMES.get(name, name): value for name, value in kept.items()}
 
 
 # Settings by name. Those that a learner does not have are left out.

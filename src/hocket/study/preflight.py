@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from hocket.errors import HocketError
 from hocket.learn.catalogue import find_learner
 from hocket.learn.learner import PolicyInput
+from hocket.learn.reviews import MOST_AGENTS, MOST_MOVES, count_moves, is_reviewed
 from hocket.study.study import JobGroup, Study
 from hocket.task.memory import memory_of, options_of
+from hocket.task.tables import compile_task
 from hocket.task.task import Task
 from hocket.task.verdict import Verdict, check_task
 
@@ -28,7 +30,7 @@ def warnings(study: Study) -> tuple[str, ...]:
         said |= dict.fromkeys(_derived(task, {find_learner(group.learner).policy_input for group in groups}))
         for group in groups:
             if group.task == task:
-                said |= dict.fromkeys(_too_short(group, verdict))
+                said |= dict.fromkeys((*_too_short(group, verdict), *_too_large(group)))
     return tuple(said)
 
 
@@ -43,6 +45,19 @@ def _too_short(group: JobGroup, verdict: Verdict) -> Iterator[str]:
     if group.steps < settings.test_every:
         first = f"the first test, which comes after {settings.test_every:,}"
         yield f"{group.label}: {group.steps:,} steps of training end before {first}."
+
+
+def _too_large(group: JobGroup) -> Iterator[str]:
+    """Say that a team is not reviewed though its setting asks for it."""
+    agents = len(group.task.agents)
+    if agents > 1 and getattr(group.settings, "team_review", "off") != "off" and group.task.decomposition.ok:
+        tables = compile_task(group.task)
+        if not is_reviewed(tables):
+            yield (
+                f"{group.label}: how ready teammates are is not counted (team_review) but a constant probability: "
+                f"counting takes up to {MOST_AGENTS} agents and {MOST_MOVES:,} moves, got {agents:,} agents and "
+                f"{count_moves(tables):,} moves."
+            )
 
 
 def _derived(task: Task, looks: Collection[PolicyInput]) -> Iterator[str]:

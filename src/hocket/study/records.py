@@ -7,7 +7,7 @@ import json
 import math
 import platform
 import re
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from hocket import __version__
 from hocket.errors import FormatError, SettingsError, shown
 from hocket.files import MEGABYTE, read_text
+from hocket.learn.catalogue import LEARNERS
 from hocket.learn.policies import Run
-from hocket.learn.settings import ADDED_SETTINGS, SettingValue, former_settings, name_value, rename_settings
+from hocket.learn.settings import SettingValue, former_settings, name_value, rename_settings
 from hocket.learn.testing import KINDS as KINDS
 from hocket.learn.testing import TestEpisodes as TestEpisodes
 from hocket.machine.names import check_name
@@ -106,8 +107,9 @@ class Record:
 
 def run_keys(digest: str, learner: str, seeds: Iterable[int], steps: int, settings: Settings) -> dict[int, str]:
     """Give each seed the fingerprint of its run: that of a list of all that its results depend on, as JSON."""
+    added = LEARNERS[learner].settings.added if learner in LEARNERS else {}
     before = json.dumps([digest, learner])[:-1]
-    after = json.dumps([steps, dict(sorted(former_settings(settings).items()))])[1:]
+    after = json.dumps([steps, dict(sorted(former_settings(settings, added).items()))])[1:]
     return {seed: hashlib.sha256(f"{before}, {seed}, {after}".encode()).hexdigest() for seed in seeds}
 
 
@@ -171,9 +173,8 @@ def set_apart(tables: Sequence[Mapping[str, SettingValue]]) -> list[dict[str, Se
     >>> set_apart([{"steps": 30, "discount": 0.9}, {"steps": 60, "discount": 0.9}])
     [{'steps': 30}, {'steps': 60}]
     """
-    names = [
-        name for name in tables[0] if len({repr(table.get(name, ADDED_SETTINGS.get(name))) for table in tables}) > 1
-    ]
+    added = ChainMap(*(dict(learner.settings.added) for learner in LEARNERS.values()))
+    names = [name for name in tables[0] if len({repr(table.get(name, added.get(name))) for table in tables}) > 1]
     return [{name: table[name] for name in names if name in table} for table in tables]
 
 

@@ -26,7 +26,7 @@ from hocket.task.settling import EndlessError
 from hocket.task.step_notes import order_notes, repeat_notes
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
-from hocket.task.teamwork.check import DeadEnd, play_planned
+from hocket.task.teamwork.check import UnrewardedState, play_planned
 
 MOST_TRIED = 20  # events that an agent might know, before one is proposed
 WORK_PER_TRY = 300_000  # agent-steps of team episodes for each of them, where the team is played
@@ -268,7 +268,7 @@ def _warn_of_idle(task: Task, agent: str, events: Sequence[str]) -> str:
     return f"{problem}; {_advise(task, agent, cures)}"
 
 
-def _tell_dead_end(task: Task, agent: str, dead_end: DeadEnd) -> str:
+def _tell_dead_end(task: Task, agent: str, dead_end: UnrewardedState) -> str:
     """Say that an agent can never be rewarded, in which state it ends, and which event it should know."""
 
     def cures(changed: Task) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hocket.lazy import Lazy
 from hocket.learn.devices import DEVICES
 from hocket.learn.learner import Learner, PolicyInput, machine_shapes
-from hocket.learn.settings import ScheduledSettings, SimulatedSettings, setting
+from hocket.learn.settings import ScheduledSettings, SettingValue, SimulatedSettings, setting
 
 VECTOR_LANES = 3  # lanes from which on vectors pay
 
@@ -16,9 +18,17 @@ VECTOR_LANES = 3  # lanes from which on vectors pay
 class DqprmSettings(SimulatedSettings, ScheduledSettings):
     """Decentralised q-learning with projected reward machines."""
 
+    added: ClassVar[Mapping[str, SettingValue]] = {"team_review": "off"}
+
     counterfactual: bool = setting(True, "update the q-values of all machine states in every step")
     wait_for_team: bool = setting(
         False, "start an episode only when all agents have finished theirs, as the paper's code does"
+    )
+    team_review: str = setting(
+        "off",
+        "count how ready teammates are, in place of a constant probability: in team episodes that are played in the "
+        "world, whose steps are training steps",
+        choices=("off", "world"),
     )
 
 
@@ -26,7 +36,7 @@ LEARNER = Learner(
     name="dqprm",
     summary="each agent learns alone with its local reward machine (decentralised Q-learning, projected machines)",
     settings=DqprmSettings,
-    block=Lazy("hocket.learn.dqprm.block", "DqprmBlock"),
+    block=Lazy("hocket.learn.dqprm.block", "make_block"),
     player=Lazy("hocket.learn.episodes", "StackPlayer"),
     shapes=machine_shapes,
     policy_input=PolicyInput.MACHINE,

@@ -6,23 +6,46 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings, kernel
 from hocket.learn.episodes import unsigned
 from hocket.learn.kernels.primitives import LANES
-from hocket.learn.learner import Arrays, machine_shapes
+from hocket.learn.learner import Arrays, Block, machine_shapes
+from hocket.learn.reviews import WorldReviewedBlock, is_reviewed
 from hocket.learn.settings import SimulatedSettings
 from hocket.random import TRAINING, stream_key, threshold
-from hocket.task.individual import Simulation
+from hocket.task.individual import IndividualTable, Outcomes, Simulation
 from hocket.task.tables import Tables
+from hocket.task.teamwork.readiness import Readiness
+
+LEAST_READINESS = 0.002  # of simulated teammates; what is seldom simulated is also seldom expected
+
+
+def make_block(tables: Tables, settings: DqprmSettings, seeds: Sequence[int], threads: int = 1) -> Block:
+    """Make a block of seeds; where teams are reviewed in the world, each seed is trained by itself."""
+    if settings.team_review == "off" or not is_reviewed(tables):
+        return DqprmBlock(tables, settings, seeds, threads)
+    readiness = Readiness(tables, sync_literal=settings.sync_literal)
+    chances = readiness.believe(settings.sync_probability)
+    shared = lane_tables(tables, [readiness.table(agent, chances) for agent in range(len(tables.start))])
+    teams = [(seed, DqprmBlock(tables, settings, [seed], shared=shared)) for seed in seeds]
+    return WorldReviewedBlock(readiness, settings, teams, threads, LEAST_READINESS)
 
 
 class DqprmBlock:
     """Every agent of every seed with simulated teammates: a lane. Groups of lanes train on their own."""
 
-    def __init__(self, tables: Tables, settings: DqprmSettings, seeds: Sequence[int], threads: int = 1) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        settings: DqprmSettings,
+        seeds: Sequence[int],
+        threads: int = 1,
+        shared: kernel.LaneTables | None = None,  # with blocks that begin alike
+    ) -> None:
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
-        self.tables = lane_tables(tables, settings)
+        self.tables = shared or lane_tables(tables, simulated_outcomes(tables, settings))
         self.q = np.zeros((len(seeds), agents, cells, actions, self.tables.is_final.shape[1]), np.float32)
         self.parameters = kernel.DqprmParameters(
             settings.schedule,
@@ -67,6 +90,12 @@ class DqprmBlock:
                 for lane in group:
                     kernel.train_lane(self.lanes, self.tables, self.parameters, workspace, lane, begin, steps)
 
+    def believe(self, table: IndividualTable) -> None:
+        """Let an agent train with teammates that are as ready as a table says from now on."""
+        limit = self.tables.limit.copy()
+        limit[table.place, ..., : len(table.dynamics)] = lane_limits(table)
+        self.tables = self.tables._replace(limit=limit)
+
     def arrays(self, index: int) -> Arrays:
         return {"q": np.ascontiguousarray(self.q[index, ..., : self.states])}
 
@@ -83,11 +112,20 @@ def _groups(lanes: int, team_size: int) -> list[range]:
     return [range(first, min(first + size, lanes)) for first in range(0, lanes, size)]
 
 
-def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernel.LaneTables:
-    """Stack the tables of all agents as kernels take them; states that an agent lacks lead to themselves."""
+def simulated_outcomes(tables: Tables, settings: SimulatedSettings) -> list[Outcomes]:
+    """Tabulate what may come of each agent's steps, with teammates that are ready with a constant probability."""
     simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
+    return [simulation.outcomes(agent) for agent in range(len(tables.start))]
+
+
+def lane_limits(table: Outcomes | IndividualTable) -> NDArray[np.uint32]:
+    """Lay out the limits of draws as kernels take them: [H, J - 1, U]."""
+    return np.minimum(table.limit, np.iinfo(np.uint32).max).transpose(1, 2, 0).astype(np.uint32)
+
+
+def lane_tables(tables: Tables, outcomes_of: Sequence[Outcomes | IndividualTable]) -> kernel.LaneTables:
+    """Stack the tables of all agents as kernels take them; states that an agent lacks lead to themselves."""
     agents, kinds = len(tables.start), tables.event.shape[2]
-    outcomes_of = [simulation.outcomes(agent) for agent in range(agents)]
     states, outcomes = (
         kernel.padded(int(tables.states.max())),
         max(2, *(table.chance.shape[2] for table in outcomes_of)),
@@ -99,7 +137,7 @@ def lane_tables(tables: Tables, settings: SimulatedSettings) -> kernel.LaneTable
     dynamics, is_final = np.zeros((agents, states), np.uint32), np.ones((agents, states), np.bool_)
     for agent, table in enumerate(outcomes_of):
         count, _, cases = table.chance.shape
-        limit[agent, :, : cases - 1, :count] = np.minimum(table.limit, np.iinfo(np.uint32).max).transpose(1, 2, 0)
+        limit[agent, :, : cases - 1, :count] = lane_limits(table)
         next_state[agent, :, :cases, :count] = table.next_state.transpose(1, 2, 0)
         reward[agent, :, :cases, :count] = table.reward.transpose(1, 2, 0)
         dynamics[agent, :count], is_final[agent, :count] = (

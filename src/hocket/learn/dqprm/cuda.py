@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.errors import SettingsError
 from hocket.learn.cuda.block import DeviceBlock, DeviceJob, TeamBlock
 from hocket.learn.cuda.device import fetched, launch, placed, zeros
 from hocket.learn.dqprm import DqprmSettings, cuda_kernel
-from hocket.learn.dqprm.block import lane_tables
+from hocket.learn.dqprm.block import lane_tables, simulated_outcomes
 from hocket.learn.dqprm.kernel import DqprmLanes, LaneTables, padded
 from hocket.learn.learner import Arrays, machine_shapes
 from hocket.random import TRAINING, stream_key
@@ -26,6 +27,8 @@ class DqprmDeviceBlock(TeamBlock):
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
+        if any(settings.team_review != "off" for settings in self.variants):
+            raise SettingsError("team_review must be off on a graphics processor: teams are reviewed on the processor")
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
         host, row = _lane_tables(tables, self.variants)
         states = host.is_final.shape[1]
@@ -64,7 +67,10 @@ def _lane_tables(tables: Tables, variants: Sequence[DqprmSettings]) -> tuple[Lan
     """Stack the tables of all agents under all settings; also say where those of each setting begin."""
     kinds = [(settings.sync_probability, settings.sync_literal) for settings in variants]
     place = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
-    made = {kind: lane_tables(tables, settings) for kind, settings in zip(kinds, variants, strict=True)}
+    made = {
+        kind: lane_tables(tables, simulated_outcomes(tables, settings))
+        for kind, settings in zip(kinds, variants, strict=True)
+    }
     parts = [made[kind] for kind in place]
     cases = max(part.next_state.shape[2] for part in parts)
 

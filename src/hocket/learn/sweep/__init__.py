@@ -7,11 +7,13 @@ The outcomes of moves (walls, slips, closed gates) it learns from experience.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hocket.lazy import Lazy
 from hocket.learn.learner import Learner, PolicyInput, machine_shapes
-from hocket.learn.settings import SimulatedSettings, setting
+from hocket.learn.settings import SettingValue, SimulatedSettings, setting
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class SweepSettings(SimulatedSettings):
     """Prioritised sweeping over a learnt model."""
 
     unused = frozenset({"learning_rate"})
+    added: ClassVar[Mapping[str, SettingValue]] = {"prior": "distance"}
 
     prior: str = setting(
         "distance",
@@ -32,8 +35,11 @@ class SweepSettings(SimulatedSettings):
     caution: float = setting(
         0.03, "in tests, pessimistic pseudo-counts per state and action", "tries", above=0, most=1e6
     )
-    team_review: bool = setting(
-        True, "count in imagined team episodes how ready teammates are, in place of a constant probability"
+    team_review: str = setting(
+        "imagined",
+        "count how ready teammates are, in place of a constant probability: in team episodes that are imagined in the "
+        "agents' models, or played in the world, whose steps are training steps",
+        choices=("imagined", "world", "off"),
     )
     backups: int = setting(100, "most cells that are backed up", "cells per step", least=1, most=10**6)
     priority_threshold: float = setting(
@@ -45,7 +51,7 @@ LEARNER = Learner(
     name="sweep",
     summary="each agent learns a model of its moves and plans with its local reward machine (prioritised sweeping)",
     settings=SweepSettings,
-    block=Lazy("hocket.learn.sweep.block", "SweepBlock"),
+    block=Lazy("hocket.learn.sweep.block", "make_block"),
     player=Lazy("hocket.learn.episodes", "ValuePlayer"),
     shapes=machine_shapes,
     policy_input=PolicyInput.MACHINE,

@@ -15,20 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.moves import MoveTable
+from hocket.learn.reviews import believed_table
 from hocket.random import threshold
 from hocket.task.individual import IndividualTable
-from hocket.task.tables import Tables
 from hocket.task.teamwork.planning import plan_values
 from hocket.task.teamwork.play import TeamMoves, Values
 from hocket.task.teamwork.readiness import Chances, Readiness
 from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch
 
-FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as many
 FIRST_FULL_SEARCH = 4_000  # from which on a team that succeeds is looked for that takes fewer steps, once
-MOST_MOVES = 4_000_000  # of all agents, in all dynamics; with more, teammates stay as they are simulated
-MOST_AGENTS = 50  # of teams for which that is done
 KNOWN = 4  # tries after which a move is taken to turn out as it did
-LEAST_SIMULATED = 0.02  # readiness of simulated teammates, however little an agent expects of them
 MOST_WORK = 600_000  # agent-steps of imagined episodes in a review
 
 
@@ -38,24 +34,6 @@ class AgentModel(NamedTuple):
     table: MoveTable
     tries: NDArray[np.int64]  # [moves, K]
     weight: float  # of the belief that a move leads to the next cell, in tries
-
-
-def is_reviewed(tables: Tables) -> bool:
-    """Say whether a team is small enough for what its agents believe to be counted."""
-    agents, moves = len(tables.start), tables.next_cell[0, ..., 0].size
-    return 1 < agents <= MOST_AGENTS and agents * moves <= MOST_MOVES
-
-
-def next_review(step: int) -> int:
-    """Say after which training step the next review comes.
-
-    >>> [next_review(step) for step in (0, 999, 1000, 3000)]
-    [1000, 1000, 2000, 4000]
-    """
-    review = FIRST_REVIEW
-    while review <= step:
-        review *= 2
-    return review
 
 
 def imagined_moves(models: Sequence[AgentModel], open_moves: MoveTable) -> TeamMoves:
@@ -106,11 +84,8 @@ class Beliefs:
         return changed
 
     def table(self, agent: int) -> IndividualTable:
-        """Tabulate an agent's steps by what it believes; what it does not expect is simulated, if seldom."""
-        readiness = self.readiness
-        simulated = np.where(readiness.waits, np.maximum(self.chances, LEAST_SIMULATED), self.chances)
-        table = readiness.table(agent, self.chances)
-        return table._replace(limit=readiness.table(agent, simulated).limit)
+        """Tabulate an agent's steps by what it believes."""
+        return believed_table(self.readiness, agent, self.chances)
 
     def _succeeds(self, search: TeamSearch) -> bool:
         values: Values = np.stack([search.values(agent, self.chances) for agent in range(len(self.chances))])

@@ -17,10 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.learn.learner import Arrays, machine_shapes
+from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.moves import MoveTable, list_moves
+from hocket.learn.reviews import WorldReviewedBlock, is_reviewed, next_review
 from hocket.learn.sweep import SweepSettings, kernel
-from hocket.learn.sweep.beliefs import AgentModel, Beliefs, imagined_moves, is_reviewed, next_review
+from hocket.learn.sweep.beliefs import AgentModel, Beliefs, imagined_moves
 from hocket.learn.sweep.queue import make_queues
 from hocket.random import TRAINING, stream_key
 from hocket.task.grid import ACTIONS, OUTCOMES, Grid
@@ -58,6 +59,15 @@ class _Group(NamedTuple):
         return self.special.get(lane, self.common)
 
 
+def make_block(tables: Tables, settings: SweepSettings, seeds: Sequence[int], threads: int = 1) -> Block:
+    """Make a block of seeds; where teams are reviewed in the world, each seed is trained by itself."""
+    if settings.team_review != "world" or not is_reviewed(tables):
+        return SweepBlock(tables, settings, seeds, threads)
+    teams = [(seed, SweepBlock(tables, settings, [seed])) for seed in seeds]
+    readiness = Readiness(tables, sync_literal=settings.sync_literal)
+    return WorldReviewedBlock(readiness, settings, teams, threads)
+
+
 class SweepBlock:
     """Every agent of every seed, each with its model."""
 
@@ -74,10 +84,11 @@ class SweepBlock:
         simulation = Simulation(tables, settings.sync_probability, settings.sync_literal)
         self.beliefs: list[Beliefs] = []  # of each seed, where they are counted
         pick_table: Callable[[int], IndividualTable] = simulation.table
-        if settings.team_review and is_reviewed(tables):
-            readiness, steps = Readiness(tables, sync_literal=settings.sync_literal), settings.max_episode_steps
-            self.beliefs = [Beliefs(readiness, settings.sync_probability, seed, steps) for seed in seeds]
-            pick_table = partial(readiness.table, chances=self.beliefs[0].chances)
+        if settings.team_review != "off" and is_reviewed(tables):
+            readiness, chance = Readiness(tables, sync_literal=settings.sync_literal), settings.sync_probability
+            if settings.team_review == "imagined":
+                self.beliefs = [Beliefs(readiness, chance, seed, settings.max_episode_steps) for seed in seeds]
+            pick_table = partial(readiness.table, chances=readiness.believe(chance))
         self.groups = [
             _group(pick_table(int(agents[0])), tables, agents, self.moves, settings.discount, seeds)
             for agents in simulation.alike()
@@ -119,13 +130,20 @@ class SweepBlock:
             AgentModel(group.moves, group.lanes.tries[lane], self.parameters.optimism)
             for _, (group, lane) in sorted(lanes.items(), key=itemgetter(0))
         ]
-        discount, optimism = self.parameters.discount, self.parameters.optimism
-        beliefs = self.beliefs[index]
-        for agent in beliefs.review(step, discount, imagined_moves(models, self.moves.without_walls)):
-            group, lane = lanes[agent]
-            view = _view(beliefs.table(agent), group.moves, discount, self.moves)
-            group.special[lane] = view
-            group.lanes.arrival[lane] = self._plan_lane(group, lane, view, view.optimistic_value, optimism)[1]
+        beliefs, imagined = self.beliefs[index], imagined_moves(models, self.moves.without_walls)
+        for agent in beliefs.review(step, self.parameters.discount, imagined):
+            self.believe(beliefs.table(agent), index)
+
+    def believe(self, table: IndividualTable, index: int = 0) -> None:
+        """Let an agent of a seed go by another table from now on, and plan by it."""
+        self.planned.clear()
+        for group in self.groups:
+            for agent, lane in group.lanes_of(index):
+                if agent == table.place:
+                    view = _view(table, group.moves, self.parameters.discount, self.moves)
+                    group.special[lane] = view
+                    planned = self._plan_lane(group, lane, view, view.optimistic_value, self.parameters.optimism)
+                    group.lanes.arrival[lane] = planned[1]
 
     def _plan_lane(
         self, group: _Group, lane: int, view: _View, prior_value: NDArray[np.float64], weight: float

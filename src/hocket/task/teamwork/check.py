@@ -76,7 +76,7 @@ class Stall:
 
 
 @dataclass(frozen=True)
-class DeadEnd:
+class UnrewardedState:
     """The state of an agent's machine beyond which it never gets, alone."""
 
     state: str
@@ -98,7 +98,7 @@ class TeamCheck:
     fewest_steps: int | None = None  # that the agents together could take if nobody slipped; None: not computed
     stall: Stall | None = None
     remark: str = ""  # why the team was not played
-    dead_ends: Mapping[str, DeadEnd] = field(default_factory=dict)  # of agents that can never be rewarded
+    dead_ends: Mapping[str, UnrewardedState] = field(default_factory=dict)  # of agents that can never be rewarded
 
     @property
     def ok(self) -> bool:
@@ -178,7 +178,7 @@ def _optimum(tables: Tables) -> int | None:
         return None
 
 
-def _dead_ends(task: Task, search: TeamSearch) -> dict[str, DeadEnd]:
+def _dead_ends(task: Task, search: TeamSearch) -> dict[str, UnrewardedState]:
     """Find agents that can never be rewarded, alone and with teammates that are ready now and then."""
     tables, chances = search.tables, search.readiness.believe(BELIEFS[0])
     dead_ends = {}
@@ -192,7 +192,7 @@ def _dead_ends(task: Task, search: TeamSearch) -> dict[str, DeadEnd]:
     return dead_ends
 
 
-def _dead_end(machine: RewardMachine, reached: Sequence[int]) -> DeadEnd:
+def _dead_end(machine: RewardMachine, reached: Sequence[int]) -> UnrewardedState:
     """Pick the state that is nearest to completion of those that are reached, and the events that would lead on."""
     states, distance = tuple(machine.states), dict.fromkeys(machine.final, 0)
     before: dict[str, list[str]] = {}
@@ -211,7 +211,7 @@ def _dead_end(machine: RewardMachine, reached: Sequence[int]) -> DeadEnd:
         for (state, event), target in machine.transitions.items()
         if state == nearest and distance.get(target, len(states)) < distance.get(nearest, 0)
     )
-    return DeadEnd(nearest, tuple(events))
+    return UnrewardedState(nearest, tuple(events))
 
 
 def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall:

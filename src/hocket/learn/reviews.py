@@ -1,0 +1,153 @@
+"""Reviews of a team in training: what agents believe of their teammates is counted in team episodes.
+
+Imagined reviews are `hocket.learn.sweep.beliefs`. Here the team is played in the world, with the present greedy
+policies, and the steps that it takes are training steps: nothing else is learnt in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.learn.learner import Arrays, Block
+from hocket.learn.settings import SimulatedSettings
+from hocket.task.individual import IndividualTable
+from hocket.task.tables import Tables
+from hocket.task.teamwork.play import TeamMoves, play_team
+from hocket.task.teamwork.readiness import Chances, Readiness
+from hocket.task.teamwork.search import patience_of
+
+FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as many
+MOST_MOVES = 4_000_000  # of all agents, in all dynamics; with more, teammates stay as they are simulated
+MOST_AGENTS = 50  # of teams for which that is done
+LEAST_SIMULATED = 0.02  # readiness of simulated teammates, however little an agent expects of them
+SHARE_PLAYED = 4  # a review in the world takes at most the steps so far over this
+EPISODES_PLAYED = 5  # in a review in the world
+LEAST_CHANGE = 0.05  # of a readiness, for which an agent changes what it believes
+
+
+def is_reviewed(tables: Tables) -> bool:
+    """Say whether a team is small enough for what its agents believe to be counted."""
+    return 1 < len(tables.start) <= MOST_AGENTS and count_moves(tables) <= MOST_MOVES
+
+
+def count_moves(tables: Tables) -> int:
+    """Count the moves of all agents: actions in cells, in all dynamics."""
+    return len(tables.start) * tables.next_cell[0, ..., 0].size
+
+
+def next_review(step: int) -> int:
+    """Say after which training step the next review comes.
+
+    >>> [next_review(step) for step in (0, 999, 1000, 3000)]
+    [1000, 1000, 2000, 4000]
+    """
+    review = FIRST_REVIEW
+    while review <= step:
+        review *= 2
+    return review
+
+
+def believed_table(
+    readiness: Readiness, agent: int, chances: Chances, least: float = LEAST_SIMULATED
+) -> IndividualTable:
+    """Tabulate an agent's steps by what it believes; what it does not expect is simulated, if seldom."""
+    simulated = np.where(readiness.waits, np.maximum(chances, least), chances)
+    table = readiness.table(agent, chances)
+    return table._replace(limit=readiness.table(agent, simulated).limit)
+
+
+class ReviewedTeam(Block, Protocol):
+    """The agents of one seed, who may be told what to believe of their teammates."""
+
+    def believe(self, table: IndividualTable) -> None:
+        """Let an agent go by another table from now on."""
+
+
+class WorldReviewedBlock:
+    """Seeds whose teams are played in the world now and then; each believes what it has counted."""
+
+    def __init__(
+        self,
+        readiness: Readiness,
+        settings: SimulatedSettings,
+        teams: Sequence[tuple[int, ReviewedTeam]],
+        threads: int,
+        least: float = LEAST_SIMULATED,
+    ) -> None:
+        self.seeds = [_WorldReviews(readiness, settings, seed, team, least) for seed, team in teams]
+        self.threads = max(1, min(threads, len(self.seeds)))
+
+    def train(self, begin: int, steps: int) -> None:
+        if self.threads == 1:
+            for seed in self.seeds:
+                seed.train(begin, steps)
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            list(pool.map(lambda seed: seed.train(begin, steps), self.seeds))
+
+    def arrays(self, index: int) -> Arrays:
+        return self.seeds[index].team.arrays(0)
+
+    @property
+    def q(self) -> NDArray[np.float32]:
+        """The q-functions of all seeds, as tests take them: [seeds, N, S, A, U]."""
+        return np.stack([seed.team.arrays(0)["q"] for seed in self.seeds])
+
+
+class _WorldReviews:
+    """A seed: its team, what its agents believe, and whose turn it is to believe something else."""
+
+    def __init__(
+        self, readiness: Readiness, settings: SimulatedSettings, seed: int, team: ReviewedTeam, least: float
+    ) -> None:
+        self.readiness, self.seed, self.team, self.least = readiness, seed, team, least
+        self.max_steps = settings.max_episode_steps
+        self.first: Chances = readiness.believe(settings.sync_probability)
+        self.chances, self.turn = self.first.copy(), 0
+        self.played_until = 0  # the training step up to which the team is played, and does not train
+
+    def train(self, begin: int, steps: int) -> None:
+        """Train the team, and play it where a review is due."""
+        stop = begin + steps
+        while begin < stop:
+            until = min(stop, next_review(begin))
+            resumed = max(begin, self.played_until)
+            if resumed < until:
+                self.team.train(resumed, until - resumed)
+            if until == next_review(begin):
+                self.played_until = until + self._review(until)
+            begin = until
+
+    def _review(self, step: int) -> int:
+        """Play the team, and let agents believe what they see. Return the steps that were played.
+
+        If it fails, one agent at a time: if all changed at once, each would answer what the others no longer do. If it
+        succeeds, all expect the more what has happened, and nobody expects less.
+        """
+        tables, agents = self.readiness.tables, len(self.chances)
+        played = play_team(
+            tables,
+            self.team.arrays(0)["q"],
+            TeamMoves.true(tables),
+            episodes=range(step, step + EPISODES_PLAYED),
+            max_steps=min(self.max_steps, step // SHARE_PLAYED // EPISODES_PLAYED),
+            patience=patience_of(tables),
+            seed=self.seed,
+        )
+        succeeds = bool((played.steps >= 0).all())
+        counted = self.readiness.count(played.counts, self.chances if succeeds else self.first)
+        believed = np.maximum(self.chances, counted) if succeeds else counted
+        change = np.where(self.readiness.waits, np.abs(believed - self.chances), 0.0).max(axis=(1, 2, 3))
+        in_turn = (np.arange(agents) + self.turn) % agents
+        changing = in_turn[change[in_turn] > LEAST_CHANGE].tolist()
+        for agent in changing if succeeds else changing[:1]:
+            self.chances[agent] = believed[agent]
+            self.team.believe(believed_table(self.readiness, agent, self.chances, self.least))
+        if changing and not succeeds:
+            self.turn = changing[0] + 1
+        return int(played.length.sum())
