@@ -194,8 +194,8 @@ def _print_probabilities(tried: Sequence[EvaluatedPolicy]) -> None:
     console = make_console()
     for label, policy, _, solved in tried:
         if solved is not None:
-            agents = [f"V_{name} = {with_error(own.value, own.error)}" for name, own in solved.agents.items()]
-            events = [f"P({name}) = {with_error(own.value, own.error)}" for name, own in solved.events.items()]
+            agents = [f"V_{name} = {with_error(value.value, value.error)}" for name, value in solved.agents.items()]
+            events = [f"P({name}) = {with_error(value.value, value.error)}" for name, value in solved.events.items()]
             console.print(f"{label}, seed {policy.seed}, exact: {', '.join(agents + events)}")
 
 

@@ -44,7 +44,7 @@ class DeviceWorkspaces(NamedTuple):
     finish: Ints  # [threads, N] when each agent was first done in a test
 
 
-class Teams(NamedTuple):
+class JointTeams(NamedTuple):
     """Teams of agents that learn as one; all that is needed to go on. See `CqrmTraining`."""
 
     q: Floats  # [R, S ** N, A ** N, V]; a few more numbers may be read past its end
@@ -62,7 +62,7 @@ def workspace_at(workspaces: DeviceWorkspaces, thread: Index) -> JointWorkspace:
 @inlined
 def train_team(
     run: Index,
-    teams: Teams,
+    teams: JointTeams,
     tables: JointTables,
     parameters: DeviceParameters,
     runs: Runs,
@@ -88,7 +88,7 @@ def train_team(
 
 @device_kernel
 def train_teams(
-    teams: Teams,
+    teams: JointTeams,
     tables: JointTables,
     parameters: DeviceParameters,
     runs: Runs,
@@ -103,7 +103,7 @@ def train_teams(
 @inlined
 def play_team(
     thread: Index,
-    teams: Teams,
+    teams: JointTeams,
     tables: JointTables,
     parameters: DeviceParameters,
     runs: Runs,
@@ -130,7 +130,7 @@ def play_team(
 
 @device_kernel
 def play_teams(
-    teams: Teams,
+    teams: JointTeams,
     tables: JointTables,
     parameters: DeviceParameters,
     runs: Runs,
@@ -162,7 +162,7 @@ class CqrmDeviceBlock(DeviceBlock):
         agents, seeds = len(tables.start), self.seeds.astype(np.uint64)
         numbers = range((agents + 1) // 2)
         keys = np.stack([stream_key(TRAINING, seeds, np.full(count, pair, np.uint64)) for pair in numbers], axis=1)
-        self.teams = Teams(q, placed(place), placed(keys))
+        self.teams = JointTeams(q, placed(place), placed(keys))
         workspace = make_workspace(agents, len(host.dynamics), shape[2])
         arrays = [zeros((count, *array.shape), array.dtype.type) for array in workspace]
         whole = [zeros((count, agents), np.int64) for _ in range(2)]
