@@ -521,7 +521,7 @@ def test_names_are_printed_literally(hocket, tmp_path, name):
         assert "\x1b" not in out
     code, _, err = hocket("check", path, "--knows", f"A1={name}?")
     assert code == 2
-    assert is_one_line(err) and (name in err or repr(name)[1:-1] in err)
+    assert is_one_line(err) and any(text in err for text in (name, repr(name)[1:-1], name[:90]))
 
 
 def test_json_holds_names_as_they_are(hocket, tmp_path):

@@ -123,9 +123,11 @@ def test_chunks_have_no_part_in_what_is_learnt(monkeypatch):
     here = hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, threads=1, settings=BRIEF)
     monkeypatch.setattr(training, "LARGEST_CHUNK", 2 * 3)
     chunks = []
-    whole = training._Training.__init__
+    whole = training._DeviceTraining.__init__
     monkeypatch.setattr(
-        training._Training, "__init__", lambda self, chunk, *rest: (chunks.append(chunk), whole(self, chunk, *rest))[1]
+        training._DeviceTraining,
+        "__init__",
+        lambda self, chunk, *rest: (chunks.append(chunk), whole(self, chunk, *rest))[1],
     )
     assert_same(here, hk.train(meeting(0.1), "dqprm", seeds=7, steps=130, device="cuda", settings=BRIEF))
     assert [len(chunk.jobs) for chunk in chunks] == [3, 3, 1]

@@ -354,7 +354,7 @@ def test_what_learners_play_is_what_plain_python_plays(learner, slip):
             assert step.done == (time + 1 == taken)
         assert player.finish.tolist() == [taken, taken]  # they finish together, or never
         lengths.add(taken)
-    assert len(lengths) > 1 or learner == "optimal"
+    assert len(lengths) > 1 or learner.startswith("optimal")
 
 
 def assert_theorem_2(task: hk.Task, taken: int, record: Recording) -> int:

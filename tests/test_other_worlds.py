@@ -20,7 +20,7 @@ with warnings.catch_warnings():  # it imports a game in a way that it calls depr
 pytestmark = pytest.mark.third_party
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-ELSEWHERE = ("players", "deep_rendezvous", "crowd", "plane", "plane_tasks")  # shared, or with tests of their own
+ELSEWHERE = ("players", "deep_rendezvous", "crowd", "plane", "plane_tasks", "robots")  # with tests of their own
 
 
 @pytest.fixture(scope="module", autouse=True)

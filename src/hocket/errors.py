@@ -83,7 +83,7 @@ def cut_names(text: str) -> str:
     """Cut the middle out of long names in a sentence: quoted ones, and those without blanks.
 
     >>> len(cut_names(f"event '{'e' * 5_000}' does not exist"))
-    230
+    222
     """
     if len(text) <= LONGEST_NAME_SHOWN:
         return text

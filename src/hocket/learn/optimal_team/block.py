@@ -114,7 +114,7 @@ class JointPolicy:
         joint = self.team_state[np.searchsorted(self.keys, self._key(state))]
         for agent in range(cell.shape[1]):
             joint = joint * self.space.sizes[agent + 1] + self.place[agent, cell[:, agent]]
-        number = self.action[joint].astype(np.int64)
+        number = np.nan_to_num(self.action[joint]).clip(0, len(ACTIONS) ** cell.shape[1] - 1).astype(np.int64)
         actions = np.unravel_index(number, (len(ACTIONS),) * cell.shape[1])
         return np.stack(actions, axis=1).astype(np.int8)
 
