@@ -97,7 +97,7 @@ def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tm
 def local_cluster():
     """Start a scheduler and two workers within this process, as dask's LocalCluster does."""
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
     ) as local:
         yield local
 

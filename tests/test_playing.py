@@ -102,7 +102,7 @@ def test_a_team_of_functions_is_evaluated_as_the_same_actions_are_in_the_compile
     rows = {name: iter([int(row[place]) for row in plan]) for place, name in enumerate(task.agents)}
     actors = {name: lambda seen, own=own: next(own) for name, own in rows.items()}
     (expected,) = hk.evaluate(task, policy, 40, seed=11, greedy=False)
-    (found,) = hk.evaluate(hk.gym.team_env(task, max_episode_steps=30), actors, 40, seed=11)
+    (found,) = hk.evaluate(hk.gym.team_env(task, max_episode_steps=30), actors, 40, seed=11, greedy=False)
     assert 0 < expected.success.value < 1
     assert found == replace(expected, policy="sampled")
     assert all(next(own, None) is None for own in rows.values())

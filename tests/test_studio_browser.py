@@ -848,7 +848,7 @@ def hold(page: Page, what: str, act: Callable[[], object]) -> None:
     """Do something that asks the server, and keep the request back."""
     page.evaluate("what => sessionStorage.setItem('kept back', `/api/${what}`)", what)
     act()
-    page.wait_for_function("Boolean(window.letGo)")
+    page.evaluate("() => new Promise((kept) => (function look() { window.letGo ? kept() : setTimeout(look, 10); })())")
 
 
 def let_go(page: Page) -> None:
