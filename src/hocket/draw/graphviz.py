@@ -365,7 +365,8 @@ def _graph(marks: Iterable[Mark], settings: Mapping[str, str]) -> Any:  # noqa: 
         import pygraphviz  # loads Graphviz, which only drawings need
     except ImportError as error:  # its wheel carries Graphviz, but not what every desktop has
         raise HocketError(
-            f"machines cannot be drawn: {error}; Graphviz needs GLib, on Debian and Ubuntu the package libglib2.0-0"
+            f"machines cannot be drawn: {error}; Graphviz needs some libraries of the system, on Debian and Ubuntu the "
+            "packages libglib2.0-0, libxext6, libxrender1 and libexpat1"
         ) from None
 
     graph = pygraphviz.AGraph(name="machines", directed=True, strict=False)
