@@ -147,7 +147,7 @@ def test_an_open_gate_has_no_cross_and_a_driver_sees_only_its_own_gates():
     pressed = states | {name: task.machines[name].transitions[states[name], "Y"] for name in ("A1", "A2")}
     drawn = squares(task, Moment(cells, pressed))
     assert {drawn[cell] for cell in task.grid.places["yellow region"]} == {"y "}
-    assert {drawn[cell] for cell in task.grid.places["green region"]} == {"g×"}
+    assert {drawn[cell] for cell in task.grid.places["green region"]} == {"n×"}
 
 
 def test_agents_that_share_a_cell_and_starts_that_are_left_are_marked():
@@ -551,7 +551,7 @@ def test_a_map_on_a_terminal_has_colours_and_closed_gates():
     with Session("show", "buttons") as session:
         assert session.wait() == 0
         assert "\x1b[" in session.printed
-        assert "· · · ##y×y×y×##g×g×" in ESCAPE.sub("", session.printed)
+        assert "· · · ##y×y×y×##n×n×" in ESCAPE.sub("", session.printed)
 
 
 def test_a_key_that_arrives_in_pieces_is_one_key():

@@ -5,6 +5,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hocket as hk
 from hocket.draw import palette
@@ -20,6 +22,7 @@ from hocket.report.figures.canvas import look
 from hocket.report.figures.panels import arrange_panels, list_areas
 from hocket.report.page.encoding import Numbering, scene_data
 from hocket.task.catalogue import built_in_tasks
+from hocket.task.files import task_from
 from hocket.task.gates import closed_cells
 from test_drawing import SVG, groups, points
 from test_picture import boxes
@@ -243,26 +246,67 @@ def test_a_gate_of_which_a_machine_cannot_tell_whether_it_is_open_counts_as_clos
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_no_colour_contradicts_a_name_or_a_letter(name):
+def test_no_colour_contradicts_a_name(name):
     scene = scene_of(hk.load_task(name))
-    kinds = [(area.names[0], area.tag, area.color, PLACE_COLORS) for area in scene.areas]
-    kinds += [(event, event, color, LINE_COLORS) for event, (color, _) in scene.styles.items()]
-    for words, letter, color, colors in kinds:
+    kinds = [(area.names[0], area.color, PLACE_COLORS) for area in scene.areas]
+    kinds += [
+        (palette.INITIALS.get(event.lower(), event), color, LINE_COLORS) for event, (color, _) in scene.styles.items()
+    ]
+    for words, color, colors in kinds:
         told = [word for word in words.lower().split() if word in colors]
-        told += [palette.INITIALS[letter.lower()]] if letter.lower() in palette.INITIALS and not told else []
-        assert not told or palette.paler(colors[told[0]]) == color or colors[told[0]] == color
+        assert not told or color in (colors[told[0]], palette.paler(colors[told[0]]))
 
 
-def test_events_that_tell_a_colour_get_it_and_others_what_is_left():
-    styles = choose_styles(["go", "R", "red", "blue light", "stop"])
+NAMES = st.lists(
+    st.text(min_size=1, max_size=6) | st.sampled_from(["R", "red", "a1", "a2", "b"]), unique=True, max_size=30
+)
+
+
+@given(NAMES, st.data())
+def test_a_name_keeps_its_colour_whatever_is_added_and_all_its_looks_if_it_is_added_at_the_end(names, data):
+    extra = data.draw(st.text(min_size=1).filter(lambda name: name not in names))
+    at = data.draw(st.integers(0, len(names)))
+    inserted, appended = [*names[:at], extra, *names[at:]], [*names, extra]
+    before, after, last = choose_styles(names), choose_styles(inserted), choose_styles(appended)
+    assert all(after[name][0] == color for name, (color, _) in before.items())
+    assert all(last[name] == style for name, style in before.items())
+    for choose in (lambda names: choose_colors({name: name for name in names}), palette.agent_colors):
+        then = choose(appended)
+        assert all(then[name] == color for name, color in choose(names).items())
+    shades = [{color, palette.paler(color), palette.paler(palette.paler(color))} for color in PLACE_COLORS.values()]
+    hues = {
+        name: [shade for shade in shades if color in shade]
+        for name, color in choose_colors({name: name for name in names}).items()
+    }
+    then = choose_colors({name: name for name in inserted})
+    assert all(any(then[name] in shade for shade in hue) for name, hue in hues.items())
+
+
+def test_few_agents_have_different_colours():
+    assert len({*palette.agent_colors(["Ann", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal"]).values()}) == 8
+    assert palette.agent_colors(["A1", "A2", "A3"]) == {
+        f"A{number + 1}": palette.AGENT_COLORS[number] for number in range(3)
+    }
+
+
+def test_events_that_tell_a_colour_get_it_and_those_that_share_one_differ_by_their_lines():
+    styles = choose_styles(["R", "red", "blue light"])
     assert styles["R"] == (LINE_COLORS["red"], "solid") and styles["red"] == (LINE_COLORS["red"], "dashed")
     assert styles["blue light"][0] == LINE_COLORS["blue"]
-    assert len({*styles.values()}) == 5 and styles["go"][0] not in (LINE_COLORS["red"], LINE_COLORS["blue"])
 
 
-def test_a_letter_does_not_take_the_colour_that_a_name_tells():
-    colors = choose_colors({"bench": 0, "blue button": 1}, {"bench": "b", "blue button": "B"})
-    assert colors["blue button"] == PLACE_COLORS["blue"] != colors["bench"]
+@pytest.mark.parametrize("name", TASKS)
+def test_a_map_has_the_letters_of_its_file_also_when_it_is_saved_and_loaded(name):
+    task = hk.load_task(name)
+    again = task_from(task.document(), name)
+    tags = {area.names[0]: area.tag for area in scene_of(task).areas}
+    assert {place: tags[place] for place in tags if place in task.grid.letters} == {
+        place: letter for place, letter in task.grid.letters.items() if place in tags
+    }
+    assert (again, again.digest) == (task, task.digest)
+    assert [(area.names, area.tag, area.color) for area in scene_of(again).areas] == [
+        (area.names, area.tag, area.color) for area in scene_of(task).areas
+    ]
 
 
 def test_of_many_places_those_with_gates_have_tags_and_colours_and_the_rest_none():

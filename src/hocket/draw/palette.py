@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from itertools import cycle
 from string import ascii_lowercase, ascii_uppercase
 from types import MappingProxyType
 
@@ -18,17 +20,21 @@ LINE_COLORS = {
     "blue": "#0072b2", "red": "#a50f00", "green": "#0f5a3c", "pink": "#d21e78", "yellow": "#966900",
     "purple": "#7800e1", "brown": "#5a1e00", "navy": "#002d5a",
 }  # fmt: skip
-INITIALS = {"b": "blue", "r": "red", "g": "green", "y": "yellow"}  # what an event or a tag of one letter is taken for
+INITIALS = {"b": "blue", "r": "red", "g": "green", "y": "yellow"}  # what an event of one letter is taken for
 LINES = ("solid", "dashed", "dotted")
 AGENT_COLORS = tuple(LINE_COLORS.values())
 INK, WHITE, DOT, FLOOR, WALL = "#111111", "#ffffff", "#bbbbb4", "#f4f4f0", "#555555"
+SALT = 93308  # with which names of built-in tasks share few colours
 PALE = "#dddddd"  # of places that are too many to be named
 
 Style = tuple[str, str]  # colour and kind of line
 
 
-def choose_letters(names: Iterable[str], regions: Collection[str] = ()) -> dict[str, str]:
-    """Choose a letter for each place, if possible out of its name: upper case for a single cell, lower for a region.
+def choose_letters(
+    names: Iterable[str], regions: Collection[str] = (), given: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """Choose a letter for each place: the one that is given, or else, if possible, one out of its name, in upper case
+    for a single cell and in lower case for a region.
 
     Where letters run out, the rest have none.
 
@@ -36,9 +42,10 @@ def choose_letters(names: Iterable[str], regions: Collection[str] = ()) -> dict[
     {'red button': 'R', 'red region': 'r', 'roof': 'O'}
     """
     letters: dict[str, str] = {}
-    taken = {""}
+    taken = {"", *given.values()}
     for name in names:
-        letters[name] = next((letter for letter in _candidates(name, name in regions) if letter not in taken), "")
+        free = (letter for letter in _candidates(name, name in regions) if letter not in taken)
+        letters[name] = given.get(name) or next(free, "")
         taken.add(letters[name])
     return letters
 
@@ -54,23 +61,24 @@ def _candidates(name: str, is_region: bool) -> Iterator[str]:
     yield from second
 
 
-def choose_colors(places: Mapping[str, Hashable], tags: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """Choose a background for each place: the colour in its name, or else its tag, or else the next.
+def color_number(name: str) -> int:
+    """Choose one of the eight colours by a name alone; names that differ by a number have neighbouring ones."""
+    numbers = sum(int(digits) for digits in re.findall("[0-9]{1,9}", name))
+    return (hashlib.sha256(f"{SALT} {re.sub('[0-9]+', '', name)}".encode()).digest()[0] + numbers) % len(LINE_COLORS)
 
-    It is paler where only a tag names it, and where it is taken. Names of the same place share one.
+
+def choose_colors(places: Mapping[str, Hashable]) -> dict[str, str]:
+    """Choose a background for each place: the colour in its name, or else by its name, paler where it is taken.
+
+    Names of the same place share one.
     """
-    named = {name: named_color(name, PLACE_COLORS) for name in places}
-    meant = {name: named_color(INITIALS.get(tag.lower(), ""), PLACE_COLORS) for name, tag in tags.items()}
-    hints = {name: color for name, color in meant.items() if color and not named[name] and color not in named.values()}
-    used = {*named.values(), *hints.values()}
-    free = cycle(sorted(PLACE_COLORS.values(), key=lambda color: color in used))
     colors: dict[Hashable, str] = {}
-    taken = {*hints.values()}
+    taken: Counter[str] = Counter()
     for name, place in places.items():
         if place not in colors:
-            color = named[name] or hints.get(name) or next(free)
-            colors[place] = paler(color) if color in taken else color
-            taken.add(color)
+            color = named_color(name, PLACE_COLORS) or [*PLACE_COLORS.values()][color_number(name)]
+            colors[place] = [color, paler(color), paler(paler(color))][min(taken[color], 2)]
+            taken[color] += 1
     return {name: colors[place] for name, place in places.items()}
 
 
@@ -81,20 +89,18 @@ def paler(color: str) -> str:
 
 
 def choose_styles(events: Iterable[str]) -> dict[str, Style]:
-    """Choose a colour and a line for each event: the colour in its name, or else the next.
+    """Choose a colour for each event, the one in its name or else by its name, and another line where it is taken.
 
     >>> choose_styles(["go", "Y", "yellow"])
-    {'go': ('#0072b2', 'solid'), 'Y': ('#966900', 'solid'), 'yellow': ('#966900', 'dashed')}
+    {'go': ('#d21e78', 'solid'), 'Y': ('#966900', 'solid'), 'yellow': ('#966900', 'dashed')}
     """
-    named = {name: named_color(INITIALS.get(name.lower(), name), LINE_COLORS) for name in events}
     styles: dict[str, Style] = {}
-    for name, color in named.items():
-        if color is not None:
-            lines = [line for line in LINES if (color, line) not in styles.values()]
-            styles[name] = color, (lines or LINES)[0]
-    pairs = [(color, line) for line in LINES for color in AGENT_COLORS]
-    free = cycle([pair for pair in pairs if pair not in styles.values()] or pairs)
-    return {name: styles.get(name) or next(free) for name in named}
+    taken: Counter[str] = Counter()
+    for name in dict.fromkeys(events):
+        color = named_color(INITIALS.get(name.lower(), name), LINE_COLORS) or AGENT_COLORS[color_number(name)]
+        styles[name] = color, LINES[taken[color] % len(LINES)]
+        taken[color] += 1
+    return styles
 
 
 def named_color(name: str, colors: Mapping[str, str]) -> str | None:
@@ -103,5 +109,15 @@ def named_color(name: str, colors: Mapping[str, str]) -> str | None:
 
 
 def agent_colors(agents: Iterable[str]) -> dict[str, str]:
-    """Give every agent a colour; where there are many, they share."""
-    return dict(zip(agents, cycle(AGENT_COLORS), strict=False))
+    """Give every agent a colour by its name, or the next that no agent before it has; where there are many, they share.
+
+    >>> agent_colors(["A2", "A1"])
+    {'A2': '#a50f00', 'A1': '#0072b2'}
+    """
+    colors: dict[str, str] = {}
+    for name in agents:
+        first = color_number(name)
+        turned = (*AGENT_COLORS[first:], *AGENT_COLORS[:first])
+        used = Counter(colors.values())
+        colors[name] = min(turned, key=lambda color: used[color])
+    return colors

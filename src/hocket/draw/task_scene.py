@@ -71,8 +71,8 @@ def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
     gated = {names[0] for names in together.values() if any(name in gates for name in names)}
     chosen = {*sorted(first, key=lambda name: name not in gated)[:MOST_NAMED]}
     named = {name: cells for name, cells in first.items() if name in chosen}
-    tags = _choose_tags(named, gated)
-    colors = choose_colors(named, tags)
+    tags = _choose_tags(named, gated, task.grid.letters)
+    colors = choose_colors(named)
     return tuple(
         Area(
             tuple(rectangles(cells, task.grid.columns)),
@@ -85,17 +85,23 @@ def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:
     )
 
 
-def _choose_tags(places: Mapping[str, Collection[int]], gated: Collection[str]) -> dict[str, str]:
-    """Choose a short name for each place: its initial and the number that it ends in, or else a letter.
+def _choose_tags(
+    places: Mapping[str, Collection[int]], gated: Collection[str], letters: Mapping[str, str]
+) -> dict[str, str]:
+    """Choose a short name for each place: its letter in the file, its initial and the number that it ends in, or else
+    a letter.
 
     Where there is a gate it is a letter, which leaves room for a cross.
     """
-    ends = {name: name.split()[-1] for name in places if name not in gated}
+    given = {
+        name: letters[name] for name in places if letters.get(name, " ").isascii() and letters.get(name, "").strip()
+    }
+    ends = {name: name.split()[-1] for name in places if name not in gated and name not in given}
     numbered = {name: f"{name[0].upper()}{end}" for name, end in ends.items() if end.isdecimal()}
     if len({*numbered.values()}) < len(numbered) or any(len(tag) > LONGEST_TAG for tag in numbered.values()):
         numbered = {}
     regions = {name for name, cells in places.items() if len(cells) > 1}
-    return choose_letters([name for name in places if name not in numbered], regions) | numbered
+    return choose_letters([name for name in places if name not in numbered], regions, given) | numbered
 
 
 def _gates(task: Task) -> dict[str, list[Barrier]]:

@@ -55,8 +55,8 @@ class TextMap:
     >>> print("\\n".join(line.plain for line in TextMap(scene).draw(scene.opening)[:4]))
     1 · Y ##· 2 · ##3 ·
     · · · ##· · · ##· ·
-    · · · ##y×y×y×##g×g×
-    · · · ##y×y×y×##g×g×
+    · · · ##y×y×y×##n×n×
+    · · · ##y×y×y×##n×n×
     """
 
     scene: Scene

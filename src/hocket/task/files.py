@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
 from pathlib import Path
@@ -60,7 +61,7 @@ def read_task(path: Path, size: int | None = None, document: object = None, sour
 
 
 def save_task(task: Task, path: str | Path) -> None:
-    """Write a task to a .toml or .json file; places stand in it by their coordinates."""
+    """Write a task to a .toml or .json file; places without letters stand in it by coordinates."""
     path = Path(path)
     if path.suffix.lower() not in (".toml", ".json"):
         raise FormatError(f"a task is written as .toml or .json, got {path.suffix!r}", path=path)
@@ -128,7 +129,7 @@ def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dic
         key = f"places.{name}"
         cells = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
         places[name] = places.get(name, frozenset()) | {_cell_from(cell, grid, key) for cell in cells}
-    return Grid(grid.rows, grid.columns, grid.walls, places), letters
+    return replace(grid, places=places), letters
 
 
 def _names_from(value: object, key: str) -> tuple[str, ...]:

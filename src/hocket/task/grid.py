@@ -37,6 +37,7 @@ class Grid:
     columns: int
     walls: frozenset[int] = frozenset()
     places: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    letters: Mapping[str, str] = field(default_factory=dict, compare=False)  # place -> its letter on the map of a file
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.columns < 1 or self.cells > MOST_CELLS:
@@ -44,6 +45,10 @@ class Grid:
             raise TaskError(f"a map must have between 1 and {MOST_CELLS:,} cells, got {size}", key="map")
         object.__setattr__(self, "walls", frozenset(self.walls))
         object.__setattr__(self, "places", MappingProxyType({n: frozenset(cells) for n, cells in self.places.items()}))
+        object.__setattr__(self, "letters", MappingProxyType(dict(self.letters)))
+        for name, letter in self.letters.items():
+            if name not in self.places or len(letter) != 1 or letter in (WALL, FLOOR, "\n"):
+                raise TaskError("a place has a single letter other than '#' and '.'", key=f"letters.{name}")
         if any(not 0 <= wall < self.cells for wall in self.walls):
             raise TaskError(f"walls must lie on the map of {self.rows} rows and {self.columns} columns", key="map")
         for name, cells in self.places.items():
@@ -54,7 +59,7 @@ class Grid:
                 self.check_cell(cell, f"places.{name}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Grid, (self.rows, self.columns, self.walls, dict(self.places))
+        return Grid, (self.rows, self.columns, self.walls, dict(self.places), dict(self.letters))
 
     @property
     def cells(self) -> int:
@@ -173,5 +178,9 @@ def read_map(
             raise TaskError(f"letter {letter!r} is not on the map", key=f"legend.{letter}")
         for name in names:
             places.setdefault(name, set()).update(where[letter])
-    grid = Grid(len(lines), len(lines[0]), frozenset(walls), {name: frozenset(cells) for name, cells in places.items()})
-    return grid, where
+    letters = {
+        name: min((letter for letter in legend if name in legend[letter]), key=lambda letter: len(legend[letter]))
+        for name in places
+    }
+    named = {name: frozenset(cells) for name, cells in places.items()}
+    return Grid(len(lines), len(lines[0]), frozenset(walls), named, letters), where

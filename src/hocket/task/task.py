@@ -145,7 +145,7 @@ class Task:
     def digest(self) -> str:
         """The fingerprint of all that it says, except how it is described and how events are ordered."""
         document = {
-            key: value for key, value in self.document().items() if key not in ("name", "description", "machine")
+            key: value for key, value in self._document({}).items() if key not in ("name", "description", "machine")
         }
         machines = self.machine.parts if isinstance(self.machine, Composition) else {"": self.machine}
         document["machine"] = {name: _canonical(machine) for name, machine in machines.items()}
@@ -153,15 +153,26 @@ class Task:
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
     def document(self) -> Document:
-        """Lay the task out as nested tables, as a file has it; places stand in it by their coordinates."""
+        """Lay the task out as nested tables, as a file has it; places without letters stand in it by coordinates."""
+        return self._document(self.grid.letters)
+
+    def _document(self, letters: Mapping[str, str]) -> Document:
         grid, machine = self.grid, self.machine
-        letters = [WALL if cell in grid.walls else FLOOR for cell in range(grid.cells)]
-        lines = ["".join(letters[row * grid.columns : (row + 1) * grid.columns]) for row in range(grid.rows)]
+        drawn = dict.fromkeys(grid.walls, WALL)
+        legend = {letter: name for name, letter in reversed([*letters.items()])}
+        for letter, name in sorted(legend.items(), key=lambda entry: -len(grid.places[entry[1]])):
+            drawn |= dict.fromkeys(grid.places[name], letter)  # small ones upon large ones
+        text = "".join(drawn.get(cell, FLOOR) for cell in range(grid.cells))
+        lines = [text[start : start + grid.columns] for start in range(0, grid.cells, grid.columns)]
         document: Document = {"name": self.name, "description": self.description, "slip": float(self.slip)}
         document["map"] = "\n".join(lines) + "\n"
-        document["places"] = {
-            name: [list(grid.row_column(cell)) for cell in sorted(cells)] for name, cells in grid.places.items()
+        if legend:
+            document["legend"] = {letter: legend[letter] for letter in reversed(legend) if letter in text}
+        listed = {
+            name: [list(grid.row_column(cell)) for cell in sorted(cells) if legend.get(drawn.get(cell, "")) != name]
+            for name, cells in grid.places.items()
         }
+        document["places"] = {name: cells for name, cells in listed.items() if cells}
         document["agents"] = {name: _agent_to(agent, grid) for name, agent in self.agents.items()}
         gates: dict[str, dict[str, object]] = {}
         for name, agent in self.agents.items():
