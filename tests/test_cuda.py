@@ -80,7 +80,9 @@ def long_way(stops: int) -> hk.Task:
         (meeting(0.1), "dqprm", {"counterfactual": False, "learning_rate_decay": 1e-3, "temperature_decay": 1e-3}),
         (gatehouse(), "dqprm", {}),
         (gatehouse(), "dqprm", {"wait_for_team": True}),
+        (long_way(4), "dqprm", {}),
         (long_way(6), "dqprm", {}),
+        (long_way(8), "dqprm", {}),
         (long_way(9), "dqprm", {}),
         (meeting(0.1), "iql", {}),
         (meeting(0.1), "iql", {"bootstrap_past_end": False}),
@@ -97,13 +99,14 @@ def test_the_device_learns_what_the_processor_learns_bit_for_bit(task, learner, 
 
 def test_gates_and_machines_of_all_widths_are_among_what_was_compared():
     widths = {}
-    for task in (meeting(0.1), gatehouse(), long_way(6), long_way(9)):
+    for task in (meeting(0.1), gatehouse(), long_way(4), long_way(6), long_way(8), long_way(9)):
         tables = compile_task(task)
         own = BLOCKS["dqprm"](tables, [DeviceJob(LEARNERS["dqprm"].settings(), 0)])
-        widths[own.q.shape[4]] = own.kernel is not None
+        widths[int(tables.states.max()), own.q.shape[4]] = own.kernel is not None
         if task.name == gatehouse().name:
             assert tables.dynamics.max() > 0
-    assert widths == {4: True, 8: True, 10: False}
+    widened = {(states, width): fast for (states, width), fast in widths.items() if states > 4}
+    assert widened == {(5, 4): True, (7, 8): True, (9, 8): True, (10, 10): False}, "final states take no room"
 
 
 def test_runs_with_other_settings_and_seeds_train_side_by_side(tmp_path):

@@ -130,11 +130,18 @@ class TestLog:
         self.finish = np.zeros((*shape, agents), np.int32)
         self.event_time = np.zeros((*shape, events), np.int32)
 
+    @property
+    def next_numbers(self) -> range:
+        """Number the episodes of the next test."""
+        return range((self.done + 1) * self.episodes, (self.done + 2) * self.episodes)
+
     def add(self, play: Callable[[range, bool], TestResults]) -> None:
         """Test all runs once more; `play` is told the numbers of the episodes, and whether greedily."""
-        first = (self.done + 1) * self.episodes
-        for kind in range(len(KINDS) if self.episodes else 0):
-            played = play(range(first, first + self.episodes), kind == 1)
+        self.keep([play(self.next_numbers, greedy) for greedy in ((False, True) if self.episodes else ())])
+
+    def keep(self, results: Sequence[TestResults]) -> None:
+        """Keep the results of the next test, by softmax and greedily."""
+        for kind, played in enumerate(results):
             pairs = ((self.finish, played.finish), (self.event_time, played.event_time))
             for mine, theirs in ((self.taken[..., None], played.steps[:, None]), *pairs):
                 kept = mine[:, self.done, kind]  # [runs, episodes, and what is kept]

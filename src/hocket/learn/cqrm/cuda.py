@@ -108,18 +108,17 @@ def play_team(
     parameters: DeviceParameters,
     runs: Runs,
     workspaces: DeviceWorkspaces,
-    greedy: bool,
     number: int,
     episodes: int,
     begin: int,
     played: TestResults,
 ) -> None:
-    """Play a thread's test episode, if there is one; a run's first has a number."""
+    """Play a thread's test episode, if there is one; a run's first has a number. Greedy ones come last."""
     index = begin + thread
     if thread < len(workspaces.value) and index < len(played.steps):
-        run, finish = index // episodes, workspaces.finish[thread]
+        run, finish = index // episodes % len(runs.seed), workspaces.finish[thread]
         workspace = workspace_at(workspaces, thread)
-        play = play_at(parameters, runs, run, greedy)
+        play = play_at(parameters, runs, run, index >= len(runs.seed) * episodes)
         record = Recording(played.finish[:0], tables.own_state[:0], tables.own_state[:0])  # of no steps
         played.steps[index] = play_jointly(
             teams.q[run], tables, workspace, workspaces.place[thread], finish, play, number + index % episodes, record
@@ -135,14 +134,13 @@ def play_teams(
     parameters: DeviceParameters,
     runs: Runs,
     workspaces: DeviceWorkspaces,
-    greedy: bool,
     number: int,
     episodes: int,
     begin: int,
     played: TestResults,
 ) -> None:
     """Play the test episodes from `begin` on, as many as there are rooms."""
-    play_team(cuda.grid(1), teams, tables, parameters, runs, workspaces, greedy, number, episodes, begin, played)
+    play_team(cuda.grid(1), teams, tables, parameters, runs, workspaces, number, episodes, begin, played)
 
 
 class CqrmDeviceBlock(DeviceBlock):
@@ -177,8 +175,8 @@ class CqrmDeviceBlock(DeviceBlock):
         about = (self.world, self.parameters, self.runs, self.workspaces, begin, steps)
         launch(train_teams, len(self.seeds), self.teams, *about)
 
-    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: TestResults) -> int:
-        how = (self.parameters, self.runs, self.workspaces, greedy, number, episodes, begin, played)
+    def _play(self, number: int, episodes: int, begin: int, played: TestResults) -> int:
+        how = (self.parameters, self.runs, self.workspaces, number, episodes, begin, played)
         launch(play_teams, len(self.seeds), self.teams, self.world, *how)
         return len(self.seeds)
 

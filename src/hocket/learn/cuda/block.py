@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.cuda.device import fetched, launch, placed, synchronize, zeros
-from hocket.learn.cuda.episodes import make_teams, play_teams, team_bytes
+from hocket.learn.cuda.episodes import DeviceLearnt, make_teams, play_teams, team_bytes
 from hocket.learn.cuda.parameters import DeviceParameters, Runs, make_parameters
 from hocket.learn.episodes import require_settled, team_tables
 from hocket.learn.kernels.team import NEVER_SETTLED
-from hocket.learn.kernels.teams import Learnt
 from hocket.learn.learner import Arrays
 from hocket.learn.testing import TestResults
 from hocket.task.tables import Tables
@@ -34,7 +33,7 @@ class DeviceBlock(ABC):
     """Runs of one learner on one task, side by side on the device; they may differ in settings and seeds."""
 
     switch: ClassVar[str]  # the setting that is a switch of the learning rule
-    alike: ClassVar[tuple[str, ...]] = ("test_every", "test_episodes")  # settings in which they may not differ
+    common_settings: ClassVar[tuple[str, ...]] = ("test_every", "test_episodes")  # in which they may not differ
     keeps_events: ClassVar[bool] = True  # whether tests say when events happened
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
@@ -60,23 +59,27 @@ class DeviceBlock(ABC):
         """Fetch what the run at `index` has learnt so far."""
 
     @abstractmethod
-    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: TestResults) -> int:
+    def _play(self, number: int, episodes: int, begin: int, played: TestResults) -> int:
         """Play the episodes from `begin` on, as many as there is room for; return how many that are."""
 
-    def play(self, numbers: range, greedy: bool) -> TestResults:
-        """Play test episodes of every run."""
+    def play(self, numbers: range) -> tuple[TestResults, TestResults]:
+        """Play test episodes of every run: by softmax and, at the same time, greedily."""
         (agents, _), events = self.tables.kind.shape, len(self.tables.knowers)
-        count = len(self.seeds) * len(numbers)
+        count = 2 * len(self.seeds) * len(numbers)
         played = TestResults(
             zeros((count,), np.int32), zeros((count, agents), np.int32), zeros((count, max(events, 1)), np.int32)
         )
         begin = 0
         while begin < count:
-            begin += self._play(greedy, numbers.start, len(numbers), begin, played)
+            begin += self._play(numbers.start, len(numbers), begin, played)
             synchronize()
-        results = TestResults(*map(fetched, played))
-        require_settled(bool((results.steps != NEVER_SETTLED).all()))
-        return results
+        steps, finish, event_time = map(fetched, played)
+        require_settled(bool((steps != NEVER_SETTLED).all()))
+        half = count // 2
+        return (
+            TestResults(steps[:half], finish[:half], event_time[:half]),
+            TestResults(steps[half:], finish[half:], event_time[half:]),
+        )
 
 
 class TeamBlock(DeviceBlock):
@@ -84,16 +87,18 @@ class TeamBlock(DeviceBlock):
 
     by_memory: ClassVar[bool]
     q: NDArray[np.float32]  # [R, N, S, A, U or M]
+    column: NDArray[np.int64]  # [N, U] where the values in a machine state are; past the end: they are 0
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
         self.world = placed(team_tables(tables))
         agents, events = len(tables.start), len(tables.knowers)
         room = max(1, PLAYERS_ROOM // team_bytes(agents, events))
-        self.players: int = min(PLAYERS, room, len(jobs) * max(1, jobs[0].settings.test_episodes))
+        self.players: int = min(PLAYERS, room, 2 * len(jobs) * max(1, jobs[0].settings.test_episodes))
+        self.column = placed(np.tile(np.arange(int(tables.states.max())), (agents, 1)))
         self.teams = make_teams(agents, events, self.players)
 
-    def _play(self, greedy: bool, number: int, episodes: int, begin: int, played: TestResults) -> int:
-        how = (self.parameters, self.runs, self.teams, greedy, number, episodes, begin, played)
-        launch(play_teams, self.players, Learnt(self.q, self.by_memory), self.world, *how)
+    def _play(self, number: int, episodes: int, begin: int, played: TestResults) -> int:
+        how = (self.parameters, self.runs, self.teams, number, episodes, begin, played)
+        launch(play_teams, self.players, DeviceLearnt(self.q, self.column, self.by_memory), self.world, *how)
         return self.players

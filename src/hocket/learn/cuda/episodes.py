@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 from hocket.learn.cuda.device import cuda, device_kernel, zeros
 from hocket.learn.cuda.parameters import DeviceParameters, Runs, play_at
 from hocket.learn.kernels.compiler import inlined
-from hocket.learn.kernels.primitives import Floats, Index, Ints, first_number, second_number
+from hocket.learn.kernels.primitives import (
+    NOTHING,
+    Floats,
+    Index,
+    Ints,
+    first_number,
+    greedy_action,
+    second_number,
+    softmax_action,
+)
 from hocket.learn.kernels.team import (
     DONE,
     FAILED,
@@ -24,8 +33,15 @@ from hocket.learn.kernels.team import (
     move_agent,
     settle,
 )
-from hocket.learn.kernels.teams import Learnt
 from hocket.learn.testing import TestResults
+
+
+class DeviceLearnt(NamedTuple):
+    """What runs have learnt."""
+
+    q: Floats  # [R, N, S, A, V], or [R, N, S, A, M] by memory
+    column: Ints  # [N, U] where the values in a machine state are; V or more: they are 0
+    by_memory: bool
 
 
 class DeviceTeams(NamedTuple):
@@ -78,7 +94,7 @@ def team_at(teams: DeviceTeams, thread: Index) -> TeamState:
 
 @inlined
 def play_episode(
-    q: Floats, by_memory: bool, tables: TeamTables, team: TeamState, play: PlayParameters, number: int
+    run: Index, learnt: DeviceLearnt, tables: TeamTables, team: TeamState, play: PlayParameters, number: int
 ) -> int:
     """Play a test episode; return its steps, FAILED if the task was not done in time, or NEVER_SETTLED."""
     if begin_episode(play.seed, number, team, tables):
@@ -86,8 +102,16 @@ def play_episode(
     for time in range(play.most_steps):
         ready = np.int64(0)
         for agent in range(len(team.cell)):
-            observed, key = team.memory[agent] if by_memory else team.state[agent], team.key[agent]
-            action = choose(q, agent, team.cell[agent], observed, play.beta, play.greedy, first_number(key, time))
+            observed, key = team.memory[agent], team.key[agent]
+            if not learnt.by_memory:
+                observed = learnt.column[agent, team.state[agent]]
+            if observed < learnt.q.shape[4]:
+                q, cell = learnt.q[run], team.cell[agent]
+                action = choose(q, agent, cell, observed, play.beta, play.greedy, first_number(key, time))
+            elif play.greedy:
+                action = greedy_action(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, first_number(key, time))
+            else:
+                action = softmax_action(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, play.beta, first_number(key, time))
             ready += move_agent(agent, action, second_number(key, time), team, tables)
         ended = settle(ready, time + 1, team, tables)
         if ended != GOING:
@@ -98,27 +122,24 @@ def play_episode(
 @inlined
 def play_team(
     thread: Index,
-    learnt: Learnt,
+    learnt: DeviceLearnt,
     tables: TeamTables,
     parameters: DeviceParameters,
     runs: Runs,
     teams: DeviceTeams,
-    greedy: bool,
     number: int,
     episodes: int,
     begin: int,
     played: TestResults,
 ) -> None:
-    """Play a thread's test episode, if there is one; a run's first has a number."""
+    """Play a thread's test episode, if there is one; a run's first has a number. Greedy ones come last."""
     index = begin + thread
     if thread < teams.cell.shape[1] and index < len(played.steps):
-        run, team = index // episodes, team_at(teams, thread)
+        run, team = index // episodes % len(runs.seed), team_at(teams, thread)
         for agent in range(len(team.following)):
             team.following[agent] = -1
-        play = play_at(parameters, runs, run, greedy)
-        played.steps[index] = play_episode(
-            learnt.q[run], learnt.by_memory, tables, team, play, number + index % episodes
-        )
+        play = play_at(parameters, runs, run, index >= len(runs.seed) * episodes)
+        played.steps[index] = play_episode(run, learnt, tables, team, play, number + index % episodes)
         for agent in range(len(team.finish)):
             played.finish[index, agent] = team.finish[agent]
         for event in range(len(team.event_time)):
@@ -127,16 +148,15 @@ def play_team(
 
 @device_kernel
 def play_teams(
-    learnt: Learnt,
+    learnt: DeviceLearnt,
     tables: TeamTables,
     parameters: DeviceParameters,
     runs: Runs,
     teams: DeviceTeams,
-    greedy: bool,
     number: int,
     episodes: int,
     begin: int,
     played: TestResults,
 ) -> None:
     """Play the test episodes from `begin` on, as many as there are teams."""
-    play_team(cuda.grid(1), learnt, tables, parameters, runs, teams, greedy, number, episodes, begin, played)
+    play_team(cuda.grid(1), learnt, tables, parameters, runs, teams, number, episodes, begin, played)

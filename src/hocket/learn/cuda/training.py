@@ -16,7 +16,6 @@ from hocket.learn.cuda.device import free_memory, require_device, synchronize
 from hocket.learn.dqprm.cuda import DqprmDeviceBlock
 from hocket.learn.iql.cuda import IqlDeviceBlock
 from hocket.learn.policies import Policy, Run
-from hocket.learn.settings import Settings
 from hocket.learn.testing import TestLog
 from hocket.task.tables import Tables
 
@@ -37,11 +36,6 @@ def find_block(learner: str) -> type[DeviceBlock]:
     if learner not in BLOCKS:
         raise SettingsError(f"{learner} cannot train on the device cuda ({known_names(learner, BLOCKS)})")
     return BLOCKS[learner]
-
-
-def alike(learner: str, settings: Settings) -> tuple[object, ...]:
-    """Name what runs that train side by side have in common."""
-    return tuple(getattr(settings, name) for name in find_block(learner).alike)
 
 
 class Chunk(NamedTuple):
@@ -88,7 +82,8 @@ def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator
     """Put runs that may train side by side into chunks that fit the device."""
     groups: dict[tuple[object, ...], list[Batch]] = {}
     for batch in batches:
-        groups.setdefault((batch.learner, batch.steps, *alike(batch.learner, batch.settings)), []).append(batch)
+        common = [getattr(batch.settings, name) for name in find_block(batch.learner).common_settings]
+        groups.setdefault((batch.learner, batch.steps, *common), []).append(batch)
     for group in groups.values():
         most = _most_runs(group[0], tables, details)
         parts: list[tuple[Batch, range]] = []
@@ -141,7 +136,7 @@ class _DeviceTraining:
             pace.take(steps, time.perf_counter() - launched)
             done += steps
             if done % every == 0:
-                self.tests.add(self.block.play)
+                self.tests.keep(self.block.play(self.tests.next_numbers))
             self._tell(steps, is_tested=done % every == 0)
         seconds = (time.perf_counter() - begin) / len(self.block.seeds)
         return self._trained(done, seconds, policies)

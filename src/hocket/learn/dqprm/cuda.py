@@ -23,7 +23,7 @@ class DqprmDeviceBlock(TeamBlock):
     """Lanes that train by themselves where machines have few states, and teams otherwise."""
 
     switch, by_memory = "counterfactual", False
-    alike = (*DeviceBlock.alike, "wait_for_team")
+    common_settings = (*DeviceBlock.common_settings, "wait_for_team")
 
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
@@ -31,11 +31,16 @@ class DqprmDeviceBlock(TeamBlock):
             raise SettingsError("team_review must be off on a graphics processor: teams are reviewed on the processor")
         agents, cells, actions, self.states = machine_shapes(tables)["q"]
         host, row = _lane_tables(tables, self.variants)
-        states = host.is_final.shape[1]
+        self.team_size = agents if self.variants[0].wait_for_team else 1
+        column = np.tile(np.arange(self.states), (agents, 1))
+        if self.team_size == 1 and cuda_kernel.is_small(host):
+            host, columns = cuda_kernel.without_final(host)
+            column = columns[:agents, : self.states]
+        self.column, self.places = placed(column), column
+        states = host.dynamics.shape[1]
         self.q = zeros((len(jobs), agents, cells, actions, states))
         index = np.tile(np.arange(agents, dtype=np.uint32), len(jobs))
         agent = np.repeat(row[self.variant], agents) * np.uint32(agents) + index
-        self.team_size = agents if self.variants[0].wait_for_team else 1
         keys = stream_key(TRAINING, np.repeat(self.seeds.astype(np.uint64), agents), index.astype(np.uint64))
         q = self.q.reshape(len(agent), cells, actions, states)
         clock = np.zeros(len(agent) // self.team_size, np.int64)
@@ -60,7 +65,11 @@ class DqprmDeviceBlock(TeamBlock):
             launch(cuda_kernel.train_teams, len(self.fresh.q), *about, self.fresh, self.team_size, begin, steps)
 
     def arrays(self, index: int) -> Arrays:
-        return {"q": np.ascontiguousarray(fetched(self.q[index])[..., : self.states])}
+        learnt = fetched(self.q[index])
+        zero = np.zeros((*learnt.shape[:3], 1), np.float32)  # in final states, which have no column
+        values = np.concatenate([learnt, zero], axis=3)
+        places = np.minimum(self.places, learnt.shape[3])[:, None, None]
+        return {"q": np.take_along_axis(values, places, axis=3)}
 
 
 def _lane_tables(tables: Tables, variants: Sequence[DqprmSettings]) -> tuple[LaneTables, NDArray[np.uint32]]:

@@ -26,6 +26,7 @@ from hocket.learn.dqprm.kernel import (
     DqprmParameters,
     LaneTables,
     LaneWorkspace,
+    padded,
     pass_time,
 )
 from hocket.learn.dqprm.kernel import learn as learn_any
@@ -59,7 +60,7 @@ class LaneWorld(NamedTuple):
     next_state: Words  # [H * J * U]
     reward: Floats  # [H * J * U]
     dynamics: Words  # [U]
-    is_final: Words  # [U]
+    is_final: Words  # [U], and of all final states at once where they were left out
     cells: int
     cases: int
     distinct: int
@@ -219,7 +220,7 @@ class LaneWorlds(NamedTuple):
     next_state: Words  # [P, H * J * U]
     reward: Floats  # [P, H * J * U]
     dynamics: Words  # [P, U]
-    is_final: Words  # [P, U]
+    is_final: Words  # [P, U or U + 1]
     distinct: Words  # [P]
     start: Words  # [P]
     initial: Words  # [P]
@@ -231,6 +232,31 @@ class LaneWorlds(NamedTuple):
 def is_small(tables: LaneTables) -> bool:
     """Say whether a cell and its kind fit into one word."""
     return bool(max(tables.kind.shape[1], tables.limit.shape[1]) <= END_MASK)
+
+
+def without_final(tables: LaneTables) -> tuple[LaneTables, NDArray[np.int64]]:
+    """Leave out final states, in which nothing is learnt, where lanes become narrower by it.
+
+    Also say where each state is now: [P, U]. Final ones are past the end, where all values are 0.
+    """
+    rows, states = tables.is_final.shape
+    order = np.argsort(tables.is_final, axis=1, kind="stable")  # those that are not final come first
+    width = padded(int((~tables.is_final).sum(axis=1).max()))
+    every = np.arange(rows)
+    if width not in lanes_kernels or width >= states or tables.is_final[every, tables.initial].any():
+        return tables, np.tile(np.arange(states), (rows, 1))
+    column = np.where(tables.is_final, width, np.argsort(order, axis=1))
+    kept = order[:, None, None, :width]
+    next_state = column[every[:, None, None, None], np.take_along_axis(tables.next_state, kept, axis=3)]
+    narrow = tables._replace(
+        dynamics=np.take_along_axis(tables.dynamics, order[:, :width], axis=1),
+        limit=np.take_along_axis(tables.limit, kept, axis=3),
+        next_state=next_state.astype(np.uint32),
+        reward=np.take_along_axis(tables.reward, kept, axis=3),
+        is_final=np.broadcast_to(np.arange(width + 1) == width, (rows, width + 1)).copy(),
+        initial=column[every, tables.initial].astype(np.uint32),
+    )
+    return narrow, column
 
 
 def lane_worlds(tables: LaneTables) -> LaneWorlds:

@@ -221,13 +221,17 @@ def pick(_: Code, vector: Kind, place: Kind) -> Code:
 
 @emitted
 def pick_each(_: Code, vector: Kind, places: Kind) -> Code:
-    """Take the numbers of a vector at some places in it, as `take` does, by comparisons."""
+    """Take the numbers of a vector at some places in it, by comparisons, and 0 for places that it has not."""
 
     def emit(context: Code, builder: Code, signature: Code, values: Code) -> Code:
         result = ir.Constant(values[0].type, ir.Undefined)
         for number in range(vector.width):
             at = ir.Constant(ir.IntType(32), number)
-            number_there = _pick(builder, vector, values[0], builder.extract_element(values[1], at))
+            place = builder.extract_element(values[1], at)
+            is_there = builder.icmp_unsigned("<", place, ir.Constant(ir.IntType(32), vector.width))
+            number_there = builder.select(
+                is_there, _pick(builder, vector, values[0], place), ir.Constant(values[0].type.element, 0)
+            )
             result = builder.insert_element(result, number_there, at)
         return result
 
