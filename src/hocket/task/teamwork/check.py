@@ -162,12 +162,16 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     team = search.run()
     dead_ends = _dead_ends(task, search)
     rewarded = {agent: agent not in dead_ends for agent in task.agents}
-    played = search.play(team.values, EPISODES, first=1_000_000)  # others than those by which it was chosen
+    first = 1_000_000  # others are played than those by which it was chosen
+    played = search.play(team.values, EPISODES, first)
+    if 0.5 < (played.steps >= 0).mean() < ENOUGH:
+        team, first = search.thorough().run(team.chances), 2 * first
+        played = search.play(team.values, EPISODES, first)
     is_done = played.steps >= 0
     success = float(is_done.mean())
     median = float(np.median(np.where(is_done, played.steps, MAX_STEPS)))
     failed = np.flatnonzero(~is_done)
-    stall = find_stall(task, team.values, 1_000_000 + int(failed[0])) if success < ENOUGH else None
+    stall = find_stall(task, team.values, first + int(failed[0])) if success < ENOUGH else None
     return TeamCheck(rewarded, success, median if success > 0.5 else None, fewest, stall, dead_ends=dead_ends)
 
 

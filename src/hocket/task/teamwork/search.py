@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ LIKELY, UNLIKELY = 0.3, 0.003  # readiness for what was agreed on, and for every
 MOST_AGREEMENTS = 12
 ROUNDS = 3  # in which each agent plans anew, from a start
 EPISODES = 60  # that are played to judge a team
+MANY_EPISODES = 4 * EPISODES  # with which what few have not shown is looked for
 ENOUGH = 0.99  # success with which no other start is tried
 
 Plan = Callable[[int, Chances], NDArray[np.float32]]  # agent, readiness -> its action values [S, A, U]
@@ -53,6 +54,7 @@ class TeamSearch:
     beliefs: Sequence[float] = BELIEFS
     most_work: float = np.inf  # agent-steps of episodes; the search ends with the best team so far
     fewest_steps: float = 0  # no team takes fewer, if nobody slips; the search ends with a team that takes no more
+    episodes: int = EPISODES  # that are played to judge a team
 
     def run(self, first: Chances | None = None) -> PlannedTeam:
         """Look at the team of every start, then improve them, the best one first; return the best of all.
@@ -129,13 +131,17 @@ class TeamSearch:
         values[..., : planned.shape[2]] = planned
         return values
 
-    def play(self, values: Values, episodes: int = EPISODES, first: int = 0) -> PlayedEpisodes:
+    def thorough(self) -> TeamSearch:
+        """Search once more with many episodes: where a team fails seldom, few do not show it."""
+        return replace(self, episodes=MANY_EPISODES, most_work=self.most_work * (MANY_EPISODES // EPISODES))
+
+    def play(self, values: Values, episodes: int | None = None, first: int = 0) -> PlayedEpisodes:
         """Play episodes of a team."""
         return play_team(
             self.tables,
             values,
             self.moves,
-            episodes=range(first, first + episodes),
+            episodes=range(first, first + (episodes or self.episodes)),
             max_steps=self.max_steps,
             patience=patience_of(self.tables),
             seed=self.seed,
