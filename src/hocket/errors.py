@@ -57,7 +57,14 @@ class ClusterError(HocketError):
 
 
 class LabelError(HocketError):
-    """A labelling function's answer that names what does not exist or that agents could not act on."""
+    """A labelling function that raises, names what does not exist, or says what agents could not act on.
+
+    `step` is what it was shown, where there was a step. No machine has moved, and the episode may go on.
+    """
+
+    def __init__(self, message: str, step: object = None) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 class LabelWarning(UserWarning):

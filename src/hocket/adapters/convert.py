@@ -125,15 +125,61 @@ class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
         return observation, float(reward), over, cut, info
 
 
+class SeparateWorlds(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
+    """A Gymnasium environment for each agent, together as a PettingZoo environment; nothing but machines joins them."""
+
+    def __init__(self, envs: Mapping[str, gymnasium.Env[Any, Any]]) -> None:
+        for agent, env in envs.items():
+            if not isinstance(agent, str) or not isinstance(env, gymnasium.Env):
+                raise SettingsError(f"each agent needs a Gymnasium environment, got {agent!r:.60}: {env!r:.60}")
+        if len({id(env.unwrapped) for env in envs.values()}) != len(envs):
+            raise SettingsError("each agent needs a world of its own: make one for each")
+        self.envs = dict(envs)
+        self.metadata = {"name": "worlds of " + ", ".join(envs), "is_parallelizable": True}
+        self.render_mode = next((env.render_mode for env in envs.values()), None)
+        self.possible_agents, self.agents = list(envs), list[str]()
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return self.envs[agent].observation_space
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        return self.envs[agent].action_space
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        self.agents = list(self.possible_agents)
+        drawn = None if seed is None else np.random.SeedSequence(seed).generate_state(len(self.agents)).tolist()
+        begun = {
+            agent: self.envs[agent].reset(seed=drawn[place] if drawn else None, options=options)
+            for place, agent in enumerate(self.agents)
+        }
+        return {a: seen for a, (seen, _) in begun.items()}, {a: info for a, (_, info) in begun.items()}
+
+    def step(self, actions: Mapping[str, Any]) -> Experience:
+        parts = {agent: self.envs[agent].step(actions[agent]) for agent in self.agents}
+        self.agents = [agent for agent, part in parts.items() if not (part[2] or part[3])]
+        each = ({agent: part[place] for agent, part in parts.items()} for place in range(len(PARTS)))
+        observations, rewards, terminated, truncated, infos = each
+        return observations, rewards, terminated, truncated, infos
+
+    def render(self) -> Picture:
+        return {agent: env.render() for agent, env in self.envs.items()}
+
+    def close(self) -> None:
+        for env in self.envs.values():
+            env.close()
+
+
 def to_parallel(env: Environment, agents: Iterable[str] | None = None) -> ParallelEnv[str, Any, Any]:
     """Give a multi-agent environment the form of a PettingZoo parallel environment.
 
     Takes a Gymnasium environment whose observation and action spaces are tuples with a place for each agent, like those
     of lbforaging and rware, and names the places `agents` (agent_0, agent_1, … unless given). Takes also a PettingZoo
     environment whose agents act in turns, where PettingZoo itself can convert it, and whatever steps with dictionaries
-    over agents, which may be integers or tuples, in spaces that are dictionaries over them. A parallel one stays as it
-    is.
+    over agents, which may be integers or tuples, in spaces that are dictionaries over them. A dictionary from agents
+    to Gymnasium environments for one agent becomes one environment. A parallel one stays as it is.
     """
+    if isinstance(env, Mapping):
+        return SeparateWorlds(env)
     if isinstance(env, gymnasium.Env):
         return DictTeam(env, agents) if _is_over_agents(env) else TupleTeam(env, agents)
     if agents is not None and (isinstance(env, AECEnv) or is_plain(env)):
@@ -170,7 +216,7 @@ def _places(env: gymnasium.Env[Any, Any]) -> int:
     if not all(isinstance(space, spaces.Tuple) for space in kinds) or len({len(space) for space in kinds}) != 1:  # type: ignore[arg-type]
         raise SettingsError(
             "a multi-agent Gymnasium environment must have Tuple spaces with a place for each agent, or Dict "
-            "spaces over agents, got "
-            f"{env.observation_space!r:.80} and {env.action_space!r:.80}"
+            f"spaces over agents, got {env.observation_space!r:.80} and {env.action_space!r:.80}; if it is for one "
+            "agent, pass a copy for each: {agent: make_env() for agent in knows}"
         )
     return len(env.action_space)  # type: ignore[arg-type]

@@ -28,8 +28,7 @@ PROBLEMS = ("raise", "warn", "ignore")
 PARTS = ("observation", "reward", "termination", "truncation", "info")  # of a step
 
 
-@dataclass(frozen=True)
-class RawStep:
+class RawStep(NamedTuple):
     """What a team's labelling function is shown: a step of the world as it was before any machine came in."""
 
     time: int  # of the step, from 1
@@ -46,8 +45,7 @@ class RawStep:
     env: Any  # the world as it was passed to `wrap`, for what observations do not tell
 
 
-@dataclass(frozen=True)
-class IndividualStep:
+class IndividualStep(NamedTuple):
     """What the labelling function of an individual agent is shown: a step of its own world."""
 
     time: int  # of the step, from 1
@@ -95,12 +93,12 @@ def check_problems(problems: str) -> None:
         raise SettingsError(f"problems must be raised, warned of or ignored, got {problems!r} ({hint})")
 
 
-def complain(sentences: Iterable[str], problems: str, time: int) -> None:
+def complain(sentences: Iterable[str], problems: str, step: RawStep) -> None:
     """Raise, warn or do nothing about what is wrong with the labels of a step."""
     for sentence in sentences:
-        said = f"step {time}: {sentence}"
+        said = f"step {step.time}: {sentence}"
         if problems == "raise":
-            raise LabelError(said)
+            raise LabelError(said, step)
         if problems == "warn":
             warnings.warn(said, LabelWarning, stacklevel=3)
 
@@ -192,6 +190,18 @@ class Synchronisation:
             agent: possible_events(machine, states[agent], anything) if agent in present else []
             for agent, machine in self.decomposition.machines.items()
         }
+
+
+@contextmanager
+def named_step(step: RawStep | IndividualStep) -> Iterator[None]:
+    """Name the step of the world in which a labelling function raises something or answers wrongly, and keep it."""
+    try:
+        yield
+    except LabelError as error:
+        raise LabelError(f"step {step.time}: {error}", step) from None
+    except Exception as error:
+        said = f"step {step.time}: the labelling function raised {type(error).__name__}: {error}"
+        raise LabelError(said, step) from error
 
 
 @contextmanager

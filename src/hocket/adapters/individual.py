@@ -250,8 +250,7 @@ def individual_model(
     require_known(agent, task.agents, "agent", partial(TaskError, key="agents"))
     if not 0 < sync_probability <= 1:
         raise SettingsError(f"sync_probability must lie above 0 and be at most 1, got {sync_probability!r}")
-    if shaping is not None and not 0 < shaping < 1:
-        raise SettingsError(f"shaping takes the learner's discount, between 0 and 1, got {shaping!r}")
+    check_shaping(shaping)
     machine, place = task.machines[agent], list(task.agents).index(agent)
     table = individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal)
     potential = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping)
@@ -344,6 +343,13 @@ def potentials(machine: RewardMachine, discount: float) -> NDArray[np.float64]:
 
 
 # Checks.
+
+
+def check_shaping(shaping: float | None) -> float | None:
+    """Require a discount, or none."""
+    if shaping is not None and not 0 < shaping < 1:
+        raise SettingsError(f"shaping takes the learner's discount, between 0 and 1, got {shaping!r}")
+    return shaping
 
 
 def check_seed(seed: object) -> int:

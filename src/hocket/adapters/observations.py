@@ -95,7 +95,7 @@ class ObservationEncoder:
         if self.kind == "dict":
             return True  # where it is kept as it is
         try:
-            return np.asarray(flatten(self.world, observation)).size == self._width
+            return self._flat(observation).size == self._width
         except (TypeError, ValueError, LookupError, AttributeError):
             return False
 
@@ -111,7 +111,7 @@ class ObservationEncoder:
             seen[observation - self._first] = 1
         else:
             with np.errstate(over="ignore"):
-                seen[: self._width] = np.asarray(flatten(self.world, observation))
+                seen[: self._width] = self._flat(observation)
         seen[self._width + state] = 1
         return seen
 
@@ -131,6 +131,12 @@ class ObservationEncoder:
         seen[rows, (cells - self._first).ravel()] = 1
         seen[rows, numbers.ravel() + self._width] = 1
         return seen.reshape(*numbers.shape, seen.shape[1])
+
+    def _flat(self, observation: Observation) -> NDArray[Any]:
+        """Lay an observation out as a vector; one that is an array already is quick."""
+        if type(observation) is np.ndarray and isinstance(self.world, spaces.Box):
+            return observation.ravel()
+        return np.asarray(flatten(self.world, observation))
 
     @cached_property
     def _is_discrete(self) -> bool:

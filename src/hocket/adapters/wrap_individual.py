@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -17,11 +16,11 @@ from hocket.adapters.events import (
     Proposed,
     check_info,
     check_seen,
-    possible_events,
+    named_step,
     read_events,
     told_of,
 )
-from hocket.adapters.individual import SEEDS
+from hocket.adapters.individual import SEEDS, check_shaping, potentials
 from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, tell_events
 from hocket.errors import AssignmentError, SettingsError, known_names, shown
 from hocket.machine.names import Names
@@ -50,11 +49,14 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
     effect, each event at most once. Events that the agent is `told` of need not be proposed. The same seeds and actions
     give the same episode; `place` tells apart agents that train with the same seed.
 
+    `shaping` is a discount, the learner's own: it adds potential-based rewards for advancing in the machine, which
+    leave the best policies the best.
+
     An info has the events that the agent `proposed`, the `events` that took effect, the `machine_state`, the world's
-    `raw_reward`, and `counterfactuals`: what the same step of the world would have meant in each other machine
-    state, with the same draw. For them `label` is called once more for each state, with a copy of its memory. This
-    takes for granted that the world does not know of the machine, and so would have done the same; where it might not,
-    `valid(step, state)` says for which states it would.
+    `raw_reward`, and, if asked for, `counterfactuals`: what the same step of the world would have meant in each other
+    machine state, with the same draw. For them `label` is called once more for each state, with a copy of its memory.
+    This takes for granted that the world does not know of the machine, and so would have done the same; where it might
+    not, `valid(step, state)` says for which states it would.
     """
 
     def __init__(
@@ -68,6 +70,8 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         valid: Valid | None = None,
         observation: str = "dict",
         place: int = 0,
+        shaping: float | None = None,
+        counterfactuals: bool = True,
     ) -> None:
         self.env, self.machine, self.label, self.valid = individual_world(env), machine, label, valid
         self.given = env  # the world as it was passed, which labels see
@@ -88,6 +92,10 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         self.number = -1  # of the episode among those
         self.time, self.state, self._is_over = 0, machine.initial, True
         self._memory: dict[str, Any] = {}
+        self.shaping, self.counterfactuals = check_shaping(shaping), counterfactuals
+        worth = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping)
+        self._worth = dict(zip(machine.states, worth.tolist(), strict=True))
+        self._limits = {event: threshold(self.chances.get(event, 1.0)) for event in machine.events}
         self._others = [state for state in machine.states if state not in machine.final]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -102,7 +110,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         info = check_info(self.env, given, "in reset")
         check_seen(self.env, self.sight, observation, "the agent", "reset")
         self.time, self.state, self._is_over = 0, self.machine.initial, False
-        self._memory, self._previous = {}, deepcopy(observation)
+        self._memory, self._previous = {}, copied(observation)
         return self._see(observation), {**info, **self._say((), (), 0.0)}
 
     def step(self, action: Action) -> Experience:
@@ -116,37 +124,42 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         draw = sync_draw(self._key, self.time)
         self.time += 1
         shown = (action, observation, earned, over, truncated, info)
-        memory = deepcopy(self._memory)
+        memory = copied(self._memory) if self.counterfactuals else None
         step = IndividualStep(self.time, self._previous, *shown, self.state, self._memory, self.given)
-        proposed, events, state, reward = self._outcome(step, draw)
-        others = self._counterfactuals(replace(step, memory=memory), draw)
-        self.state, self._previous = state, deepcopy(observation)
-        terminated = step.terminated or state in self.machine.final
-        self._is_over = terminated or step.truncated
-        said = {**info, **self._say(proposed, events, step.reward), "counterfactuals": others}
-        return self._see(observation), reward, terminated, step.truncated, said
+        self._previous, self._is_over = copied(observation), over or truncated
+        proposed, events, self.state, reward = self._outcome(step, draw)
+        terminated = over or self.state in self.machine.final
+        self._is_over = terminated or truncated
+        said = {**info, **self._say(proposed, events, earned)}
+        if memory is not None:
+            said["counterfactuals"] = self._counterfactuals(step._replace(memory=memory), draw)
+        return self._see(observation), reward, terminated, truncated, said
 
     def _outcome(self, step: IndividualStep, draw: int) -> Outcome:
         """Work out what a step of the world means in the machine state that it shows."""
-        answered = read_events(self.label(step), self.machine.events, "the agent")
-        candidates = Names(event for event in self.machine.events if event in answered or event in self.told)
-        proposed = possible_events(self.machine, step.state, candidates)
-        is_over = step.state in self.machine.final  # then nothing more happens, as in hocket's own worlds
-        ready = [] if is_over else [event for event in proposed if draw < threshold(self.chances.get(event, 1.0))]
-        state, reward, events, seen = step.state, 0.0, list[str](), set[str]()
+        with named_step(step):
+            answered = read_events(self.label(step), self.machine.events, "the agent")
+        moves, state, events = self.machine.moves, step.state, list[str]()
+        candidates = [event for event in self._limits if event in answered or event in self.told]
+        proposed = [event for event in candidates if event in moves.get(state, ())]
+        reward, seen = 0.0, set[str]()
+        is_over = state in self.machine.final  # then nothing more happens, as in hocket's own worlds
+        ready = [] if is_over else [event for event in proposed if draw < self._limits[event]]
         while ready and state not in seen:
             seen.add(state)
             events.append(ready[0])
             reward += self.machine.rewards[state, ready[0]]
-            state = self.machine.transitions[state, ready[0]]
+            state = moves[state][ready[0]]
             by_itself = [event for event in candidates if event not in self.chances and event not in events]
-            ready = possible_events(self.machine, state, by_itself)
+            ready = [event for event in by_itself if event in moves.get(state, ())]
+        if self.shaping is not None:  # the end of the world is worth nothing more either
+            reward += (0.0 if step.terminated else self.shaping * self._worth[state]) - self._worth[step.state]
         return Outcome(tuple(proposed), tuple(events), state, reward)
 
     def _counterfactuals(self, step: IndividualStep, draw: int) -> Counterfactuals:
         """Work out what the same step of the world would have meant in the other machine states."""
         others = [state for state in self._others if state != step.state and self._is_valid(step, state)]
-        outcomes = [self._outcome(replace(step, state=state, memory=deepcopy(step.memory)), draw) for state in others]
+        outcomes = [self._outcome(step._replace(state=state, memory=copied(step.memory)), draw) for state in others]
         number = self.machine.states.index
         states = np.array([number(state) for state in others], np.int64)
         next_states = np.array([number(outcome.state) for outcome in outcomes], np.int64)
@@ -168,3 +181,8 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
 
     def _say(self, proposed: tuple[str, ...], events: tuple[str, ...], raw_reward: float) -> dict[str, Any]:
         return {**tell_events(events), "proposed": proposed, "machine_state": self.state, "raw_reward": raw_reward}
+
+
+def copied(value: Observation) -> Observation:
+    """Copy what a world shows or a label remembers; arrays are quick to copy."""
+    return value.copy() if type(value) is np.ndarray and not value.dtype.hasobject else deepcopy(value)

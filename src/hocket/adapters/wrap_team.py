@@ -23,12 +23,13 @@ from hocket.adapters.events import (
     check_problems,
     check_seen,
     complain,
+    named_step,
     share_of,
     told_of,
 )
 from hocket.adapters.observations import Observation, ObservationEncoder, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
-from hocket.errors import AssignmentError, known_names
+from hocket.errors import AssignmentError, HocketError, known_names
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
@@ -37,6 +38,8 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.task.episode import SYNC_PROBABILITY
 
 TeamLabel = Callable[[RawStep], Answer]
+Points = Mapping[str, tuple[float, float]]
+Where = Callable[[Any], Points]  # from a world to where its agents are
 
 NOTHING = StepEvents({}, (), ())
 
@@ -51,6 +54,7 @@ def wrap(
     waits: Iterable[str] = (),
     observation: str = "dict",
     problems: Problems = "raise",
+    where: Where | None = None,
 ) -> WrappedTeam:
     """Make a reward-machine task of a multi-agent environment, a team machine and a labelling function.
 
@@ -63,6 +67,9 @@ def wrap(
     none, all that know the event. Where some propose it and others do not, the labels contradict each other, unless
     the event is one of `waits`. `problems` says whether such labels raise a `LabelError`, are warned of or pass. An
     event that an agent's machine does not allow in its state does not happen, and is no problem.
+
+    `where` says of the world as it was passed where its agents are, for replays: agent to (x, y), across and down.
+    Without it the world may have an attribute `where`.
 
     Refuses a machine that is not decomposable with respect to `knows`.
     """
@@ -89,7 +96,7 @@ def wrap(
             hint = known_names(str(event), decomposition.machine.events)
             raise AssignmentError(f"waits: event {event!r} does not exist in this machine ({hint})")
     check_problems(problems)
-    return WrappedTeam(world, Synchronisation(decomposition, waiting), label, observation, problems, env)
+    return WrappedTeam(world, Synchronisation(decomposition, waiting), label, observation, problems, env, where)
 
 
 class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
@@ -108,9 +115,10 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         observation: str,
         problems: str,
         given: Environment,
+        where: Where | None = None,
     ) -> None:
         self.env, self.label, self.problems, self._rules, self._kind = env, label, problems, rules, observation
-        self.given = given  # the world as it was passed, which labels see
+        self.given, self._where = given, where  # the world as it was passed, which labels see
         self.metadata = {**getattr(env, "metadata", {}), "is_parallelizable": True}
         self.render_mode = getattr(env, "render_mode", None)
         self.possible_agents: list[str] = list(env.possible_agents)
@@ -134,9 +142,11 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         return self._rules.decomposition.machines
 
     @property
-    def where(self) -> Mapping[str, tuple[float, float]] | None:
-        """Where everyone is, if the world says so."""
-        points: Mapping[str, tuple[float, float]] | None = getattr(self.env, "where", None)
+    def where(self) -> Points | None:
+        """Where everyone is, if the world or `wrap(where=...)` says so."""
+        if self._where is not None:
+            return self._where(self.given)
+        points: Points | None = getattr(self.given, "where", None)
         return points
 
     @property
@@ -188,15 +198,16 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         shown = (self._previous, actions, observations, rewards, terminated, truncated, infos)
         was_completed, team = self.completed, self.decomposition.machine
         step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.given)
-        happening = self._rules.happen(self.label(step), step.states, step.observations)
-        complain(happening.problems, self.problems, self.time)
+        self.agents, self._previous = list(self.env.agents), deepcopy(observations)
+        self._check_gone(before, step)
+        with named_step(step):
+            happening = self._rules.happen(self.label(step), step.states, step.observations)
+        complain(happening.problems, self.problems, step)
         reward = sum((self._apply(event) for event in happening.events), 0.0)
         if isinstance(team, Composition):  # which pays for nothing but completion
             reward = float(self.completed and not was_completed)
         if self.completed:
-            terminated = dict.fromkeys(present, True)
-        self.agents = [] if self.completed else list(self.env.agents)
-        self._previous = deepcopy(observations)
+            terminated, self.agents = dict.fromkeys(present, True), []
         earned = {agent: reward if agent in self.sights else rewards[agent] for agent in present}
         informed = {agent: self._inform(agent, infos[agent], happening, rewards[agent]) for agent in present}
         seen = {agent: self._see(agent, observations[agent]) for agent in present}
@@ -209,6 +220,13 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         team, state = self.decomposition.machine, self.team_state
         self.team_state = team.step(state, event)
         return 0.0 if isinstance(team, Composition) else team.rewards[state, event]
+
+    def _check_gone(self, before: Iterable[str], step: RawStep) -> None:
+        """Require that agents of the team leave only by termination or truncation."""
+        for agent in before:
+            is_over = agent in self.agents or step.terminated[agent] or step.truncated[agent]
+            if agent in self.sights and not is_over:
+                raise HocketError(f"agent {agent!r} has left {self.env} in step {step.time} without its end being said")
 
     def _check_seen(self, observations: Mapping[str, Observation], when: str) -> None:
         for agent, sight in self.sights.items():
@@ -236,6 +254,8 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         *,
         sync_probability: float = SYNC_PROBABILITY,
         valid: Valid | None = None,
+        shaping: float | None = None,
+        counterfactuals: bool = True,
     ) -> IndividualView:
         """Let an agent train alone, in a world for one and with simulated synchronisation.
 
@@ -257,6 +277,8 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             valid=valid,
             observation=self._kind,
             place=list(self.machines).index(agent),
+            shaping=shaping,
+            counterfactuals=counterfactuals,
         )
 
     def state(self) -> Observation:

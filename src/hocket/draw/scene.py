@@ -12,18 +12,22 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from hocket.draw.geometry import Point, Shape, covered
-from hocket.draw.palette import Style, agent_colors, choose_styles
+from hocket.draw.palette import Style, agent_colors, choose_colors, choose_letters, choose_styles
 from hocket.errors import TaskError
+from hocket.machine.composition import Composition
+from hocket.machine.decomposition import Decomposition
 from hocket.machine.formats.schema import machine_to
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Gate
 from hocket.task.gates import is_open
 
 FORMAT = "hocket scene 3"
+MOST_TEAM_STATES = 64  # of a composition, up to which the team's machine is shown
 MOST_LISTED = 6  # names in a line
 LONGEST_NAME = 24  # characters of a name in a line about a gate
 LONGEST_NUMBER = 3  # digits of an agent's number
@@ -93,6 +97,13 @@ class Moment:
         return crowds
 
 
+class Decomposed(Protocol):
+    """What has a decomposition: a wrapped world, say."""
+
+    @property
+    def decomposition(self) -> Decomposition: ...
+
+
 @dataclass(frozen=True)
 class Scene:
     """A map, who acts on it, and the machines of the team and of each agent."""
@@ -113,6 +124,43 @@ class Scene:
     verdict: str = ""  # on the decomposition, in words
     notes: tuple[str, ...] = ()
     decomposable: bool | None = None  # None: nobody has asked
+
+    @classmethod
+    def of(
+        cls,
+        world: Decomposed | Decomposition,
+        width: float,
+        height: float,
+        *,
+        task: str = "world",
+        areas: Mapping[str, Sequence[float]] | Sequence[Area] = (),
+        walls: Sequence[Sequence[float]] = (),
+        starts: Mapping[str, Point] | None = None,
+        description: str = "",
+    ) -> Scene:
+        """Show a wrapped world: who is in it and their machines are known, so that its size is all that is needed.
+
+        Areas are named discs (x, y, radius) and rectangles (left, top, width, height), or `Area`s; walls are such
+        rectangles.
+        """
+        split = world if isinstance(world, Decomposition) else world.decomposition
+        verdict, *notes = split.explain().splitlines()
+        return cls(
+            task,
+            width,
+            height,
+            tuple(split.machines),
+            dict(split.machines),
+            {agent: tuple(events) for agent, events in split.knows.items()},
+            listed_team(split.machine),
+            named_areas(areas) if isinstance(areas, Mapping) else tuple(areas),
+            tuple(_shape_of("walls", wall) for wall in walls),
+            {} if starts is None else dict(starts),
+            description=description,
+            verdict=verdict,
+            notes=tuple(notes),
+            decomposable=split.ok,
+        )
 
     # Agents and events.
 
@@ -236,6 +284,30 @@ class Scene:
     def digest(self) -> str:
         """Fingerprint all that it says; a record of a world that is not hocket's names it."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def named_areas(areas: Mapping[str, Sequence[float]]) -> tuple[Area, ...]:
+    """Make areas of named discs and rectangles, with a letter and a colour for each."""
+    shapes = {name: _shape_of(name, numbers) for name, numbers in areas.items()}
+    tags, colors = choose_letters(list(areas), ()), choose_colors(shapes)
+    return tuple(Area((shape,), colors[name], (name,), tags[name]) for name, shape in shapes.items())
+
+
+def _shape_of(name: str, numbers: Sequence[float]) -> Shape:
+    match tuple(numbers):
+        case (x, y, radius):
+            return Shape(x - radius, y - radius, 2 * radius, 2 * radius, is_disc=True)
+        case (left, top, width, height):
+            return Shape(left, top, width, height)
+    rule = "an area is a disc (x, y, radius) or a rectangle (left, top, width, height)"
+    raise TaskError(f"{rule}, got {numbers!r:.60}", key=name)
+
+
+def listed_team(machine: RewardMachine | Composition) -> RewardMachine | None:
+    """List the states of a team machine that is to be shown; None where there are too many."""
+    if isinstance(machine, Composition):
+        return machine.machine() if machine.most_states <= MOST_TEAM_STATES else None
+    return machine
 
 
 def _area_to(area: Area) -> dict[str, object]:

@@ -6,13 +6,10 @@ from collections.abc import Collection, Mapping
 
 from hocket.draw.geometry import rectangles
 from hocket.draw.palette import PALE, choose_colors, choose_letters
-from hocket.draw.scene import Area, Barrier, Scene
-from hocket.machine.composition import Composition
-from hocket.machine.reward_machine import RewardMachine
+from hocket.draw.scene import Area, Barrier, Scene, listed_team
 from hocket.task.task import Task
 
 MOST_NAMED = 24  # areas; of more, those with gates first, the others have neither a tag nor a colour of their own
-MOST_TEAM_STATES = 64  # of a composition, up to which the team's machine is shown
 LONGEST_TAG = 4  # characters
 
 
@@ -29,7 +26,7 @@ def scene_of(task: Task) -> Scene:
         tuple(task.agents),
         dict(task.machines),
         {name: tuple(events) for name, events in task.knows.items()},
-        _team(task.machine),
+        listed_team(task.machine),
         _areas(task, {name for names in corners.values() for name in names}),
         tuple(rectangles(grid.walls, grid.columns)),
         {name: (column + 0.5, row + 0.5) for name, (row, column) in starts.items()},
@@ -40,12 +37,6 @@ def scene_of(task: Task) -> Scene:
         notes=tuple(notes),
         decomposable=None if task.is_single_agent else task.decomposition.ok,
     )
-
-
-def _team(machine: RewardMachine | Composition) -> RewardMachine | None:
-    if isinstance(machine, Composition):
-        return machine.machine() if machine.most_states <= MOST_TEAM_STATES else None
-    return machine
 
 
 def _corners(task: Task) -> dict[str, tuple[str, ...]]:
