@@ -197,8 +197,8 @@ def named_step(step: RawStep | IndividualStep) -> Iterator[None]:
     """Name the step of the world in which a labelling function raises something or answers wrongly, and keep it."""
     try:
         yield
-    except LabelError as error:
-        raise LabelError(f"step {step.time}: {error}", step) from None
+    except HocketError as error:
+        raise LabelError(f"step {step.time}: {error}", step) from error
     except Exception as error:
         said = f"step {step.time}: the labelling function raised {type(error).__name__}: {error}"
         raise LabelError(said, step) from error

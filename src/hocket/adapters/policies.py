@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hocket.adapters.observations import Observation
 from hocket.adapters.team import TeamEnv, team_env
+from hocket.adapters.world_training import table_actors
 from hocket.errors import SettingsError, require_known
 from hocket.inputs import whole
 from hocket.learn.actors import TeamActors
@@ -82,13 +83,18 @@ class PlayedEpisode(NamedTuple):
 
 
 def play_episode(
-    env: TeamWorld, policies: Mapping[str, Actor | Model] | Policy, seed: int | None = None, *, greedy: bool = False
+    env: TeamWorld,
+    policies: Mapping[str, Actor | Model] | Policy,
+    seed: int | None = None,
+    *,
+    greedy: bool = False,
+    max_steps: int | None = None,
 ) -> PlayedEpisode:
     """Play an episode: the first one of a seed, or without a seed the next one.
 
     A policy is a function from an observation to an action, or has `predict`, which is asked to be deterministic where
     `greedy` is set. One of `load_policies` or of a run plays for all agents, in `team_env` with the draws of the same
-    episode in tests. It ends when all machines are final, or when the environment says so.
+    episode in tests. It ends when all machines are final, after `max_steps`, or when the environment says so.
     """
     team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
     actors = as_actors(env, team, greedy)
@@ -96,8 +102,8 @@ def play_episode(
     seen, infos = env.reset(seed=seed)
     if isinstance(team, TeamActors) and isinstance(env, TeamEnv) and env.episode_seed is not None:
         team.restart(env.episode_seed, env.number)
-    rows, events, points = [infos], [], [_where(env)]
-    while env.agents and not _is_done(machines, infos):
+    rows, events, points = [infos], list[tuple[str, ...]](), [_where(env)]
+    while env.agents and not _is_done(machines, infos) and (max_steps is None or len(events) < max_steps):
         seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
         infos = {**infos, **told}  # of an agent that is gone, what was last said
         rows.append(infos)
@@ -115,8 +121,10 @@ def play_episode(
     )
 
 
-def team_actors(env: TeamWorld, policy: Policy, greedy: bool) -> TeamActors:
+def team_actors(env: TeamWorld, policy: Policy, greedy: bool) -> Mapping[str, Actor]:
     """Let a trained policy play for all agents of a world, whose own task has to be the policy's."""
+    if "seen.0" in policy.arrays:  # it is of a wrapped world
+        return table_actors(env, policy, greedy)
     if isinstance(env, TeamEnv):
         policy.require_task(env.task.digest)
         policy = replace(policy, definition=env.task)
@@ -160,12 +168,16 @@ def play_tests(
     *,
     greedy: bool = True,
     seed: int = 0,
+    max_steps: int | None = None,
 ) -> TestSummary:
     """Play episodes 0, 1, ... of a seed, for a record: successes, visits of cells, and the first one to be watched."""
     whole(episodes, "episodes", 1)
     env = team_env(world) if isinstance(world, Task) else world
     team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
-    everyone = [play_episode(env, team, None if number else seed, greedy=greedy) for number in range(episodes)]
+    everyone = [
+        play_episode(env, team, None if number else seed, greedy=greedy, max_steps=max_steps)
+        for number in range(episodes)
+    ]
     kind = KINDS[greedy]
     return TestSummary(
         episodes,

@@ -92,10 +92,11 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         self.number = -1  # of the episode among those
         self.time, self.state, self._is_over = 0, machine.initial, True
         self._memory: dict[str, Any] = {}
+        self.seen: Observation = None  # of the world, after the last step
         self.shaping, self.counterfactuals = check_shaping(shaping), counterfactuals
         worth = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping)
         self._worth = dict(zip(machine.states, worth.tolist(), strict=True))
-        self._limits = {event: threshold(self.chances.get(event, 1.0)) for event in machine.events}
+        self._limits = {pair: threshold(self.chances.get(pair[1], 1.0)) for pair in machine.transitions}
         self._others = [state for state in machine.states if state not in machine.final]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -110,7 +111,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         info = check_info(self.env, given, "in reset")
         check_seen(self.env, self.sight, observation, "the agent", "reset")
         self.time, self.state, self._is_over = 0, self.machine.initial, False
-        self._memory, self._previous = {}, copied(observation)
+        self._memory, self.seen = {}, copied(observation)
         return self._see(observation), {**info, **self._say((), (), 0.0)}
 
     def step(self, action: Action) -> Experience:
@@ -125,8 +126,8 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         self.time += 1
         shown = (action, observation, earned, over, truncated, info)
         memory = copied(self._memory) if self.counterfactuals else None
-        step = IndividualStep(self.time, self._previous, *shown, self.state, self._memory, self.given)
-        self._previous, self._is_over = copied(observation), over or truncated
+        step = IndividualStep(self.time, self.seen, *shown, self.state, self._memory, self.given)
+        self.seen, self._is_over = copied(observation), over or truncated
         proposed, events, self.state, reward = self._outcome(step, draw)
         terminated = over or self.state in self.machine.final
         self._is_over = terminated or truncated
@@ -135,16 +136,20 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
             said["counterfactuals"] = self._counterfactuals(step._replace(memory=memory), draw)
         return self._see(observation), reward, terminated, truncated, said
 
+    def believe(self, chances: Mapping[tuple[str, str], float]) -> None:
+        """Simulate teammates that are as ready for an event as is said for a state of the machine, from now on."""
+        self._limits |= {pair: threshold(chance) for pair, chance in chances.items()}
+
     def _outcome(self, step: IndividualStep, draw: int) -> Outcome:
         """Work out what a step of the world means in the machine state that it shows."""
         with named_step(step):
             answered = read_events(self.label(step), self.machine.events, "the agent")
         moves, state, events = self.machine.moves, step.state, list[str]()
-        candidates = [event for event in self._limits if event in answered or event in self.told]
+        candidates = [event for event in self.machine.events if event in answered or event in self.told]
         proposed = [event for event in candidates if event in moves.get(state, ())]
         reward, seen = 0.0, set[str]()
         is_over = state in self.machine.final  # then nothing more happens, as in hocket's own worlds
-        ready = [] if is_over else [event for event in proposed if draw < self._limits[event]]
+        ready = [] if is_over else [event for event in proposed if draw < self._limits[state, event]]
         while ready and state not in seen:
             seen.add(state)
             events.append(ready[0])

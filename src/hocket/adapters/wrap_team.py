@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -29,12 +29,18 @@ from hocket.adapters.events import (
 )
 from hocket.adapters.observations import Observation, ObservationEncoder, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
+from hocket.draw.scene import Scene
 from hocket.errors import AssignmentError, HocketError, known_names
+from hocket.lazy import Lazy
+from hocket.learn.batches import StopSignal
+from hocket.learn.dqprm import DqprmSettings
+from hocket.learn.policies import Policy, Run
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
+from hocket.study.records import TestSummary
 from hocket.task.episode import SYNC_PROBABILITY
 
 TeamLabel = Callable[[RawStep], Answer]
@@ -42,6 +48,7 @@ Points = Mapping[str, tuple[float, float]]
 Where = Callable[[Any], Points]  # from a world to where its agents are
 
 NOTHING = StepEvents({}, (), ())
+TRAIN, TEST = Lazy("hocket.adapters.world_training", "train_world"), Lazy("hocket.adapters.policies", "play_tests")
 
 
 def wrap(
@@ -118,6 +125,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         where: Where | None = None,
     ) -> None:
         self.env, self.label, self.problems, self._rules, self._kind = env, label, problems, rules, observation
+        self._scene: Scene | None = None
         self.given, self._where = given, where  # the world as it was passed, which labels see
         self.metadata = {**getattr(env, "metadata", {}), "is_parallelizable": True}
         self.render_mode = getattr(env, "render_mode", None)
@@ -165,6 +173,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.time = 0
         self.states = {agent: machine.initial for agent, machine in self.machines.items()}
         self.team_state: Any = self.decomposition.machine.initial
+        self.seen: Mapping[str, Observation] = {}  # of the world, after the last step
         self._memory: dict[str, Any] = {}
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
@@ -173,7 +182,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         infos = check_info(self.env, given, "in reset")  # many worlds have nothing to say here, and leave agents out
         self._restart()
         self.agents = list(self.env.agents)
-        self._previous = deepcopy(observations)
+        self.seen = deepcopy(observations)
         own_infos = {
             agent: check_info(self.env, infos.get(agent, {}), f"of agent {agent!r} in reset") for agent in self.agents
         }
@@ -195,10 +204,10 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             {agent: share_of(self.env, part, agent, what, when) for agent in present} for part, what in raw
         )
         self._check_seen(observations, when)
-        shown = (self._previous, actions, observations, rewards, terminated, truncated, infos)
+        shown = (self.seen, actions, observations, rewards, terminated, truncated, infos)
         was_completed, team = self.completed, self.decomposition.machine
         step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.given)
-        self.agents, self._previous = list(self.env.agents), deepcopy(observations)
+        self.agents, self.seen = list(self.env.agents), deepcopy(observations)
         self._check_gone(before, step)
         with named_step(step):
             happening = self._rules.happen(self.label(step), step.states, step.observations)
@@ -280,6 +289,35 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             shaping=shaping,
             counterfactuals=counterfactuals,
         )
+
+    @property
+    def scene(self) -> Scene:
+        """What reports show of the world: set it to a `Scene`, or there is no map."""
+        if self._scene is None:
+            self._scene = Scene.of(self, 1, 1, task=str(self.metadata.get("name") or type(self.env).__name__))
+        return self._scene
+
+    @scene.setter
+    def scene(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def train(
+        self,
+        settings: DqprmSettings,
+        seeds: Sequence[int],
+        steps: int,
+        views: Mapping[str, IndividualView] | None,
+        progress: Callable[[int], None] | None,
+        stop: StopSignal | None,
+    ) -> list[Run]:
+        """Train the agents alone and as a team; `hocket.train` calls it."""
+        runs: list[Run] = TRAIN(self, settings, seeds, steps, views, progress, stop)
+        return runs
+
+    def test(self, policy: Policy) -> TestSummary:
+        """Play test episodes of what was learnt here, for a record."""
+        summary: TestSummary = TEST.load()(self, policy, max_steps=int(policy.settings["max_episode_steps"]))
+        return summary
 
     def state(self) -> Observation:
         """Return the world's own state; `states` and `team_state` are those of the machines."""

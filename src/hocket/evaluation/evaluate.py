@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -55,7 +55,8 @@ def evaluate(
     if isinstance(runs, Mapping):
         return [_evaluate_team(task, runs, episodes, greedy, seed)]
     if not isinstance(task, Task):
-        given = load_policies(runs) if isinstance(runs, str | Path) else _listed(runs)
+        world = cast("Any", task) if hasattr(task, "scene") else None  # a wrapped one knows its own
+        given = load_policies(runs, world) if isinstance(runs, str | Path) else _listed(runs)
         return [_evaluate_team(task, policy, episodes, greedy, (seed + policy.seed) % MOST_SEED) for policy in given]
     tables, policies = compile_task(task), _policies(task, runs)
     return [_evaluate(task, tables, policy, episodes, greedy, seed, threads) for policy in policies]
@@ -120,9 +121,11 @@ def _evaluate_team(
     env = team_env(world) if isinstance(world, Task) else world
     team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
     steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
-    longest = 0
+    longest, limit = 0, None
+    if isinstance(policies, Policy) and not isinstance(world, Task) and hasattr(world, "scene"):
+        limit = int(policies.settings["max_episode_steps"])
     for number in range(episodes):
-        played = play_episode(env, team, seed if number == 0 else None, greedy=greedy)
+        played = play_episode(env, team, seed if number == 0 else None, greedy=greedy, max_steps=limit)
         steps[number], finish[number] = played.steps if played.success else -1, played.finish
         longest = max(longest, played.steps)
     most_steps = getattr(env, "max_episode_steps", longest)

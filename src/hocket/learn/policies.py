@@ -156,7 +156,7 @@ def _read_arrays(
         raise ValueError
     left, arrays = LARGEST_POLICY, {}
     for name in names:
-        kind = np.dtype(np.float32)
+        kind = np.dtype(np.uint8 if name.startswith("seen.") else np.float32)  # what was seen is text
         most = left if shapes is None else kind.itemsize * prod(shapes[name])
         arrays[name] = _read_entry(archive, name, kind, most)
         left -= arrays[name].nbytes

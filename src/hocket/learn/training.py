@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Event
 from types import MappingProxyType
+from typing import Any, Protocol, cast
 
 from hocket.background import gather
 from hocket.capacity import require_memory
@@ -27,6 +28,8 @@ from hocket.learn.catalogue import (
     named_settings,
     require_setting,
 )
+from hocket.learn.dqprm import LEARNER as NEEDS_NO_MAP
+from hocket.learn.dqprm import DqprmSettings
 from hocket.learn.learner import Arrays, PolicyInput
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, rename_settings
@@ -45,7 +48,7 @@ Progress = Callable[[int], None]  # is told of agent-steps that are done
 
 
 def train(
-    task: Task | str | Path,
+    task: Task | str | Path | TrainableWorld,
     learner: str | None = None,
     seeds: int | Iterable[int] = 10,
     steps: int | None = None,
@@ -56,6 +59,7 @@ def train(
     keep_policies: int | None = None,
     progress: Progress | None = None,
     stop: Event | None = None,
+    views: Mapping[str, Any] | None = None,
     changes: Mapping[str, SettingValue] | None = None,
     policies: int | None = None,
 ) -> list[Run]:
@@ -68,11 +72,17 @@ def train(
     graphics processor, which trains thousands of seeds at once with the same results. With `keep_policies`, only runs
     of seeds below it keep their policies. The default learner is sweep, on cuda dqprm. (`changes` and `policies` are
     former names of `settings` and `keep_policies`.)
+
+    In a world of somebody else's (`hocket.gym.wrap`) whose observations are discrete or hashable, dqprm trains each
+    agent in its view of the world (`views`, by default made of the world itself), and reviews the team in the world.
     """
     for former, value, new in (("changes", changes, "settings"), ("policies", policies, "keep_policies")):
         if value is not None:
             warnings.warn(f"train({former}=) is deprecated: use train({new}=)", DeprecationWarning, stacklevel=2)
     keep_policies = policies if keep_policies is None else keep_policies
+    if not isinstance(task, Task | str | Path):
+        runs = _train_world(task, learner, check_seeds(seeds), steps, settings, device, views, progress, stop)
+        return [keeping(run, keep_policies) for run in runs]
     task, usual = as_task(task), default_learner(device)
     name = usual if learner is None else find_learner(learner).name
     chosen = make_settings(name, settings, changes or {})
@@ -105,8 +115,52 @@ def train(
                 return
             yield place, train_batch(batch, tables, report, AnyStop(left, stop))
 
-    runs = dict(gather([work() for _ in range(min(workers, len(shares)))], left))
-    return [keeping(run, keep_policies) for place in sorted(runs) for run in runs[place]]
+    finished = dict(gather([work() for _ in range(min(workers, len(shares)))], left))
+    return [keeping(run, keep_policies) for place in sorted(finished) for run in finished[place]]
+
+
+class TrainableWorld(Protocol):
+    """A world of somebody else's that can train its agents."""
+
+    possible_agents: list[str]
+
+    def train(
+        self,
+        settings: DqprmSettings,
+        seeds: Sequence[int],
+        steps: int,
+        views: Mapping[str, Any] | None,
+        progress: Progress | None,
+        stop: Event | None,
+    ) -> list[Run]:
+        """Train its agents, a run for each seed."""
+
+
+def _train_world(
+    world: TrainableWorld,
+    learner: str | None,
+    seeds: Sequence[int],
+    steps: int | None,
+    settings: Settings | Mapping[str, SettingValue] | str | None,
+    device: str,
+    views: Mapping[str, Any] | None,
+    progress: Progress | None,
+    stop: Event | None,
+) -> list[Run]:
+    """Train in a world that is not hocket's; unless told otherwise, agents find out there what teammates do."""
+    name = NEEDS_NO_MAP.name if learner is None else find_learner(learner).name
+    if name != NEEDS_NO_MAP.name or device != "cpu":
+        raise SettingsError(
+            f"in a world that is not hocket's {NEEDS_NO_MAP.name} trains, on the cpu, got {name}, {device}"
+        )
+    chosen = make_settings(name, settings)
+    if not isinstance(settings, Settings) and "team_review" not in (settings or ()):
+        chosen = replace(chosen, team_review="world")  # type: ignore[call-arg]
+    if chosen.wait_for_team:  # type: ignore[attr-defined]
+        raise SettingsError("wait_for_team is for tasks of hocket's own")
+    length = count_steps(name, steps)
+    check_steps(length)
+    return world.train(cast("DqprmSettings", chosen), seeds, length, views, progress, stop)
 
 
 def keeping(run: Run, policies: int | None) -> Run:

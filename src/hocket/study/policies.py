@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, SettingsError, printable
@@ -16,11 +16,18 @@ from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.learn.settings import SettingValue
 from hocket.study.records import Record, read_record, set_apart
-from hocket.study.store import PIECE, policy_path
+from hocket.study.store import PIECE, SceneSource, policy_path
 from hocket.task.catalogue import as_task
 from hocket.task.files import read_task
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
+
+
+class ShownWorld(Protocol):
+    """A world of somebody else's, known by what it looks like."""
+
+    @property
+    def scene(self) -> SceneSource: ...
 
 
 class Policies(NamedTuple):
@@ -79,11 +86,18 @@ def _steps(path: Path) -> dict[str, int]:
         return {}
 
 
-def load_policies(folder: str | Path, task: Task | str | Path | None = None) -> list[Policy]:
+def load_policies(folder: str | Path, task: Task | str | Path | ShownWorld | None = None) -> list[Policy]:
     """Read the policies in a folder that belong to a task; there must be some, and none may be damaged.
 
-    Without a task they are those of the folder's only one, which is kept there.
+    Without a task they are those of the folder's only one, which is kept there. In place of a task there may be a
+    wrapped world.
     """
+    if task is not None and not isinstance(task, Task | str | Path):
+        digest = task.scene.digest
+        paths = [path for path in listed(Path(folder), "policies/*.npz") if peek_policy(path).digest == digest]
+        if not paths:
+            raise FormatError("has no policies of this world in it", path=folder)
+        return [load_policy(path, digest) for path in paths]
     policies = find_policies(folder, _only_task(Path(folder)) if task is None else as_task(task))
     if policies.problems:
         raise FormatError(policies.problems[0])

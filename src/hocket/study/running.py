@@ -9,20 +9,21 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hocket.background import unless_stopped
 from hocket.errors import ClusterError, HocketError
 from hocket.learn.batches import Batch, Report
 from hocket.learn.catalogue import find_learner
-from hocket.learn.policies import Run
+from hocket.learn.policies import Policy, Run
 from hocket.study.curves import CurveTable, Layout, growing_table, layout_of
 from hocket.study.engines import ThreadEngine
 from hocket.study.jobs import Engine, Finished
 from hocket.study.policies import spoilt_policies
-from hocket.study.records import Record, record_of
+from hocket.study.records import Record, TestSummary, record_of
 from hocket.study.store import (
     Results,
+    SceneSource,
     claimed,
     curves_path,
     keep_about,
@@ -211,14 +212,27 @@ class _Tally:
             self.watch(Update(self.jobs, self.all_jobs, self.steps, self.all_steps, MappingProxyType(self.medians)))
 
 
-def save_runs(task: Task | str | Path, runs: Sequence[Run], folder: str | Path) -> Results:
+class ForeignWorld(Protocol):
+    """A world of somebody else's in which what was learnt can be tested."""
+
+    @property
+    def scene(self) -> SceneSource:
+        """What it looks like."""
+
+    def test(self, policy: Policy) -> TestSummary:
+        """Play test episodes."""
+
+
+def save_runs(task: Task | str | Path | ForeignWorld, runs: Sequence[Run], folder: str | Path) -> Results:
     """Write runs that `train` has returned to a folder, as a study would; what the folder has already stays in it."""
-    task = as_task(task)
-    tables = compile_task(task)
+    if isinstance(task, Task | str | Path):
+        loaded = as_task(task)
+        world: Task | SceneSource = loaded
+        test: Callable[[Policy], TestSummary] = partial(play_tests, loaded, compile_task(loaded))
+    else:
+        world, test = task.scene, task.test
     with claimed(folder) as store:
-        keep_task(store, task)
-        keep_records(
-            store, ((record_of(run, play_tests(task, tables, run.policy)), run.policy.packed()) for run in runs)
-        )
+        keep_task(store, world)
+        keep_records(store, ((record_of(run, test(run.policy)), run.policy.packed()) for run in runs))
         sum_up(store, load_results(store).records)
         return load_results(store)

@@ -1,0 +1,187 @@
+"""Training in worlds that are not hocket's: tables over what agents see, alone and then as a team."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import hocket as hk
+from hocket.adapters.world_training import LearningAgent, TrainingError
+
+LENGTH = 5
+
+
+class Corridor(gymnasium.Env):
+    """A corridor: left, stay and right from the left end; one sees where one is."""
+
+    def __init__(self, kind="number"):
+        self.kind, self.action_space = kind, spaces.Discrete(3, start=1)
+        self.observation_space = {
+            "number": spaces.Discrete(LENGTH),
+            "array": spaces.MultiDiscrete([LENGTH, 1]),
+            "float": spaces.Box(0, 1, (1,)),
+        }[kind]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0
+        return self.seen(), {}
+
+    def seen(self):
+        shown = {"number": self.place, "array": np.array([self.place, 0])}
+        return shown.get(self.kind, np.array([self.place / LENGTH], np.float32))
+
+    def step(self, action):
+        self.place = min(max(self.place + action - 2, 0), LENGTH - 1)
+        return self.seen(), 0.0, False, False, {}
+
+
+DOOR = hk.RewardMachine(
+    initial="0", transitions={("0", "key"): "1", ("1", "door"): "2", ("2", "meet"): "3"}, final={"3"}
+)
+KNOWS = {"A1": {"key", "meet"}, "A2": {"key", "door", "meet"}}
+CONTROL = {"key": {"A1"}, "door": {"A2"}, "meet": {"A1", "A2"}}
+
+
+def here(step):
+    """A1 finds the key at the right end, A2 the door; they meet in the middle."""
+    place = {agent: int(np.ravel(seen)[0]) for agent, seen in step.observations.items()}
+    ends = {"A1": "key", "A2": "door"}
+    return {agent: [ends[agent]] if at == LENGTH - 1 else ["meet"] if at == 2 else [] for agent, at in place.items()}
+
+
+def team(kind="number", machine=DOOR, label=here, **settings):
+    worlds = {agent: Corridor(kind) for agent in KNOWS}
+    return hk.gym.wrap(worlds, machine=machine, knows=KNOWS, control=CONTROL, label=label, waits=["meet"], **settings)
+
+
+SETTINGS = {"max_episode_steps": 40, "test_every": 500, "learning_rate": 0.2}
+
+
+@pytest.mark.parametrize("kind", ["number", "array"])
+def test_a_team_learns_to_complete_its_task_in_a_world_that_is_not_hockets(kind, tmp_path):
+    env = team(kind)
+    (run,) = hk.train(env, seeds=1, steps=4_000, settings=SETTINGS)
+    tests = run.tests("greedy")
+    assert tests.step.tolist() == [500 * number for number in range(1, 9)]
+    assert tests.success[-2:].all() and tests.test_steps[-1] == 4 + 2  # to both ends, and back to the middle
+    assert run.trials[-1].finish == (6, 6)
+    results = hk.save_runs(env, [run], tmp_path)
+    (evaluation,) = hk.evaluate(env, tmp_path, episodes=3)
+    assert evaluation.success.value == 1.0 and evaluation.mean_steps == 6
+    (policy,) = hk.load_policies(tmp_path, env)
+    assert all(np.array_equal(policy.arrays[name], array) for name, array in run.policy.arrays.items())
+    assert results.records[0].test_summary.successes == 100
+    page = hk.write_report(results, tmp_path / "report.html").read_text()
+    assert "dqprm" in page
+
+
+def test_the_same_seed_learns_the_same_and_others_do_not():
+    one, again, other = (
+        hk.train(team(), seeds=[seed], steps=600, settings=SETTINGS)[0].policy.arrays for seed in (3, 3, 4)
+    )
+    assert all(np.array_equal(one[name], again[name]) for name in one) and one.keys() == again.keys()
+    assert not all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def values_of(machine, discount, chance):
+    """Compute the values of A2 in the corridor: [places, states, actions], where teammates may be ready."""
+    q = np.zeros((LENGTH, 3 + 1, 3))
+    names = list(machine.states)
+    for _ in range(500):
+        old = q.copy()
+        for place in range(LENGTH):
+            for action in range(3):
+                to = min(max(place + action - 1, 0), LENGTH - 1)
+                for state, name in enumerate(names[:-1]):
+                    event = {"0": "key", "1": "door", "2": "meet"}[name]
+                    ready = {"key": True, "door": to == LENGTH - 1, "meet": to == 2}[event]
+                    share = 0.0 if not ready else 1.0 if event == "door" else chance
+                    further = state + 2 if event == "key" and to == LENGTH - 1 else state + 1  # the door, in a round
+                    gained = 1.0 if event == "meet" else discount * old[to, further].max()
+                    q[place, state, action] = share * gained + (1 - share) * discount * old[to, state].max()
+    return q
+
+
+def test_an_agent_alone_learns_the_values_that_value_iteration_gives():
+    env = team()
+    settings = hk.LEARNERS["dqprm"].settings(
+        sync_probability=1.0, learning_rate=1.0, temperature=10.0, max_episode_steps=30
+    )
+    view = env.individual("A2", Corridor(), lambda step: here_alone(step))
+    agent = LearningAgent(view, settings, seed=1, place=1)
+    agent.train(0, 3_000)
+    expected = values_of(env.machines["A2"], 0.9, 1.0)
+    for place in range(LENGTH):
+        np.testing.assert_allclose(np.array(agent.table.rows[place])[:3], expected[place, :3], atol=1e-6)
+
+
+def here_alone(step):
+    return {LENGTH - 1: "door", 2: "meet"}.get(step.observation)
+
+
+def test_agents_find_out_how_ready_their_teammates_are():
+    """A2 is told at once of a key that A1, who learns late, does not bring: it expects it less after a review."""
+    env = team()
+    believed = {}
+    original = LearningAgent.believe
+
+    def note(self, beliefs):
+        believed.setdefault(id(self.view), []).append(dict(beliefs))
+        original(self, beliefs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LearningAgent, "believe", note)
+        hk.train(env, seeds=1, steps=2_500, settings=SETTINGS)
+        counted = [each for history in believed.values() for each in history[1:]]
+        assert counted and all(0 <= chance <= 1 for each in counted for chance in each.values())
+        believed.clear()
+        hk.train(env, seeds=1, steps=2_500, settings={**SETTINGS, "team_review": "off"})
+        assert all(len(history) == 1 for history in believed.values())
+
+
+def test_views_of_ones_own_are_trained_in():
+    env = team(label=lambda step: "key")  # says what happens to all, which no agent alone can use
+    with pytest.raises(hk.HocketError, match=r"pass a view of each agent, hk.train\(env, views="):
+        hk.train(env, seeds=1, steps=100, settings=SETTINGS)
+    ends = {"A1": "key", "A2": "door"}
+    views = {
+        agent: env.individual(agent, Corridor(), lambda step, e=end: {LENGTH - 1: e, 2: "meet"}.get(step.observation))
+        for agent, end in ends.items()
+    }
+    (run,) = hk.train(env, seeds=1, steps=200, settings={**SETTINGS, "test_every": 100}, views=views)
+    assert {"q.0", "seen.0", "q.1", "seen.1"} == set(run.policy.arrays)
+    with pytest.raises(hk.HocketError, match="every agent needs a view, got none for A2"):
+        hk.train(env, seeds=1, steps=200, views={"A1": views["A1"]})
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "said"),
+    [
+        (lambda: team("float"), {}, "observations that come again, got Box"),
+        (team, {"learner": "iql"}, "not hocket's dqprm trains"),
+        (team, {"settings": {"wait_for_team": True}}, "wait_for_team"),
+        (team, {"steps": 0}, "steps must be at least 1"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(make, arguments, said):
+    with pytest.raises(hk.HocketError, match=said):
+        hk.train(make(), **{"seeds": 1, "steps": 10, **arguments})
+
+
+def test_a_label_that_fails_in_training_is_named_and_finished_runs_are_kept():
+    failures = {"left": 0}
+
+    def label(step):
+        failures["left"] -= 1
+        if failures["left"] == 0:
+            raise KeyError("sensor")
+        return here(step)
+
+    env = team(label=label)
+    first = len(hk.train(env, seeds=1, steps=300, settings={**SETTINGS, "test_every": 300})[0].trials)
+    calls, failures["left"] = -failures["left"], 0
+    failures["left"] = calls + 50  # in the second of two runs
+    with pytest.raises(TrainingError, match=r"^seed 1, training step .*: step \d+: .*KeyError: 'sensor'") as caught:
+        hk.train(env, seeds=2, steps=300, settings={**SETTINGS, "test_every": 300})
+    assert [run.seed for run in caught.value.runs] == [0] and len(caught.value.runs[0].trials) == first
