@@ -256,3 +256,51 @@ def test_what_cannot_be_batched_says_why():
         hk.gym.batched(hk.decompose(task.machine, task.knows)).holds(np.zeros((1, 3), int))
     with pytest.raises(SettingsError, match="encoding 'binary' does not exist"):
         hk.gym.batched(task).encode(hk.gym.batched(task).reset(1), "binary")
+
+
+def test_a_table_of_all_steps_says_what_the_rounds_do():
+    tabulated = 0
+    for seed in range(20):
+        machines = hk.gym.batched(random_task(Random(500 + seed)))
+        rng, tables = np.random.default_rng(seed), machines.tables
+        xp = compat.array_namespace(np.zeros(0))
+        states = [rng.integers(0, len(names), COPIES) for names in machines.states.values()]
+        team = rng.integers(0, max(1, len(tables.team_next)), COPIES)
+        state = type(machines.reset(1))(np.stack(states, axis=-1).astype(np.int32), team.astype(np.int32))
+        shape = (COPIES, len(machines.agents), len(machines.events))
+        holds, ready = rng.random(shape) < 0.6, rng.random(shape) < 0.5
+        rounds = machines._settle(xp, tables, state, holds, np.float64)
+        for looked, computed in zip(machines.step(state, holds, np.float64), rounds, strict=True):
+            assert all(map(np.array_equal, looked, computed))
+        alone = machines._settle_alone(xp, tables, state.agents, holds, ready, np.float64)
+        assert all(map(np.array_equal, machines.step_alone(state.agents, holds, ready, np.float64), alone))
+        tabulated += tables.team_lookup is not None
+    assert tabulated > 10
+
+
+def test_jax_compiles_maps_and_scans():
+    jax = pytest.importorskip("jax")
+    task = hk.load_task("buttons")
+    machines = hk.gym.batched(task)
+    cells = np.random.default_rng(0).integers(0, task.grid.cells, (40, COPIES, 3))
+
+    def play(cells, shape):
+        def step(state, cells):
+            state, happened, reward, done = machines.step(state, machines.holds(cells))
+            return machines.restart(state, done), (state.agents, happened, reward, done)
+
+        return jax.lax.scan(step, machines.reset(shape, like=cells), cells)[1]
+
+    state, plain = machines.reset(COPIES), []
+    for row in cells:
+        state, happened, reward, done = machines.step(state, machines.holds(row))
+        plain.append((state.agents, happened, reward, done))
+        state = machines.restart(state, done)
+    scanned = jax.jit(play, static_argnums=1)(jax.numpy.asarray(cells), COPIES)
+    mapped = jax.jit(jax.vmap(lambda row: play(row, ()), in_axes=1, out_axes=1))(jax.numpy.asarray(cells))
+    for expected, *found in zip(zip(*plain, strict=True), scanned, mapped, strict=True):
+        assert all(np.array_equal(np.stack(expected), np.asarray(each)) for each in found)
+    holds, ready = machines.holds(cells[0]), np.ones((COPIES, 3, 1), np.bool_)
+    others = jax.jit(machines.counterfactuals)(jax.numpy.asarray(holds), jax.numpy.asarray(ready))
+    for compiled, plainly in zip(others, machines.counterfactuals(holds, ready), strict=True):
+        assert np.array_equal(np.asarray(compiled), plainly)

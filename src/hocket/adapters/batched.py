@@ -14,22 +14,17 @@ from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
-from numpy.typing import NDArray
 
+from hocket.adapters.batched_tables import Array, BatchedTables, Bools, Device, Library, tabulate
+from hocket.adapters.lookup import alone_lookup, team_lookup
 from hocket.adapters.rounds import most_rounds
 from hocket.errors import AssignmentError, SettingsError, known_names, shown
 from hocket.inputs import whole
 from hocket.machine.decomposition import Decomposition
-from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import as_task
 from hocket.task.task import Task
 
-Array = Any  # of whichever library
-Library = Any
-Device = Any
-DType = Any
-Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
+DType = Any  # of whichever library
 
 ENCODINGS = ("onehot", "index")
 
@@ -104,7 +99,20 @@ class BatchedMachines:
     @cached_property
     def tables(self) -> BatchedTables:
         """The machines as arrays of numpy."""
-        return _tabulate(self)
+        plain, (xp, _) = tabulate(self.source, self.events), _library(None)
+        sizes, controls = [len(states) for states in self.states.values()], plain.is_known & ~plain.is_told
+
+        def step(agents: Array, team: Array, holds: Array, _: Array) -> tuple[Array, ...]:
+            (after, team), *rest = self._settle(xp, plain, BatchedState(agents, team), holds, np.float64)
+            return after, team, *rest
+
+        def alone(agents: Array, _: Array, holds: Array, ready: Array) -> tuple[Array, ...]:
+            return self._settle_alone(xp, plain, agents, holds, ready, np.float64)
+
+        return plain._replace(
+            team_lookup=team_lookup(sizes, len(plain.team_next), controls, step),
+            alone_lookup=alone_lookup([max(sizes)] * len(sizes), controls, plain.waits, alone),
+        )
 
     def reset(self, n: int | tuple[int, ...], like: Array = None) -> BatchedState:
         """Put n copies (or an array of copies of some shape) in their initial states, in the library of `like`."""
@@ -124,9 +132,23 @@ class BatchedMachines:
         return BatchedState(xp.where(where[..., None], fresh, state.agents), xp.where(where, team, state.team))
 
     def step(self, state: BatchedState, holds: Array, reward_dtype: DType = None) -> BatchedStep:
-        """Let what can happen happen, in rounds: all that control an event and know it must be ready for it."""
+        """Let what can happen happen, in rounds: all that control an event and know it must be ready for it.
+
+        Small machines are looked up in a table of all that can come of a step.
+        """
         xp, constants = self._constants(holds)
-        dtype = reward_dtype or _real(xp)
+        dtype, table = reward_dtype or _real(xp), constants.team_lookup
+        if table is None:
+            return self._settle(xp, constants, state, holds, dtype)
+        row = xp.sum(state.agents * table.stride, axis=-1, dtype=xp.int32) + state.team * table.team_stride
+        row = row + xp.sum(xp.where(holds, table.weight, 0 * table.weight), axis=(-2, -1), dtype=xp.int32)
+        agents, team, happened, reward, done = (_rows(xp, part, row) for part in table[3:])
+        return BatchedStep(BatchedState(agents, team), happened, xp.astype(reward, dtype), done)
+
+    def _settle(
+        self, xp: Library, constants: BatchedTables, state: BatchedState, holds: Array, dtype: DType
+    ) -> BatchedStep:
+        """Compute all rounds of a step."""
         now, team = state
         was_done = xp.all(_look_up(xp, constants.is_final, now), axis=-1)
         reward = xp.zeros(team.shape, dtype=dtype, device=compat.device(holds))
@@ -137,8 +159,8 @@ class BatchedMachines:
             can = xp.all(((after >= 0) & is_ready) | ~constants.is_known, axis=-2) & constants.has_knowers
             if self.once:
                 can = can & ~happened
-            chosen = self._choose(xp, can)
-            if self.tables.team_next.size:
+            chosen = _choose(xp, constants.rivals, can)
+            if constants.team_next.shape[0]:
                 team, reward = self._follow_team(xp, constants, chosen, team, reward)
             moves = chosen[..., None, :] & constants.is_known
             moved = _only(xp, moves, after + 1)
@@ -147,7 +169,7 @@ class BatchedMachines:
             if compat.is_numpy_namespace(xp) and not chosen.any():
                 break  # as all rounds to come would be
         done = xp.all(_look_up(xp, constants.is_final, now), axis=-1)
-        if not self.tables.team_next.size:
+        if not constants.team_next.shape[0]:
             reward = xp.astype(done & ~was_done, dtype)
         return BatchedStep(BatchedState(now, team), happened, reward, done)
 
@@ -158,12 +180,25 @@ class BatchedMachines:
         1], says that the simulated teammates are; what an agent does by itself follows in rounds.
         """
         xp, constants = self._constants(holds)
+        table = constants.alone_lookup
+        if table is None:
+            return self._settle_alone(xp, constants, state, holds, ready, reward_dtype or _real(xp))
+        row = table.base + state * table.stride
+        for flags, weight in ((holds, table.weight), (ready, table.ready_weight)):
+            row = row + xp.sum(xp.where(flags, weight, 0 * weight), axis=-1, dtype=xp.int32)
+        after, happened, reward, done = (_rows(xp, part, row) for part in table[4:])
+        return AloneStep(after, happened, xp.astype(reward, reward_dtype or _real(xp)), done)
+
+    def _settle_alone(
+        self, xp: Library, constants: BatchedTables, state: Array, holds: Array, ready: Array, dtype: DType
+    ) -> AloneStep:
+        """Compute all rounds of a step of agents that train alone."""
         now, is_free = state, holds | constants.is_told
-        seen = xp.zeros((*now.shape, self.tables.next_state.shape[1]), dtype=xp.bool, device=compat.device(holds))
-        reward = xp.zeros(now.shape, dtype=reward_dtype or _real(xp), device=compat.device(holds))
+        seen = xp.zeros((*now.shape, constants.next_state.shape[1]), dtype=xp.bool, device=compat.device(holds))
+        reward = xp.zeros(now.shape, dtype=dtype, device=compat.device(holds))
         happened = xp.zeros((*now.shape, len(self.events)), dtype=xp.bool, device=compat.device(holds))
         goes_on, is_able = ~_look_up(xp, constants.is_final, now), is_free & (ready | ~constants.waits)
-        for _ in range(self.tables.next_state.shape[1] + 1):
+        for _ in range(constants.next_state.shape[1] + 1):
             after = _look_up(xp, constants.next_state, now)
             can = (after >= 0) & is_able & constants.is_known & goes_on[..., None]
             first = can & (xp.cumulative_sum(xp.astype(can, xp.int32), axis=-1) == 1)  # in the order of the events
@@ -218,16 +253,6 @@ class BatchedMachines:
         """Whether an event happens at most once in a step."""
         return isinstance(self.source, Decomposition)
 
-    def _choose(self, xp: Library, can: Array) -> Array:
-        """Choose the events of a round: in their order, one for each agent."""
-        chosen: list[Array] = []
-        for event, rivals in enumerate(self.tables.rivals):
-            happens = can[..., event]
-            for rival in rivals:
-                happens = happens & ~chosen[rival]
-            chosen.append(happens)
-        return xp.stack(chosen, axis=-1) if any(self.tables.rivals) else can
-
     def _follow_team(
         self, xp: Library, constants: BatchedTables, chosen: Array, team: Array, reward: Array
     ) -> tuple[Array, Array]:
@@ -250,110 +275,6 @@ class BatchedMachines:
         if str(device) not in kept:
             kept[str(device)] = self.tables.to(xp, device)
         return xp, kept[str(device)]
-
-
-class BatchedTables(NamedTuple):
-    """The machines as arrays, of numpy or of another library."""
-
-    initial: Array  # [N]
-    next_state: Array  # [N, U, E] or -1
-    reward: Array  # [N, U, E] what the agent's own machine pays
-    is_final: Array  # [N, U]
-    is_known: Array  # [N, E]
-    is_told: Array  # [N, E] known, and controlled by others
-    waits: Array  # [N, E] known, and controlled by others, too
-    has_knowers: Array  # [E]
-    one_state: Array  # [U] their numbers
-    is_state: Bools  # [U, N] of a machine, and not final; of numpy
-    where: Array  # [N, S, E] where conditions hold; of no cells without a map
-    rivals: tuple[tuple[int, ...], ...]  # of each event: those before it that it may lose an agent to
-    team_next: Array  # [V, E] or of no states where completion is all that is paid for
-    team_reward: Array  # [V, E]
-    team_initial: int
-
-    def to(self, xp: Library, device: Device) -> BatchedTables:
-        """Convert the arrays."""
-        fixed = {"is_state", "rivals", "team_initial"}
-        arrays = {name: value for name, value in self._asdict().items() if name not in fixed}
-        return self._replace(**{name: xp.asarray(value, device=device) for name, value in arrays.items()})
-
-
-def _tabulate(machines: BatchedMachines) -> BatchedTables:
-    source, events = machines.source, machines.events
-    number = {event: place for place, event in enumerate(events)}
-    parts = list(source.machines.values())
-    shape = (len(parts), max(len(part.states) for part in parts), len(events))
-    next_state, reward = np.full(shape, -1, np.int32), np.zeros(shape)
-    is_final, known = np.zeros(shape[:2], np.bool_), np.zeros(shape[::2], np.bool_)
-    for place, part in enumerate(parts):
-        label = np.array([number[event] for event in part.events], np.int64)
-        at = (place, part.graph.source, label[part.graph.label])
-        next_state[at], reward[at] = part.graph.target, part.reward
-        is_final[place, : len(part.states)] = part.is_final
-    for place, knows in enumerate(source.knows.values()):
-        known[place, [number[event] for event in knows]] = True
-    controls = _controls(machines)
-    waits = known & (controls.sum(axis=0) - controls > 0) & (known.sum(axis=0) > 1)
-    if isinstance(source, Task):
-        for place, agent in enumerate(source.agents.values()):
-            waits[place, [number[event] for event in agent.sync]] = True
-    sizes = np.array([len(part.states) for part in parts])
-    is_state = (np.arange(shape[1])[:, None] < sizes) & ~is_final.T
-    initial = np.array([part.start for part in parts], np.int32)
-    told, owned = known & ~controls, known.any(axis=0)
-    rivals = _rivals(next_state, known)
-    numbers = np.arange(shape[1], dtype=np.int32)
-    fixed = (initial, next_state, reward, is_final, known, told, waits, owned, numbers, is_state, _where(machines))
-    return BatchedTables(*fixed, rivals, *_team(machines, number))
-
-
-def _controls(machines: BatchedMachines) -> Bools:
-    """Say who controls what: [N, E]; in a decomposition that does not say it of an event, all that know it do."""
-    source = machines.source
-    control = source.controllers if isinstance(source, Task) else source.control
-    return np.array(
-        [
-            [agent in (control.get(event) or [name for name in source.knows if event in source.knows[name]])
-             for event in machines.events]
-            for agent in machines.agents
-        ],
-        np.bool_,
-    )  # fmt: skip
-
-
-def _where(machines: BatchedMachines) -> Bools:
-    """Tabulate where conditions hold: [N, S, E]."""
-    source = machines.source
-    if not isinstance(source, Task):
-        return np.zeros((len(machines.agents), 0, len(machines.events)), np.bool_)
-    where = np.zeros((len(machines.agents), source.grid.cells, len(machines.events)), np.bool_)
-    for place, agent in enumerate(machines.agents):
-        for number, event in enumerate(machines.events):
-            if event in source.knows[agent]:
-                where[place, :, number] = source.where(agent, event)
-    return where
-
-
-def _rivals(next_state: Ints, known: Bools) -> tuple[tuple[int, ...], ...]:
-    """List for each event those before it that can be possible with it, and share an agent."""
-    possible = next_state >= 0  # [N, U, E]
-    together = np.einsum("nue,nuf->nef", possible.astype(np.int64), possible.astype(np.int64)) > 0
-    shared = known[:, :, None] & known[:, None, :]
-    clash = shared.any(axis=0) & (together | ~shared).all(axis=0)
-    return tuple(tuple(np.flatnonzero(row[:event]).tolist()) for event, row in enumerate(clash))
-
-
-def _team(machines: BatchedMachines, number: dict[str, int]) -> tuple[Ints, NDArray[np.float64], int]:
-    """Tabulate the team machine, where it pays for more than completion."""
-    team, events = machines.source.machine, len(machines.events)
-    if team.has_completion_rewards:
-        return np.zeros((0, events), np.int32), np.zeros((0, events)), 0
-    listed = team if isinstance(team, RewardMachine) else team.machine()
-    following = np.full((len(listed.states), events), -1, np.int32)
-    reward = np.zeros(following.shape)
-    at = (listed.graph.source, np.array([number[event] for event in listed.events])[listed.graph.label])
-    following[at], reward[at] = listed.graph.target, listed.reward
-    return following, reward, listed.start
 
 
 def _library(like: Array) -> tuple[Library, Device]:
@@ -379,6 +300,22 @@ def _look_up(xp: Library, table: Array, place: Array) -> Array:
 def _only(xp: Library, flags: Array, values: Array) -> Array:
     """Pick the value that is flagged along the last axis, where one at most is; 0 where none is."""
     return xp.sum(xp.where(flags, values, xp.zeros_like(values)), axis=-1, dtype=values.dtype)
+
+
+def _choose(xp: Library, rivals: tuple[tuple[int, ...], ...], can: Array) -> Array:
+    """Choose the events of a round: in their order, one for each agent."""
+    chosen: list[Array] = []
+    for event, before in enumerate(rivals):
+        happens = can[..., event]
+        for rival in before:
+            happens = happens & ~chosen[rival]
+        chosen.append(happens)
+    return xp.stack(chosen, axis=-1) if any(rivals) else can
+
+
+def _rows(xp: Library, table: Array, row: Array) -> Array:
+    """Look up rows of a table [L, ...] for numbers [...]."""
+    return xp.reshape(xp.take(table, xp.reshape(row, (-1,)), axis=0), (*row.shape, *table.shape[1:]))
 
 
 def _entries(xp: Library, column: Array, place: Array) -> Array:

@@ -80,10 +80,10 @@ def train(
         if value is not None:
             warnings.warn(f"train({former}=) is deprecated: use train({new}=)", DeprecationWarning, stacklevel=2)
     keep_policies = policies if keep_policies is None else keep_policies
-    if not isinstance(task, Task | str | Path):
+    if not isinstance(task, Task | str | Path) and hasattr(task, "possible_agents"):
         runs = _train_world(task, learner, check_seeds(seeds), steps, settings, device, views, progress, stop)
         return [keeping(run, keep_policies) for run in runs]
-    task, usual = as_task(task), default_learner(device)
+    task, usual = as_task(cast("Task", task)), default_learner(device)
     name = usual if learner is None else find_learner(learner).name
     chosen = make_settings(name, settings, changes or {})
     numbers = check_seeds(seeds)
