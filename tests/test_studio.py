@@ -30,7 +30,7 @@ from hocket.studio.repairs import cheapest_repairs
 from hocket.studio.server import Studio, _body, _while_wanted
 from hocket.studio.starts import start_text
 from hocket.studio.trainings import TrainingProcess
-from hocket.studio.understanding import COLOR_NUMBERS, subject_of, understand
+from hocket.studio.understanding import COLOR_NUMBERS, judge, subject_of, understand
 from hocket.studio.worker import answer
 from hocket.task.catalogue import source_of
 from hocket.task.episode import TeamEpisode
@@ -46,7 +46,7 @@ RENDEZVOUS = toml.unparse(hk.rendezvous(10).document())
 
 def test_a_world_has_the_map_the_agents_the_events_and_the_machines():
     world = understand(BUTTONS)
-    assert world["error"] is None and world["verdict"]["ok"] and world["counterexample"] is None
+    assert world["error"] is None and world["decomposable"] and world["counterexample"] is None
     assert (world["map"]["rows"], world["map"]["columns"]) == (10, 10)
     assert [agent["name"] for agent in world["agents"]] == ["A1", "A2", "A3"]
     assert {event["name"]: event["needs"] for event in world["events"]}["R"] == ["A2", "A3", "A1"]
@@ -58,7 +58,7 @@ def test_a_world_has_the_map_the_agents_the_events_and_the_machines():
 
 def test_the_verdict_says_after_everything_else_whether_events_may_be_heard_late():
     source = source_of("drawbridge") or ""
-    verdict = understand(source)["verdict"]
+    verdict = judge(subject_of(source))
     assert verdict["ok"] and "A2: up and A1: lift" in verdict["answers"][-1]["said"]
 
 
@@ -104,7 +104,7 @@ def test_keys_are_found_in_tables_quotes_and_after_long_texts():
 
 def test_a_machine_alone_and_a_formula_work_the_same():
     alone = understand(start_text("a machine alone"))
-    assert alone["map"] is None and not alone["verdict"]["ok"] and alone["counterexample"]["event"] == "b"
+    assert alone["map"] is None and not alone["decomposable"] and alone["counterexample"]["event"] == "b"
     sentence = understand(start_text("from a formula"))
     assert sentence["written"] == {
         "machine": "formula",
@@ -122,7 +122,7 @@ def test_a_large_team_machine_is_a_summary_and_the_agents_machines_are_whole():
     summary = world["machines"]["team"]["summary"]
     assert summary["states"] == 2048 == sum(summary["layers"]) and summary["final"] == 1
     assert all("layout" in own for own in world["machines"]["agents"].values())
-    assert not world["verdict"]["decomposable"]
+    assert not world["decomposable"]
     assert understand(RENDEZVOUS)["machines"]["team"] == {"later": True}
     assert understand(RENDEZVOUS, wait=True)["machines"]["team"]["summary"]["transitions"] == 15_361
 
@@ -134,7 +134,7 @@ def test_all_cheapest_repairs_are_found_and_each_repairs_it():
         repaired = answer(
             {"do": "edit", "text": start_text("a machine alone"), "gesture": {"kind": "repair", "add": own["add"]}}
         )
-        assert repaired["world"]["verdict"]["decomposable"], own
+        assert repaired["world"]["decomposable"], own
     assert len({own["cost"] for own in found}) == 1
 
 
@@ -325,7 +325,7 @@ def test_a_file_is_read_changed_and_written(client, folder):
     assert opened["text"] == BUTTONS
     gesture = {"kind": "know", "agent": "A1", "event": "R", "known": False}
     told = client.post("/api/edit", json={"text": BUTTONS, "gesture": gesture}).json()
-    assert told["text"] == BROKEN and not told["world"]["verdict"]["ok"]
+    assert told["text"] == BROKEN and not told["world"]["decomposable"]
     saved = client.post("/api/save", json={"name": "task.toml", "text": BROKEN, "expected": opened["mark"]}).json()
     assert (folder.root / "task.toml").read_text() == BROKEN
     assert client.post("/api/mark", json={"name": "task.toml"}).json() == saved
@@ -359,7 +359,7 @@ def test_a_check_that_hangs_is_cut_off_and_the_next_one_is_done(client, studio):
     told = client.post("/api/understand", json={"text": BUTTONS}).json()
     assert told["cut_off"] and "stopped after 0 seconds" in told["refused"]
     checks.limit = 60.0
-    assert client.post("/api/understand", json={"text": BUTTONS}).json()["verdict"]["ok"]
+    assert client.post("/api/understand", json={"text": BUTTONS}).json()["decomposable"]
 
 
 def test_the_time_that_a_process_takes_to_start_is_no_part_of_a_check():
@@ -377,7 +377,7 @@ def test_a_check_that_crashes_is_told_and_the_next_one_is_done(client, studio):
     studio.workers["checks"].starting.result().kill()
     told = client.post("/api/understand", json={"text": BUTTONS}).json()
     assert told["cut_off"] and "crashed" in told["refused"]
-    assert client.post("/api/understand", json={"text": BUTTONS}).json()["verdict"]["ok"]
+    assert client.post("/api/understand", json={"text": BUTTONS}).json()["decomposable"]
 
 
 def test_a_request_that_stops_in_the_middle_is_no_failure_of_the_server():
@@ -408,7 +408,7 @@ def test_work_that_nobody_waits_for_is_given_up_and_its_process_ended():
         with pytest.raises(CutOffError, match="was cancelled"):
             await _while_wanted(worker.ask({"do": "understand", "text": BUTTONS}), Gone())
         assert process.returncode is not None
-        assert (await worker.ask({"do": "understand", "text": BUTTONS}))["verdict"]["ok"]
+        assert (await worker.ask({"do": "understand", "text": BUTTONS}))["decomposable"]
         await worker.close()
 
     asyncio.run(ask())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from hocket.machine.formats import FORMATS
 from hocket.texts import in_form_of, plain
 
 LIMIT = MEGABYTE  # of a file that is edited in the page
+LISTED = (".toml", ".json", ".hoa", ".dot", ".gv")  # suffixes of files that are offered; others can be named
+MOST_LISTED, MOST_DEEP = 200, 3  # files, and folders below the first one
 SUFFIX = ".toml"  # of what is written; all that machines and tasks are read from can be a start
 
 
@@ -38,6 +41,18 @@ class Folder:
             kinds = f"{', '.join([*suffixes][:-1])} or {[*suffixes][-1]}" if len(suffixes) > 1 else SUFFIX
             raise FormatError(f"a file must be {kinds} and lie in the folder of the studio or below, got {name!r:.80}")
         return path
+
+    def files(self) -> list[str]:
+        """List what can be opened, in the folder and below, by name; hidden folders and deep ones are left out."""
+        files: list[str] = []
+        for folder, inner, names in os.walk(self.root):
+            depth = len(Path(folder).relative_to(self.root).parts)
+            inner[:] = sorted(name for name in inner if not name.startswith(".")) if depth < MOST_DEEP else []
+            here = (Path(folder, name) for name in sorted(names) if Path(name).suffix.lower() in LISTED)
+            files += [path.relative_to(self.root).as_posix() for path in here]
+            if len(files) >= MOST_LISTED:
+                break
+        return files[:MOST_LISTED]
 
     def has(self, name: str) -> bool:
         """Say whether there is a file, or whatever else, of a name."""

@@ -46,28 +46,28 @@ def keys_of(text: str) -> dict[str, int]:
     quotes = ""  # that a text of several lines ends with
     for number, line in enumerate(text.split("\n"), start=1):
         if quotes:
-            quotes = _open_quotes(line, quotes)
+            quotes = open_quotes(line, quotes)
             continue
         heading = HEADING.match(line)
         if heading:
-            table = _path(heading[1])
+            table = path_of(heading[1])
             lines.setdefault(".".join(table), number)
             continue
-        path = _path(line)
+        path = path_of(line)
         if path:
             lines.setdefault(".".join((*table, *path)), number)
-        quotes = _open_quotes(line)
+        quotes = open_quotes(line)
     return lines
 
 
-def _open_quotes(line: str, quotes: str = "") -> str:
+def open_quotes(line: str, quotes: str = "") -> str:
     """Find which quotes of a text of several lines are open at the end of a line."""
     for mark in LONG_TEXT.findall(line):
         quotes = "" if mark == quotes else quotes or mark
     return quotes
 
 
-def _path(line: str) -> Path:
+def path_of(line: str) -> Path:
     """Read a dotted key at the beginning of a line."""
     names: list[str] = []
     position = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +15,8 @@ from hocket.machine.reward_machine import RewardMachine
 MOST_STATES = 200  # of a machine that is drawn in full
 AT_ONCE = 60  # states of a machine that is laid out at once; larger ones follow
 MOST_AT_ONCE = 1_000  # states that a composition could have at most, to be enumerated at once
+MOST_INTERESTING = 30  # states of a large machine that are drawn beside its summary
+MOST_MEMBERS = 24  # states of the team that a state of an agent is told to stand for
 MOST_KEPT = 256  # layouts
 MOST_COUNTED = 20_000  # states of a composition up to which it is enumerated for a summary
 Data = dict[str, object]
@@ -34,12 +37,16 @@ def picture_of(machine: RewardMachine, *, wait: bool = False) -> Data:
         "states": list(names),
         "initial": machine.start,
         "final": np.flatnonzero(machine.is_final).tolist(),
-        "members": {name: list(members) for name, members in machine.members.items() if members != (name,)},
+        "members": {name: _few(members) for name, members in machine.members.items() if members != (name,)},
         "edges": [{"from": source, "to": target, "events": events} for (source, target), events in edges.items()],
     }
     if wait or len(names) <= AT_ONCE:
         return data | {"layout": _layout(machine, list(edges))}
     return data | {"later": True}
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    return [*names] if len(names) <= MOST_MEMBERS else [*names[:MOST_MEMBERS], f"… {len(names) - MOST_MEMBERS:,} more"]
 
 
 def is_drawn(machine: RewardMachine) -> bool:
@@ -68,6 +75,21 @@ def _rounded(numbers: tuple[float, ...]) -> list[float]:
     return [round(number, 1) for number in numbers]
 
 
+def excerpt_of(machine: RewardMachine, interesting: Sequence[str]) -> RewardMachine:
+    """Keep some states of a machine, as far as there are not too many, and those next to them."""
+    shown = dict.fromkeys([machine.initial, *interesting[:MOST_INTERESTING]])
+    beside: dict[str, None] = {}
+    for (state, _), target in machine.transitions.items():
+        if state in shown:
+            beside[target] = None
+        elif target in shown:
+            beside[state] = None
+    shown |= dict.fromkeys([*beside][: MOST_INTERESTING - len(shown)])
+    inner = {pair: target for pair, target in machine.transitions.items() if {pair[0], target} <= {*shown}}
+    final = [state for state in shown if state in machine.final and all(pair[0] != state for pair in inner)]
+    return RewardMachine(initial=machine.initial, transitions=inner, states=[*shown], final=final)
+
+
 def summary_of(machine: RewardMachine) -> Data:
     """Sum a machine up: how many states there are at each distance from the initial one, and how many are final."""
     distance = np.full(len(machine.states), -1)
@@ -89,12 +111,15 @@ def summary_of(machine: RewardMachine) -> Data:
     }
 
 
-def team_picture(machine: RewardMachine | Composition, *, wait: bool = False) -> Data:
-    """Tell a team machine; of a composition, all its states where they are few."""
+def team_picture(machine: RewardMachine | Composition, interesting: Sequence[str] = (), *, wait: bool = False) -> Data:
+    """Tell a team machine; of a composition, all its states where they are few; of a large one, a part of interest."""
     if isinstance(machine, RewardMachine):
-        return picture_of(machine, wait=wait)
+        picture = picture_of(machine, wait=wait)
+        if "summary" in picture and interesting:
+            picture["excerpt"] = picture_of(excerpt_of(machine, interesting), wait=True)
+        return picture
     if machine.most_states > MOST_AT_ONCE and not wait:
         return {"later": True}
     if machine.most_states <= LARGEST_ENUMERATION and machine.reachable(MOST_COUNTED) is not None:
-        return picture_of(machine.machine(), wait=wait)
+        return team_picture(machine.machine(), interesting, wait=wait)
     return {"summary": {"parts": len(machine.parts), "most_states": f"{machine.most_states:,}"}}

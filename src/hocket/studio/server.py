@@ -75,6 +75,7 @@ class Studio:
         answers: dict[str, Answer] = {
             "prove": self.prove,
             "hello": self.hello,
+            "files": self.files,
             "open": self.open,
             "mark": self.mark,
             "save": self.save,
@@ -127,6 +128,10 @@ class Studio:
     async def hello(self, body: Body) -> Data:
         """Say which file to begin with."""
         return {"name": self.name, "folder": str(self.folder.root)}
+
+    async def files(self, body: Body) -> Data:
+        """List the files that can be opened."""
+        return {"files": await run_in_threadpool(self.folder.files)}
 
     async def open(self, body: Body) -> Data:
         """Read a file; one that is not there yet begins as a new task, and one of another format is a start."""

@@ -9,33 +9,35 @@ from pathlib import Path
 from hocket.documents import Document
 from hocket.draw.map_svg import map_svg
 from hocket.draw.palette import LINE_COLORS, agent_colors, choose_styles
-from hocket.draw.scene import Scene
+from hocket.draw.scene import Moment, Scene
 from hocket.draw.task_scene import scene_of
-from hocket.errors import HocketError, printable
+from hocket.errors import HocketError, cut_names, printable
 from hocket.machine.assignment import EFFORT_FOR_A_HINT
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.counterexample import Counterexample, describe_failure, describe_merging
-from hocket.machine.decomposition import Decomposition
-from hocket.machine.formats import toml
+from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats.schema import Design, design_from
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.reward_machine import RewardMachine
 from hocket.studio.lines import line_of
 from hocket.studio.pictures import Data, picture_of, team_picture
+from hocket.studio.sections import parse
 from hocket.task.conditions import write_conditions
 from hocket.task.delays import with_delays
 from hocket.task.files import has_world, task_from
 from hocket.task.task import Task
+from hocket.task.teamwork.check import Stall, TeamCheck
 from hocket.task.verdict import Part, Verdict, check_machine, check_task
 
 COLOR_NUMBERS = {color: number for number, color in enumerate(LINE_COLORS.values())}  # as the page's style has them
+MOST_SHOWN = 300  # last steps of an episode that stalls
 NESTED = "is nested too deeply to be a task"
 
 
 def understand(text: str, folder: Path | None = None, *, wait: bool = False) -> Data:
-    """Tell what a text means; where it means nothing, what is wrong and in which line."""
+    """Tell what a text means, and whether it is decomposable; where it means nothing, what is wrong, in which line."""
     try:
-        document = toml.parse(text)
+        document = parse(text)
         subject = _subject(document, folder)
         told = _task(subject, wait) if isinstance(subject, Task) else _design(subject, wait)
     except RecursionError:
@@ -47,7 +49,7 @@ def understand(text: str, folder: Path | None = None, *, wait: bool = False) -> 
 
 def subject_of(text: str, folder: Path | None = None) -> Task | Design:
     """Read a task, or a machine without a world."""
-    return _subject(toml.parse(text), folder)
+    return _subject(parse(text), folder)
 
 
 def _subject(document: Document, folder: Path | None) -> Task | Design:
@@ -97,15 +99,12 @@ def _task(task: Task, wait: bool) -> Data:
             for event, conditions in task.events.items()
         ],
         "machines": _machines(task.decomposition, wait),
-        **_verdict(_check(task), task.decomposition),
+        **_proof(task.decomposition),
     }
 
 
 def _design(design: Design, wait: bool) -> Data:
-    machine, styles = design.machine, choose_styles(design.machine.events)
-    verdict = check_machine(machine, design.knows or {"all": tuple(machine.events)}, design.control)
-    decomposition = verdict.decomposition
-    assert decomposition is not None
+    machine, styles, decomposition = design.machine, choose_styles(design.machine.events), _decomposed(design)
     colors, control = agent_colors(decomposition.knows), decomposition.control
     return {
         "name": "machine",
@@ -120,8 +119,12 @@ def _design(design: Design, wait: bool) -> Data:
             for event in machine.events
         ],
         "machines": _machines(decomposition, wait),
-        **_verdict(verdict, decomposition),
+        **_proof(decomposition),
     }
+
+
+def _decomposed(design: Design) -> Decomposition:
+    return decompose(design.machine, design.knows or {"all": tuple(design.machine.events)}, design.control)
 
 
 def _agent(name: str, number: int, color: str, knows: Iterable[str]) -> Data:
@@ -153,7 +156,13 @@ def _map(task: Task, scene: Scene) -> Data:
                 "tag": area.tag,
                 "color": area.color,
                 "gates": [
-                    {"place": place, "agent": agent, "when": str(gates[place])}
+                    {
+                        "place": place,
+                        "agent": agent,
+                        "when": str(gates[place]),
+                        "open": next(iter(gates[place].opens), ""),
+                        "close": next(iter(gates[place].closes), ""),
+                    }
                     for agent, gates in task.gates.items()
                     for place in area.names
                     if place in gates
@@ -166,12 +175,51 @@ def _map(task: Task, scene: Scene) -> Data:
 
 def _machines(decomposition: Decomposition, wait: bool) -> Data:
     return {
-        "team": team_picture(decomposition.machine, wait=wait),
+        "team": team_picture(decomposition.machine, _states_of_interest(decomposition), wait=wait),
         "agents": {agent: picture_of(machine, wait=wait) for agent, machine in decomposition.machines.items()},
     }
 
 
+def _states_of_interest(decomposition: Decomposition) -> list[str]:
+    """List the states of the team that a counterexample is about."""
+    example = decomposition.counterexample
+    if example is None:
+        return []
+    merged = [confusion.merged_with for confusion in example.confusions]
+    return [*dict.fromkeys([*_team_states(decomposition.machine, example.trace), *merged])]
+
+
 # The verdict.
+
+
+def _proof(decomposition: Decomposition) -> Data:
+    """Tell whether it is decomposable, and a counterexample step by step; what takes longer, `judge` tells."""
+    example = decomposition.counterexample
+    return {
+        "decomposable": decomposition.ok,
+        "said": cut_names(decomposition.explain().splitlines()[0]),
+        "counterexample": None if example is None else _story(decomposition, example),
+    }
+
+
+def judge(subject: Task | Design) -> Data:
+    """Tell all that is checked beside the algebra: what is played and searched, warnings and notes."""
+    if isinstance(subject, Design):
+        verdict = check_machine(subject.machine, _decomposed(subject).knows, subject.control)
+    else:
+        verdict = _check(subject)
+    assert verdict.decomposition is not None
+    example = verdict.decomposition.counterexample
+    story = () if example is None else example.sentences
+    stall = next((part.value.stall for part in verdict.parts if isinstance(part.value, TeamCheck)), None)
+    return {
+        "ok": verdict.ok,
+        "answers": [{"ok": part.ok, "said": part.answer} for part in verdict.parts if part.answer],
+        "problems": [problem for problem in verdict.problems if problem not in story],
+        "warnings": list(verdict.warnings),
+        "notes": list(verdict.notes),
+        "stall": None if stall is None or isinstance(subject, Design) else _walk(subject, stall),
+    }
 
 
 def _check(task: Task) -> Verdict:
@@ -186,20 +234,17 @@ def _check(task: Task) -> Verdict:
     return verdict
 
 
-def _verdict(verdict: Verdict, decomposition: Decomposition) -> Data:
-    """Tell the verdict, and the counterexample, which has its own place on the page, step by step."""
-    example = decomposition.counterexample
-    story = () if example is None else example.sentences
-    document = verdict.as_json()
-    return {
-        "verdict": {
-            **{key: document[key] for key in ("ok", "decomposable", "warnings", "notes")},
-            "said": verdict.lines()[0].text,
-            "answers": [{"ok": part.ok, "said": part.answer} for part in verdict.parts if part.answer],
-            "problems": [problem for problem in verdict.problems if problem not in story],
-        },
-        "counterexample": None if example is None else _story(decomposition, example),
-    }
+def _walk(task: Task, stall: Stall) -> Data:
+    """Tell step by step how a team stalls: where everybody is, in which states, and what is closed."""
+    scene, agents = scene_of(task), tuple(task.agents)
+    steps = []
+    for cells, states, events in stall.steps[-MOST_SHOWN:]:
+        by_agent = dict(zip(agents, states, strict=True))
+        closed = scene.closed(Moment(dict(zip(agents, cells, strict=True)), by_agent))
+        numbers = [number for number, area in enumerate(scene.areas) if area in closed]
+        steps.append({"cells": cells, "states": by_agent, "events": events, "closed": numbers})
+    waits = [wait.describe(agent) for agent, wait in stall.waiting.items()]
+    return {"steps": steps, "first": len(stall.steps) - len(steps), "waits": waits}
 
 
 def _story(decomposition: Decomposition, example: Counterexample) -> Data:

@@ -18,7 +18,7 @@ from hocket.studio.gestures import apply_gesture
 from hocket.studio.pictures import Data
 from hocket.studio.repairs import cheapest_repairs
 from hocket.studio.starts import NEW, gallery, imported, start_text
-from hocket.studio.understanding import NESTED, subject_of, understand
+from hocket.studio.understanding import NESTED, judge, subject_of, understand
 
 MOST_MEMORY = 6 * 1024**3  # bytes of addresses, where the system can hold a process to that
 
@@ -107,6 +107,7 @@ JOBS: Mapping[str, Job] = {
     "import": Job(lambda request: {"text": imported(str(request["text"]), str(request["suffix"]))}, None),
     "understand": Job(_understand, CHECKS),
     "edit": Job(_edit, CHECKS),
+    "judge": Job(lambda request: judge(subject_of(str(request["text"]), _folder(request))), SEARCHES),
     "pictures": Job(lambda request: {"machines": _understand(request, wait=True).get("machines")}, SEARCHES),
     "repairs": Job(lambda request: cheapest_repairs(subject_of(str(request["text"]), _folder(request))), SEARCHES),
     "log": Job(_log, SEARCHES),

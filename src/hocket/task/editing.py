@@ -34,9 +34,14 @@ def set_events(row: MutableMapping[str, Any], key: str, events: Iterable[str]) -
         return
     for event in [event for event in present if event not in wanted]:
         del present[present.index(event)]
-    for event in wanted:
-        if event not in present:
-            present.append(event)
+    for event in [event for event in wanted if event not in present]:
+        present.append(event)
+    if (
+        len(present) == len(wanted) and "#" not in tomlkit.item(present).as_string()
+    ):  # or comments would lose their event
+        for place, event in enumerate(wanted):
+            if present[place] != event:
+                present[place] = event
 
 
 def edit_task(source: Path, target: Path, knows: Knows) -> bool:

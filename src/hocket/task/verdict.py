@@ -51,6 +51,7 @@ class Part:
     notes: tuple[str, ...] = ()
     document: object = None  # what the JSON document says under its name
     agents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # and what it adds to each agent's entry
+    value: object = None  # the answer itself, for those who show more of it
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,6 +241,7 @@ def _play(task: Task, least_steps: int) -> Part:
         (*unrewarded, *team.problems),
         notes=(team.remark,) if team.remark else (),
         document=team.as_json(),
+        value=team,
         agents={agent: {"can_be_rewarded": can_be} for agent, can_be in team.rewarded.items()},
     )
 

@@ -16,6 +16,7 @@ GESTURES: Mapping[str, Callable[[Draft, Gesture], None]] = {
     "know": agents.know,
     "repair": agents.repair,
     "agent": agents.add_agent,
+    "remove agent": agents.remove_agent,
     "rename agent": names.rename_agent,
     "rename place": names.rename_place,
     "condition": agents.condition,

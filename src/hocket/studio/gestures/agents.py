@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, MutableMapping
+from typing import Any
 
 from hocket.errors import FormatError
-from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, inline, put, rename_key, replace_all
+from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, inline, put, rename_key, replace_all, take
+from hocket.studio.gestures.ground import MapText
 from hocket.studio.understanding import subject_of
+from hocket.task.conditions import write_conditions
 from hocket.task.editing import set_events
-from hocket.task.grid import WALL
+from hocket.task.grid import FLOOR, WALL
+from hocket.task.task import Task
 
 
 def know(draft: Draft, gesture: Gesture) -> None:
     """Put an event into an agent's local event set, or take it out."""
     agent, event = gesture.text("agent"), gesture.text("event")
     row, key = _known(draft, agent)
-    others = [name for name in row[key] if name != event]
-    set_events(row, key, [*row[key], event] if gesture.flag("known") else others)
+    if gesture.flag("known"):
+        _learn(draft, row, key, [event])
+    else:
+        set_events(row, key, [name for name in row[key] if name != event])
+
+
+def _learn(draft: Draft, row: Row, key: str, added: Iterable[str]) -> None:
+    """Add events to a local event set, each before the first that the file names later."""
+    known, order = [*row[key]], {event: place for place, event in enumerate(draft.events)}
+    for event in added:
+        later = (place for place, name in enumerate(known) if order.get(name, 0) > order.get(event, len(order)))
+        if event not in known:
+            known.insert(next(later, len(known)), event)
+    set_events(row, key, known)
 
 
 def repair(draft: Draft, gesture: Gesture) -> None:
@@ -26,7 +43,7 @@ def repair(draft: Draft, gesture: Gesture) -> None:
         raise FormatError("must be a table of lists", where="add")
     for agent, events in added.items():
         row, key = _known(draft, str(agent))
-        set_events(row, key, [*row[key], *map(str, events)])
+        _learn(draft, row, key, map(str, events))
 
 
 def _known(draft: Draft, agent: str) -> tuple[Row, str]:
@@ -53,6 +70,40 @@ def add_agent(draft: Draft, gesture: Gesture) -> None:
         ([row, line.index(letter)] for row, line in enumerate(lines) for letter in line if letter != WALL), [0, 0]
     )
     put(rows, name, inline({"start": start, "knows": []}))
+
+
+def remove_agent(draft: Draft, gesture: Gesture) -> None:
+    """Take an agent out of the text, with its gates, its part of the machine, and the events that it alone controls."""
+    name, document = gesture.text("agent"), draft.document
+    rows = draft.table("agents" if draft.has_world else "knows")
+    if draft.has_world:
+        draft.agent(name)  # or says why it cannot be changed here
+    if name not in rows or len(rows) == 1:
+        raise FormatError(f"{name} is the only agent" if name in rows else f"the text has no agent {name!r:.60}")
+    if not draft.has_world:
+        for agents in document.get("control", {}).values():
+            drop_all(agents, name)
+        del rows[name]
+        return
+    task = subject_of(draft.text)
+    assert isinstance(task, Task)
+    for event, conditions in task.events.items():
+        others = {agent: condition for agent, condition in conditions.items() if agent != name}
+        if name in conditions and others:
+            put(draft.table("events"), event, write_conditions(others))
+        elif name in conditions:
+            _remove_event(draft, event)
+    for place, gates in [*document.get("gates", {}).items()]:
+        gates.pop(name, None)
+        if not gates:
+            del document["gates"][place]
+    if "" not in draft.parts():
+        del draft.table("machine")["parts"][name]
+    board, letter = MapText.of(draft), str(rows[name].get("start"))
+    if board.starters(letter) == [name] and not board.names(letter):
+        board.rows[:] = [[FLOOR if each == letter else each for each in row] for row in board.rows]
+        board.write()
+    del rows[name]
 
 
 def condition(draft: Draft, gesture: Gesture) -> None:
@@ -85,17 +136,43 @@ def keep_event(draft: Draft, part: str, event: str) -> None:
 
 
 def remove_event(draft: Draft, gesture: Gesture) -> None:
-    """Take an event out of the text wherever it stands, but for gates and options, which need another one."""
-    event = gesture.text("event")
+    """Take an event out of the text wherever it stands; a gate that nothing else opens or closes goes with it."""
+    _remove_event(draft, gesture.text("event"))
+
+
+def _remove_event(draft: Draft, event: str) -> None:
     for part in draft.parts():
         draft.machine(part)  # or says why it cannot be changed here
-    for _, _, row in draft.rows():
-        row.pop(event, None)
+    for table, state, _ in [*draft.rows()]:
+        take(table["transitions"], state, event)
+        for rewards in table.get("rewards", {}).values():
+            rewards.pop(event, None)
+    for row in draft.document.get("agents", {}).values() if draft.has_world else ():
+        row.get("sync", {}).pop(event, None)
+        for index, option in enumerate(row.get("options", [])):
+            row["options"][index] = option.removesuffix(f" after {event}")
+    for place, gates in [*draft.document.get("gates", {}).items()]:
+        for agent in [agent for agent, gate in gates.items() if _without(gate, event)]:
+            del gates[agent]
+        if not gates:
+            del draft.document["gates"][place]
     for key in ("events", "control"):
         if key in draft.document and not isinstance(draft.document[key], list):
             draft.table(key).pop(event, None)
     for names in _lists(draft):
         drop_all(names, event)
+
+
+def _without(gate: Any, event: str) -> bool:  # noqa: ANN401
+    """Take an event out of a gate, and say whether nothing is left of it."""
+    if not isinstance(gate, MutableMapping):
+        return bool(gate == event)
+    for key in [key for key in ("open", "close") if key in gate]:
+        if isinstance(gate[key], list):
+            drop_all(gate[key], event)
+        if gate[key] in (event, []):
+            del gate[key]
+    return not {"open", "close"} & {*gate}
 
 
 def _lists(draft: Draft) -> list[list[str]]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
 from typing import Any
 
 import tomlkit
-from tomlkit.container import OutOfOrderTableProxy
+from tomlkit.container import Container, OutOfOrderTableProxy
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import InlineTable, String, StringType, Table, Trivia
+from tomlkit.items import AoT, InlineTable, String, StringType, Table, Trivia
+from tomlkit.toml_document import TOMLDocument
 
 from hocket.errors import FormatError
-from hocket.machine.formats import toml
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.names import check_name
+from hocket.studio.sections import Section, parse, split
 
 Row = MutableMapping[str, Any]
 
@@ -51,19 +52,72 @@ class Gesture:
         return self.values.get(key) not in (None, "")
 
 
+class Sections(MutableMapping[str, Any]):
+    """The tables of a text and what stands before them, each read for editing when it is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._parts: list[Section | TOMLDocument] = [*split(text)]
+
+    def __str__(self) -> str:
+        return "".join(part.text if isinstance(part, Section) else tomlkit.dumps(part) for part in self._parts)
+
+    def _find(self, key: str) -> int | None:
+        """Find the part that has a key."""
+        return next((at for at, part in enumerate(self._parts) if key in _keys(part)), None)
+
+    def _edited(self, at: int) -> TOMLDocument:
+        part = self._parts[at]
+        if isinstance(part, Section):
+            try:
+                part = self._parts[at] = tomlkit.parse(part.text)
+            except (TOMLKitError, RecursionError):
+                raise FormatError("this file can be changed as text only") from None
+        return part
+
+    def __getitem__(self, key: str) -> Any:  # noqa: ANN401
+        at = self._find(key)
+        if at is None:
+            raise KeyError(key)
+        return self._edited(at)[key]
+
+    def __setitem__(self, key: str, value: object) -> None:
+        at = self._find(key)
+        if at is not None:
+            self._edited(at)[key] = value
+        elif isinstance(value, Table):
+            table = tomlkit.document()
+            table[key] = value
+            self._parts += [Section(None, "\n" if str(self).endswith("\n") else "\n\n"), table]
+        else:
+            put(self._edited(0), key, value)
+
+    def __delitem__(self, key: str) -> None:
+        at = self._find(key)
+        if at is None:
+            raise KeyError(key)
+        del self._edited(at)[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for part in self._parts for key in _keys(part))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _keys(part: Section | TOMLDocument) -> Iterable[str]:
+    return part.parse() if isinstance(part, Section) else part
+
+
 class Draft:
     """A TOML document that keeps its comments and layout."""
 
     def __init__(self, text: str) -> None:
-        toml.parse(text)  # says what is wrong, and in which line
-        try:
-            self.document = tomlkit.parse(text)
-        except (TOMLKitError, RecursionError):
-            raise FormatError("this file can be changed as text only") from None
+        parse(text)  # says what is wrong, and in which line
+        self.document = Sections(text)
 
     @property
     def text(self) -> str:
-        return tomlkit.dumps(self.document)
+        return str(self.document)
 
     def table(self, key: str) -> Row:
         """Find a table, or begin it at the end of the file."""
@@ -110,6 +164,16 @@ class Draft:
 
     # Agents.
 
+    @property
+    def events(self) -> list[str]:
+        """All events, in the order of the file."""
+        document = parse(self.text)
+        listed = document.get("events") if self.has_world else None
+        if isinstance(listed, dict):
+            return [*listed]
+        rows = document.get("transitions")
+        return [*dict.fromkeys(event for row in rows.values() for event in row)] if isinstance(rows, dict) else []
+
     def agent(self, name: str) -> Row:
         """Find the row of an agent."""
         rows = self.table("agents")
@@ -126,15 +190,28 @@ class Draft:
 
 
 def put(row: Row, key: str, value: object) -> None:
-    """Set a value; in an inline table, with the blank before its end where it had one."""
+    """Set a value: a new one after the last key, and in an inline table with the blank before its end if it had one."""
     if key in row or not isinstance(row, InlineTable):
-        row[key] = value
+        _put_after(row, key, value)
         return
     spaced = row.as_string().endswith(" }")
     item = tomlkit.item(value)
     row[key] = item
     if spaced and not row.as_string().endswith(" }"):
         item.trivia.trail = " "
+
+
+def _put_after(row: Row, key: str, value: object) -> None:
+    """Set a value; a new one stands before the blank lines and comments that lead to the next heading."""
+    container: Any = row.value if isinstance(row, Table) else row
+    body = container.body if isinstance(container, Container) else []
+    plain = [name for name, item in body if name is not None and not isinstance(item, Table | AoT)]
+    if key in row or not plain:
+        row[key] = value
+        return
+    container._insert_after(plain[-1], key, tomlkit.item(value))  # tomlkit has no public way to do this
+    if isinstance(row, Table):
+        dict.__setitem__(row, key, container[key])
 
 
 def inline(values: Mapping[str, object]) -> InlineTable:
@@ -171,6 +248,25 @@ def _forget_heading(value: object) -> None:
         value.display_name = None
         for inner in value.values():
             _forget_heading(inner)
+
+
+def take(rows: Row, state: str, event: str) -> None:
+    """Take a transition out of the rows of a machine; the states that it leads to stay."""
+    if event not in rows[state]:
+        return
+    targets = targets_of({state: {event: rows[state][event]}})
+    del rows[state][event]
+    if not rows[state]:
+        rows[state] = inline({})
+    for target in targets - {*rows} - targets_of(rows):
+        put(rows, target, inline({}))
+
+
+def targets_of(rows: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """List the states that transitions lead to."""
+    ends = [target for row in rows.values() for target in row.values()]
+    plain = {str(target) for target in ends if isinstance(target, str)}
+    return plain | {str(end[key]) for end in ends if isinstance(end, dict) for key in ("to", "otherwise") if key in end}
 
 
 def replace_all(names: MutableSequence[str], old: str, new: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
 from string import ascii_letters, digits
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hocket.errors import FormatError
 from hocket.studio.gestures.draft import Draft, Gesture, inline, long_text, put
@@ -164,25 +164,43 @@ def start(draft: Draft, gesture: Gesture) -> None:
 
 
 def gate(draft: Draft, gesture: Gesture) -> None:
-    """Close a place to an agent until an event, or open it for good; the cells, if there are any, become the place."""
+    """Close a place to an agent until an event opens it, or from one that closes it on, or open it for good.
+
+    The cells, if there are any, become the place.
+    """
     place, agent = gesture.name("place", "a place"), gesture.text("agent")
     if gesture.values.get("cells"):
         board = MapText.of(draft)
         _paint_place(board, place, list(_cells(gesture, board)))
         board.write()
     gates = draft.table("gates")
-    if gesture.has("event"):
+    events = {key: gesture.text(key) for key in ("open", "close") if gesture.has(key)}
+    if events:
+        draft.agent(agent)  # or says why it cannot be changed here
         row = gates.get(place)
         if row is None:
-            put(gates, place, inline({agent: gesture.text("event")}))
+            put(gates, place, inline({agent: _gate(None, events)}))
         else:
-            put(row, agent, gesture.text("event"))
-        draft.agent(agent)  # or says why it cannot be changed here
-        draft.add_known(agent, gesture.text("event"))
+            put(row, agent, _gate(row.get(agent), events))
+        for event in events.values():
+            draft.add_known(agent, event)
     elif place in gates:
         gates[place].pop(agent, None)
         if not gates[place]:
             del gates[place]  # the table stays, as comments that follow it do
+
+
+def _gate(before: Any, events: Mapping[str, str]) -> Any:  # noqa: ANN401
+    """Write a gate; of one that is there, what says the same stays as it is."""
+    if isinstance(before, MutableMapping):
+        for key in ("open", "close"):
+            listed = before.get(key, [])
+            if key not in events:
+                before.pop(key, None)
+            elif events[key] not in (listed if isinstance(listed, list) else [listed]):
+                put(before, key, events[key])
+        return before
+    return events["open"] if {*events} == {"open"} else inline(events)
 
 
 def resize(draft: Draft, gesture: Gesture) -> None:

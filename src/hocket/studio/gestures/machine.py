@@ -5,7 +5,18 @@ from __future__ import annotations
 from hocket.errors import FormatError
 from hocket.machine.formulas import LANGUAGES
 from hocket.studio.gestures.agents import keep_event, new_event
-from hocket.studio.gestures.draft import Draft, Gesture, Row, drop_all, inline, put, rename_key, replace_all
+from hocket.studio.gestures.draft import (
+    Draft,
+    Gesture,
+    Row,
+    drop_all,
+    inline,
+    put,
+    rename_key,
+    replace_all,
+    take,
+    targets_of,
+)
 
 
 def transition(draft: Draft, gesture: Gesture) -> None:
@@ -32,10 +43,7 @@ def cut(draft: Draft, gesture: Gesture) -> None:
     rows = _transitions(draft, part)
     if event not in rows.get(state, {}):
         raise FormatError(f"the text has no transition of {state!r} on {event!r}; it may count, and is changed as text")
-    target = rows[state][event]
-    _take(rows, state, event)
-    if isinstance(target, str) and target not in rows and target not in _named(rows):
-        put(rows, target, inline({}))
+    take(rows, state, event)
     keep_event(draft, part, event)
 
 
@@ -45,14 +53,14 @@ def remove_state(draft: Draft, gesture: Gesture) -> None:
     machine, rows = draft.machine(part), _transitions(draft, part)
     if state == _initial(machine):
         raise FormatError(f"{state!r} is the initial state; make another one initial first")
-    events = [*rows.pop(state, {})]
-    for source, row in rows.items():
-        for event in [event for event, target in row.items() if target == state]:
-            _take(rows, source, event)
-            events.append(event)
+    leaving = [(state, event) for event in rows.get(state, {})]
+    arriving = [(source, event) for source, row in rows.items() for event, target in row.items() if target == state]
+    for source, event in [*arriving, *leaving]:
+        take(rows, source, event)
+    rows.pop(state, None)
     for key in ("final", "states"):
         drop_all(machine.get(key, []), state)
-    for event in events:
+    for _, event in [*arriving, *leaving]:
         keep_event(draft, part, event)
 
 
@@ -62,9 +70,9 @@ def rename_state(draft: Draft, gesture: Gesture) -> None:
     machine, rows = draft.machine(part), _transitions(draft, part)
     if old == new:
         return
-    if new in rows or new in _named(rows):
+    if new in rows or new in targets_of(rows):
         raise FormatError(f"there is a state {new!r} already")
-    if old not in rows and old not in _named(rows):
+    if old not in rows and old not in targets_of(rows):
         raise FormatError(f"the text has no state {old!r}; it may be a copy that a transition counts with")
     rename_key(rows, old, new)
     for row in rows.values():
@@ -106,12 +114,6 @@ def sentence(draft: Draft, gesture: Gesture) -> None:
     table[key] = gesture.text("sentence")
 
 
-def _take(rows: Row, state: str, event: str) -> None:
-    del rows[state][event]
-    if not rows[state]:
-        rows[state] = inline({})
-
-
 def _transitions(draft: Draft, part: str) -> Row:
     machine = draft.machine(part)
     if "transitions" not in machine:
@@ -123,10 +125,3 @@ def _transitions(draft: Draft, part: str) -> Row:
 def _initial(machine: Row) -> str:
     state: str = machine.get("initial") or next(iter(machine["transitions"]), "")
     return state
-
-
-def _named(rows: Row) -> set[str]:
-    """List the states that transitions lead to."""
-    ends = [target for row in rows.values() for target in row.values()]
-    plain = {str(target) for target in ends if isinstance(target, str)}
-    return plain | {str(end.get(key)) for end in ends if isinstance(end, dict) for key in ("to", "otherwise")}

@@ -4,17 +4,17 @@ import { find, make } from "/dom.js";
 import { redo, store, type, undo, watch } from "/store.js";
 
 const MOST_COLORED = 4000; // lines
+const MOST_WRAPPED = 50_000; // characters
 const TOKEN = /(#.*$)|("""|''')|("(?:[^"\\]|\\.)*"|'[^']*')|(\b(?:true|false)\b|[-+]?\b\d[\d_.eE+-]*\b)/g;
 const KEY = /^(\s*)((?:[\w-]+|"(?:[^"\\]|\\.)*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"(?:[^"\\]|\\.)*"|'[^']*'))*)(?=\s*=)/;
 const HEADING = /^\s*\[.*?\]\]?(?=\s*(?:#|$))/;
 
-const gutter = make("div", { class: "gutter", "aria-hidden": "true" });
 const paint = make("pre", { class: "paint", "aria-hidden": "true" });
-const area = make("textarea", { spellcheck: "false", autocomplete: "off", autocapitalize: "off", wrap: "off", "aria-label": "Task file", "aria-describedby": "problem" });
+const area = make("textarea", { spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-label": "Task file", "aria-describedby": "problem" });
 let shown = []; // of each line: its text, the quotes that are open before it, those after it, and its element
 
 export function startEditor() {
-  find("editor").append(gutter, make("div", { class: "sheet" }, paint, area));
+  find("editor").append(make("div", { class: "sheet" }, paint, area));
   area.readOnly = true; // until there is a text, which would take the place of what is typed before
   area.addEventListener("input", () => {
     type(area.value);
@@ -88,10 +88,14 @@ function color() {
   for (const line of shown.slice(kept)) line.element.remove();
   paint.append(...next.slice(kept).map((line) => line.element));
   shown = next;
-  while (gutter.childElementCount < lines.length) gutter.append(make("span", {}, String(gutter.childElementCount + 1)));
-  while (gutter.childElementCount > lines.length) gutter.lastChild.remove();
-  area.style.setProperty("height", `${paint.offsetHeight}px`);
-  area.style.setProperty("width", `${Math.max(paint.offsetWidth, 40)}px`);
+  wrap(isPlain || area.value.length > MOST_WRAPPED);
+}
+
+// Long lines are wrapped, unless that would break a map or take long.
+function wrap(isLong) {
+  const root = find("editor");
+  const columns = root.clientWidth / (parseFloat(getComputedStyle(root).fontSize) * 0.6) - 8;
+  root.classList.toggle("unwrapped", isLong || shown.some((line) => line.before && line.text.length > columns));
 }
 
 // Write a line in colours; `open` are the quotes of a long text that it begins in. Says which are open at its end.
@@ -135,7 +139,6 @@ function tokens(element, text, open) {
 // Underline what is wrong, and say it below.
 function mark(error) {
   for (const line of shown) line.element.classList.remove("wrong");
-  for (const line of gutter.querySelectorAll(".wrong")) line.classList.remove("wrong");
   const root = find("problem");
   root.hidden = !error;
   area.setAttribute("aria-invalid", Boolean(error));
@@ -145,7 +148,6 @@ function mark(error) {
   }
   const line = error.line ? shown[Math.min(error.line, shown.length) - 1] : null;
   line?.element.classList.add("wrong");
-  if (line) gutter.children[shown.indexOf(line)]?.classList.add("wrong");
   root.replaceChildren(...(error.line ? [make("button", { type: "button", class: "link", onclick: () => goToLine(error.line) }, `line ${error.line}`), " "] : []), error.message);
 }
 

@@ -1,13 +1,14 @@
 // Events and who knows them: a row for each event, a check mark for each agent.
 
 import { disc, field, find, make, redraw } from "/dom.js";
-import { gesture } from "/store.js";
+import { gesture, store } from "/store.js";
 
 export function showEvents(world) {
   const { agents, events } = world;
   const head = make("tr", {}, make("th", { scope: "col" }, "event"),
     world.map ? make("th", { scope: "col" }, "happens when") : null,
-    agents.map((agent) => make("th", { scope: "col", title: agent.name }, disc(agent), make("span", { class: "hidden" }, agent.name))));
+    agents.map((agent) => make("th", { scope: "col", title: agent.name }, disc(agent), make("span", { class: "hidden" }, agent.name))),
+    make("td", {}));
   const table = make("table", { class: "knowing" }, make("thead", {}, head), make("tbody", {}, events.map((event) => row(world, event))));
   const name = nextName(agents);
   redraw(find("events"),
@@ -15,6 +16,17 @@ export function showEvents(world) {
       world.map && world.written.machine !== "parts" ? make("button", { type: "button", class: "small", "data-key": "add agent", onclick: () => gesture({ kind: "agent", agent: name }) }, "Add agent") : null),
     make("div", { class: "scrolling", tabindex: "0", role: "region", "aria-label": "Local event sets" }, table),
     make("p", { class: "soft" }, "A dot marks events that the agent must know: it controls them, or they open or close a gate for it."));
+}
+
+let guessed = null; // the event whose condition nobody has said yet
+
+// An event that a gesture has added happens when the studio guesses; the field to say it better has the focus.
+export function askCondition(event) {
+  guessed = event;
+  showEvents(store.world);
+  const field = find("events").querySelector(`[data-key="sentence ${CSS.escape(event)}"]`);
+  field?.focus();
+  field?.select();
 }
 
 function nextName(agents) {
@@ -26,10 +38,12 @@ function nextName(agents) {
 function row(world, event) {
   const sentence = event.sentence === null ? null : field({
     class: "sentence", value: event.sentence, "data-key": `sentence ${event.name}`, "aria-label": `When ${event.name} happens`,
+    onkeydown: (key) => key.key === "Enter" && settleGuess(event.name),
   }, (said) => gesture({ kind: "condition", event: event.name, sentence: said }));
+  const isGuess = guessed === event.name;
   return make("tr", {},
     make("th", { scope: "row", class: `event-${event.color}` }, event.name),
-    sentence ? make("td", {}, sentence) : null,
+    sentence ? make("td", { class: isGuess ? "guess" : null }, sentence, isGuess ? make("small", {}, "A guess. When does it happen?") : null) : null,
     world.agents.map((agent) => {
       const isNeeded = event.needs.includes(agent.name);
       const box = make("input", {
@@ -42,7 +56,19 @@ function row(world, event) {
         onkeydown: (key) => step(key, box),
       });
       return make("td", { class: isNeeded ? "needed" : null, color: agent.color }, box);
-    }));
+    }),
+    make("td", {}, world.written.team ? null : make("button", {
+      type: "button", class: "link remove", title: `Remove ${event.name}`, "aria-label": `Remove the event ${event.name}`, "data-key": `remove ${event.name}`,
+      onclick: () => gesture({ kind: "remove event", event: event.name }),
+    }, "×")));
+}
+
+function settleGuess(event) {
+  if (guessed !== event) return;
+  guessed = null;
+  const cell = find("events").querySelector(".guess");
+  cell?.querySelector("small")?.remove();
+  cell?.classList.remove("guess");
 }
 
 // Arrow keys go from check mark to check mark.

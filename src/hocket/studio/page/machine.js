@@ -179,11 +179,12 @@ export function drawSummary(summary) {
   const words = `${summary.states.toLocaleString("en-US")} states, ${summary.transitions.toLocaleString("en-US")} transitions, ${summary.final.toLocaleString("en-US")} final. Bars: states by their distance from the initial one.`;
   const most = Math.max(...summary.layers);
   const wide = Math.max(6, Math.min(26, 620 / summary.layers.length));
-  const svg = draw("svg", { class: "layers", viewBox: `0 0 ${wide * summary.layers.length} 92`, role: "img", "aria-label": words });
+  const svg = draw("svg", { class: "layers", viewBox: `0 0 ${wide * summary.layers.length} 104`, role: "img", "aria-label": words });
   summary.layers.forEach((count, distance) => {
     const high = Math.max(2, 70 * Math.sqrt(count / most));
     svg.append(draw("rect", { class: summary.final_layers[distance] ? "bar-final" : "bar-state", x: distance * wide + 1, y: 76 - high, width: wide - 2, height: high, rx: 1.5 }, draw("title", {}, `distance ${distance}: ${count} states`)));
     if (distance % Math.ceil(summary.layers.length / 12) === 0) svg.append(draw("text", { x: (distance + 0.5) * wide, y: 88 }, distance));
   });
+  svg.append(draw("text", { x: (wide * summary.layers.length) / 2, y: 101 }, `events from the initial state; the highest bar is ${most.toLocaleString("en-US")} states (root scale)`));
   return make("div", {}, make("p", { class: "soft" }, words), svg);
 }

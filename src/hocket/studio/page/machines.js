@@ -3,9 +3,11 @@
 import { ask } from "/api.js";
 import { clamp, disc, draw, field, find, hold, letGo, make, redraw, whenFree } from "/dom.js";
 import { drawMachine, drawSummary, settlePins } from "/machine.js";
-import { gesture, store } from "/store.js";
+import { askCondition } from "/events.js";
+import { gesture, keepPlaces, place, store } from "/store.js";
 
-const placed = new WeakMap(); // by file, by part: where each state is
+const placed = new Map(); // by part: where each state of the file is, and what of the store that was made from
+const stops = new Map(); // by part: the key of the state or transition that Tab leads to
 let selected = null; // { part, state } or { part, edge: [from, to] }
 const drawn = new Map(); // by title: the last picture of each, for stories and games
 
@@ -19,8 +21,20 @@ let shownFile = null;
 
 // Where the states of a part of the file are.
 function pinsOf(part) {
-  const parts = placed.get(store.file) ?? placed.set(store.file, new Map()).get(store.file);
-  return parts.get(part) ?? parts.set(part, new Map()).get(part);
+  const spots = store.file.places[part];
+  const known = placed.get(part);
+  if (known && known.spots === spots) return known.pins;
+  const pins = new Map(Object.entries(spots ?? {}));
+  placed.set(part, { pins, spots });
+  return pins;
+}
+
+// Where states were put that are new: it is kept, and is no step of the history.
+function keepPins(part) {
+  const { pins } = placed.get(part);
+  const spots = Object.fromEntries(pins);
+  if (JSON.stringify(spots) !== JSON.stringify(store.file.places[part])) keepPlaces({ ...store.file.places, [part]: spots });
+  placed.set(part, { pins, spots: store.file.places[part] });
 }
 
 export function showMachines(world) {
@@ -59,14 +73,14 @@ function showTeam(world, picture) {
   const { machine } = world.written;
   const origin = { parts: "composed of the agents’ parts", file: "in a separate file" }[machine];
   const head = make("div", { class: "head" }, make("h2", {}, "Team machine"), origin ? make("span", { class: "soft" }, origin) : null,
-    part !== null && picture.layout ? make("button", { type: "button", class: "small", "data-key": "tidy", onclick: () => tidy(world, "") }, "Tidy") : null);
+    part !== null && picture.layout ? make("button", { type: "button", class: "small", "data-key": "tidy", onclick: () => tidy("") }, "Tidy") : null);
   redraw(find("team"), head, sentence(world), panel(world, picture, "team", "Team machine", part), part === null ? null : inspector(world, picture, part));
-  drawn.set("team", { picture, root: find("team") });
+  drawn.set("team", { picture: picture.excerpt ?? picture, root: find("team") });
 }
 
-function tidy(world, part) {
-  placed.get(store.file)?.delete(part);
-  showMachines(world);
+function tidy(part) {
+  placed.delete(part);
+  place(part, undefined);
 }
 
 // The sentence that a machine is made from, which can be changed here, too.
@@ -80,10 +94,18 @@ function sentence(world) {
 }
 
 function panel(world, picture, title, label, part) {
-  if (picture.summary) return drawSummary(picture.summary);
+  if (picture.summary) {
+    const summary = drawSummary(picture.summary);
+    if (!picture.excerpt) return summary;
+    const shown = drawMachine(picture.excerpt, { styles: stylesOf(world), label: "The states of the counterexample and their neighbours" });
+    return make("div", {}, summary, make("p", { class: "soft" }, `The ${picture.excerpt.states.length} states of the counterexample and next to it:`), make("div", { class: "drawing", "data-title": title }, shown.svg));
+  }
   if (!picture.layout) return make("p", { class: "soft" }, picture.states ? `Laying out ${picture.states.length} states …` : "Counting states …");
   const pins = part === null ? null : pinsOf(part);
-  if (pins) settlePins(picture, pins);
+  if (pins) {
+    settlePins(picture, pins);
+    keepPins(part);
+  }
   const shown = drawMachine(picture, { styles: stylesOf(world), label, pins });
   if (part !== null) makeEditable(world, picture, shown, part);
   return make("div", { class: "drawing", "data-title": title }, shown.svg);
@@ -101,7 +123,8 @@ function showAgents(world, machines) {
     const picture = machines[agent.name];
     const part = partOf(world, agent.name);
     const card = make("figure", { class: "card machine-figure", "data-agent": agent.name },
-      make("figcaption", {}, disc(agent), agentName(world, agent.name), make("span", { class: "soft" }, `knows ${agent.knows.join(", ") || "nothing"}`)),
+      make("figcaption", {}, disc(agent), agentName(world, agent.name), make("span", { class: "soft" }, `knows ${agent.knows.join(", ") || "nothing"}`),
+        world.written.team || world.agents.length < 2 ? null : make("button", { type: "button", class: "link remove", title: `Remove ${agent.name}`, "aria-label": `Remove the agent ${agent.name}`, "data-key": `remove agent ${agent.name}`, onclick: () => gesture({ kind: "remove agent", agent: agent.name }) }, "×")),
       panel(world, picture, agent.name, `Local reward machine of ${agent.name}`, part),
       part !== null && selected?.part === part ? inspector(world, picture, part) : null);
     card.style.setProperty("--agent", agent.color);
@@ -116,10 +139,9 @@ function showAgents(world, machines) {
 
 function makeEditable(world, picture, { svg, nodes, edges, spots, sizes }, part) {
   svg.classList.add("editable");
-  svg.removeAttribute("role");
+  svg.setAttribute("role", "group");
   nodes.forEach((node, index) => {
     const name = picture.states[index];
-    node.setAttribute("tabindex", "0");
     node.setAttribute("role", "button");
     node.setAttribute("aria-label", `State ${name}${picture.final.includes(index) ? ", final" : ""}${picture.initial === index ? ", initial" : ""}`);
     node.dataset.key = `state ${part} ${name}`;
@@ -130,7 +152,7 @@ function makeEditable(world, picture, { svg, nodes, edges, spots, sizes }, part)
     node.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") choose(world, { part, state: name }, "name");
       else if (event.key === "Delete") gesture({ kind: "remove state", part, state: name });
-      else return;
+      else if (!step(event.key, node)) return;
       event.preventDefault();
     });
     node.addEventListener("dblclick", () => choose(world, { part, state: name }, "name"));
@@ -138,14 +160,13 @@ function makeEditable(world, picture, { svg, nodes, edges, spots, sizes }, part)
       if (event.button) return;
       event.preventDefault();
       node.focus({ preventScroll: true });
-      if (event.target === handle) dragTransition(world, picture, svg, part, index, event, spots, sizes);
-      else dragState(world, svg, part, name, event);
+      if (event.target === handle) dragTransition(world, picture, svg, part, index, nodes, spots, sizes);
+      else dragState(world, picture, svg, part, name, event);
     });
   });
   edges.forEach((group, index) => {
     const edge = picture.edges[index];
     const ends = [picture.states[edge.from], picture.states[edge.to]];
-    group.setAttribute("tabindex", "0");
     group.setAttribute("role", "button");
     group.setAttribute("aria-label", `Transition from ${ends[0]} to ${ends[1]} on ${edge.events.join(", ")}`);
     group.dataset.key = `edge ${part} ${ends.join(" ")}`;
@@ -154,10 +175,43 @@ function makeEditable(world, picture, { svg, nodes, edges, spots, sizes }, part)
     group.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") choose(world, { part, edge: ends }, "event");
       else if (event.key === "Delete") gesture({ kind: "cut", part, state: ends[0], event: edge.events[0] });
-      else return;
+      else if (!step(event.key, group)) return;
       event.preventDefault();
     });
   });
+  rove([...nodes, ...edges], part, nodes[picture.initial]);
+}
+
+// Tab leads to one state or transition of a machine, the one that had the focus last; arrow keys lead to the others.
+function rove(elements, part, first) {
+  const stop = elements.find((element) => element.dataset.key === stops.get(part)) ?? first;
+  for (const element of elements) {
+    element.setAttribute("tabindex", element === stop ? 0 : -1);
+    element.addEventListener("focus", () => {
+      for (const other of elements) other.setAttribute("tabindex", other === element ? 0 : -1);
+      stops.set(part, element.dataset.key);
+    });
+  }
+}
+
+// Move the focus to what is next in a direction: near, and not far aside.
+function step(key, from) {
+  const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
+  if (!direction) return false;
+  const middle = (element) => {
+    const box = (element.matches(".edge") ? element.querySelector("text") ?? element : element).getBoundingClientRect();
+    return [box.left + box.width / 2, box.top + box.height / 2];
+  };
+  const [x, y] = middle(from);
+  const far = (element) => {
+    const [u, v] = middle(element);
+    const along = (u - x) * direction[0] + (v - y) * direction[1];
+    const aside = Math.abs((u - x) * direction[1]) + Math.abs((v - y) * direction[0]);
+    return along > 1 && aside <= 3 * along ? along + 2 * aside : Infinity;
+  };
+  const next = [...from.parentElement.querySelectorAll("[role=button]")].filter((element) => element !== from).map((element) => [far(element), element]).sort((one, other) => one[0] - other[0])[0];
+  if (next && next[0] < Infinity) next[1].focus();
+  return true;
 }
 
 function choose(world, what, focus = null) {
@@ -185,34 +239,45 @@ function follow(move, finish) {
   addEventListener("pointercancel", end);
 }
 
-function dragState(world, svg, part, name, event) {
+function dragState(world, picture, svg, part, name, event) {
   const begin = pointIn(svg, event);
-  const from = pinsOf(part).get(name);
-  let isMoved = false;
+  const pins = pinsOf(part);
+  const from = pins.get(name);
+  const before = svg.getScreenCTM().inverse();
+  let [shown, isMoved] = [svg, false];
   follow((now) => {
-    const [x, y] = pointIn(svg, now);
-    const by = [x - begin[0], y - begin[1]];
+    const at = new DOMPoint(now.clientX, now.clientY).matrixTransform(before);
+    const by = [at.x - begin[0], at.y - begin[1]];
     isMoved ||= Math.hypot(...by) > 4;
     if (!isMoved) return;
-    svg.querySelector(`[data-name="${CSS.escape(name)}"]`)?.setAttribute("transform", `translate(${by[0]} ${by[1]})`);
+    pins.set(name, [from[0] + by[0], from[1] + by[1]]);
+    const next = drawMachine(picture, { styles: stylesOf(world), label: "", pins }).svg; // its arrows follow
+    for (const attribute of ["viewBox", "width", "height", "style", "class"]) next.setAttribute(attribute, svg.getAttribute(attribute));
+    shown.replaceWith(next);
+    shown = next;
   }, (last) => {
-    if (last && !isMoved) {
-      choose(world, { part, state: name });
-      return;
+    if (last && !isMoved) choose(world, { part, state: name });
+    else if (last) place(part, Object.fromEntries(pins));
+    else {
+      pins.set(name, from);
+      showMachines(world);
     }
-    const [x, y] = last ? pointIn(svg, last) : begin;
-    pinsOf(part).set(name, [from[0] + x - begin[0], from[1] + y - begin[1]]);
-    showMachines(world);
   });
 }
 
-function dragTransition(world, picture, svg, part, index, event, spots, sizes) {
+function dragTransition(world, picture, svg, part, index, nodes, spots, sizes) {
   const [x, y] = [spots[index][0] + sizes[index][0] / 2, spots[index][1]];
   const line = draw("path", { class: "thread" });
   svg.append(line);
   const under = ([left, top]) => spots.findIndex(([u, v], index) => Math.hypot((u - left) / sizes[index][0], (v - top) / sizes[index][1]) < 0.55);
-  follow((now) => line.setAttribute("d", `M${x} ${y}L${pointIn(svg, now).join(" ")}`), (last) => {
+  const light = (target) => nodes.forEach((node, number) => node.classList.toggle("target", number === target));
+  follow((now) => {
+    const at = pointIn(svg, now);
+    line.setAttribute("d", `M${x} ${y}L${at.join(" ")}`);
+    light(under(at));
+  }, (last) => {
     line.remove();
+    light(-1);
     if (!last) return;
     const at = pointIn(svg, last);
     const target = under(at);
@@ -223,6 +288,14 @@ function dragTransition(world, picture, svg, part, index, event, spots, sizes) {
     }
     askEvent(world, part, picture.states[index], name, last);
   });
+}
+
+// Add a transition; the condition of an event that is new is asked for.
+async function addTransition(world, what) {
+  const isNew = world.map && !world.events.some((event) => event.name === what.event);
+  const isDone = await gesture({ kind: "transition", ...what });
+  if (isDone && isNew) askCondition(what.event);
+  return isDone;
 }
 
 function freshName(states) {
@@ -238,7 +311,7 @@ function askEvent(world, part, state, target, at) {
   const dialog = make("dialog", { class: "small-dialog", onclose: () => dialog.remove() },
     make("form", {
       method: "dialog",
-      onsubmit: () => gesture({ kind: "transition", part, state, target, event: input.value.trim() }),
+      onsubmit: () => addTransition(world, { part, state, target, event: input.value.trim() }),
     }, make("span", {}, `${state} → ${target} on `), input, list, make("button", { class: "main" }, "Add")));
   document.body.append(dialog);
   dialog.showModal();
@@ -276,7 +349,7 @@ function stateInspector(world, picture, part, state) {
     const said = { event: event.value.trim(), target: target.value.trim() };
     if (!said.event || !said.target) return;
     for (const input of [event, target]) input.dataset.sent = input.value;
-    if (!(await gesture({ kind: "transition", part, state, ...said }))) for (const input of [event, target]) delete input.dataset.sent;
+    if (!(await addTransition(world, { part, state, ...said }))) for (const input of [event, target]) delete input.dataset.sent;
   };
   return make("div", { class: "inspector", role: "group", "aria-label": `State ${state}` },
     make("label", { class: "choice" }, make("span", {}, "state"), name),

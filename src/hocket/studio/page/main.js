@@ -8,16 +8,15 @@ import { acceptLogs } from "/log.js";
 import { showMachines } from "/machines.js";
 import { showMap } from "/map.js";
 import { saveOrAsk, showStart, startWith } from "/start.js";
-import { canRedo, canUndo, isDirty, keepMine, lookAtDisk, nameTab, open, redo, store, takeTheirs, theirs, undo, watch } from "/store.js";
+import { startDivider } from "/divider.js";
+import { canRedo, canUndo, isDirty, keepMine, lookAtDisk, nameTab, open, redo, settleDraft, store, takeTheirs, theirs, undo, watch } from "/store.js";
 import { showCounterexample, showVerdict } from "/verdict.js";
 
 const LOOK_EVERY = 2000; // milliseconds, at the file on disk
 
 function showWorld() {
   const { world, error } = store;
-  const root = find("world");
-  root.classList.remove("slow");
-  root.classList.toggle("stale", Boolean(error));
+  find("world").classList.toggle("stale", Boolean(error));
   if (!world) {
     find("verdict").replaceChildren(make("p", { class: "soft" }, error ? "The task is shown here once the text has no errors." : ""));
     offerStart();
@@ -29,7 +28,7 @@ function showWorld() {
     showEvents(world);
     showCounterexample(world);
   }
-  showVerdict(world, error);
+  showVerdict();
   offerStart();
 }
 
@@ -43,6 +42,7 @@ function showAgain() {
   showMachines(store.world);
   showMap(store.world, true);
   showEvents(store.world);
+  showVerdict();
 }
 
 function showFile() {
@@ -59,6 +59,16 @@ function showFile() {
 function banner(id, ...content) {
   find(id)?.remove();
   if (content.length) find("banners").append(make("div", { id, class: "banner", role: "alert" }, content));
+}
+
+// What was typed before and not saved is there again, and can be had or not.
+function showRestored() {
+  if (store.file.restored === undefined) banner("restored");
+  else if (!find("restored")) {
+    banner("restored", make("span", {}, "Your unsaved text was restored."),
+      make("button", { type: "button", onclick: () => settleDraft(true) }, "Keep it"),
+      make("button", { type: "button", onclick: () => settleDraft(false) }, "Discard it (undo brings it back)"));
+  }
 }
 
 let shownConflict = null;
@@ -78,8 +88,10 @@ function showConflict() {
 
 watch((what) => {
   if (what === "understood") whenFree(showWorld);
-  if (what === "slow") find("world").classList.add("slow");
+  if (what === "moved" && store.world) whenFree(() => showMachines(store.world));
+  if ((what === "behind" || what === "judged") && store.world) showVerdict();
   if (what === "refused" && store.world && !store.error) whenFree(showAgain);
+  showRestored();
   showConflict();
   showFile();
 });
@@ -95,7 +107,7 @@ watchConnection((state) => {
 const TABS = ["design", "play", "train", "watch"];
 const panels = { design: null, play: () => import("/play.js"), train: () => import("/train.js"), watch: () => import("/watch.js") };
 
-async function showTab(name) {
+async function showTab(name, isMeant = false) {
   for (const tabName of TABS) {
     const tab = find(`tab-${tabName}`);
     tab.setAttribute("aria-selected", tabName === name);
@@ -103,11 +115,11 @@ async function showTab(name) {
     find(tabName).hidden = tabName !== name;
   }
   const module = await panels[name]?.();
-  if (!find(name).hidden) module?.show();
+  if (!find(name).hidden) module?.show(isMeant);
 }
 
 for (const name of TABS) {
-  find(`tab-${name}`).addEventListener("click", () => showTab(name));
+  find(`tab-${name}`).addEventListener("click", () => showTab(name, true));
   find(`tab-${name}`).addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
@@ -139,6 +151,7 @@ find("file").addEventListener("click", showStart);
 async function begin() {
   offerThemes(find("theme"), localStorage);
   startEditor();
+  startDivider();
   acceptLogs();
   const hello = await untilAnswered("hello");
   await nameTab(hello.folder);

@@ -1,12 +1,13 @@
 // Designing the map: brushes for walls, floor, places, starts and gates, by pointer or by keys.
 
 import { choice, clamp, draw, field, find, hold, letGo, make, redraw, segments } from "/dom.js";
-import { cellAt, cellPath, drawMap } from "/ground.js";
+import { cellAt, cellPath, drawMap, moveAgent, placeAgents } from "/ground.js";
 import { gesture, store } from "/store.js";
 
 const BRUSHES = [["wall", "Wall"], ["floor", "Floor"], ["place", "Place"], ["start", "Start"], ["gate", "Gate"]];
 const CORNERS = ["lower right", "upper left", "upper right", "lower left"];
-const brush = { kind: "wall", place: "", agent: "", event: "", corner: CORNERS[0] };
+const NEVER = ""; // in place of an event
+const brush = { kind: "wall", place: "", agent: "", open: NEVER, close: NEVER, corner: CORNERS[0] };
 let cursor = 0; // the cell that keys are about
 let painted = null; // the cells of a stroke
 
@@ -20,6 +21,7 @@ export function showMap(world, isRefused = false) {
   const content = JSON.stringify([world.name, world.map, world.agents.map((agent) => agent.name), world.events.map((event) => event.name), brush.kind]);
   if (content === shown && !isRefused) return; // most edits are about something else
   shown = content;
+  moment = null;
   const svg = drawMap(world, `The map of ${world.name}, ${world.map.rows} rows and ${world.map.columns} columns. Arrow keys move, space paints.`);
   svg.append(draw("path", { class: "stroke" }), draw("path", { class: "cursor", d: cellPath([cursor], world.map) }));
   svg.setAttribute("tabindex", "0");
@@ -30,13 +32,38 @@ export function showMap(world, isRefused = false) {
   redraw(root, make("div", { class: "head" }, make("h2", {}, "Map"), size(world)), tools(world), svg, where, legend(world));
 }
 
+let moment = null; // what is shown on the map in place of the starts
+
+// Show where agents are at a step of an episode, and what is closed then; without one, where they start.
+export function showOnMap(world, step) {
+  const svg = find("map").querySelector(".map");
+  if (!svg || step === moment) return;
+  moment = step;
+  if (!step) {
+    showMap(world, true);
+    return;
+  }
+  const agents = svg.querySelectorAll(".starts .agent");
+  placeAgents(world, step.cells).forEach((spot, index) => moveAgent(agents[index], spot));
+  for (const area of svg.querySelectorAll("[data-area]")) area.classList.toggle("open", !step.closed.includes(Number(area.dataset.area)));
+}
+
 // A brush can only have what there is.
 function settleBrush(world) {
   const { map, agents, events } = world;
   cursor = Math.min(cursor, map.rows * map.columns - 1);
   if (!agents.some((agent) => agent.name === brush.agent)) brush.agent = agents[0].name;
-  if (!events.some((event) => event.name === brush.event)) brush.event = events[0]?.name ?? "";
+  const isThere = (name) => events.some((event) => event.name === name);
+  for (const key of ["open", "close"]) if (brush[key] !== NEVER && !isThere(brush[key])) brush[key] = NEVER;
   brush.place ||= Object.keys(map.places)[0] ?? "place";
+  if (brush.open === NEVER && brush.close === NEVER) takeGate(world) || (brush.open = events[0]?.name ?? NEVER);
+}
+
+// A brush for a gate that is there paints the same gate.
+function takeGate(world) {
+  const gate = world.map.areas.flatMap((area) => area.gates).find((each) => each.place === brush.place && each.agent === brush.agent);
+  if (gate) [brush.open, brush.close] = [gate.open, gate.close];
+  return gate;
 }
 
 function tools(world) {
@@ -56,12 +83,17 @@ const set = (key) => (value) => {
 function options(world) {
   const place = () => {
     const list = make("datalist", { id: "places" }, Object.keys(world.map.places).map((name) => make("option", { value: name })));
-    const input = make("input", { type: "text", value: brush.place, list: "places", "data-key": "brush place name", size: 12, oninput: () => set("place")(input.value) });
+    const input = make("input", { type: "text", value: brush.place, list: "places", "data-key": "brush place name", size: 12, oninput: () => change("place")(input.value) });
     return [make("label", { class: "choice" }, make("span", {}, "name"), input), list];
   };
-  const agent = () => choice("agent", world.agents.map(({ name }) => [name, name]), brush.agent, set("agent"), { "data-key": "brush agent" });
-  const event = () => choice("closed until", world.events.map(({ name }) => [name, name]), brush.event, set("event"), { "data-key": "brush event" });
-  const byKind = { place: () => place(), start: () => [agent()], gate: () => [...place(), agent(), event()] };
+  const change = (key) => (value) => {
+    brush[key] = value;
+    if (brush.kind === "gate" && takeGate(store.world)) for (const [key, select] of Object.entries(events)) select.querySelector("select").value = brush[key];
+  };
+  const event = (label, key) => choice(label, [[NEVER, "never"], ...world.events.map(({ name }) => [name, name])], brush[key], set(key), { "data-key": `brush ${key}` });
+  const events = { open: event("opens on", "open"), close: event("closes on", "close") };
+  const agent = () => choice("agent", world.agents.map(({ name }) => [name, name]), brush.agent, change("agent"), { "data-key": "brush agent" });
+  const byKind = { place: () => place(), start: () => [agent()], gate: () => [...place(), agent(), events.open, events.close] };
   return byKind[brush.kind]?.() ?? [];
 }
 
@@ -139,7 +171,7 @@ function paint(cells, map) {
     floor: { kind: "paint", brush: "floor", cells: pairs },
     place: { kind: "paint", brush: "place", place: brush.place, cells: pairs },
     start: { kind: "start", agent: brush.agent, cells: pairs.slice(-1) },
-    gate: { kind: "gate", place: brush.place, agent: brush.agent, event: brush.event, cells: pairs },
+    gate: { kind: "gate", place: brush.place, agent: brush.agent, open: brush.open, close: brush.close, cells: pairs },
   };
   gesture(byKind[brush.kind]);
 }
@@ -167,7 +199,7 @@ function legend(world) {
       `closed to ${gate.agent} ${gate.when} `,
       make("button", {
         type: "button", class: "link", "aria-label": `Remove the gate of ${gate.place} for ${gate.agent}`, "data-key": `gate ${gate.place} ${gate.agent}`,
-        onclick: () => gesture({ kind: "gate", place: gate.place, agent: gate.agent, event: null }),
+        onclick: () => gesture({ kind: "gate", place: gate.place, agent: gate.agent }),
       }, "remove"))))));
   return make("ul", { class: "legend" }, items);
 }

@@ -11,6 +11,7 @@ const KEYS = {
   ArrowUp: "up", w: "up", k: "up", ArrowRight: "right", d: "right", l: "right",
   ArrowDown: "down", s: "down", j: "down", ArrowLeft: "left", a: "left", h: "left", " ": "stay", ".": "stay",
 };
+const PAD = [["up", "▲"], ["left", "◀"], ["stay", "•"], ["right", "▶"], ["down", "▼"]];
 const DELAY = 180; // milliseconds between the steps of a team that plays by itself
 
 const game = { mates: {}, moves: [], seed: 0, turn: {}, moment: null, world: null, run: null };
@@ -20,7 +21,7 @@ watch((what) => {
   if (what === "understood" && !find("play").hidden) show();
 });
 
-export function show() {
+export function show(isMeant = false) {
   const { world, error } = store;
   const root = find("play");
   if (!world?.map || error) {
@@ -34,6 +35,7 @@ export function show() {
     restart();
   }
   lay(world);
+  if (isMeant) parts.map.focus({ preventScroll: true }); // keys move at once
   if (!game.moment) parts.status.textContent = "Loading the teammates …";
   fetchMoment();
 }
@@ -75,8 +77,9 @@ function lay(world) {
   find("play").replaceChildren(make("div", { class: "game" },
     make("div", {}, map, status,
       make("div", { class: "controls" }, run, make("button", { type: "button", onclick: stepBack }, "Back"),
-        make("button", { type: "button", onclick: again(0) }, "Again"), make("button", { type: "button", onclick: again(1) }, "Next seed"), make("span", { class: "soft" }, `seed ${game.seed}`)),
-      make("p", { class: "soft" }, make("kbd", {}, "arrows"), ", ", make("kbd", {}, "wasd"), " or ", make("kbd", {}, "hjkl"), " move, ", make("kbd", {}, "space"), " stays, ", make("kbd", {}, "backspace"), " goes one step back. Every agent played by “me” moves in each step.")),
+        make("button", { type: "button", onclick: again(0) }, "Restart"), make("button", { type: "button", onclick: again(1) }, "Next seed"), make("span", { class: "soft" }, `seed ${game.seed}`)),
+      make("div", { class: "pad", role: "group", "aria-label": "Moves" }, PAD.map(([action, sign]) => make("button", { type: "button", class: `pad-${action}`, "aria-label": action, onclick: () => drivers().length && act(action) }, sign))),
+      make("p", { class: "soft keys" }, make("kbd", {}, "arrows"), ", ", make("kbd", {}, "wasd"), " or ", make("kbd", {}, "hjkl"), " move, ", make("kbd", {}, "space"), " stays, ", make("kbd", {}, "backspace"), " goes one step back. Every agent played by “me” moves in each step.")),
     make("div", {}, make("ul", { class: "mates" }, crew.map(({ row }) => row)), make("div", { class: "watched" }, machines.map(({ root }) => root)), make("h2", {}, "Events"), log)));
 }
 
@@ -85,6 +88,7 @@ function figure(world, agent) {
   const root = make("figure", { class: "card machine-figure", "data-agent": agent.name });
   root.style.setProperty("--agent", agent.color);
   if (!picture.layout) return { root: "", nodes: [], picture };
+  root.append(make("figcaption", {}, disc(agent), make("b", {}, agent.name)));
   const { svg, nodes } = drawMachine(picture, { styles: new Map(world.events.map((event) => [event.name, event])), label: `Local reward machine of ${agent.name}` });
   root.append(make("div", { class: "drawing" }, svg));
   return { root, nodes, picture };

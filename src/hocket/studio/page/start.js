@@ -9,21 +9,40 @@ let gallery = null;
 
 export async function showStart() {
   const dialog = make("dialog", { class: "start", "aria-label": "Open or start", onclose: () => dialog.remove() });
-  const name = make("input", { type: "text", placeholder: "name.toml", "aria-label": "File in the studio’s folder or below", size: 24 });
+  const name = make("input", { type: "text", placeholder: "name of a file", "aria-label": "File in the studio’s folder or below", size: 24, oninput: () => showFiles() });
+  const files = make("ul", { class: "files" });
   const list = make("div", { class: "gallery" }, make("p", { class: "soft" }, "…"));
+  let known = [];
+  const openFile = async (wanted, text = null) => {
+    if (await open(wanted, text ?? "").catch(() => false)) dialog.close();
+  };
+  const matches = () => known.filter((file) => file.toLowerCase().includes(name.value.trim().toLowerCase()));
+  const showFiles = () => {
+    const wanted = withSuffix(name.value.trim());
+    const isNew = wanted && !known.includes(wanted);
+    files.replaceChildren(...matches().map((file) => make("li", {}, make("button", { type: "button", class: "link", onclick: () => openFile(file) }, file))),
+      ...(isNew && wanted.endsWith(".toml") ? [make("li", {}, make("button", { type: "button", class: "small create", onclick: async () => openFile(wanted, await startWith("new task")) }, `Create ${wanted}`))] : []));
+  };
+  const submit = async (event) => {
+    event.preventDefault();
+    await listed;
+    const wanted = withSuffix(name.value.trim());
+    if (known.includes(wanted) || /\.\.|^\//.test(wanted) || !wanted.endsWith(".toml")) openFile(wanted);
+    else if (matches().length === 1) openFile(matches()[0]);
+    else files.querySelector(".create")?.focus();
+  };
+  const listed = ask("files").catch(() => null).then((answer) => {
+    known = answer?.files ?? [];
+    showFiles();
+  });
   dialog.append(
     make("div", { class: "head" }, make("h2", {}, "Open a file"), make("button", { type: "button", class: "small", onclick: () => dialog.close() }, "Close")),
-    make("form", {
-      class: "choice", onsubmit: async (event) => {
-        event.preventDefault();
-        const wanted = withSuffix(name.value.trim());
-        if (wanted && (await open(wanted, store.text))) dialog.close();
-      },
-    }, name, make("button", { class: "main" }, "Open")),
+    make("form", { class: "choice", onsubmit: submit }, name, make("button", { class: "main" }, "Open")), files,
     make("h2", {}, "Start from"), list);
   document.body.append(dialog);
   dialog.showModal();
   name.focus();
+  await listed;
   gallery ??= (await ask("gallery").catch(() => null))?.starts ?? null;
   list.replaceChildren(...(gallery ?? []).map((start) => card(start, dialog)));
 }

@@ -7,19 +7,23 @@ const MOST_STEPS = 300; // of the history
 const TOGETHER = 900; // milliseconds between keys that make one step of the history
 const PARTING = 2000; // milliseconds that a page which is loaded again may take to let go of its name
 const HURRY = 1000; // milliseconds that a check may go on for while a newer text waits
+const LAG = 150; // milliseconds after which what is shown no longer counts as the answer to the text
 
 // A file: its name, what it had when it was read or written, the text that it has, and what somebody else has written.
 // There is one value for each, which all moments of the history share: what is on disk does not change with it.
-const newFile = (name = null) => ({ name, mark: null, saved: "", theirs: null });
+// `places` says where states were put: by part of the file, by state.
+const newFile = (name = null) => ({ name, mark: null, saved: "", theirs: null, places: {} });
 const files = new Map(); // by name
 
 export const store = {
   text: "",
   file: newFile(),
   world: null, // the last meaning that there was
+  verdict: null, // what was played and searched for that world; null until then
   error: null, // why the text means nothing now
-  isChecking: false,
-  revision: 0, // counts what the server was asked about
+  checkedAt: null, // when the server last said what a text means
+  isAway: false, // nobody answers
+  revision: 0, // counts the texts
 };
 
 const watchers = new Set();
@@ -36,7 +40,7 @@ export const canRedo = () => future.length > 0;
 
 // Changing.
 
-const moment = () => ({ text: store.text, file: store.file });
+const moment = () => ({ text: store.text, file: store.file, places: store.file.places });
 
 export function type(text) {
   if (text === store.text) return;
@@ -72,69 +76,114 @@ function settle(text, how, world = null) {
 function step(from, to) {
   if (!from.length) return;
   to.push(moment());
-  const { text, file } = from.pop();
+  const { text, file, places } = from.pop();
+  const isMove = text === store.text && file === store.file;
   store.file = file;
+  keepPlaces(places);
   lastTyped = LONG_AGO;
-  settle(text, "changed");
+  if (isMove) tell("moved");
+  else settle(text, "changed");
 }
+
+// Put a state of a part somewhere else, or let all of them be laid out anew.
+export function place(part, spots) {
+  remember();
+  keepPlaces({ ...store.file.places, [part]: spots });
+  tell("moved");
+}
+
+export function keepPlaces(places, file = store.file) {
+  file.places = places;
+  if (file.name === null) return;
+  try {
+    localStorage.setItem(placesKey(file.name), JSON.stringify(places));
+  } catch {} // a full storage loses no text
+}
+
+const placesKey = (name) => `hocket places ${JSON.stringify([folder, name])}`;
 
 export const undo = () => step(past, future);
 export const redo = () => step(future, past);
 
 // Understanding.
 
-let check = null; // the one that goes on, and since when
-let asked = -1;
-
-export async function understand() {
-  if (check) {
-    hurry(check);
-    return;
-  }
-  const slow = setTimeout(() => tell("slow"), 400);
-  store.isChecking = true;
-  try {
-    while (asked !== store.revision) await checkOnce(store.revision);
-  } catch {
-    asked = -1; // the connection is back some time, and then it is asked again
-  } finally {
-    clearTimeout(slow);
-    check = null;
-    store.isChecking = false;
-  }
+// Has the newest text answered: one request after another, of which one that takes long is given up for a newer text.
+function follower(job, take) {
+  let pending = null; // since when, and how to give it up
+  let answered = -1;
+  const giveUp = (old) => setTimeout(() => old === pending && old.call.abort(), Math.max(old.since + HURRY - performance.now(), 0));
+  const once = async (revision) => {
+    const { text, file } = store;
+    pending = { since: performance.now(), call: new AbortController() };
+    try {
+      const answer = await ask(job, { text, name: file.name }, pending.call.signal);
+      if (revision === store.revision) take(answer);
+      answered = revision;
+    } catch (error) {
+      if (!pending.call.signal.aborted) throw error;
+    }
+  };
+  return {
+    isBehind: () => answered !== store.revision,
+    skip: () => { answered = store.revision; },
+    async run() {
+      if (pending) {
+        giveUp(pending);
+        return;
+      }
+      try {
+        while (answered !== store.revision) await once(store.revision);
+      } catch {
+        answered = -1; // the connection is back some time, and then it is asked again
+      } finally {
+        pending = null;
+      }
+    },
+  };
 }
 
-async function checkOnce(revision) {
-  const { text, file } = store;
-  check = { since: performance.now(), call: new AbortController() };
-  try {
-    const world = await ask("understand", { text, name: file.name }, check.call.signal);
-    asked = revision;
-    if (revision === store.revision) understood(world);
-  } catch (error) {
-    if (!check.call.signal.aborted) throw error;
-  }
+const meaning = follower("understand", understood);
+const judgement = follower("judge", (verdict) => {
+  if (store.error) return;
+  store.verdict = verdict;
+  tell("judged");
+});
+
+let gestures = 0; // that wait for their text
+export const isBehind = () => store.isAway || gestures > 0 || meaning.isBehind();
+
+// What is shown is marked as old unless an answer comes soon.
+function expectAnswer() {
+  setTimeout(() => isBehind() && tell("behind"), LAG);
 }
 
-// A check whose text is no longer there is given up, unless it is about to end anyway.
-function hurry(pending) {
-  const left = pending.since + HURRY - performance.now();
-  setTimeout(() => {
-    if (pending === check) pending.call.abort();
-  }, Math.max(left, 0));
+function understand() {
+  expectAnswer();
+  return meaning.run();
 }
 
 function understood(world) {
-  asked = store.revision;
+  meaning.skip();
+  store.checkedAt = new Date();
   if (world.refused) store.error = { message: world.refused, line: null, isCutOff: true };
   else store.error = world.error;
-  if (!store.error) store.world = Object.assign(world, { text: store.text }); // a game is played by what is shown
+  if (!store.error) {
+    store.world = Object.assign(world, { text: store.text }); // a game is played by what is shown
+    store.verdict = null;
+    judgement.run();
+  }
   tell("understood");
   document.documentElement.dataset.revision = store.revision;
 }
 
 watchConnection((state) => {
-  if (state === "here" && asked !== store.revision) understand();
+  store.isAway = state !== "here";
+  if (state !== "here") tell("behind");
+  else if (meaning.isBehind()) understand();
+  else {
+    tell("understood");
+    judgement.run();
+  }
 });
 
 // Gestures, one after another.
@@ -142,27 +191,30 @@ watchConnection((state) => {
 let queue = Promise.resolve();
 
 export function gesture(what) {
-  queue = queue.then(() => perform(what)).catch(() => toast("The studio does not answer. Try again when it is back."));
+  gestures += 1;
+  expectAnswer();
+  queue = queue.then(() => perform(what)).catch(() => {
+    gestures -= 1;
+    toast("The studio does not answer. Try again when it is back.");
+    tell("refused");
+  });
   return queue;
 }
 
 async function perform(what) {
-  if (store.error && asked === store.revision) {
-    toast("Fix the errors in the text first.");
+  const refuse = (why) => {
+    gestures -= 1;
+    toast(why);
     tell("refused");
     return false;
-  }
+  };
+  if (store.error && !meaning.isBehind()) return refuse("Fix the errors in the text first.");
   const before = store.text;
   const answer = await ask("edit", { text: before, gesture: what, name: store.file.name });
-  if (answer.refused) {
-    toast(answer.refused);
-    tell("refused");
-    return false;
-  }
-  if (store.text !== before) {
-    toast("The text has changed in the meantime; try again.");
-    return false;
-  }
+  if (answer.refused) return refuse(answer.refused);
+  if (store.text !== before) return refuse("The text has changed in the meantime; try again.");
+  gestures -= 1;
+  if (answer.text === before) tell("refused"); // nothing to change
   change(answer.text, answer.world);
   return true;
 }
@@ -231,10 +283,10 @@ export async function open(name, fallback = "") {
   }
   const draft = await findDraft(name);
   const saved = answer.text ?? "";
-  const file = Object.assign(files.get(name) ?? newFile(name), { mark: answer.mark, saved, theirs: null });
+  const file = Object.assign(files.get(name) ?? { ...newFile(name), places: keptPlaces(name) }, { mark: answer.mark, saved, theirs: null });
   if (name !== null) files.set(name, file);
   if (draft && draft.text !== saved) {
-    if (draft.mark === answer.mark) toast("Your unsaved text was restored.");
+    if (draft.mark === answer.mark) file.restored = saved;
     else Object.assign(file, { mark: draft.mark, theirs: { text: answer.text, mark: answer.mark } });
     change(draft.text, null, file);
     localStorage.removeItem(draft.key);
@@ -243,6 +295,22 @@ export async function open(name, fallback = "") {
   if (!past.some((version) => version.text)) past.length = 0; // there is nothing before the first text
   tell("opened");
   return true;
+}
+
+function keptPlaces(name) {
+  try {
+    return JSON.parse(localStorage.getItem(placesKey(name))) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+// A restored draft is kept, or the file as it is comes back, and undo has the draft.
+export function settleDraft(isKept) {
+  const { restored } = store.file;
+  delete store.file.restored;
+  if (!isKept) change(restored);
+  tell("file");
 }
 
 // Begin with a text that has no file yet.
@@ -270,8 +338,10 @@ async function write(name, text, file) {
   } else {
     localStorage.removeItem(draftKey(file.name));
     Object.assign(file, { name, mark: answer.mark, saved: text, theirs: null });
+    delete file.restored;
     files.set(name, file);
     keepDraft();
+    keepPlaces(file.places, file);
     tell("file");
     return true;
   }

@@ -8,7 +8,8 @@ const WIDTH = 760;
 const HEIGHT = 250;
 const TOGETHER = 10; // tests of which the mean is drawn
 const MOST_POINTS = 500; // of a curve
-const EDGE = { left: 56, right: 14, top: 14, bottom: 34 };
+const BUSY = ["starting", "compiling", "training", "reviewing"];
+const EDGE = { left: 56, right: 14, top: 22, bottom: 40 };
 
 const training = { id: null, now: "", step: 0, steps: 0, most: 1000, tests: [], report: null, text: "" };
 const asked = { learner: null, steps: 50_000, seeds: 3, settings: {}, kind: "softmax" };
@@ -87,10 +88,16 @@ async function begin() {
     toast("Fix the errors in the text first.");
     return;
   }
+  if (BUSY.includes(training.now)) return;
   const { learner, steps, seeds, settings } = asked;
+  const before = { ...training };
+  Object.assign(training, { now: "starting", id: null });
+  showNow();
   const answer = await ask("train", { text: store.text, name: store.file.name, learner, steps, seeds, settings }).catch(() => ({ refused: "The studio does not answer." }));
   if (answer.refused) {
     toast(answer.refused);
+    Object.assign(training, before);
+    showNow();
     return;
   }
   Object.assign(training, { id: answer.training, now: "starting", step: 0, steps, tests: [], report: null, text: store.text });
@@ -139,6 +146,7 @@ function showNow() {
   };
   parts.status.textContent = `${words[now]}${training.id && training.text !== store.text ? " The text has changed since." : ""}`;
   parts.status.dataset.now = now;
+  parts.start.disabled = BUSY.includes(now);
   parts.steer.textContent = now === "stopped" ? "Continue" : "Stop";
   parts.steer.disabled = !["training", "stopped"].includes(now);
 }
@@ -190,7 +198,8 @@ function drawChart() {
   const last = medians.at(-1);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Steps in tests; the last median is ${last[1]} after ${last[0]} training steps` });
   for (const mark of ticks(bottom, top)) svg.append(draw("path", { class: "gridline", d: `M${EDGE.left} ${y(mark)}H${WIDTH - EDGE.right}` }), draw("text", { x: EDGE.left - 8, y: y(mark), class: "end" }, grouped(mark)));
-  for (const share of [0, 0.25, 0.5, 0.75, 1]) svg.append(draw("text", { x: x(span * share), y: HEIGHT - 14, class: share === 1 ? "end" : "middle" }, grouped(span * share)));
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) svg.append(draw("text", { x: x(span * share), y: HEIGHT - 22, class: share === 1 ? "end" : "middle" }, grouped(span * share)));
+  svg.append(draw("text", { x: WIDTH - EDGE.right, y: HEIGHT - 2, class: "end name" }, "training steps"), draw("text", { x: EDGE.left, y: 6, class: "begin name" }, "steps of a test episode"));
   const seeds = rows[0][1].length;
   for (let seed = 0; seed < seeds && seeds > 1; seed += 1) svg.append(draw("path", { class: "seed", d: path(rows.filter(([, values]) => values.length > seed).map(([step, values]) => [step, values[seed]])) }));
   svg.append(draw("path", { class: "median", d: path(medians) }), draw("circle", { class: "now", cx: x(last[0]), cy: y(last[1]), r: 4 }));

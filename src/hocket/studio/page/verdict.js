@@ -1,38 +1,54 @@
-// The verdict and, where it is no, a counterexample to play step by step, and buttons that repair it.
+// The verdict line by line and, where it is no, a counterexample to play step by step, and buttons that repair it.
 
 import { ask } from "/api.js";
 import { find, make, redraw } from "/dom.js";
 import { pictureOf, whenDrawn } from "/machines.js";
-import { gesture, store } from "/store.js";
+import { showOnMap } from "/map.js";
+import { gesture, isBehind, store } from "/store.js";
 
-let at = 0; // the step of the example
-let told = ""; // which example
+let at = 0; // the step of the example, or of the walk to where the team stalls
+let told = ""; // which of them
+const SYMBOLS = { yes: "✓", no: "✗", unknown: "?", behind: "…" };
 
-export function showVerdict(world, error) {
+const line = (kind, text, attributes = {}) => make("p", { class: `answer ${kind}`, ...attributes },
+  make("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[kind]), make("span", {}, text));
+
+// The verdict is of the text that is shown, or says that it is not.
+export function showVerdict() {
+  const { world, error, verdict } = store;
   const root = find("verdict");
-  const verdict = world?.verdict;
-  const isStale = Boolean(error);
-  const kind = isStale ? "unknown" : verdict.ok ? "yes" : "no";
-  const symbol = { yes: "✓", no: "✗", unknown: "?" }[kind];
-  root.className = `verdict ${kind}`;
-  const said = isStale ? (error.isCutOff ? error.message : "The text has errors; the picture shows its last valid version.") : headline(verdict);
-  const problems = isStale ? [] : verdict.problems;
-  root.replaceChildren(
-    make("span", { class: "symbol", "aria-hidden": "true" }, symbol),
-    make("div", {},
-      make("p", { class: "said" }, said),
-      isStale ? null : verdict.answers.map((answer) => make("p", { class: answer.ok ? "said" : "problem-line" }, answer.said)),
-      problems.map((problem) => make("p", { class: "problem-line" }, problem)),
-      isStale ? null : verdict.warnings.map((warning) => make("p", { class: "warning-line" }, warning)),
-      isStale || !verdict.notes.length ? null : make("details", {}, make("summary", {}, verdict.notes.length === 1 ? "1 note" : `${verdict.notes.length} notes`), make("ul", {}, verdict.notes.map((note) => make("li", {}, note))))),
-    make("div", { id: "repairs", class: "repairs" }));
+  const kind = isBehind() ? "behind" : error ? "unknown" : !world.decomposable || (verdict && !verdict.ok) ? "no" : "yes";
   root.dataset.kind = kind;
-  if (!isStale && !verdict.decomposable) showRepairs(world);
+  root.dataset.judged = Boolean(verdict) && kind !== "behind" && kind !== "unknown";
+  if (kind === "behind") root.replaceChildren(line(kind, behind()));
+  else if (kind === "unknown") root.replaceChildren(line(kind, error.isCutOff ? error.message : "The text has errors; the picture shows its last valid version."));
+  else {
+    const isSame = root.dataset.text === world.text && find("repairs"); // then its repairs are there, or on their way
+    const repairs = isSame ? find("repairs") : make("div", { id: "repairs", class: "repairs" });
+    root.replaceChildren(make("div", {}, line(world.decomposable ? "yes" : "no", world.said), judged(world, verdict)), repairs);
+    if (!isSame && !world.decomposable) showRepairs(world);
+  }
+  root.dataset.text = kind === "yes" || kind === "no" ? world.text : "";
+  showStall(world, kind === "no" ? verdict?.stall : null);
 }
 
-function headline(verdict) {
-  if (verdict.ok || !verdict.decomposable) return verdict.said;
-  return `${verdict.said} But the task does not pass all checks:`;
+function behind() {
+  if (!store.isAway) return "Checking …";
+  const since = store.checkedAt?.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  return since ? `Not checked since ${since}` : "Not checked";
+}
+
+// What is played and searched follows the proof.
+function judged(world, verdict) {
+  if (!verdict) return world.decomposable ? line("behind", world.map ? "Playing the team …" : "Checking completion …") : null;
+  if (verdict.refused) return line("unknown", verdict.refused);
+  const { answers, problems, warnings, notes } = verdict;
+  return [
+    answers.map((answer) => line(answer.ok ? "yes" : "no", answer.said)),
+    problems.map((problem) => make("p", { class: "problem-line" }, problem)),
+    warnings.map((warning) => make("p", { class: "warning-line" }, warning)),
+    notes.length ? make("details", {}, make("summary", {}, notes.length === 1 ? "1 note" : `${notes.length} notes`), make("ul", {}, notes.map((note) => make("li", {}, note)))) : null,
+  ].flat();
 }
 
 // Each cheapest repair is a button.
@@ -60,15 +76,10 @@ export function showCounterexample(world) {
   const root = find("counterexample");
   const example = world.counterexample;
   root.hidden = !example;
-  if (!example) {
-    light(world, null);
-    return;
-  }
-  const key = JSON.stringify([example.trace, example.event, example.state]);
-  const isNew = key !== told;
-  if (isNew) [told, at] = [key, example.trace.length + 1]; // the end comes first: what goes wrong
-  at = Math.min(at, example.trace.length + 1);
+  light(world);
+  if (!example) return;
   const last = example.trace.length + 1;
+  const isNew = begin(JSON.stringify([example.trace, example.event, example.state]), last);
   const go = (step) => {
     at = Math.min(Math.max(step, 0), last);
     showCounterexample(world);
@@ -80,14 +91,49 @@ export function showCounterexample(world) {
     make("div", { class: "head" }, make("h2", {}, `Counterexample: ${example.kind}`),
       make("div", { class: "trace" }, chip("start", 0, ""), example.trace.map((event, index) => chip(event, index + 1, color(event))),
         chip(example.event ?? "done?", last, `phantom ${example.event ? color(example.event) : ""}`)),
-      make("span", { class: "group", role: "group", "aria-label": "Steps" },
-        make("button", { type: "button", class: "small", "data-key": "back", disabled: at === 0, onclick: () => go(at - 1) }, "Back"),
-        make("button", { type: "button", class: "small", "data-key": "forward", disabled: at === last, onclick: () => go(at + 1) }, "Next"))),
+      steps(last, go)),
     make("p", { class: "telling", "aria-live": "polite" }, telling(example, at)),
     at === last ? make("ul", { class: "confusions" }, example.merged.map((sentence) => make("li", {}, sentence)), example.remark ? make("li", {}, example.remark) : null) : null);
   root.dataset.step = at;
-  light(world, example);
+  light(world);
   if (isNew) reveal();
+}
+
+// A story that is new is shown from its end, where it goes wrong.
+function begin(key, last) {
+  const isNew = key !== told;
+  if (isNew) [told, at] = [key, last];
+  at = Math.min(at, last);
+  return isNew;
+}
+
+const steps = (last, go) => make("span", { class: "group", role: "group", "aria-label": "Steps" },
+  make("button", { type: "button", class: "small", "data-key": "back", disabled: at === 0, onclick: () => go(at - 1) }, "Back"),
+  make("button", { type: "button", class: "small", "data-key": "forward", disabled: at === last, onclick: () => go(at + 1) }, "Next"));
+
+// The walk to where the team stalls, on the map and on the agents' machines.
+function showStall(world, stall) {
+  const root = find("stall");
+  const isShown = !root.hidden;
+  root.hidden = !stall;
+  if (!stall) {
+    if (isShown) showOnMap(world, null);
+    return;
+  }
+  const last = stall.steps.length - 1;
+  begin(JSON.stringify([world.text, last]), last);
+  const go = (step) => {
+    at = Math.min(Math.max(step, 0), last);
+    showStall(world, stall);
+  };
+  const now = stall.steps[at];
+  const slider = make("input", { type: "range", min: 0, max: last, value: at, "aria-label": "Step of the episode", "data-key": "walk", oninput: () => go(Number(slider.value)) });
+  redraw(root, make("div", { class: "head" }, make("h2", {}, "The team stalls"), slider, steps(last, go)),
+    make("p", { class: "telling", "aria-live": "polite" }, `Step ${stall.first + at + 1}${now.events.length ? `: ${now.events.join(", ")}` : ""}.`),
+    at === last ? make("ul", { class: "confusions" }, stall.waits.map((sentence) => make("li", {}, `${sentence}.`))) : null);
+  root.dataset.step = at;
+  showOnMap(world, now);
+  light(world);
 }
 
 // Scroll wide pictures to where their machines are.
@@ -100,7 +146,7 @@ function reveal() {
   }
 }
 
-whenDrawn((world) => light(world, world.counterexample));
+whenDrawn(light);
 
 function telling(example, step) {
   if (step > example.trace.length) return example.said.replace(/^Counterexample \([^)]*\): a/, "A");
@@ -109,27 +155,35 @@ function telling(example, step) {
   return `${what} the team is in ${example.team[step]}, ${where}.`;
 }
 
+// Where a story is: the state of each machine, the one before it and the event between; in the end, who is confused.
+function now(world) {
+  const example = world.counterexample;
+  if (example) {
+    const step = Math.min(at, example.trace.length);
+    const stateOf = (title, number) => (title === "team" ? example.team : example.agents[title])?.[number];
+    return { stateOf, step, event: example.trace[step - 1], confusions: at > example.trace.length ? example.confusions : [] };
+  }
+  const stall = store.verdict?.stall;
+  if (!stall || !stall.steps[at]) return null;
+  return { stateOf: (title, number) => stall.steps[number]?.states[title], step: at, event: null, confusions: [] };
+}
+
 // Light the states in which the machines are and, in the end, those that are confused.
-function light(world, example) {
-  const last = example ? example.trace.length + 1 : 0;
-  const step = Math.min(at, example?.trace.length ?? 0);
-  const isEnd = at === last;
-  const lit = { team: example?.team[step], ...Object.fromEntries(Object.entries(example?.agents ?? {}).map(([agent, states]) => [agent, states[step]])) };
-  const before = { team: example?.team[step - 1], ...Object.fromEntries(Object.entries(example?.agents ?? {}).map(([agent, states]) => [agent, states[step - 1]])) };
-  const confused = new Set(isEnd && example ? example.confusions.map((confusion) => confusion.merged_with) : []);
-  const proposing = new Set(isEnd && example ? example.confusions.map((confusion) => confusion.agent) : []);
+function light(world) {
+  const story = now(world);
+  const confused = new Set(story?.confusions.map((confusion) => confusion.merged_with));
+  const proposing = new Set(story?.confusions.map((confusion) => confusion.agent));
   for (const title of ["team", ...world.agents.map((agent) => agent.name)]) {
     const shown = pictureOf(title);
     if (!shown?.picture.layout) continue;
     const { picture, root } = shown;
-    const index = picture.states.indexOf(lit[title]);
+    const [from, index] = story ? [story.step - 1, story.step].map((number) => picture.states.indexOf(story.stateOf(title, number))) : [-1, -1];
     root.querySelectorAll(".node").forEach((node) => {
       const number = Number(node.dataset.state);
-      node.classList.toggle("lit", Boolean(example) && number === index);
+      node.classList.toggle("lit", number === index);
       node.classList.toggle("confused", title === "team" ? confused.has(picture.states[number]) : proposing.has(title) && number === index);
     });
-    const from = picture.states.indexOf(before[title]);
-    root.querySelectorAll(".edge").forEach((edge) => edge.classList.toggle("taken", Boolean(example) && !isEnd && edge.dataset.edge === `${from}-${index}` && takes(picture, edge.dataset.edge, example.trace[step - 1])));
+    root.querySelectorAll(".edge").forEach((edge) => edge.classList.toggle("taken", Boolean(story?.event) && !story.confusions.length && edge.dataset.edge === `${from}-${index}` && takes(picture, edge.dataset.edge, story.event)));
     if (title !== "team") root.classList.toggle("proposing", proposing.has(title));
   }
 }

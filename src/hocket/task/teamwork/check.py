@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,9 @@ MOST_WORK = 2_000_000  # agent-steps of episodes in the search
 MOST_JOINT_STATES = 1_000_000  # for which the team's optimum is computed
 SHOWN_EVENTS = 12  # of a trace, in a sentence
 WINDOW = 40  # steps at the end of an episode that say what an agent waits for
+
+
+Step = tuple[list[int], list[str], list[str]]  # after it, the cells and machine states of all agents; its events
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Stall:
 
     trace: tuple[str, ...]
     waiting: Mapping[str, Wait]
+    steps: tuple[Step, ...] = field(default=(), repr=False, compare=False)  # from the first one on
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -222,13 +226,12 @@ def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall
     """Play an episode that fails once more, and say what happened in it, and who waits for what in the end."""
     tables, events = compile_task(task), tuple(task.events)
     names = [tuple(machine.states) for machine in task.machines.values()]
-    trace: list[str] = []
-    steps: list[tuple[list[int], list[str]]] = []
+    steps: list[Step] = []
 
     def watch(_: Ints, cell: Ints, __: object, settled: SettledCases) -> None:
-        trace.extend(events[event] for event in settled.events()[0])
+        happened = [events[event] for event in settled.events()[0]]
         states = [each[state] for each, state in zip(names, settled.state[0].tolist(), strict=True)]
-        steps.append((cell[0].tolist(), states))
+        steps.append((cell[0].tolist(), states, happened))
 
     play_team(
         tables,
@@ -240,7 +243,8 @@ def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall
         seed=seed,
         watch=watch,
     )
-    return describe_stall(task, trace, steps)
+    trace = [event for _, _, happened in steps for event in happened]
+    return replace(describe_stall(task, trace, [step[:2] for step in steps]), steps=tuple(steps))
 
 
 def describe_stall(task: Task, trace: Sequence[str], steps: Sequence[tuple[Sequence[int], Sequence[str]]]) -> Stall:
