@@ -20,6 +20,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 import hocket as hk
+from accessibility import findings
 from conftest import COMPILING, PATIENCE
 from hocket.machine.formats import toml
 from hocket.runtime.launch import find_agreed
@@ -30,6 +31,7 @@ from hocket.task.catalogue import rendezvous
 
 pytestmark = pytest.mark.browser
 
+TEAMS = Path(__file__).parent / "teams"
 BUTTONS = (resources.files("hocket.task.builtin") / "buttons.toml").read_text(encoding="utf-8")
 PORTS = range(20_000, 30_000)  # which no system gives to whoever asks for any port, as other tests do meanwhile
 HOSTILE_NAMES = ("<b>bold</b>", '"><img src=x onerror=alert(1)>', "</script><script>alert(2)</script>", "{{key}} ${1}")
@@ -1285,3 +1287,271 @@ def test_the_theme_is_changed_and_kept(page):
     page.get_by_role("button", name="Switch to dark colours").click()
     page.reload()
     expect(page.get_by_role("button", name="Switch to light colours")).to_be_visible()
+
+
+# A verdict is of the text that is shown.
+
+
+def test_a_verdict_is_grey_until_the_text_that_is_shown_is_checked(page):
+    is_shown(page, "yes")
+    area = page.locator("#editor textarea")
+    area.press("Control+Home")
+    hold(page, "understand", lambda: page.keyboard.type("#"))
+    is_shown(page, "behind")
+    expect(verdict(page)).to_have_text(re.compile("Checking …$"))
+    let_go(page)
+    is_shown(page, "yes")
+    hold(page, "edit", check_mark(page, "A1", "R").click)
+    is_shown(page, "behind")
+    let_go(page)
+    is_shown(page, "no")
+
+
+def test_what_is_played_follows_the_proof_and_is_grey_until_then(page):
+    expect(verdict(page)).to_have_attribute("data-judged", "true")
+    hold(page, "judge", lambda: page.locator("#editor textarea").press("#"))
+    is_shown(page, "yes")
+    expect(page.locator("#verdict .answer.yes")).to_have_count(1)
+    expect(page.locator("#verdict .answer.behind")).to_contain_text("Playing the team")
+    let_go(page)
+    expect(page.locator("#verdict .answer.yes")).to_have_count(3)
+    expect(verdict(page)).to_contain_text("completes the task: 17 steps")
+
+
+def test_the_walk_to_where_a_team_stalls_is_played_on_the_map(page):
+    put_text(page, (TEAMS / "silent.toml").read_text())
+    is_shown(page, "no")
+    expect(page.locator("#stall")).to_be_visible()
+    expect(verdict(page)).to_contain_text("stall")
+    discs = page.locator("#map .starts .agent")
+    last = discs.first.get_attribute("transform")
+    expect(page.locator("#agents .node.lit")).to_have_count(2)
+    page.locator("#stall").get_by_role("button", name="Back").click()
+    page.locator("#stall input").fill("0")
+    expect(page.locator("#stall")).to_have_attribute("data-step", "0")
+    assert discs.first.get_attribute("transform") != last
+    page.locator(".repair").click()
+    expect(verdict(page)).to_have_attribute("data-judged", "true")
+    is_shown(page, "yes")
+    expect(page.locator("#stall")).to_be_hidden()
+
+
+# A hand that can do everything.
+
+
+def test_a_held_door_is_drawn_and_painted_over(page):
+    put_text(page, start_text("drawbridge"))
+    brush(page, "Gate")
+    page.locator('[data-key="brush place name"]').fill("bridge")
+    expect(page.locator('[data-key="brush open"]')).to_have_value("over")
+    expect(page.locator('[data-key="brush close"]')).to_have_value("lift")
+    page.mouse.click(*cell(page, 2, 5))
+    expect(page.locator("#map")).to_contain_text("until over, and again from lift on")
+    page.mouse.click(*cell(page, 1, 5))
+    expect(page.locator(".line", has_text=".....bffff")).to_be_visible()
+    assert 'bridge = { A1 = { open = "over", close = "lift" }, A2 = { open = "down", close = "up" } }' in text_of(page)
+
+
+def test_agents_and_events_are_removed(page):
+    page.get_by_role("button", name="Remove the event A2off").click()
+    expect(check_mark(page, "A2", "A2off")).to_have_count(0)
+    page.get_by_role("button", name="Remove the agent A3").click()
+    expect(page.locator("#agents figure")).to_have_count(2)
+    assert "A3" not in text_of(page).replace("A3's corner", "").replace("lets A3 pass, A2 and A3", "")
+    page.locator("#undo").click()
+    page.locator("#undo").click()
+    expect(page.locator("#editor textarea")).to_have_value(BUTTONS)
+
+
+def test_the_condition_of_a_new_event_is_a_guess_that_has_the_focus(page):
+    drag(page, middle(page, '#team [data-name="u0"] .handle'), middle(page, '#team [data-name="u4"] ellipse'))
+    page.locator("dialog input").fill("bell")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("When bell happens")).to_be_focused()
+    expect(page.locator("#events .guess")).to_contain_text("A guess")
+    page.keyboard.type("A1 at goal")
+    page.keyboard.press("Enter")
+    expect(page.locator(".line", has_text='bell = "A1 at goal"')).to_be_visible()
+    expect(page.locator("#events .guess")).to_have_count(0)
+
+
+def test_an_arrow_follows_a_state_that_is_dragged_and_a_target_lights_up(page):
+    edge = page.locator('#team [data-edge="0-1"] path').last
+    before = edge.get_attribute("d")
+    x, y = middle(page, '#team [data-name="u1"] ellipse')
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 20)
+    page.mouse.move(x, y + 40)
+    expect(edge).not_to_have_attribute("d", before)
+    page.mouse.up()
+    page.mouse.move(*middle(page, '#team [data-name="u0"] .handle'))
+    page.mouse.down()
+    page.mouse.move(*middle(page, '#team [data-name="u3"] ellipse'))
+    expect(page.locator("#team .target")).to_have_attribute("data-name", "u3")
+    page.mouse.move(5, 5)
+    page.mouse.up()
+    page.keyboard.press("Escape")
+
+
+def test_positions_are_kept_over_a_reload_and_undone(page):
+    state = page.locator('#team [data-name="u1"] ellipse').first
+    before = state.get_attribute("cy")
+    x, y = middle(page, '#team [data-name="u1"] ellipse')
+    drag(page, (x, y), (x, y + 50))
+    expect(state).not_to_have_attribute("cy", before)
+    moved = state.get_attribute("cy")
+    page.reload()
+    expect(state).to_have_attribute("cy", moved)
+    drag(page, middle(page, '#team [data-name="u1"] ellipse'), (x, y + 80))
+    expect(state).not_to_have_attribute("cy", moved)
+    page.locator("#undo").click()
+    expect(state).to_have_attribute("cy", moved)
+    expect(page.locator("#saved")).to_have_text("saved")
+
+
+def test_the_label_of_a_transition_is_clicked(page):
+    page.locator('#team [data-edge="0-1"] text').click()
+    expect(page.get_by_label("Name of the event Y")).to_be_visible()
+
+
+def test_files_are_listed_filtered_and_a_new_name_is_created_with_a_text_of_its_own(page, file):
+    for name in ("door", "bell"):
+        (file.parent / f"{name}.toml").write_text(start_text("a machine alone"))
+    page.keyboard.press("Control+o")
+    expect(page.locator(".files button")).to_have_text(["bell.toml", "door.toml", "task.toml"])
+    page.locator("dialog.start input").fill("do")
+    expect(page.locator(".files button")).to_have_text(["door.toml", "Create do.toml"])
+    page.keyboard.press("Enter")  # the only one that there is
+    expect(page.locator("#file-name")).to_have_text("door.toml")
+    page.keyboard.press("Control+o")
+    page.locator("dialog.start input").fill("lamp")
+    page.get_by_role("button", name="Create lamp.toml").click()
+    expect(page.locator("#file-name")).to_have_text("lamp.toml")
+    assert text_of(page) == start_text("new task") and not (file.parent / "lamp.toml").exists()
+
+
+# On one screen.
+
+
+def test_the_text_is_made_wider_and_stays_so(page):
+    before = page.locator("#text").bounding_box()["width"]
+    page.locator("#divider").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    wider = page.locator("#text").bounding_box()["width"]
+    assert wider > before + 20
+    x, y = middle(page, "#divider")
+    drag(page, (x, y), (x + 100, y))
+    assert page.locator("#text").bounding_box()["width"] == pytest.approx(wider + 100, abs=15)
+    page.reload()
+    expect(page.locator("#divider")).to_have_attribute("aria-valuenow", re.compile("^[4-6]"))
+
+
+def test_from_1300_pixels_on_the_table_of_events_is_beside_the_machines_and_stays_in_sight(open_page):
+    page = open_page(width=1300)
+    page.locator('[data-agent="A3"]').scroll_into_view_if_needed()
+    page.locator("#world").evaluate("own => own.scrollTo(0, 300)")
+    table, team = (page.locator(name).bounding_box() for name in ("#events", "#agents"))
+    assert table["x"] > team["x"] + team["width"] and table["y"] >= 0
+    expect(check_mark(page, "A1", "Y")).to_be_in_viewport()
+
+
+def test_a_counterexample_in_a_large_machine_is_drawn_with_its_neighbours(page):
+    events = [f"e{number}" for number in range(300)]
+    chain = {f"s{number}": {event: f"s{number + 1}"} for number, event in enumerate(events)}
+    knows = {"A1": events[:3], "A2": ["e1", *events[3:]]}
+    put_text(page, toml.unparse({"initial": "s0", "final": ["s300"], "transitions": chain, "knows": knows}))
+    is_shown(page, "no")
+    expect(page.locator("#team")).to_contain_text("301 states")
+    expect(page.locator("#team .node.lit")).to_have_count(1)
+    assert 2 <= page.locator("#team .node").count() <= 30
+
+
+# Playing with keys and fingers.
+
+
+def test_arrows_move_the_agent_as_soon_as_the_game_is_chosen(page):
+    page.locator("#tab-play").click()
+    expect(page.locator("#play")).to_have_attribute("data-time", "0")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#play")).to_have_attribute("data-time", "1")
+    expect(page.locator("#play figcaption b")).to_have_text(["A1", "A2", "A3"])
+
+
+def test_on_a_phone_there_is_a_pad(open_page):
+    page = open_page(width=390, height=844, has_touch=True, is_mobile=True)
+    page.locator("#tab-play").tap()
+    expect(page.locator("#play")).to_have_attribute("data-time", "0")
+    page.get_by_role("button", name="right", exact=True).tap()
+    expect(page.locator("#play")).to_have_attribute("data-time", "1")
+
+
+def test_training_cannot_be_started_twice(page):
+    page.locator("#tab-train").click()
+    hold(page, "train", page.locator("#start").click)
+    expect(page.locator("#start")).to_be_disabled()
+    page.evaluate("document.getElementById('start').click()")
+    page.locator("#editor textarea").press("Control+Home")
+    put_text(page, "broken")
+    let_go(page)
+    expect(page.locator("#training")).to_have_attribute("data-now", re.compile("starting|compiling|training|done"))
+
+
+# Keys and contrast.
+
+
+def test_a_machine_is_one_stop_of_the_tab_key(page):
+    expect(page.locator("#team .editable [tabindex='0']")).to_have_count(1)
+    page.locator('#team [data-name="u0"]').focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator('#team [data-edge="0-1"]')).to_be_focused()
+    expect(page.locator("#team .editable [tabindex='0']")).to_have_count(1)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator('#team [data-name="u1"]')).to_be_focused()
+    page.keyboard.press("Tab")
+    assert not page.evaluate("document.activeElement.closest('#team svg')")
+
+
+def test_long_comments_are_wrapped_and_maps_are_not(page):
+    editor = page.locator("#editor")
+    assert editor.evaluate("own => own.scrollWidth <= own.clientWidth")
+    area, paint = (page.locator(f"#editor {name}").bounding_box() for name in ("textarea", ".paint"))
+    assert area["height"] == pytest.approx(paint["height"], abs=1)
+    wide = BUTTONS.replace('"""\n1.Y', '"""\n' + "." * 150 + "\n1.Y")
+    type_text(page, wide)
+    assert editor.evaluate("own => own.scrollWidth > own.clientWidth")
+    page.locator("#editor textarea").focus()
+    page.keyboard.press("Control+Home")
+    for _ in range(9):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("End")
+    page.keyboard.press("Home")
+    assert editor.evaluate("own => own.scrollLeft") == 0
+
+
+def test_axe_finds_what_is_wrong_with_a_page(browser):
+    page = browser.new_page()
+    page.set_content("<img src='x.png'><p style='color: #bbb; background: #fff'>pale</p>")
+    assert {finding.split(" | ")[0] for finding in findings(page)} >= {"image-alt", "color-contrast"}
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_against_the_page(open_page, scheme):
+    page = open_page(width=1440, color_scheme=scheme, reduced_motion="reduce", bypass_csp=True)
+    expect(verdict(page)).to_have_attribute("data-judged", "true")
+    assert findings(page) == []
+    check_mark(page, "A1", "R").click()
+    expect(page.locator(".repair")).to_be_visible()
+    page.locator('#team [data-name="u3"]').click()
+    page.wait_for_function("() => !document.querySelector('.fresh')")
+    assert findings(page) == []
+    page.keyboard.press("Control+o")
+    expect(page.locator(".start-card").first).to_be_visible()
+    assert findings(page) == []
+    page.keyboard.press("Escape")
+    for tab in ("play", "train", "watch"):
+        page.locator(f"#tab-{tab}").click()
+        expect(page.locator(f"#{tab} > *").first).to_be_visible()
+        assert findings(page) == []

@@ -199,7 +199,7 @@ def test_an_agent_that_can_never_be_rewarded_is_told_with_its_state_and_the_even
 
 
 def test_a_reward_that_is_too_far_for_single_precision_is_a_reward():
-    task = hk.load_task(TEAMS / "cafe.toml").document() | {"map": "." * 1_200 + "\n"}
+    task = hk.load_task(TEAMS / "cafe.toml").document() | {"map": "." * 1_200 + "\n", "legend": {}}
     task["places"] = {"cafe X": [[0, 1_198]], "cafe Y": [[0, 1_199]]}
     task["agents"] = {name: {"start": [0, 0], "knows": ["meetX", "meetY"]} for name in "AB"}
     assert play_planned(task_from(task), most_work=1).rewarded == {"A": True, "B": True}
@@ -331,7 +331,7 @@ def test_imagined_moves_are_what_was_tried_and_else_lead_to_the_next_cell():
 
 def tiny(slip: float) -> hk.Task:
     """Two agents in a corridor, who meet at either end."""
-    document = hk.load_task(TEAMS / "cafe.toml").document() | {"slip": slip, "map": "....\n"}
+    document = hk.load_task(TEAMS / "cafe.toml").document() | {"slip": slip, "map": "....\n", "legend": {}}
     document["places"] = {"cafe X": [[0, 0]], "cafe Y": [[0, 3]]}
     document["agents"] = {
         name: {"start": [0, cell], "knows": ["meetX", "meetY"]} for name, cell in (("A", 0), ("B", 2))

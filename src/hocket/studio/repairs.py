@@ -27,8 +27,9 @@ def cheapest_repairs(subject: Task | Design) -> Data:
         if not knows or decompose(subject.machine, knows, subject.control).ok:
             return _as_data([])
         return _as_data(list(_cheapest(_enumerated(subject.machine), knows, subject.control)))
-    if subject.decomposition.ok:
-        return _as_data([])
+    if subject.decomposition.ok:  # then it is the team that stalls
+        added = repair_task(subject).added
+        return _as_data([added] if added else [])
     repairs = list(_cheapest(_enumerated(subject.machine), subject.knows, subject.needs))
     passing = [repair for repair in repairs if _passes(subject, repair)]
     return _as_data(passing or [repair_task(subject).added])

@@ -252,7 +252,8 @@ function dragState(world, picture, svg, part, name, event) {
     if (!isMoved) return;
     pins.set(name, [from[0] + by[0], from[1] + by[1]]);
     const next = drawMachine(picture, { styles: stylesOf(world), label: "", pins }).svg; // its arrows follow
-    for (const attribute of ["viewBox", "width", "height", "style", "class"]) next.setAttribute(attribute, svg.getAttribute(attribute));
+    for (const attribute of ["viewBox", "width", "height", "class"]) next.setAttribute(attribute, svg.getAttribute(attribute));
+    next.style.cssText = svg.style.cssText;
     shown.replaceWith(next);
     shown = next;
   }, (last) => {

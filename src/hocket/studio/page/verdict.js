@@ -23,12 +23,11 @@ export function showVerdict() {
   if (kind === "behind") root.replaceChildren(line(kind, behind()));
   else if (kind === "unknown") root.replaceChildren(line(kind, error.isCutOff ? error.message : "The text has errors; the picture shows its last valid version."));
   else {
-    const isSame = root.dataset.text === world.text && find("repairs"); // then its repairs are there, or on their way
-    const repairs = isSame ? find("repairs") : make("div", { id: "repairs", class: "repairs" });
+    const isSame = find("repairs")?.dataset.of === JSON.stringify([world.text, kind]); // they are there, or on their way
+    const repairs = isSame ? find("repairs") : make("div", { id: "repairs", class: "repairs", "data-of": JSON.stringify([world.text, kind]) });
     root.replaceChildren(make("div", {}, line(world.decomposable ? "yes" : "no", world.said), judged(world, verdict)), repairs);
-    if (!isSame && !world.decomposable) showRepairs(world);
+    if (!isSame && kind === "no") showRepairs(world, repairs);
   }
-  root.dataset.text = kind === "yes" || kind === "no" ? world.text : "";
   showStall(world, kind === "no" ? verdict?.stall : null);
 }
 
@@ -52,13 +51,12 @@ function judged(world, verdict) {
 }
 
 // Each cheapest repair is a button.
-async function showRepairs(world) {
+async function showRepairs(world, root) {
   const { text, file } = store;
-  const waiting = setTimeout(() => find("repairs").replaceChildren(make("span", { class: "soft" }, "looking for repairs …")), 250);
+  const waiting = setTimeout(() => root.replaceChildren(make("span", { class: "soft" }, "looking for repairs …")), 250);
   const answer = await ask("repairs", { text, name: file.name }).catch(() => null);
   clearTimeout(waiting);
   if (!answer || store.world !== world || store.text !== text) return;
-  const root = find("repairs");
   if (answer.refused) {
     root.replaceChildren(make("p", { class: "soft" }, answer.refused));
     return;
