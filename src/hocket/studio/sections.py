@@ -15,7 +15,7 @@ MOST_KEPT = 16  # sections
 SMALL = 10_000  # characters of a text that is read as a whole
 
 
-class Section(NamedTuple):
+class TextSection(NamedTuple):
     """The lines of a table; those before all headings have no name."""
 
     name: str | None
@@ -32,31 +32,31 @@ class Section(NamedTuple):
 _parse = lru_cache(MOST_KEPT)(toml.parse)
 
 
-def split(text: str) -> list[Section]:
+def split(text: str) -> list[TextSection]:
     """Split a text into sections, or into one where it cannot be told which lines belong together."""
     sections = list(_split(text))
     names = [section.name for section in sections]
     try:
         documents = [section.parse() for section in sections]
     except FormatError:
-        return [Section(None, text)]
+        return [TextSection(None, text)]
     is_clear = len({*names}) == len(names) and not {*documents[0]} & {*names}
-    return sections if is_clear else [Section(None, text)]
+    return sections if is_clear else [TextSection(None, text)]
 
 
-def _split(text: str) -> Iterator[Section]:
+def _split(text: str) -> Iterator[TextSection]:
     name: str | None = None
     lines: list[str] = []
     quotes = ""  # that a text of several lines ends with
     for line in text.splitlines(keepends=True):
         heading = HEADING.match(line.rstrip("\r\n")) if not quotes and "[" in line else None
         if heading and (path := path_of(heading[1])) and path[0] != name:
-            yield Section(name, "".join(lines))
+            yield TextSection(name, "".join(lines))
             name, lines = path[0], []
         lines.append(line)
         if '"""' in line or "'''" in line:
             quotes = open_quotes(line, quotes)
-    yield Section(name, "".join(lines))
+    yield TextSection(name, "".join(lines))
 
 
 def parse(text: str) -> Document:

@@ -14,7 +14,7 @@ from tomlkit.toml_document import TOMLDocument
 from hocket.errors import FormatError
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.names import check_name
-from hocket.studio.sections import Section, parse, split
+from hocket.studio.sections import TextSection, parse, split
 
 Row = MutableMapping[str, Any]
 
@@ -52,14 +52,14 @@ class Gesture:
         return self.values.get(key) not in (None, "")
 
 
-class Sections(MutableMapping[str, Any]):
+class EditedText(MutableMapping[str, Any]):
     """The tables of a text and what stands before them, each read for editing when it is asked for."""
 
     def __init__(self, text: str) -> None:
-        self._parts: list[Section | TOMLDocument] = [*split(text)]
+        self._parts: list[TextSection | TOMLDocument] = [*split(text)]
 
     def __str__(self) -> str:
-        return "".join(part.text if isinstance(part, Section) else tomlkit.dumps(part) for part in self._parts)
+        return "".join(part.text if isinstance(part, TextSection) else tomlkit.dumps(part) for part in self._parts)
 
     def _find(self, key: str) -> int | None:
         """Find the part that has a key."""
@@ -67,7 +67,7 @@ class Sections(MutableMapping[str, Any]):
 
     def _edited(self, at: int) -> TOMLDocument:
         part = self._parts[at]
-        if isinstance(part, Section):
+        if isinstance(part, TextSection):
             try:
                 part = self._parts[at] = tomlkit.parse(part.text)
             except (TOMLKitError, RecursionError):
@@ -87,7 +87,7 @@ class Sections(MutableMapping[str, Any]):
         elif isinstance(value, Table):
             table = tomlkit.document()
             table[key] = value
-            self._parts += [Section(None, "\n" if str(self).endswith("\n") else "\n\n"), table]
+            self._parts += [TextSection(None, "\n" if str(self).endswith("\n") else "\n\n"), table]
         else:
             put(self._edited(0), key, value)
 
@@ -104,8 +104,8 @@ class Sections(MutableMapping[str, Any]):
         return sum(1 for _ in self)
 
 
-def _keys(part: Section | TOMLDocument) -> Iterable[str]:
-    return part.parse() if isinstance(part, Section) else part
+def _keys(part: TextSection | TOMLDocument) -> Iterable[str]:
+    return part.parse() if isinstance(part, TextSection) else part
 
 
 class Draft:
@@ -113,7 +113,7 @@ class Draft:
 
     def __init__(self, text: str) -> None:
         parse(text)  # says what is wrong, and in which line
-        self.document = Sections(text)
+        self.document = EditedText(text)
 
     @property
     def text(self) -> str:
