@@ -37,7 +37,7 @@ from hocket.report.page.encoding import (
 )
 from hocket.report.page.standings import comparisons, number
 from hocket.report.summary import GroupComparison, summarize
-from hocket.statistics import Comparison
+from hocket.statistics import Comparison, Interval
 from hocket.study.records import Replay, TestSummary
 from hocket.study.running import run_study
 from hocket.study.store import load_results
@@ -231,7 +231,7 @@ def test_what_is_missing_and_what_could_not_be_read_is_named(folder):
     ("low", "high", "verdict"), [(0.1, 0.4, "second"), (0.1, 0.5, "even"), (0.5, 0.9, "even"), (0.6, 0.9, "first")]
 )
 def test_a_comparison_is_even_where_its_interval_has_the_middle(low, high, verdict):
-    pair = GroupComparison("one", "other", Comparison((low + high) / 2, low, high, 0.04), "greedy")
+    pair = GroupComparison("one", "other", Comparison(Interval((low + high) / 2, low, high), 0.04), "greedy")
     assert f'class="row {verdict}"' in str(comparisons(SimpleNamespace(comparisons=[pair])))
 
 

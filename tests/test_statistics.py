@@ -15,13 +15,13 @@ from hocket import statistics
 from hocket.errors import SettingsError
 from hocket.statistics import (
     Interval,
-    bootstrap_interval,
-    bootstrap_means,
     compare,
     improvement_probability,
+    interquartile_interval,
     interquartile_mean,
     learnt_step,
     learnt_steps,
+    mean_share,
     median_or_never,
     quartiles,
     trailing_mean,
@@ -150,85 +150,108 @@ def test_an_interquartile_mean_does_not_mind_one_run_that_fails(values):
     assert interquartile_mean(worse) == near(interquartile_mean(values))
 
 
-# Bootstrap limits.
+# Limits of interquartile means.
 
-SAMPLE = np.random.default_rng(7).gamma(4, 10, size=(40, 1))
-
-
-@pytest.mark.parametrize("statistic", [np.mean, np.median, interquartile_mean])
-def test_limits_of_one_task_are_close_to_those_of_scipy(statistic):
-    found = bootstrap_interval(SAMPLE, statistic, resamples=20_000)
-    ours = statistic if statistic is not interquartile_mean else (lambda x, axis: stats.trim_mean(x, 0.25, axis=axis))
-    scipy = stats.bootstrap(
-        (SAMPLE[:, 0],), ours, n_resamples=20_000, method="percentile", random_state=np.random.default_rng(1)
-    ).confidence_interval
-    spread = scipy.high - scipy.low
-    assert (found.low, found.high) == pytest.approx((scipy.low, scipy.high), abs=0.04 * spread)
-    assert found.value == close(statistic(SAMPLE, axis=(0, 1)))
+SAMPLE = np.random.default_rng(7).gamma(4, 10, size=40)
+LINES = st.lists(NUMBERS, min_size=5, max_size=12)
 
 
-def test_limits_are_those_of_all_resamples_where_these_can_be_listed():
-    # Two runs of two tasks, each resampled on its own: the sums are {0, 1, 2} + {0, 10, 20}, with chances 1:2:1 each.
-    # A sixteenth of the means are 0 and as many 22 / 4; the next two sixteenths are 1 / 4 and 21 / 4.
-    found = [bootstrap_interval([[0, 0], [1, 10]], np.mean, resamples=20_000, confidence=c) for c in (0.9, 0.8)]
-    assert found == [Interval(2.75, 0, 5.5), Interval(2.75, 0.25, 5.25)]
+def test_limits_of_a_middle_are_the_wider_of_those_of_two_textbooks():
+    found = interquartile_interval(SAMPLE, resamples=20_000)
+    bootstrap = stats.bootstrap(
+        (SAMPLE,), lambda x, axis: stats.trim_mean(x, 0.25, axis=axis), n_resamples=20_000, method="percentile",
+        random_state=np.random.default_rng(1),
+    ).confidence_interval  # fmt: skip
+    error = stats.mstats.trimmed_stde(SAMPLE, limits=(0.25, 0.25))
+    half = stats.t.ppf(0.975, 40 - 20 - 1) * error
+    spread = bootstrap.high - bootstrap.low
+    assert found.value == close(stats.trim_mean(SAMPLE, 0.25))
+    assert found.low == close(min(bootstrap.low, found.value - half), abs=0.04 * spread)
+    assert found.high == close(max(bootstrap.high, found.value + half), abs=0.04 * spread)
 
 
-def test_a_task_whose_runs_are_alike_adds_nothing_to_the_spread():
-    # Were runs drawn from all tasks alike, 0 and 1000 would mix.
-    assert bootstrap_interval([[0, 1000]] * 5, np.mean) == Interval(500, 500, 500)
+def test_few_runs_and_runs_that_are_alike_have_no_limits():
+    assert interquartile_interval([20, 21, 22, 40]) == Interval(21.5)
+    assert interquartile_interval([17] * 9) == Interval(17)
+    assert mean_share([1, 1, 0, 1]) == Interval(0.75)
+    assert mean_share([1] * 9, [0, 1, 1, 1]).limits is None
+    assert compare([1, 2, 3, 4], [5, 6, 7, 8, 9]).probability == Interval(1)
 
 
-def test_tasks_are_resampled_independently_of_each_other():
-    # The sum over both tasks is 1 in every run, so whole runs would leave no spread.
-    found = bootstrap_interval([[0, 1], [1, 0], [0, 1], [1, 0]], np.mean)
-    assert found.low < 0.5 < found.high
-
-
-@given(SCORES, st.integers(0, 2**32))
+@given(LINES, st.integers(0, 2**32))
 def test_limits_depend_on_the_seed_and_on_nothing_else(scores, seed):
-    one, two = (bootstrap_interval(scores, resamples=50, seed=seed) for _ in range(2))
+    one, two = (interquartile_interval(scores, resamples=50, seed=seed) for _ in range(2))
     assert one == two
-    assert scores.min() - 1e-9 <= one.low <= one.high <= scores.max() + 1e-9
+    assert one.limits is None or one.low - 1e-9 <= one.value <= one.high + 1e-9
 
 
 def test_another_seed_gives_other_limits():
-    assert bootstrap_interval(SAMPLE, seed=0) != bootstrap_interval(SAMPLE, seed=1)
+    either = [20] * 7 + [21, 22, 23, 25, 1000, 1000, 1000]  # where the upper one is that of the bootstrap
+    assert interquartile_interval(either, seed=0) != interquartile_interval(either, seed=2)
 
 
-@given(SCORES, NUMBERS, SCALES)
+@given(LINES, st.floats(0, 1e3), SCALES)
 def test_limits_follow_a_shift_and_a_scale(scores, shift, scale):
-    before, after = bootstrap_interval(scores, resamples=50), bootstrap_interval(scores * scale + shift, resamples=50)
-    assert after == near(tuple(limit * scale + shift for limit in before))
+    below = np.array(scores) - max(scores) - 1  # 0, where limits are not cut off
+    before, after = (interquartile_interval(line, resamples=50) for line in (below, below * scale - shift))
+    assert after.value == near(before.value * scale - shift)
+    if before.limits and after.limits:
+        assert after.limits == near(tuple(limit * scale - shift for limit in before.limits))
 
 
-def test_more_confidence_means_wider_limits():
-    narrow, wide = (bootstrap_interval(SAMPLE, confidence=confidence) for confidence in (0.5, 0.99))
-    assert wide.low < narrow.low < narrow.high < wide.high
+def test_limits_of_steps_are_never_below_zero():
+    assert interquartile_interval([1, 1, 2, 90, 90]).low == 0
 
 
 def test_resamples_in_many_blocks_are_as_good_as_in_one(monkeypatch):
-    sizes = []
-
-    def counted(values, axis):
-        sizes.append(len(values))
-        return np.mean(values, axis=axis)
-
-    whole = bootstrap_interval(SAMPLE, np.mean, resamples=5_000)
+    whole = interquartile_interval(SAMPLE, resamples=5_000)
     monkeypatch.setattr(statistics, "BLOCK", SAMPLE.size * 999)
-    parts = bootstrap_interval(SAMPLE, counted, resamples=5_000)
-    assert sizes == [1, 999, 999, 999, 999, 999, 5]
-    assert parts == pytest.approx(whole, rel=0.02)
+    assert interquartile_interval(SAMPLE, resamples=5_000).limits == pytest.approx(whole.limits, rel=0.02)
 
 
-def test_limits_hold_the_true_value_about_as_often_as_they_say():
-    # 400 experiments of 30 runs with mean 5. With so few runs the bootstrap is known to be a little narrow.
-    samples = np.random.default_rng(3).normal(5, 2, size=(400, 30, 1))
-    limits = [bootstrap_interval(sample, np.mean, resamples=400, confidence=0.9) for sample in samples]
-    assert 0.84 <= np.mean([found.low <= 5 <= found.high for found in limits]) <= 0.94
+@pytest.mark.parametrize("runs", [5, 10, 30])
+def test_limits_hold_the_true_value_as_often_as_they_say(runs):
+    # 400 experiments each; bench/intervals.py does many more, and docs/studies.md has its table.
+    rng = np.random.default_rng(3)
+    normal, shares, either = rng.normal(50, 9, (400, runs)), rng.beta(9, 1, (400, runs)), rng.random((400, runs)) < 0.8
+
+    def held(intervals, truth):
+        limits = [interval.limits for interval in intervals if interval.limits]
+        return np.mean([low - 1e-9 <= truth <= high + 1e-9 for low, high in limits])
+
+    assert held([interquartile_interval(row, resamples=200) for row in normal], 50) > 0.92
+    assert held(map(mean_share, shares), 0.9) > 0.92
+    assert held(map(mean_share, either.astype(float)), 0.8) > 0.92
+    pairs = zip(normal, rng.normal(50, 9, normal.shape), strict=True)
+    assert held([compare(*pair).probability for pair in pairs], 0.5) > 0.91
 
 
 # Shares.
+
+
+@pytest.mark.parametrize("count", [0, 3, 10])
+def test_limits_of_runs_that_succeed_or_fail_are_at_least_as_wide_as_those_of_clopper_and_pearson(count):
+    found = mean_share([1.0] * count + [0.0] * (10 - count))
+    exact = stats.binomtest(count, 10).proportion_ci(method="exact")
+    assert (found.low, found.high) == close((exact.low, exact.high))
+
+
+def test_limits_of_shares_that_vary_little_are_close_to_those_of_student():
+    shares = np.random.default_rng(2).normal(0.5, 0.02, 30)
+    found, student = mean_share(shares), stats.t.interval(0.95, 29, shares.mean(), stats.sem(shares))
+    assert found.limits == pytest.approx(student, abs=0.001)
+
+
+def test_strata_count_alike_however_many_runs_they_have():
+    assert mean_share([1.0] * 9, [0.0] * 5).value == 0.5
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=5, max_size=9), min_size=1, max_size=3))
+def test_limits_of_shares_hold_the_mean_and_mirror_those_of_failures(strata):
+    found, other = mean_share(*strata), mean_share(*([1 - share for share in row] for row in strata))
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert found.limits == near((1 - other.high, 1 - other.low))
+    assert found.low < found.high
 
 
 @pytest.mark.parametrize(("successes", "episodes"), [(0, 10), (8, 10), (10, 10), (333, 1000), (1, 1)])
@@ -366,48 +389,6 @@ def test_a_median_of_times_is_never_where_too_few_came():
     assert median_or_never([None]) is None
 
 
-# Means over runs.
-
-
-def test_limits_of_means_are_those_of_a_plain_bootstrap_over_runs():
-    scores = np.random.default_rng(5).random((12, 3))
-    found = bootstrap_means(scores, resamples=20_000)
-    generator = np.random.default_rng(6)
-    means = [scores[generator.integers(12, size=12)].mean(axis=0) for _ in range(20_000)]
-    low, high = np.percentile(means, (2.5, 97.5), axis=0)
-    assert [own.value for own in found] == close(scores.mean(axis=0).tolist())
-    assert [own.low for own in found] == pytest.approx(low.tolist(), abs=0.01)
-    assert [own.high for own in found] == pytest.approx(high.tolist(), abs=0.01)
-
-
-def test_limits_of_means_are_those_of_scipy():
-    scores = np.random.default_rng(8).beta(5, 1, size=(10, 1))
-    [found] = bootstrap_means(scores, resamples=20_000)
-    scipy = stats.bootstrap((scores[:, 0],), np.mean, n_resamples=20_000, method="percentile").confidence_interval
-    assert (found.low, found.high) == pytest.approx((scipy.low, scipy.high), abs=0.01)
-
-
-@pytest.mark.parametrize("most", [1 << 24, 300])
-def test_limits_of_many_runs_that_are_alike_are_those_of_a_plain_bootstrap(monkeypatch, most):
-    monkeypatch.setattr(statistics, "MOST_DRAWN", most)
-    scores = np.random.default_rng(7).integers(0, 4, size=(1_500, 2)) / 3
-    found = bootstrap_means(scores)
-    monkeypatch.setattr(statistics, "MANY_RUNS", len(scores))
-    for own, plain in zip(found, bootstrap_means(scores), strict=True):
-        assert own.value == plain.value
-        assert (own.low, own.high) == pytest.approx((plain.low, plain.high), abs=0.003)
-        assert own.low != plain.low  # other draws, of the same chances
-
-
-@given(SCORES)
-def test_limits_of_means_are_those_of_one_task_at_a_time(scores):
-    found = bootstrap_means(scores, resamples=50)
-    assert [own.value for own in found] == near(scores.mean(axis=0).tolist())
-    assert all(
-        line.min() - 1e-9 <= own.low <= own.high <= line.max() + 1e-9 for own, line in zip(found, scores.T, strict=True)
-    )
-
-
 # Comparisons.
 
 
@@ -425,10 +406,12 @@ def test_an_improvement_is_the_share_of_pairs_won(first, second):
 
 @given(RUNS, RUNS)
 def test_one_is_better_or_the_other(first, second):
-    one, other = compare(first, second, resamples=20), compare(second, first, resamples=20)
-    assert one.probability + other.probability == close(1)
+    one, other = compare(first, second), compare(second, first)
+    assert one.probability.value + other.probability.value == close(1)
     assert one.p_value == close(other.p_value)
-    assert 0 <= one.low <= one.high <= 1
+    if one.probability.limits:
+        assert one.probability.limits == near(tuple(1 - limit for limit in other.probability.limits[::-1]))
+        assert 0 <= one.probability.low <= one.probability.value <= one.probability.high <= 1
 
 
 @given(RUNS, RUNS, st.integers(-50, 50), SCALES)
@@ -436,25 +419,27 @@ def test_a_comparison_knows_no_more_than_the_order_of_runs(first, second, shift,
     def moved(runs):
         return [math.exp(run) * scale + shift for run in runs]
 
-    assert compare(moved(first), moved(second), resamples=50) == compare(first, second, resamples=50)
+    assert compare(moved(first), moved(second)) == compare(first, second)
 
 
 def test_what_is_compared_with_itself_is_neither_better_nor_worse():
-    found = compare([3, 1, 2, 2], [2, 3, 1, 2])
-    assert (found.probability, found.p_value) == (0.5, 1)
-    assert found.low < 0.5 < found.high
-    assert compare([5] * 3, [5] * 4) == (0.5, 0.5, 0.5, 1)
+    found = compare([3, 1, 2, 2, 4], [2, 3, 1, 2, 4])
+    assert (found.probability.value, found.p_value) == (0.5, 1)
+    assert found.probability.low < 0.5 < found.probability.high
+    assert compare([5] * 3, [5] * 4) == (Interval(0.5), 1)
 
 
 def test_a_comparison_of_runs_apart_from_each_other_is_as_sure_as_their_number_allows():
-    assert compare([1, 2, 3], [4, 5, 6, 7]) == (1, 1, 1, close(2 / math.comb(7, 3)))
+    assert compare([1, 2, 3], [4, 5, 6, 7]) == (Interval(1), close(2 / math.comb(7, 3)))
+    few, many = (compare(range(runs), range(runs, 2 * runs)).probability for runs in (5, 50))
+    assert 0.5 < few.low < many.low < 1 == few.high
 
 
 @given(st.permutations(range(12)), st.integers(1, 11))
 def test_a_p_value_without_ties_is_the_exact_one_of_scipy(runs, count):
     first, second = runs[:count], runs[count:]
     expected = stats.mannwhitneyu(first, second, method="exact").pvalue
-    assert compare(first, second, resamples=1).p_value == close(expected)
+    assert compare(first, second).p_value == close(expected)
 
 
 @given(RUNS, RUNS)
@@ -468,7 +453,7 @@ def test_a_p_value_with_ties_counts_every_choice_of_runs(first, second):
     own = won(range(len(first)))
     found = [won(chosen) for chosen in itertools.combinations(range(len(runs)), len(first))]
     tail = min(np.mean([value <= own for value in found]), np.mean([value >= own for value in found]))
-    assert compare(first, second, resamples=1).p_value == close(min(1, 2 * tail))
+    assert compare(first, second).p_value == close(min(1, 2 * tail))
 
 
 @pytest.mark.parametrize(
@@ -488,7 +473,7 @@ def test_a_p_value_with_ties_is_that_of_a_permutation_test_of_scipy(first, secon
         vectorized=True,
         n_resamples=np.inf,
     ).pvalue
-    assert compare(first, second, resamples=1).p_value == close(expected)
+    assert compare(first, second).p_value == close(expected)
 
 
 @pytest.mark.parametrize("sizes", [(60, 50), (3, 900)])
@@ -497,64 +482,49 @@ def test_a_p_value_of_many_runs_is_the_approximation_of_scipy(sizes, distinct):
     generator = np.random.default_rng(11)
     first, second = (generator.integers(distinct, size=size) for size in sizes)
     expected = stats.mannwhitneyu(first, second, method="asymptotic").pvalue
-    assert compare(first, second, resamples=1).p_value == close(expected)
+    assert compare(first, second).p_value == close(expected)
 
 
 def test_the_approximation_takes_over_where_it_is_close():
     generator = np.random.default_rng(2)
     first, second = generator.integers(30, size=50), generator.integers(2, 32, size=50)
-    exact = compare(first, second, resamples=1).p_value
+    exact = compare(first, second).p_value
     more = stats.mannwhitneyu(first, second, method="asymptotic").pvalue
     assert exact == pytest.approx(more, rel=0.03) and exact != more
 
 
 def test_many_runs_that_are_all_alike_differ_by_chance():
-    assert compare([1000] * 60, [1000] * 60, resamples=1) == (0.5, 0.5, 0.5, 1)
+    assert compare([1000] * 60, [1000] * 60).p_value == 1
 
 
-def test_limits_of_a_comparison_are_close_to_those_of_scipy():
-    generator = np.random.default_rng(5)
-    first, second = generator.integers(20, 40, size=20), generator.integers(22, 45, size=15)
-    found = compare(first, second, resamples=20_000, confidence=0.9)
-
-    def won(ours, theirs, axis):
-        return ((ours[..., :, None] < theirs[..., None, :]) + 0.5 * (ours[..., :, None] == theirs[..., None, :])).mean(
-            axis=(-2, -1)
-        )
-
-    scipy = stats.bootstrap(
-        (first, second),
-        won,
-        n_resamples=5_000,
-        method="percentile",
-        confidence_level=0.9,
-        vectorized=True,
-        random_state=generator,
-    ).confidence_interval
-    assert (found.low, found.high) == pytest.approx((scipy.low, scipy.high), abs=0.02)
-    assert found.low < found.probability < found.high
+def test_limits_of_a_comparison_are_as_far_from_the_estimate_as_their_own_errors_say():
+    found = compare(np.arange(20), np.arange(5, 20)).probability
+    for limit in found.limits:
+        q = (limit / (2 - limit), 2 * limit**2 / (1 + limit))  # of Hanley and McNeil, with both samples of 17.5
+        variance = limit * (1 - limit) + 16.5 * (q[0] - limit**2 + q[1] - limit**2)
+        assert abs(limit - found.value) == close(1.959964 * math.sqrt(variance / (20 * 15)), rel=1e-5)
 
 
 def test_runs_that_do_not_differ_seldom_seem_to():
     # 600 comparisons: up to 5 % of the p-values may be that low, but for chance, and not many fewer should be.
     runs = np.random.default_rng(9).integers(20, 30, size=(600, 16))
-    low = [compare(sample[:8], sample[8:], resamples=1).p_value <= 0.05 for sample in runs]
+    low = [compare(sample[:8], sample[8:]).p_value <= 0.05 for sample in runs]
     assert 0.01 <= np.mean(low) <= 0.065
 
 
 # What is refused.
 
-IN_ROWS = ("bootstrap_interval", "bootstrap_means", "trailing_median", "values of learnt_step")
+IN_ROWS = ("trailing_median", "values of learnt_step")
 EVERY = {
     "trailing_mean": lambda values: trailing_mean(values, 2),
     "quartiles": quartiles,
     "interquartile_mean": interquartile_mean,
-    "bootstrap_interval": lambda values: bootstrap_interval(values, resamples=2),
-    "bootstrap_means": lambda values: bootstrap_means(values, resamples=2),
+    "interquartile_interval": interquartile_interval,
+    "mean_share": mean_share,
     "trailing_median": lambda values: trailing_median(values, 2),
     "steps of learnt_step": lambda values: learnt_step(values, [[1], [2]], [[1], [1]]),
     "values of learnt_step": lambda values: learnt_step([1, 2], values, [[1], [1]]),
-    "first of compare": lambda values: compare(values, [1, 2], resamples=2),
+    "first of compare": lambda values: compare(values, [1, 2]),
     "second of improvement_probability": lambda values: improvement_probability([1, 2], values),
 }
 
@@ -595,20 +565,14 @@ def test_what_is_not_finite_is_refused(name, bad):
         (lambda: trailing_mean([1], True), "window must be an integer of at least 1, got True"),
         (lambda: quartiles([1, 2], 1), r"axis must be one of an array of the shape \(2,\), got 1"),
         (lambda: interquartile_mean([[1, 2]], axis=(0, 0)), r"axis must be one of .* \(1, 2\), got \(0, 0\)"),
-        (lambda: bootstrap_interval([1, 2]), r"scores must have 2 axes and not be empty, got the shape \(2,\)"),
-        (lambda: bootstrap_interval([[1]], resamples=0), "resamples must be an integer of at least 1, got 0"),
-        (lambda: bootstrap_interval([[1]], seed=-1), "seed must be an integer of at least 0, got -1"),
-        (lambda: bootstrap_interval([[1]], confidence=1), "confidence must be between 0 and 1, got 1"),
-        (lambda: bootstrap_interval([[1]], confidence=math.nan), "confidence must be between 0 and 1, got nan"),
-        (lambda: bootstrap_interval([[1]], lambda values, axis: values), "must give one finite number"),
-        (lambda: bootstrap_interval([[1]], lambda values, axis: [math.nan] * len(values)), "one finite number"),
+        (lambda: interquartile_interval([[1]]), r"scores must have one axis and not be empty, got the shape \(1, 1\)"),
+        (lambda: interquartile_interval([1], resamples=0), "resamples must be an integer of at least 1, got 0"),
+        (lambda: interquartile_interval([1], seed=-1), "seed must be an integer of at least 0, got -1"),
+        (lambda: mean_share([0.5, 1.5]), "shares must be between 0 and 1, got others"),
         (lambda: compare([[1]], [1]), r"first must have one axis and not be empty, got the shape \(1, 1\)"),
-        (lambda: compare([1], [1], confidence=0), "confidence must be between 0 and 1, got 0"),
         (lambda: wilson(1, 0), "episodes must be an integer of at least 1, got 0"),
         (lambda: wilson(-1, 2), "successes must be an integer of at least 0, got -1"),
         (lambda: wilson(3, 2), "successes must be at most the 2 episodes, got 3"),
-        (lambda: bootstrap_means([[1]], resamples=0), "resamples must be an integer of at least 1, got 0"),
-        (lambda: bootstrap_means([[1]], confidence=1), "confidence must be between 0 and 1, got 1"),
         (lambda: trailing_median([[1]], 0), "window must be an integer of at least 1, got 0"),
         (lambda: learnt_step([1, 2], [[1]], [[1]]), "as many steps as tests, got 2, 1 and 1"),
         (lambda: learnt_step([1, 1], [[1], [1]], [[1], [1]]), "steps must be increasing integers"),

@@ -7,9 +7,9 @@ empty, of another shape or not finite is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,19 +21,10 @@ Counts = NDArray[np.int64]
 
 NORMAL_95 = 1.959963984540054  # quantile for two-sided limits of 95 %
 BLOCK = 1 << 20  # numbers that are resampled at once
-MANY_RUNS = 1_000  # above this, those that are alike are drawn together
-MOST_DRAWN = 1 << 24  # numbers that are held at once
+FEWEST_RUNS = 5  # that have confidence limits
+BISECTIONS = 50
 ROUNDING = 1e-9  # of a share, which a sum of a few thousand ones stays below
 EXACT_PAIRS = 2_500  # of runs, up to which a p-value is exact: 50 runs against 50
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share of episodes with its confidence limits, 95 %: of one policy Wilson's, of some runs those over runs."""
-
-    value: float
-    low: float
-    high: float
 
 
 class Quartiles(NamedTuple):
@@ -44,27 +35,25 @@ class Quartiles(NamedTuple):
     high: Numbers
 
 
-class Interval(NamedTuple):
-    """A statistic with its confidence limits."""
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its confidence limits, 95 %; without, where there are too few runs to tell."""
 
     value: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """Both limits, or None."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 class Comparison(NamedTuple):
     """How often a run of the first is better than one of the second, and whether that could be chance."""
 
-    probability: float  # that it is better, a tie counting half
-    low: float
-    high: float
+    probability: Interval  # that it is better, a tie counting half
     p_value: float  # two-sided, of the hypothesis that both are the same
-
-
-class Statistic(Protocol):
-    """Something that makes a number of all that lies along some axes, as `np.mean` and `np.median` do."""
-
-    def __call__(self, values: Numbers, /, *, axis: tuple[int, ...]) -> Any: ...  # noqa: ANN401 as numpy has it
 
 
 # One curve, or some.
@@ -195,8 +184,8 @@ def median_or_never(values: Sequence[float | None]) -> float | None:
 # Scores of some runs.
 
 
-def wilson(successes: int, episodes: int) -> Share:
-    """Estimate a share with Wilson's confidence limits.
+def wilson(successes: int, episodes: int) -> Interval:
+    """Estimate a share of independent episodes with Wilson's confidence limits.
 
     >>> share = wilson(8, 10)
     >>> round(share.low, 3), round(share.high, 3)
@@ -209,7 +198,41 @@ def wilson(successes: int, episodes: int) -> Share:
     center = (value + z2 / (2 * episodes)) / (1 + z2 / episodes)
     half = NORMAL_95 / (1 + z2 / episodes) * math.sqrt(value * (1 - value) / episodes + z2 / (4 * episodes**2))
     # Rounding must not push a share of 0 or 1 out of its own limits.
-    return Share(value, max(0.0, min(value, center - half)), min(1.0, max(value, center + half)))
+    return Interval(value, max(0.0, min(value, center - half)), min(1.0, max(value, center + half)))
+
+
+def mean_share(*strata: ArrayLike) -> Interval:  # [runs] each
+    """Average shares over the runs of each stratum, and these means over strata, with confidence limits over runs.
+
+    The limits are those of Korn and Graubard (Survey Methodology 24, 1998) for shares in clusters, which runs are:
+    Clopper and Pearson's limits, of as many episodes as would have the variance that the runs show, with fewer of them
+    where that variance itself is uncertain. They are never a point: runs that are all alike count as one episode each.
+
+    >>> mean_share([1.0, 1.0, 0.5, 1.0]).limits is None
+    True
+    >>> perfect = mean_share([1.0] * 10)
+    >>> round(perfect.low, 2), perfect.high
+    (0.69, 1.0)
+    """
+    rows = [numbers(row, "shares", axes=1) for row in strata]
+    if any(row.min() < 0 or row.max() > 1 for row in rows):
+        raise SettingsError("shares must be between 0 and 1, got others")
+    value, count = float(np.mean([row.mean() for row in rows])), sum(row.size for row in rows)
+    if min(row.size for row in rows) < FEWEST_RUNS:
+        return Interval(value)
+    from scipy.special import betaincinv, stdtrit  # takes a while to load
+
+    parts = [row.var(ddof=1) / row.size / len(rows) ** 2 for row in rows]
+    variance, episodes = math.fsum(parts), float(count)
+    if variance > ROUNDING**2:
+        freedom = variance**2 / math.fsum(part**2 / (row.size - 1) for part, row in zip(parts, rows, strict=True))
+        alike = value * (1 - value) / variance  # episodes, were the variance known
+        episodes = alike * float(stdtrit(max(alike - 1, 1), 0.975) / stdtrit(freedom, 0.975)) ** 2
+        episodes = max(episodes, count) if len(rows) == 1 else episodes  # of shares none varies more than this
+    wins = value * episodes
+    low = float(betaincinv(wins, episodes - wins + 1, 0.025)) if value > 0 else 0.0
+    high = float(betaincinv(wins + 1, episodes - wins, 0.975)) if value < 1 else 1.0
+    return Interval(value, min(low, value), max(high, value))
 
 
 @overload
@@ -232,64 +255,32 @@ def interquartile_mean(values: ArrayLike, *, axis: Axes | None = None) -> float 
     return float(means) if axis is None else means
 
 
-def bootstrap_interval(
-    scores: ArrayLike,  # [runs, tasks]
-    statistic: Statistic = interquartile_mean,
-    *,
-    resamples: int = 2_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Interval:
-    """Find confidence limits of a statistic by the stratified percentile bootstrap.
+def interquartile_interval(scores: ArrayLike, *, resamples: int = 2_000, seed: int = 0) -> Interval:  # [runs]
+    """Estimate the interquartile mean of runs with confidence limits, at each end the wider of two kinds.
 
-    Runs are drawn with replacement, for each task independently of the others. `statistic` is called with an array
-    [resamples, runs, tasks] and `axis=(1, 2)`. Limits from a single run are that run: they say nothing.
+    One is Tukey and McLaughlin's (Sankhya A 25, 1963), by Student's t and the Winsorised variance: few runs need it.
+    The other is the percentile bootstrap over runs: runs of which some fail altogether need it. Runs that are all alike
+    have no limits, for they do not show by how much another one could differ.
 
-    >>> steps = [[20, 31], [22, 30], [21, 35], [40, 33], [23, 32]]
-    >>> value, low, high = bootstrap_interval(steps, np.mean)
-    >>> value, round(low), round(high)
-    (28.7, 26, 33)
+    >>> interquartile_interval([20, 22, 21, 40, 23])
+    Interval(value=22.0, low=18.79..., high=34.33...)
     """
-    table = numbers(scores, "scores", axes=2)
-    runs, tasks = table.shape
+    line = np.sort(numbers(scores, "scores", axes=1))
+    runs, cut, value = line.size, line.size // 4, interquartile_mean(line)
+    count, generator = whole(resamples, "resamples", 1), np.random.default_rng(whole(seed, "seed", 0))
+    if runs < FEWEST_RUNS or line[0] == line[-1]:
+        return Interval(value)
+    from scipy.special import stdtrit  # takes a while to load
 
-    def resample(generator: np.random.Generator, count: int) -> Numbers:
-        return of_each(table[generator.integers(runs, size=(count, runs, tasks)), np.arange(tasks)])
-
-    def of_each(samples: Numbers) -> Numbers:
-        values = np.asarray(statistic(samples, axis=(1, 2)), np.float64)
-        if values.shape != samples.shape[:1] or not np.isfinite(values).all():
-            raise SettingsError("a statistic must give one finite number for each sample, got something else")
-        return values
-
-    return _interval(float(of_each(table[None])[0]), resample, table.size, resamples, confidence, seed)
-
-
-def bootstrap_means(
-    scores: ArrayLike,  # [runs, columns]
-    *,
-    resamples: int = 2_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> list[Interval]:
-    """Find confidence limits of the mean of each column by the percentile bootstrap over whole runs.
-
-    Runs are independent of each other, and what one run has in its columns need not be. Where all runs are alike, the
-    limits are a point: that says that runs do not differ, and not that the next one could not. Of very many runs those
-    that are alike are drawn together, with the same chances.
-
-    >>> [interval] = bootstrap_means([[1.0], [1.0], [0.5], [1.0]])
-    >>> interval
-    Interval(value=0.875, low=0.625, high=1.0)
-    """
-    table = numbers(scores, "scores", axes=2)
-    (count, limits, generator), runs = _resampling(resamples, confidence, seed), len(table)
-    rows, often = np.unique(table, axis=0, return_counts=True) if runs > MANY_RUNS else (table, np.ones(runs))
-    most = max(1, MOST_DRAWN // len(rows))
-    blocks = (generator.multinomial(runs, often / runs, min(most, count - done)) for done in range(0, count, most))
-    means = np.concatenate([drawn @ rows / runs for drawn in blocks])
-    low, high = np.percentile(means, limits, axis=0)
-    return [Interval(*limits) for limits in zip(table.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)]
+    kept = runs - 2 * cut
+    error = float(np.clip(line, line[cut], line[runs - cut - 1]).std(ddof=1)) * math.sqrt(runs) / kept
+    half = float(stdtrit(kept - 1, 0.975)) * error
+    most = max(1, BLOCK // runs)
+    blocks = (generator.integers(runs, size=(min(most, count - done), runs)) for done in range(0, count, most))
+    resampled = np.concatenate([interquartile_mean(line[drawn], axis=1) for drawn in blocks])
+    low, high = np.percentile(resampled, (2.5, 97.5)).tolist()
+    low, high = min(low, value - half), max(high, value + half)
+    return Interval(value, max(low, 0.0) if line[0] >= 0 else low, high)  # no number of steps is below 0
 
 
 # Two samples of runs.
@@ -306,37 +297,47 @@ def improvement_probability(first: ArrayLike, second: ArrayLike) -> float:  # [n
     return float(_probability(*_tally(first, second)))
 
 
-def compare(
-    first: ArrayLike,  # [n]
-    second: ArrayLike,  # [m]
-    *,
-    resamples: int = 2_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Comparison:
-    """Compare two samples of runs by `improvement_probability`, with bootstrap limits and a p-value.
+def compare(first: ArrayLike, second: ArrayLike) -> Comparison:  # [n], [m]
+    """Compare two samples of runs by `improvement_probability`, with confidence limits and a p-value.
 
-    The p-value is that of the permutation test of the same statistic, twice its smaller tail; ties are taken as they
-    are. It is exact for up to 2,500 pairs of runs, beyond that by the normal approximation. The limits shrink to a
-    point where every run of one is better than every run of the other; the p-value does not.
+    The limits are Newcombe's (Statistics in Medicine 25, 2006, method 5), which are no point where every run of one is
+    better than every run of the other. The p-value is that of the permutation test of the same statistic, twice its
+    smaller tail; ties are taken as they are. It is exact for up to 2,500 pairs of runs, beyond that by the normal
+    approximation.
 
     >>> compare([20, 21, 25, 22], [25, 30, 23, 31])
-    Comparison(probability=0.90625, low=0.625, high=1.0, p_value=0.08571428571428572)
+    Comparison(probability=Interval(value=0.90625, low=None, high=None), p_value=0.08571428571428572)
     """
     ours, theirs = _tally(first, second)
     n, m = int(ours.sum()), int(theirs.sum())
-
-    def resample(generator: np.random.Generator, count: int) -> Numbers:
-        return _probability(generator.multinomial(n, ours / n, count), generator.multinomial(m, theirs / m, count))
-
-    interval = _interval(float(_probability(ours, theirs)), resample, ours.size, resamples, confidence, seed)
+    probability = _newcombe(float(_probability(ours, theirs)), n, m)
     if n * m <= EXACT_PAIRS:
-        return Comparison(*interval, _exact_p(ours, theirs))
+        return Comparison(probability, _exact_p(ours, theirs))
     if ours.size == 1:  # all values are equal, of which scipy says nothing
-        return Comparison(*interval, 1.0)
+        return Comparison(probability, 1.0)
     from scipy.stats import mannwhitneyu  # takes a while to load
 
-    return Comparison(*interval, float(mannwhitneyu(first, second, method="asymptotic").pvalue))
+    return Comparison(probability, float(mannwhitneyu(first, second, method="asymptotic").pvalue))
+
+
+def _newcombe(value: float, n: int, m: int) -> Interval:
+    """Bound a probability of improvement by all those from which the estimate is no further than chance would have it.
+
+    Their variance is that of Hanley and McNeil for exponential distributions, with both samples of the mean size.
+    """
+    if min(n, m) < FEWEST_RUNS:
+        return Interval(value)
+    extra = (n + m) / 2 - 1
+
+    def limit(inside: float, outside: float) -> float:
+        for _ in range(BISECTIONS):
+            middle = (inside + outside) / 2
+            spread = 1 + extra * ((1 - middle) / (2 - middle) + middle / (1 + middle))
+            is_near = (value - middle) ** 2 <= NORMAL_95**2 * middle * (1 - middle) * spread / (n * m)
+            inside, outside = (middle, outside) if is_near else (inside, middle)
+        return inside
+
+    return Interval(value, limit(value, 0.0), limit(value, 1.0))
 
 
 def _tally(first: ArrayLike, second: ArrayLike) -> tuple[Counts, Counts]:  # [D], [D]
@@ -367,27 +368,3 @@ def _exact_p(ours: Counts, theirs: Counts) -> float:
         ways[1:, rank:] += ways[:-1, :-rank]
     tail = min(ways[size, : rank_sum + 1].sum(), ways[size, rank_sum:].sum())
     return min(1.0, 2 * float(tail / ways[size].sum()))
-
-
-def _interval(
-    value: float,
-    resample: Callable[[np.random.Generator, int], Numbers],
-    numbers: int,  # in one resample
-    resamples: int,
-    confidence: float,
-    seed: int,
-) -> Interval:
-    """Take the percentiles of what resamples give, drawing a block of them at a time."""
-    count, limits, generator = _resampling(resamples, confidence, seed)
-    most = max(1, BLOCK // numbers)
-    resampled = np.concatenate([resample(generator, min(most, count - done)) for done in range(0, count, most)])
-    low, high = np.percentile(resampled, limits).tolist()
-    return Interval(value, low, high)
-
-
-def _resampling(resamples: int, confidence: float, seed: int) -> tuple[int, tuple[float, float], np.random.Generator]:
-    """Check how to resample: how often, up to which percentiles, and by which draws."""
-    if not 0 < confidence < 1:
-        raise SettingsError(f"confidence must be between 0 and 1, got {confidence!r}")
-    limits = 50 * (1 - confidence), 50 * (1 + confidence)
-    return whole(resamples, "resamples", 1), limits, np.random.default_rng(whole(seed, "seed", 0))

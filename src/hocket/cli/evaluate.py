@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import numpy as np
 from rich.text import Text
 from tyro.conf import Positional, UseAppendAction
 
 from hocket.cli.terminal import Flag, Number, Words, make_console, option, print_columns, print_json
 from hocket.errors import SettingsError
-from hocket.statistics import Share, bootstrap_interval
+from hocket.statistics import Interval, mean_share
 
 if TYPE_CHECKING:
     from hocket.evaluation.bounds import Evaluation
@@ -121,18 +120,18 @@ def _as_json(task: Task, tried: Sequence[EvaluatedPolicy]) -> dict[str, Any]:
     return {"task": task.name, "runs": runs, "learners": learners}
 
 
-def _over_runs(tried: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Share]]:
+def _over_runs(tried: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Interval]]:
     """Give for each label the number of runs and their success rate, with confidence limits over runs.
 
     The limits of a single run are over its episodes.
     """
-    groups: dict[str, list[Share]] = {}
+    groups: dict[str, list[Interval]] = {}
     for row in tried:
         groups.setdefault(row.label, []).append(row.evaluation.success)
     return {
         label: (
             len(shares),
-            Share(*bootstrap_interval([[share.value] for share in shares], np.mean)) if shares[1:] else shares[0],
+            mean_share([share.value for share in shares]) if shares[1:] else shares[0],
         )
         for label, shares in groups.items()
     }
@@ -185,8 +184,8 @@ def _print_notes(tried: Sequence[EvaluatedPolicy]) -> None:
     console.print(f"95 % limits are over the episodes of each run. A failure counts as {counted} steps.", style="dim")
     for label, (runs, share) in _over_runs(tried).items():
         if runs > 1:
-            limits = f"95 % limits over runs {share.low:.4f} to {share.high:.4f}"
-            console.print(f"{label}, {runs} runs: V = {share.value:.4f}, {limits}")
+            limits = f", 95 % limits over runs {share.low:.4f} to {share.high:.4f}" if share.limits else ""
+            console.print(f"{label}, {runs} runs: V = {share.value:.4f}{limits}")
 
 
 def _print_probabilities(tried: Sequence[EvaluatedPolicy]) -> None:

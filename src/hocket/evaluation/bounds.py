@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.statistics import Share, bootstrap_means, wilson
+from hocket.statistics import Interval, mean_share, wilson
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Bounds:
 
     policy: str  # softmax or greedy; of policies from elsewhere sampled or greedy
     episodes: int
-    success: Share  # V; limits are over the episodes of one policy, or over runs where there are several
-    agents: Mapping[str, Share]  # V_i
+    success: Interval  # V; limits are over the episodes of one policy, or over runs where there are several
+    agents: Mapping[str, Interval]  # V_i
     lower: float  # max(0, sum of V_i - (N - 1))
     upper: float  # min V_i
 
@@ -59,7 +59,7 @@ def bound_runs(policy: str, episodes: int, agents: Iterable[str], shares: NDArra
 
     All shares are means over runs, and their limits are over runs, which are independent as their episodes are not.
     """
-    team, *alone = (Share(*limits) for limits in bootstrap_means(shares))
+    team, *alone = map(mean_share, shares.T)
     lower, upper = team_bounds([share.value for share in alone])
     return Bounds(policy, episodes, team, dict(zip(agents, alone, strict=False)), lower, upper)
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from hocket.statistics import (
     Interval,
     Quartiles,
-    bootstrap_interval,
-    bootstrap_means,
+    interquartile_interval,
     learnt_steps,
+    mean_share,
     median_or_never,
     quartiles,
     trailing_mean,
@@ -136,10 +136,8 @@ def final_of(tests: Sequence[RunTests], *, is_same: bool) -> FinalPerformance:
     after = median_or_never(learnt)
     return FinalPerformance(
         (float(low), float(middle), float(high)),
-        bootstrap_interval(
-            np.array(scores)[:, None], resamples=max(FEWEST_DRAWS, min(DRAWS, MOST_DRAWN // len(scores)))
-        ),
-        bootstrap_means(np.array(shares)[:, None])[0],
+        interquartile_interval(scores, resamples=max(FEWEST_DRAWS, min(DRAWS, MOST_DRAWN // len(scores)))),
+        mean_share(shares),
         None if after is None else round(after),
         sum(step is not None for step in learnt),
         scores,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hocket.draw.scene import Scene
 from hocket.draw.scene_files import read_scene
@@ -24,7 +24,7 @@ from hocket.learn.policies import Run
 from hocket.learn.settings import SettingValue
 from hocket.notebook_hook import shown
 from hocket.report.performance import LAST_TESTS, NEAR, Curve, FinalPerformance, curve_of, final_of, gather_tests
-from hocket.statistics import Comparison, Interval, compare, trailing_mean
+from hocket.statistics import Comparison, Interval, compare, mean_share, trailing_mean
 from hocket.study.published import Level, Published, published_from
 from hocket.study.records import KINDS, Record, Replay, differences, group_label, task_titles
 from hocket.study.store import Results, as_results
@@ -35,7 +35,6 @@ from hocket.task.teamwork.check import Stall
 MOSTLY = 0.5  # greedy success below which a team is said to fail
 LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
 MOST_COMPARED = 12  # groups up to which every two are compared
-RESAMPLES, LIMITS = 2_000, (2.5, 97.5)  # of means over tasks: how often runs are drawn, and percentiles
 FAR_APART = 10  # times: groups whose times of learning differ by more are drawn over a logarithmic axis
 
 Numbers = NDArray[np.float64]
@@ -376,21 +375,6 @@ def across_tasks(sections: Sequence[Section]) -> list[TaskAverage]:
             if len(finals) > 1:
                 runs = sum(len(final.shares) for final in finals)
                 learnt = None if same[0].is_reference else sum(final.learnt for final in finals)
-                success = stratified_mean([final.shares for final in finals])
+                success = mean_share(*(final.shares for final in finals))
                 rows.append(TaskAverage(label, kind, len(finals), runs, learnt, success))
     return rows
-
-
-def stratified_mean(strata: Sequence[ArrayLike], *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
-    """Average the means of strata, with limits of 95 % by the stratified bootstrap: runs are drawn within each of them.
-
-    >>> stratified_mean([[1.0, 1.0, 1.0], [0.0, 0.0]])
-    Interval(value=0.5, low=0.5, high=0.5)
-    """
-    generator = np.random.default_rng(seed)
-    rows = [np.asarray(row, np.float64) for row in strata]
-    means = [
-        generator.multinomial(len(row), np.full(len(row), 1 / len(row)), resamples) @ row / len(row) for row in rows
-    ]
-    low, high = np.percentile(np.mean(means, axis=0), LIMITS).tolist()
-    return Interval(float(np.mean([row.mean() for row in rows])), low, high)

@@ -9,7 +9,7 @@ from hocket.draw.markup import Html, join, tag
 from hocket.evaluation.bounds import Bounds
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
 from hocket.report.summary import GroupComparison, LevelComparison, RunGroup, Section, across_tasks
-from hocket.statistics import Comparison, Interval, Share
+from hocket.statistics import Comparison, Interval
 from hocket.study.published import Published
 from hocket.study.records import KINDS
 
@@ -83,7 +83,7 @@ def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Ht
             tag("td", row.policy, data_value=row.policy),
             cell(row.tasks, str(row.tasks)),
             cell(row.runs, f"{row.runs:,}"),
-            cell(row.success.value, share(row.success.value), _limits(row.success, share, row.runs)),
+            cell(row.success.value, share(row.success.value), _limits(row.success, share)),
             cell(None, "–") if row.learnt is None else cell(row.learnt / row.runs, f"{row.learnt:,} of {row.runs:,}"),
         )
         for row in averages
@@ -115,8 +115,8 @@ def _row(group: RunGroup, kind: str, final: FinalPerformance, colors: Mapping[st
         tag("td", kind, data_value=kind),
         cell(len(group.seeds), f"{len(group.seeds):,}"),
         cell(middle, number(middle), f"({number(low)} to {number(high)})"),
-        cell(final.mean.value, number(final.mean.value), _limits(final.mean, number, len(group.seeds))),
-        cell(final.success.value, share(final.success.value), _limits(final.success, share, len(group.seeds))),
+        cell(final.mean.value, number(final.mean.value), _limits(final.mean, number)),
+        cell(final.success.value, share(final.success.value), _limits(final.success, share)),
         learnt,
         cell(group.seconds, f"{group.seconds:,.1f}"),
     )
@@ -135,9 +135,9 @@ def learner_key(label: str, colors: Mapping[str, int]) -> Html:
     return join([tag("span", class_=f"key {kind}", aria_hidden="true"), label])
 
 
-def _limits(interval: Interval, write: Callable[[float], str], runs: int) -> str:
-    """Format confidence limits; a single run has none."""
-    return f"[{write(interval.low)} to {write(interval.high)}]" if runs > 1 else ""
+def _limits(interval: Interval, write: Callable[[float], str]) -> str:
+    """Format confidence limits; a few runs have none."""
+    return "[{} to {}]".format(*map(write, interval.limits)) if interval.limits else ""
 
 
 def published_table(section: Section, published: Published | None, colors: Mapping[str, int]) -> Html:
@@ -196,20 +196,21 @@ def _compared(pairs: Sequence[GroupComparison], kind: str) -> Html:
 
 
 def _comparison(first: str, second: str, comparison: Comparison) -> Html:
-    low, high, probability = comparison.low, comparison.high, comparison.probability
+    probability, (low, high) = comparison.probability.value, comparison.probability.limits or (0.0, 1.0)
     verdict = "even" if low <= 0.5 <= high else "first" if probability > 0.5 else "second"
+    p_value = "< 0.001" if comparison.p_value < 0.001 else f"= {comparison.p_value:.3f}"
+    limits = _limits(comparison.probability, share)
+    text = f"{share(probability)}{limits and f' {limits}'}, p {p_value}"
     line = tag(
         "div",
-        _span("whisker", low, high),
+        _span("whisker", low, high) if limits else "",
         _point("middle", 0.5),
         _point("dot", probability),
         class_="scale",
         role="img",
-        aria_label=f"{share(probability)} between {share(low)} and {share(high)}",
+        aria_label=text,
     )
     words = join([tag("b", first), " against ", tag("b", second)])
-    p_value = "< 0.001" if comparison.p_value < 0.001 else f"= {comparison.p_value:.3f}"
-    text = f"{share(probability)} [{share(low)} to {share(high)}], p {p_value}"
     return tag("div", tag("div", words), line, tag("div", text, class_="numbers"), class_=f"row {verdict}")
 
 
@@ -246,7 +247,7 @@ def _bound(label: str, bound: Bounds, colors: Mapping[str, int]) -> Html:
         "div",
         _span("band", bound.lower, bound.upper),
         *(_point("stroke", value) for value in values),
-        _span("whisker", bound.success.low, bound.success.high),
+        _span("whisker", *bound.success.limits) if bound.success.limits else "",
         _point("dot", bound.success.value),
         class_="scale",
         role="img",
@@ -256,7 +257,7 @@ def _bound(label: str, bound: Bounds, colors: Mapping[str, int]) -> Html:
     return tag("div", tag("div", learner_key(label, colors)), line, numbers, class_="row")
 
 
-def _agent_shares(agents: Mapping[str, Share]) -> str:
+def _agent_shares(agents: Mapping[str, Interval]) -> str:
     """Format each agent's success in its sub-task; of many agents, the range."""
     values = sorted(agent_share.value for agent_share in agents.values())
     if values[0] == values[-1]:
