@@ -30,7 +30,7 @@ def curve(medians: list[float], success: list[float] | None = None) -> Curve:
     middle = np.array(medians, float)
     steps = np.arange(1, len(middle) + 1) * 1_000
     shares = np.ones(len(middle)) if success is None else np.array(success)
-    return Curve(steps, Quartiles(middle, middle, middle), shares, middle, shares)
+    return Curve(steps, Quartiles(middle, middle, middle), shares, Quartiles(middle, middle, middle), shares)
 
 
 def test_a_level_is_the_mean_of_the_last_ten_medians_and_when_the_smoothed_median_comes_near_it():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from hocket.cli.runs import RunOptions
 from hocket.cli.terminal import Flag, MaybeNumber, option, print_json, print_plain
@@ -24,6 +24,8 @@ class Paper(RunOptions):
     """Few and short runs: a first impression in seconds."""
     out: Annotated[Path | None, option("FOLDER", "-o")] = None
     """Output folder (default: runs/paper). Runs that are already there are not repeated."""
+    figures: Annotated[Literal["hocket", "paper"], option("STYLE")] = "hocket"
+    """Style of the figures: hocket, or paper for another one with the paper's axes and percentiles."""
 
     def run(self) -> int:
         from hocket.cli.results import print_results, results_as_json
@@ -34,7 +36,9 @@ class Paper(RunOptions):
         study = load_study("paper-quick" if self.quick else "paper", self.seeds)
         done = self.work(study, folder, self.choose_engine(study))
         summary = done.summary("The paper's experiments" + (" (quick)" if self.quick else ""))
-        written = write_pages(summary, folder) if not done.by_signal else []  # after a signal, end at once
+        written = (
+            write_pages(summary, folder, as_in_the_paper=self.figures == "paper") if not done.by_signal else []
+        )  # after a signal, end at once
         seconds = time.perf_counter() - begin
         if self.json:
             about = {"written": [str(path) for path in written], "seconds": round(seconds, 2)}
@@ -46,9 +50,10 @@ class Paper(RunOptions):
         return done.exit_code()
 
 
-def write_pages(summary: Summary, folder: Path) -> list[Path]:
-    """Write the report, and a figure of learning curves for each task."""
-    from hocket.report.figures.curves import draw_curves  # loads matplotlib
+def write_pages(summary: Summary, folder: Path, *, as_in_the_paper: bool = False) -> list[Path]:
+    """Write the report, a figure of learning curves for each task, and maybe one in the style of the paper."""
+    from hocket.report.figures.curves import draw_curves, has_tests  # loads matplotlib
+    from hocket.report.figures.paper import draw_as_in_the_paper
     from hocket.report.page import write_report
     from hocket.study.records import slug
 
@@ -57,4 +62,7 @@ def write_pages(summary: Summary, folder: Path) -> list[Path]:
     for section in summary.sections:
         written.append(folder / "figures" / f"{slug(section.title)}.svg")
         draw_curves(section, written[-1])
+    if as_in_the_paper and any(map(has_tests, summary.sections)):
+        written.append(folder / "figures" / "as-in-the-paper.svg")
+        draw_as_in_the_paper(summary, written[-1])
     return written

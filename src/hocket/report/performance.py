@@ -39,7 +39,7 @@ class Curve(NamedTuple):
     step: NDArray[np.int64]  # [T] of training
     quartiles: Quartiles  # [T] each: over runs, of the median of each run's last tests
     success: Numbers  # [T] the share of the same tests that succeeded
-    each: Numbers  # [T] the median over runs of this test alone, as others publish it
+    each: Quartiles  # [T] each: over runs, of this test alone, as others publish it
     each_success: Numbers  # [T] the share of runs that succeeded in it
 
 
@@ -117,7 +117,7 @@ def curve_of(tests: Sequence[RunTests]) -> Curve:
         steps,
         quartiles(together(lambda part: trailing_median(part.taken, LAST_TESTS))),
         together(lambda part: trailing_mean(part.success.mean(axis=2), LAST_TESTS)).mean(axis=0),
-        np.median(together(lambda part: part.taken.mean(axis=2)), axis=0),
+        quartiles(together(lambda part: part.taken.mean(axis=2))),
         together(lambda part: part.success.mean(axis=2)).mean(axis=0),
     )
 

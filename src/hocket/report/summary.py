@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from hocket.study.store import Results, as_results
 from hocket.study.testing import stall_of
 from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall
+from hocket.task.verdict import Verdict, check_task
 
 MOSTLY = 0.5  # greedy success below which a team is said to fail
 LAST_SUCCESSES = 50  # tests of each run, whose success is compared with what is published
@@ -108,6 +109,15 @@ class Section:
     most_steps: int  # a failed test counts as that many
     comparisons: tuple[GroupComparison, ...]  # by kind of policy
     published_levels: tuple[LevelComparison, ...] = ()  # what is published
+    task: Task | None = None  # None: the folder has no readable file of it
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """The check of the task, without a team that plays."""
+        try:
+            return None if self.task is None else check_task(self.task, play=False)
+        except HocketError:  # too large for tables
+            return None
 
     @property
     def all_groups(self) -> tuple[RunGroup, ...]:
@@ -218,8 +228,8 @@ def _published_levels(section: Section, published: Published) -> tuple[LevelComp
 
 def measure_level(curve: Curve, most_steps: int) -> Level:
     """Measure how good runs are in the end, and how soon, by the definition of published levels."""
-    final = float(curve.each[-LAST_TESTS:].mean())
-    smooth = trailing_mean(curve.each, LAST_TESTS)
+    final = float(curve.each.median[-LAST_TESTS:].mean())
+    smooth = trailing_mean(curve.each.median, LAST_TESTS)
     within = np.abs(smooth - final) <= NEAR * final
     never = final >= most_steps or not within.any()
     reached = None if never else int(curve.step[within.argmax()])
@@ -269,7 +279,8 @@ def _section(
     learners = tuple(group for group in groups if group is not reference)
     most = max((int(record.settings.get("max_episode_steps", 0)) for record in records), default=0)
     taken = [tests.test_steps.max() for record in records for tests in record.tests.values() if len(tests.test_steps)]
-    return Section(title, digest, scene, learners, reference, most or int(max(taken, default=1)), _compare(learners))
+    most = most or int(max(taken, default=1))
+    return Section(title, digest, scene, learners, reference, most, _compare(learners), task=task)
 
 
 def _group(

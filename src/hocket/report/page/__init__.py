@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
 from hocket.draw.markup import Html, data_block, escape, join
 from hocket.files import write_whole
+from hocket.report.document import LINE, fill
 from hocket.report.page.encoding import EpisodeData, choose_episodes, curves_data, scene_data
 from hocket.report.page.explored import exploration_section
 from hocket.report.page.sections import facts, navigation, opening, task_section, warnings
@@ -18,8 +16,6 @@ from hocket.report.page.standings import over_all_tasks
 from hocket.report.summary import Section, Summary, line_numbers, summarize
 from hocket.study.store import Results
 
-LINE = Html("\n")
-SHARED = ("shared.css", "elements.js")  # of hocket.draw
 STYLES = ("shared.css", "page.css")
 SCRIPTS = (
     "elements.js",
@@ -60,8 +56,6 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
     ]
     parts = {
         "title": escape(summary.title),
-        "style": join(map(_asset, STYLES), LINE),
-        "script": join(map(_asset, SCRIPTS), LINE),
         "navigation": navigation(summary),
         "opening": opening(summary),
         "facts": facts(summary),
@@ -70,15 +64,7 @@ def report_html(summary: Summary, folder: str | None = None) -> str:
         "sections": join([exploration_section(summary.folder), *sections], LINE),
         "data": _data(summary),
     }
-    # In one pass, so that nothing that a part says is taken for one to fill.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
-
-
-@cache
-def _asset(name: str) -> Html:
-    """Read a file of this folder, or one that is shared with the studio; scripts of a page export nothing."""
-    path = files("hocket.draw") / "web" / name if name in SHARED else files("hocket.report.page") / name
-    return Html(re.sub(r"^export ", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    return fill("page", "page.html", STYLES, SCRIPTS, parts)
 
 
 def line_colors(section: Section) -> dict[str, int]:

@@ -68,7 +68,8 @@ function nearest(steps, value) {
 
 function showCurves(figure, data) {
   const kinds = ["softmax", "greedy"].filter((kind) => data.groups.some((group) => group.curves[kind]));
-  const view = { kind: kinds[0], x: data.log_x ? "log" : "linear", y: "log", hidden: new Set(), at: null };
+  const isSmall = figure.classList.contains("small"); // one of several beside each other: linear, and without controls
+  const view = { kind: kinds[0], x: data.log_x && !isSmall ? "log" : "linear", y: isSmall ? "linear" : "log", hidden: new Set(), at: null };
   const chart = make("div", { class: "chart" });
   const tooltip = make("div", { class: "tooltip", hidden: true, role: "status" });
   const svg = draw("svg", { tabindex: "0", role: "group" });
@@ -77,7 +78,8 @@ function showCurves(figure, data) {
     view[name] = value;
     render();
   };
-  figure.replaceChildren(
+  if (isSmall) figure.replaceChildren(chart);
+  else figure.replaceChildren(
     make("div", { class: "choices" },
       ...(kinds.length > 1 ? [labelled("tests", segments("tests", kinds.map((kind) => [kind, kind]), view.kind, set("kind")))] : []),
       labelled("x axis", segments("x axis", [["linear", "linear"], ["log", "log"]], view.x, set("x"))),
@@ -287,11 +289,12 @@ function showValues(plot, step, chart, tooltip) {
   const mark = plot.svg.querySelector(".crosshair");
   const isBelow = plot.width < NARROW; // where it would hide the curves, values stand by themselves, and are never gone
   tooltip.classList.toggle("below", isBelow);
-  if (step === null && isBelow && plot.steps.length) step = plot.steps.at(-1);
+  const isEnd = step === null && isBelow; // of all lines, though some may end sooner
+  if (isEnd && plot.steps.length) step = plot.steps.at(-1);
   tooltip.hidden = step === null || !plot.lines.length;
   if (tooltip.hidden) return mark.replaceChildren();
   const rows = plot.lines
-    .filter((line) => step >= line.steps[0] && step <= line.steps.at(-1))
+    .filter((line) => step >= line.steps[0] && (isEnd || step <= line.steps.at(-1)))
     .map((line) => ({ line, index: indexBelow(line.steps, step) }));
   const at = plot.x(step);
   mark.replaceChildren(

@@ -9,28 +9,33 @@ from hocket.draw.map_svg import agent_badge, is_drawable, legend, machine_svg, m
 from hocket.draw.markup import Html, join, tag
 from hocket.draw.scene import Scene
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.verdict import Verdict
 
 MOST_DRAWN = 24  # agents' machines
 FEW_DRAWN = 4  # of many agents' machines, that are seen at once
 
 
-def overview(scene: Scene, starts: Sequence[Point]) -> Html:
+def overview(scene: Scene, starts: Sequence[Point], verdict: Verdict | None = None) -> Html:
     """Describe a task: the verdict, the map with the agents at their starts (if known), and the machines."""
     picture = tag("figure", map_svg(scene, starts), tag("figcaption", legend(scene)), class_="map-figure")
     return join(
         [
             tag("p", scene.description, class_="description") if scene.description else "",
-            _verdict(scene),
+            _verdict(scene, verdict),
             tag("div", picture, _machines(scene), class_="overview"),
         ]
     )
 
 
-def _verdict(scene: Scene) -> Html:
+def _verdict(scene: Scene, verdict: Verdict | None) -> Html:
+    """Say whether a task is decomposable, and all else that its check says; of other worlds, what their file says."""
+    is_checked = verdict is not None and scene.decomposable is not None
+    lines = [line.text for line in verdict.lines()] if verdict and is_checked else [scene.verdict, *scene.notes]
+    answer, *notes = lines
     kind, sign = {True: ("yes", "✓"), False: ("no", "✗"), None: ("neutral", "•")}[scene.decomposable]
-    notes = [tag("p", note, class_="note") for note in scene.notes]
     symbol = tag("span", sign, class_="symbol", aria_hidden="true")
-    return tag("div", symbol, tag("div", tag("p", scene.verdict), *notes), class_=f"verdict {kind}")
+    told = [tag("p", note, class_="note") for note in notes]
+    return tag("div", symbol, tag("div", tag("p", answer), *told), class_=f"verdict {kind}")
 
 
 def _machines(scene: Scene) -> Html:

@@ -2,38 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from hocket.draw.geometry import Point
 from hocket.draw.markup import Html, join, tag
 from hocket.draw.scene import Scene
 from hocket.learn.catalogue import LEARNERS
+from hocket.report.answer import GREEDY, SOFTMAX, answer, comparison_with_published, counted, runs_in_words
 from hocket.report.page.overview import overview
 from hocket.report.page.settings import settings_and_data
-from hocket.report.page.standings import bounds, comparisons, counted, published_table, ranged, statistics
+from hocket.report.page.standings import bounds, comparisons, published_table, statistics
 from hocket.report.performance import LAST_TESTS
 from hocket.report.summary import Section, Summary
+from hocket.study.records import slug
 
 # The study.
 
 
 def opening(summary: Summary) -> Html:
-    """Say in words what was run."""
+    """Say what the study comes to, and then what was run."""
     if not summary.sections:
         return tag("p", "There are no runs in this folder yet.", class_="lede")
-    groups = [group for section in summary.sections for group in section.all_groups]
-    learners = list(dict.fromkeys(group.learner for group in groups))
-    counts = [len(group.seeds) for group in groups]
-    runs, tasks = sum(counts), len(summary.sections)
-    steps = ranged([group.steps for group in groups], "training step")
-    words = (
-        f"{counted(runs, 'run')} of {counted(len(learners), 'learner')} on {counted(tasks, 'task')}: "
-        f"{ranged(counts, 'seed')} each, {steps} per run. "
-        "The team is tested regularly during training; fewer steps per test are better."
-    )
+    kind = GREEDY if summary.published is None else SOFTMAX
+    answers = [(section, answer(section, kind)) for section in summary.sections]
+    told = [(section, words) for section, words in answers if words]
+    if len(told) == 1:
+        lines = [tag("p", told[0][1], class_="lede")]
+    else:
+        rows = [
+            tag("li", tag("a", section.title, href=f"#task-{number}"), ": ", words)
+            for number, (section, words) in enumerate(answers, start=1)
+            if words
+        ]
+        lines = [tag("ul", *rows, class_="answers")]
+    learners = dict.fromkeys(group.learner for section in summary.sections for group in section.all_groups)
     known = [(name, LEARNERS[name].summary if name in LEARNERS else "") for name in learners]
     items = [tag("li", tag("b", name), f": {meaning}" if meaning else "") for name, meaning in known]
-    return join([tag("p", words, class_="lede"), tag("ul", *items, class_="learners")])
+    published = comparison_with_published(summary)
+    tests = "The team is tested regularly during training; fewer steps per test are better."
+    return join(
+        [
+            tag("p", published, class_="lede") if published else "",
+            side_by_side(summary) if published else "",
+            *lines,
+            tag("p", f"{runs_in_words(summary)} {tests}", class_="note"),
+            tag("ul", *items, class_="learners"),
+            "" if published else side_by_side(summary),
+        ]
+    )
+
+
+def side_by_side(summary: Summary) -> Html:
+    """Show the curves of all tasks beside each other, as the paper does; scripts draw them."""
+    numbers = [n for n, section in enumerate(summary.sections) if any(group.curves for group in section.groups)]
+    if not 1 < len(numbers) <= MOST_BESIDE:
+        return Html("")
+    figures = [
+        tag(
+            "figure",
+            tag("figcaption", tag("a", summary.sections[number].title, href=f"#task-{number + 1}")),
+            tag("div", NO_SCRIPT, class_="curves small", data_section=number),
+        )
+        for number in numbers
+    ]
+    return tag("div", *figures, class_="beside")
 
 
 def facts(summary: Summary) -> Html:
@@ -74,7 +107,9 @@ def task_section(
     scene = section.scene
     parts = [
         tag("h2", tag("a", section.title, href=f"#task-{number}")),
-        overview(scene, _starts(scene, section)) if scene is not None else tag("p", NO_SCENE, class_="note"),
+        overview(scene, _starts(scene, section), section.verdict)
+        if scene is not None
+        else tag("p", NO_SCENE, class_="note"),
         _curves(section, number),
         statistics(section, colors),
         *(tag("p", group.team_verdict, class_="note") for group in section.all_groups if group.team_verdict),
@@ -84,10 +119,25 @@ def task_section(
         settings_and_data(section, colors, folder),
         _episodes(section, number),
     ]
-    return tag("section", *parts, class_="task", id=f"task-{number}", data_section=number - 1)
+    return tag("section", *_linked(parts, number), class_="task", id=f"task-{number}", data_section=number - 1)
+
+
+def _linked(parts: Sequence[Html], number: int) -> list[Html]:
+    """Make the headings of a task's parts links to themselves, and list them below the first."""
+    links: list[Html] = []
+
+    def link(heading: re.Match[str]) -> str:
+        place = f"task-{number}-{slug(heading[1])}"
+        links.append(tag("a", Html(heading[1]), href=f"#{place}"))
+        return tag("h3", tag("a", Html(heading[1]), href=f"#{place}"), id=place)
+
+    title, *others = (Html(re.sub(r"<h3>(.*?)</h3>", link, part)) for part in parts)
+    listed = tag("p", join(links, " · "), class_="parts") if len(links) > 1 else Html("")
+    return [title, listed, *others]
 
 
 MOST_NAMED = 100  # files that were left out
+MOST_BESIDE = 6  # tasks whose curves are shown beside each other
 NO_SCENE = "The folder has no readable file of this task, so its map and machines cannot be shown."
 
 

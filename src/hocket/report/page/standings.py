@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hocket.draw.markup import Html, join, tag
 from hocket.evaluation.bounds import Bounds
+from hocket.report.answer import ranged
 from hocket.report.performance import ENOUGH, LAST_TESTS, NEAR, FinalPerformance
 from hocket.report.summary import GroupComparison, LevelComparison, RunGroup, Section, across_tasks
-from hocket.statistics import Comparison, Interval
+from hocket.statistics import FEWEST_RUNS, Comparison, Interval
 from hocket.study.published import Published
 from hocket.study.records import KINDS
 
@@ -59,9 +60,9 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     note = (
         f"All columns use the last {LAST_TESTS} tests of each run, as the curves do{everything}; a failure counts as "
         f"{section.most_steps:,} steps. Test steps: median and quartiles over runs of each run’s median. Mean steps: "
-        "interquartile mean over runs of each run’s mean. Success: mean over runs. The 95 % limits are bootstrapped "
-        f"over runs. Learnt after: the median training step from which at least {ENOUGH:.0%} of tests succeed, within "
-        f"{NEAR:.0%} of the final length."
+        "interquartile mean over runs of each run’s mean. Success: mean over runs. 95 % limits are over runs, if there "
+        f"are at least {FEWEST_RUNS}. Learnt after: the median training step from which at least {ENOUGH:.0%} of tests "
+        f"succeed, within {NEAR:.0%} of the final length."
     )
     return tag(
         "div",
@@ -89,8 +90,8 @@ def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Ht
         for row in averages
     ]
     note = (
-        "Every task has the same weight: success is the mean over tasks of the mean over runs, with 95 % limits by the "
-        "stratified bootstrap (runs are resampled within each task). Compare only learners with the same tasks."
+        "Every task has the same weight: success is the mean over tasks of the mean over runs, with 95 % limits over "
+        "runs. Compare only learners with the same tasks."
     )
     return tag(
         "section",
@@ -296,14 +297,3 @@ def share(value: float) -> str:
     ('1.000', '>0.999', '<0.001', '0.500')
     """
     return "<0.001" if 0 < value < 0.0005 else ">0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
-
-
-def counted(value: int, thing: str) -> str:
-    """Write how many of a thing there are."""
-    return f"{value:,} {thing}{'' if value == 1 else 's'}"
-
-
-def ranged(values: Iterable[int], thing: str) -> str:
-    """Write from how many to how many of a thing there are."""
-    low, high = min(numbers := [*values]), max(numbers)
-    return counted(high, thing) if low == high else f"{low:,} to {counted(high, thing)}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 from hocket.draw.map_svg import map_svg, unit_of
 from hocket.draw.markup import Html, data_block, escape, join, tag
 from hocket.draw.task_scene import scene_of
 from hocket.files import write_whole
+from hocket.report.document import fill
 from hocket.runtime.recording import Frame, TeamRecording, read_recording
 from hocket.runtime.settings import WORLD
 from hocket.runtime.verification import Verification, verify
@@ -49,9 +48,6 @@ def recording_html(recording: TeamRecording, verification: Verification) -> str:
     answer = verification.explain().splitlines()
     parts = {
         "title": escape(title),
-        "style": join(
-            (_asset("hocket.draw", "web", "shared.css"), _asset("hocket.report.recording", "recording.css")), "\n"
-        ),
         "verdict": join(
             tag("p", line, class_=("verdict yes" if verification.ok else "verdict no") if line == answer[0] else None)
             for line in answer
@@ -61,13 +57,8 @@ def recording_html(recording: TeamRecording, verification: Verification) -> str:
         "story": join(tag("li", f"{frame.time:.2f} s  {frame.said}", data_frame=n) for n, frame in enumerate(frames)),
         "last": Html(str(max(0, len(frames) - 1))),
         "data": data_block("recording", data),
-        "script": _asset("hocket.report.recording", "recording.js"),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("hocket.report.recording", "recording.html"))
-
-
-def _asset(package: str, *names: str) -> Html:
-    return Html(files(package).joinpath(*names).read_text(encoding="utf-8"))
+    return fill("recording", "recording.html", ("shared.css", "recording.css"), ("recording.js",), parts)
 
 
 def _encoded(recording: TeamRecording, frame: Frame, unit: float) -> list[object]:

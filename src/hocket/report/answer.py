@@ -1,0 +1,110 @@
+"""What a study comes to, in sentences: who learnt, how many steps the team takes in the end, and how few it could."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hocket.report.summary import RunGroup, Section, Summary
+from hocket.study.records import KINDS
+
+MOST_NAMED = 4  # learners or tasks in a sentence
+GREEDY, SOFTMAX = "greedy", KINDS[0]
+
+
+def answer(section: Section, kind: str = GREEDY) -> str:
+    """Give the result of a task: that of its best learner, beside the optimum, and then that of the others.
+
+    Tests are greedy where there are such, unless another kind is asked for.
+    """
+    groups = [group for group in section.groups if group.finals]
+    if not groups:
+        return ""
+    kind = kind if all(kind in group.finals for group in groups) else next(iter(groups[0].finals))
+    best, *others = sorted(groups, key=lambda group: _rank(group, kind))
+    final = best.finals[kind]
+    runs, steps = len(best.seeds), final.quartiles[1]
+    who = f"{best.label}: " if others else ""
+    if not final.learnt:
+        words = [f"{who}none of {runs} runs learnt" if runs > 1 else f"{who}the run did not learn"]
+    else:
+        words = [f"{who}{final.learnt} of {runs} runs learnt" if runs > 1 else f"{who}the run learnt"]
+    words.append(f"{steps:g} steps {kind}{_optimum(section, kind, steps)}")
+    told = [_result(group, kind) for group in others[:MOST_NAMED]]
+    if len(others) > MOST_NAMED:
+        told.append(f"and {len(others) - MOST_NAMED} more")
+    sentence = "; ".join(words)
+    return f"{sentence}.{' Others: ' + ', '.join(told) + '.' if told else ''}"
+
+
+def _rank(group: RunGroup, kind: str) -> tuple[float, float, float]:
+    final = group.finals[kind]
+    never = float("inf")
+    return (
+        -final.learnt / len(group.seeds),
+        final.quartiles[1],
+        never if final.learnt_after is None else final.learnt_after,
+    )
+
+
+def _result(group: RunGroup, kind: str) -> str:
+    final = group.finals[kind]
+    some = f" ({final.learnt} of {len(group.seeds)} runs learnt)" if final.learnt < len(group.seeds) else ""
+    return f"{group.label} {final.quartiles[1]:g}{some}"
+
+
+def _optimum(section: Section, kind: str, steps: float) -> str:
+    """Say how few steps there could be: no fewer than a bound, or as few as optimal policies take."""
+    bound = 0 if section.verdict is None else section.verdict.steps_lower_bound
+    level = section.level(kind)
+    if bound and min(steps, steps if level is None else level) <= bound:
+        return f", the optimum is {bound}"
+    if section.reference is not None and level is not None:
+        return f", {section.reference.label} takes {level:g}"
+    return f", at least {bound} are needed" if bound else ""
+
+
+def comparison_with_published(summary: Summary) -> str:
+    """Say how far measured levels are from published ones."""
+    rows = [comparison for section in summary.sections for comparison in section.published_levels]
+    if not rows:
+        return ""
+    low, high = min(row.difference for row in rows), max(row.difference for row in rows)
+    count = f"{len(rows)} published results are" if len(rows) > 1 else "One published result is"
+    return f"{count} measured again: final test steps differ by {_percent(low)} to {_percent(high)}."
+
+
+def _percent(value: float) -> str:
+    return f"{value:+.0%}".replace("-", "−").replace("+0%", "0%").replace("−0%", "0%").replace("%", " %")
+
+
+def runs_in_words(summary: Summary) -> str:
+    """Say what was run: how many runs, of whom, on what, and how long.
+
+    Runs of each learner on each task are told where all have as many.
+    """
+    groups = [group for section in summary.sections for group in section.all_groups]
+    counts, steps = [len(group.seeds) for group in groups], [group.steps for group in groups]
+    learners = _listed([*dict.fromkeys(group.learner for group in groups)], "learners")
+    tasks = _listed([section.title for section in summary.sections], "tasks")
+    each = f", {ranged(counts, 'seed')} each" if len(groups) > 1 else ""
+    return (
+        f"{counted(sum(counts), 'run')} of {learners} on {tasks}{each}; {ranged(steps, 'training step')}"
+        f"{' per run' if sum(counts) > 1 else ''}."
+    )
+
+
+def _listed(names: Sequence[str], things: str) -> str:
+    if len(names) > MOST_NAMED:
+        return f"{len(names)} {things}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def counted(value: int, thing: str) -> str:
+    """Write how many of a thing there are."""
+    return f"{value:,} {thing}{'' if value == 1 else 's'}"
+
+
+def ranged(values: Sequence[int], thing: str) -> str:
+    """Write from how many to how many of a thing there are."""
+    low, high = min(values), max(values)
+    return counted(high, thing) if low == high else f"{low:,} to {counted(high, thing)}"
