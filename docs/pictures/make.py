@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +29,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 LEARNERS = ("sweep", "dqprm", "hil", "iql", "optimal")
 
 PICTURE = re.compile(r"\(pictures/([\w-]+)\.svg\)")
+FILE = re.compile(r"^```toml (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CELL = re.compile(r"^```{code-cell}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 Make = Callable[[Path], None]
 
@@ -79,6 +81,41 @@ def draw_formula(name: str) -> Make:
         task = dict(formula_tasks())[name]
         team = {"team": task.machine} if isinstance(task.machine, hk.RewardMachine) else {}
         hk.draw_machines({**team, **task.machines}, path)
+
+    return draw
+
+
+def blocks_of(page: str) -> dict[str, str]:
+    """Read the files that a page shows, by name."""
+    return dict(FILE.findall((DOCS / page).read_text(encoding="utf-8")))
+
+
+def draw_file(page: str, name: str) -> Make:
+    """Draw a task or a machine whose file a page shows."""
+
+    def draw(path: Path) -> None:
+        with TemporaryDirectory() as folder, chdir(folder):
+            Path(name).write_text(blocks_of(page)[name], encoding="utf-8")
+            run(["show", name, "-o", str(path)])
+
+    return draw
+
+
+def draw_example(page: str) -> Make:
+    """Draw what a page of the gallery is about: the first task that its cells make, or else the first machine."""
+
+    def draw(path: Path) -> None:
+        names: dict[str, Any] = {}
+        with TemporaryDirectory() as folder, chdir(folder):
+            for cell in CELL.findall((DOCS / "gallery" / page).read_text(encoding="utf-8")):
+                exec(cell, names)  # the page is ours, and its cells are executed when the site is built
+                things = [value for value in names.values() if isinstance(value, hk.Task | hk.RewardMachine)]
+                if things:
+                    break
+        if isinstance(things[0], hk.Task):
+            hk.draw_task(things[0], path, {})
+        else:
+            hk.draw_machines({"": things[0]}, path)
 
     return draw
 
@@ -182,10 +219,14 @@ def photograph_game(path: Path) -> None:
 
 def makers() -> dict[str, Make]:
     """Say how each picture is made."""
+    examples = [page for page in sorted((DOCS / "gallery").glob("*.md")) if page.stem != "index"]
     return {
         "buttons-machines.svg": draw_team_and_projections,
         **{f"{name}.svg": draw_task(name) for name in shown_in("tasks.md")},
         **{f"{name}.svg": draw_formula(name) for name in shown_in("formulas.md")},
+        "parcel.svg": draw_file("tutorials/first-task.md", "parcel.toml"),
+        "kitchen.svg": draw_file("tutorials/repair.md", "kitchen.toml"),
+        **{f"gallery-{page.stem}.svg": draw_example(page.name) for page in examples},
         "report.png": photograph_report,
         "studio.png": photograph_studio,
         "studio-map.png": photograph_map,

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+from hocket.draw.dark import adapt
 from hocket.draw.layout import Frame, Pair, arrange
 from hocket.draw.palette import Style, choose_styles
 from hocket.errors import FormatError, HocketError, MachineError
@@ -116,7 +117,8 @@ def draw_machines(
     form = Path(path).suffix.lower()
     if form not in FORMATS:
         raise FormatError(f"a drawing's suffix must be one of {', '.join(FORMATS)}, got {form!r}", path=path)
-    write_whole(Path(path), _picture(machines, form, before, events, support)[0])
+    content, _ = _picture(machines, form, before, events, support)
+    write_whole(Path(path), adapt(content.decode()).encode() if form == ".svg" else content)
 
 
 def machine_svg(
@@ -126,7 +128,7 @@ def machine_svg(
     support: Mapping[str, Support] = NONE,
 ) -> str:
     """Return such a drawing as the text of an SVG."""
-    return _picture(machines, ".svg", before, events, support)[0].decode()
+    return adapt(_picture(machines, ".svg", before, events, support)[0].decode())
 
 
 def embedded_machine(machine: RewardMachine, events: Iterable[str] = (), support: Support | None = None) -> Drawing:

@@ -6,6 +6,7 @@ import html
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from hocket.draw.dark import adapt_chart
 from hocket.draw.graphviz import machine_svg
 from hocket.draw.task_picture import task_svg
 from hocket.errors import HocketError
@@ -17,7 +18,8 @@ from hocket.task.task import Task
 from hocket.task.verdict import Verdict
 
 MOST_MACHINES = 13  # of a decomposition, that are drawn
-COLORS = {"yes": "#0f5a3c", "no": "#a50f00", "problem": "#a50f00"}  # of the lines of a verdict
+GOOD, BAD = "color: #0b4a31; background: #e3f3ea", "color: #8a0d00; background: #fdeae6"  # readable on any page
+LOOKS = {"yes": GOOD, "no": BAD, "problem": BAD}  # of the lines of a verdict
 FITTING = '<svg style="max-width: 100%; height: auto" '  # no wider than the notebook
 
 
@@ -58,7 +60,8 @@ def _machines(decomposition: Decomposition) -> str:
 
 def _paragraph(text: str, kind: str = "") -> str:
     words = html.escape(text)
-    return f'<p style="color: {COLORS[kind]}"><b>{words}</b></p>' if kind in COLORS else f"<p>{words}</p>"
+    look = f"{LOOKS.get(kind, '')}; padding: 0.2em 0.6em; border-radius: 4px; width: fit-content"
+    return f'<p style="{look}"><b>{words}</b></p>' if kind in LOOKS else f"<p>{words}</p>"
 
 
 def _inline(svg: str) -> str:
@@ -74,7 +77,8 @@ def _section_svg(section: Section) -> str:
 
 
 def _section(section: Section) -> str:
-    return f"<h4>{html.escape(section.title)}</h4>{_inline(_section_svg(section))}{_table(section)}"
+    chart = adapt_chart(_inline(_section_svg(section)))
+    return f"<h4>{html.escape(section.title)}</h4>{chart}{_table(section)}"
 
 
 def _summary(summary: Summary) -> str:
