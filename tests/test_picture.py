@@ -294,7 +294,7 @@ def test_names_are_drawn_as_they_are(tmp_path, name):
     lines = [name, f"start of {name}", f"start of {name}x ({name}3)", f"closed to {name} until {name}", f"{name}2"]
     assert set(lines) <= set(told)
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
-        "svg", "g", "title", "polygon", "path", "ellipse", "text"
+        "svg", "style", "g", "title", "polygon", "path", "ellipse", "text"
     }  # fmt: skip
 
 
