@@ -3,7 +3,7 @@
 import hocket as hk
 from hocket import random
 from hocket.machine.composition import SEPARATOR
-from interpreter import interpret
+from interpreter import interpret, walk_apart
 from worlds import Individual, own_states
 
 
@@ -15,7 +15,7 @@ class DefinedWorld:
         self.names, self.agent = list(self.world.machine.states), self.world.index
         self.cells, self.states, self.slip_limit = task.grid.cells, len(self.names), random.threshold(task.slip)
         self.final = frozenset(map(self.names.index, self.world.machine.final))
-        self.start, self.initial = task.agents[name].start, self.names.index(self.world.machine.initial)
+        self.starts, self.initial = task.agents[name].starts, self.names.index(self.world.machine.initial)
 
     def move(self, s: int, u: int, a: int, outcome: int) -> int:
         return self.world.arrive(self.names[u], s, a, outcome)
@@ -37,7 +37,7 @@ class DefinedTeam:
         self.team = task.machine if isinstance(task.machine, hk.RewardMachine) else task.machine.machine()
         self.names, self.cells, self.slip_limit = list(self.team.states), task.grid.cells, random.threshold(task.slip)
         self.states, self.final = len(self.names), frozenset(map(self.names.index, self.team.final))
-        self.start = tuple(agent.start for agent in task.agents.values())
+        self.starts = tuple(agent.starts for agent in task.agents.values())
         self.initial = self.names.index(self.team.initial)
 
     def local(self, v: int) -> tuple[str, ...]:
@@ -47,6 +47,13 @@ class DefinedTeam:
 
     def move(self, agent: int, s: int, v: int, a: int, outcome: int) -> int:
         return self.agents[agent].arrive(self.local(v)[agent], s, a, outcome)
+
+    def hold_apart(self, s: tuple[int, ...], s_next: tuple[int, ...]) -> tuple[int, ...]:
+        bodies = self.task.bodies
+        if not bodies:
+            return s_next
+        regions = [{*self.task.grid.places[name]} for name in bodies] if isinstance(bodies, tuple) else None
+        return tuple(walk_apart(bodies, regions or [{cell} for cell in range(self.cells)], list(s), list(s_next)))
 
     def settle(self, s_next: tuple[int, ...], v: int) -> int:
         cells, states = (dict(zip(self.task.agents, part, strict=True)) for part in (s_next, self.local(v)))

@@ -40,3 +40,33 @@ def is_candidate(task: hk.Task, name: str, event: str, cell: int, state: str) ->
     condition = task.events[event].get(name)
     met = condition is None or cell in cells_of(task.grid, condition)
     return met and (state, event) in task.machines[name].transitions
+
+
+def walk_apart(bodies: object, regions: list[set[int]], before: list[int], wanted: list[int]) -> list[int]:
+    """Say where agents with bodies end up, after the words of the rule: look at all pairs until nothing changes."""
+    now, everyone = list(wanted), range(len(before))
+
+    def inside(cell: int) -> frozenset[int]:
+        return frozenset(number for number, region in enumerate(regions) if cell in region)
+
+    while True:
+        refused = set()
+        for agent in everyone:
+            comes = inside(now[agent]) and inside(now[agent]) != inside(before[agent])
+            for other in everyone:
+                if other != agent and comes and inside(now[other]) == inside(now[agent]):
+                    other_keeps = inside(before[other]) == inside(now[other])
+                    if other_keeps or other < agent or bodies == "symmetric":
+                        refused.add(agent)
+        if not refused:
+            break
+        now = [before[agent] if agent in refused else now[agent] for agent in everyone]
+    if isinstance(bodies, tuple):
+        return now
+    swapped = {
+        agent
+        for agent in everyone
+        for other in everyone
+        if agent != other and now[agent] == before[other] and now[other] == before[agent]
+    }
+    return [before[agent] if agent in swapped else now[agent] for agent in everyone]

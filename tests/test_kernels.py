@@ -535,7 +535,7 @@ def test_the_world_of_a_table_is_the_world_by_definition():
     for task in (courtyard(), gatehouse(slip=0.1), hk.load_task("buttons")):
         for index, name in enumerate(task.agents):
             defined, tabled = DefinedWorld(task, name), TableWorld(individual_table(compile_task(task), index, 0.3))
-            for about in ("agent", "cells", "states", "final", "start", "initial", "slip_limit"):
+            for about in ("agent", "cells", "states", "final", "starts", "initial", "slip_limit"):
                 assert getattr(tabled, about) == getattr(defined, about)
             cells = [cell for cell in range(defined.cells) if cell not in task.grid.walls]
             for s, u, a, outcome in product(cells, range(defined.states), range(len(ACTIONS)), range(3)):

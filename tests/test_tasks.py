@@ -697,7 +697,6 @@ BAD_FILES = {
     "letter without a legend": ([('G = "goal"\n', "")], "map", "letter 'G' (row 8, column 9) has no meaning"),
     "place missing": ([('"A1 at goal"', '"A1 at gaol"')], "events.Goal", "(did you mean 'goal'?)"),
     "event unknown": ([('["G", "A3on"', '["G", "A4on"')], "agents.A3.knows", "'A4on' does not exist in the machine"),
-    "two starts": ([("...#...#..\n...#yyy", "1..#...#..\n...#yyy")], "agents.A1.start", "got the 2 cells of '1'"),
     "start in a wall": ([('start = "3"', "start = [0, 3]")], "agents.A3.start", "must not be a wall, got (0, 3)"),
     "start off the map": ([('start = "3"', "start = [10, 3]")], "agents.A3.start", "must lie on the map of 10 rows"),
     "event without condition": ([('Goal = "A1 at goal"', "")], "events.Goal", "but it has no condition"),

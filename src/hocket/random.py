@@ -2,8 +2,10 @@
 
 Counter-based (SplitMix64: Steele, Lea and Flood 2014): a stream has a 64-bit key, and its n-th number is a hash of the
 key and n. An agent has two such numbers in every step: one chooses its action; the halves of the other decide whether
-it slips and whether simulated teammates are ready. Compiled kernels compute the same numbers, so an episode is the same
-wherever it is played. Keys, seeds and positions may also be arrays of 64-bit numbers, for many streams at once.
+it slips and whether simulated teammates are ready. A third, in another part of the stream, decides where an episode
+starts that begins with the step, if there are several cells. Compiled kernels compute the same numbers, so an episode
+is the same wherever it is played. Keys, seeds and positions may also be arrays of 64-bit numbers, for many streams at
+once.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 MASK = (1 << 64) - 1
 
 PER_STEP = 2  # numbers
+STARTS = 1 << 62  # position of the first number that decides where an episode starts
 CHANCE_BITS = 31  # of a number that decides a chance
 ACTION_BITS = 24
 
@@ -62,6 +65,12 @@ def slip_draw(key: Bits, step: Bits) -> Bits:
 def sync_draw(key: Bits, step: Bits) -> Bits:
     """Draw what decides whether simulated teammates are ready; to be compared with a `threshold`."""
     return number(key, step * PER_STEP + 1) & ((1 << CHANCE_BITS) - 1)
+
+
+def start_draw(key: Bits, step: int, count: Bits) -> Bits:
+    """Draw which of so many cells an episode starts in that begins with a step."""
+    drawn: Bits = mix((key + spread(step + STARTS)) & MASK) >> (64 - CHANCE_BITS)
+    return (drawn * count) >> CHANCE_BITS  # type: ignore[no-any-return]
 
 
 def threshold(probability: float) -> int:

@@ -20,7 +20,7 @@ from hocket.draw.pixels import MODES, Frames
 from hocket.errors import SettingsError, TaskError, require_known, shown
 from hocket.inputs import whole
 from hocket.machine.reward_machine import RewardMachine
-from hocket.random import INDIVIDUAL, slip_draw, stream_key, sync_draw
+from hocket.random import INDIVIDUAL, slip_draw, start_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
@@ -94,7 +94,7 @@ class IndividualEnv(Env[Observation, np.int64]):
         self.render_mode, self._frames = render_mode, Frames(self.task, render_mode)
         self.episode_seed: int | None = None  # of the episodes since it was given
         self.number = -1  # of the episode among those
-        self.time, self.cell, self.state = 0, self.world.table.start, self.world.table.initial
+        self.time, self.cell, self.state = 0, int(self.world.table.starts[0]), self.world.table.initial
         self._states = tuple(self.machine.states)
         self._situations = IndividualSituations(world, self.sight, self._states)
         self._comparisons = Comparisons(world, self.sight)
@@ -111,7 +111,9 @@ class IndividualEnv(Env[Observation, np.int64]):
             self.number = -1
         self.number += 1
         self._key = stream_key(INDIVIDUAL, self.episode_seed, self.world.table.place, self.number)
-        self.time, self.cell, self.state = 0, self.world.table.start, self.world.table.initial
+        starts = self.world.table.starts
+        self.time, self.state = 0, self.world.table.initial
+        self.cell = int(starts[start_draw(self._key, 0, len(starts))])
         self._drawn, self._is_over = [], False
         info = {**tell_events(()), "proposed": (), "machine_state": self._states[self.state]}
         return self.sight.show(self.cell, self.state), info

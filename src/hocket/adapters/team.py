@@ -20,9 +20,10 @@ from hocket.draw.pixels import MODES, Frames
 from hocket.errors import TaskError
 from hocket.inputs import whole
 from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
+from hocket.task.bodies import hold_apart
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
-from hocket.task.tables import Tables, compile_task, settle
+from hocket.task.tables import Tables, compile_task, draw_starts, settle
 from hocket.task.task import Task
 
 Ints = NDArray[np.int64]
@@ -167,7 +168,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
 
     def _start(self) -> list[Situation]:
         """Put everyone back to the start."""
-        return self._put(self.tables.start.tolist(), self.tables.initial.tolist())
+        return self._put(draw_starts(self.tables, self._keys).tolist(), self.tables.initial.tolist())
 
     def _put(self, cells: Iterable[int], states: Iterable[int]) -> list[Situation]:
         """Find out about everyone's spot."""
@@ -177,11 +178,12 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
 
     def _move(self, actions: list[int]) -> list[Situation]:
         """Move everyone."""
-        width = self._width
-        moves = zip(self._spots, self._here, actions, self._draw(), strict=True)
-        return [
-            spots[spot.state * width + spot.ends[action * OUTCOMES + outcome]] for spots, spot, action, outcome in moves
-        ]
+        moves = zip(self._here, actions, self._draw(), strict=True)
+        cells = [spot.ends[action * OUTCOMES + outcome] for spot, action, outcome in moves]
+        if self.task.bodies:
+            before = {agent: spot.cell for agent, spot in enumerate(self._here)}
+            cells = [*hold_apart(self.task.bodies, self.task.units, before, dict(enumerate(cells))).values()]
+        return self._put(cells, [spot.state for spot in self._here])
 
     def _draw(self) -> list[int]:
         """Say what everyone has drawn in the next step: the outcome of its move."""

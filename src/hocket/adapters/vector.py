@@ -27,7 +27,7 @@ from hocket.adapters.observations import Observation, ObservationEncoder
 from hocket.deprecation import renamed_arguments
 from hocket.errors import SettingsError, TaskError
 from hocket.inputs import whole
-from hocket.random import INDIVIDUAL, MASK, slip_draw, stream_key, sync_draw
+from hocket.random import INDIVIDUAL, MASK, slip_draw, start_draw, stream_key, sync_draw
 from hocket.task.catalogue import as_task
 from hocket.task.episode import SYNC_PROBABILITY
 from hocket.task.grid import ACTIONS, slip_outcome
@@ -89,7 +89,7 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self._numbers = np.zeros(num_envs, np.uint64)
         self._keys = np.zeros(num_envs, np.uint64)
         self._time = np.zeros(num_envs, np.uint64)
-        self._cell = np.full(num_envs, world.table.start, np.int64)
+        self._cell = np.full(num_envs, world.table.starts[0], np.int64)
         self._state = np.full(num_envs, world.table.initial, np.int64)
         self._is_over = np.zeros(num_envs, np.bool_)
 
@@ -136,7 +136,11 @@ class IndividualEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         place = np.full(int(copies.sum()), self.world.table.place, np.uint64)
         self._keys[copies] = stream_key(INDIVIDUAL, self._seeds[copies], place, self._numbers[copies])
         self._time[copies] = 0
-        self._cell[copies], self._state[copies] = self.world.table.start, self.world.table.initial
+        starts = self.world.table.starts
+        self._cell[copies] = starts[
+            start_draw(self._keys[copies], 0, np.full(1, len(starts), np.uint64)).astype(np.int64)
+        ]
+        self._state[copies] = self.world.table.initial
 
     def _tell(self, proposed: NDArray[np.object_], events: NDArray[np.object_]) -> Info:
         """Say what has happened, in Gymnasium's way: for each key also which copies have it."""

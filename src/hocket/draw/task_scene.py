@@ -16,7 +16,7 @@ LONGEST_TAG = 4  # characters
 def scene_of(task: Task) -> Scene:
     """Say what there is to see of a task on a grid."""
     grid, corners = task.grid, _corners(task)
-    starts = {name: grid.row_column(agent.start) for name, agent in task.agents.items()}
+    starts = {name: grid.row_column(agent.starts[0]) for name, agent in task.agents.items()}
     single = "One agent knows every event; there is nothing to decompose."
     verdict, *notes = (single if task.is_single_agent else task.decomposition.explain()).splitlines()
     return Scene(
@@ -48,7 +48,7 @@ def _corners(task: Task) -> dict[str, tuple[str, ...]]:
     for name, cells in task.grid.places.items():
         if name not in used and len(cells) == 1:
             single.setdefault(min(cells), []).append(name)
-    return {name: tuple(single[agent.start]) for name, agent in task.agents.items() if agent.start in single}
+    return {name: tuple(single[agent.starts[0]]) for name, agent in task.agents.items() if agent.starts[0] in single}
 
 
 def _areas(task: Task, corners: Collection[str]) -> tuple[Area, ...]:

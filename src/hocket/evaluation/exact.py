@@ -93,7 +93,8 @@ def evaluate_exact(
         progress(f"{count}: {doing}")
 
     solution = solve(joint.chain, places, blur, tell)
-    numbers = (solution.success, solution.failure, solution.steps, solution.steps_if_reached)
+    steps = (Bounded(time.value - joint.lead, time.error) for time in (solution.steps, solution.steps_if_reached))
+    numbers = (solution.success, solution.failure, *steps)
 
     def reach_completion(agent: int) -> Bounded:
         if solution.success == (1.0, 0.0):

@@ -71,7 +71,9 @@ def export_team(
     labels = dict(zip(marks, identifiers(marks), strict=True))
     by_label = {labels[meaning]: mark for meaning, mark in marks.items()}
     progress(f"{team.chain.states:,} states, {matrix.nnz:,} transitions: writing")
-    contents: dict[str, Content] = {".drn": drn_lines(matrix, by_label, everything["done"])}
+    costs = ~everything["done"]
+    costs[: joint.lead] = False  # no step of an episode
+    contents: dict[str, Content] = {".drn": drn_lines(matrix, by_label, costs)}
     if path.suffix.lower() in PRISM:
         variables = state_variables(task, joint, team)
         contents = {".tra": tra_lines(matrix), ".lab": lab_lines(by_label), ".sta": sta_lines(variables)}
@@ -135,8 +137,8 @@ def identifiers(names: Iterable[str]) -> list[str]:
 # Formats.
 
 
-def drn_lines(matrix: csr_array, labels: Mapping[str, Bools], completed: NDArray[np.bool_]) -> Iterator[bytes]:
-    """Write a chain in Storm's explicit format; a step costs 1 until the task is completed."""
+def drn_lines(matrix: csr_array, labels: Mapping[str, Bools], costs: Bools) -> Iterator[bytes]:
+    """Write a chain in Storm's explicit format; where it costs anything, a step costs 1."""
     count = matrix.shape[0]
     head = ["@type: DTMC", "@parameters", "", "@reward_models", "steps", "@nr_states", count, "@nr_choices", count]
     yield "".join(f"{line}\n" for line in (*head, "@model")).encode()
@@ -146,7 +148,7 @@ def drn_lines(matrix: csr_array, labels: Mapping[str, Bools], completed: NDArray
         lines = []
         for state in range(begin, min(begin + PIECE, count)):
             words = "".join(f" {names[place]}" for place in np.flatnonzero(table[state]))
-            lines.append(f"state {state} [{int(not completed[state])}]{words}\n\taction 0 [0]\n")
+            lines.append(f"state {state} [{int(costs[state])}]{words}\n\taction 0 [0]\n")
             lines += [f"\t\t{end} : {chance!r}\n" for end, chance in _row(matrix, state)]
         yield "".join(lines).encode()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from hocket.evaluation.chains import Chain
 from hocket.learn.episodes import team_state, team_tables
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import GOLDEN
-from hocket.learn.kernels.team import DONE, TeamState, TeamTables, propose, reset_team, settle
+from hocket.learn.kernels.team import DONE, TeamState, TeamTables, enter, reset_team, settle
 from hocket.task.grid import STEPS, outcome_chances
 from hocket.task.tables import Tables
 
@@ -43,8 +44,8 @@ class JointMoves(NamedTuple):
 def tabulate_moves(tables: Tables, choice: Floats) -> JointMoves:
     """Add up where actions, chosen with the given chances [N, S, A, U], lead with all their outcomes.
 
-    An agent in whose machine nothing can happen any more stays where it is: nobody can tell the difference, and there
-    are fewer joint states.
+    An agent in whose machine nothing can happen any more stays where it is, unless it may be in the way of others:
+    nobody can tell the difference, and there are fewer joint states.
     """
     slips = np.array(outcome_chances(tables.slip))
     agents, cells, _, states = choice.shape
@@ -56,7 +57,7 @@ def tabulate_moves(tables: Tables, choice: Floats) -> JointMoves:
         for state in range(int(tables.states[agent])):
             end = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]].reshape(cells, -1)
             chance = (choice[agent, :, :, state, None] * slips).reshape(cells, -1)
-            if (tables.event[agent, state] < 0).all():
+            if (tables.event[agent, state] < 0).all() and not len(tables.body):
                 end, chance = rows.astype(np.int32), np.ones((cells, 1))
             order = np.argsort(end, axis=1, kind="stable")
             end, chance = end[rows, order], chance[rows, order]
@@ -68,12 +69,20 @@ def tabulate_moves(tables: Tables, choice: Floats) -> JointMoves:
 
 
 class JointChain(NamedTuple):
-    """A team's chain, and where its agents are in each joint state."""
+    """A team's chain, and where its agents are in each joint state.
+
+    If agents may start in several cells, state 0 is before the beginning, in no cell (-1), and leads to all starts.
+    """
 
     chain: Chain
     cell: Words  # [states, N]
     state: Shorts  # [states, N] of their machines
     happened: EventSets  # [transitions] which of the watched events happen; of no transition, where none is watched
+
+    @property
+    def lead(self) -> int:
+        """How many steps of the chain come before the first step of an episode: 1, if several cells are starts."""
+        return int(self.chain.states > 0 and self.cell[0, 0] < 0)
 
 
 class ChainBuffers(NamedTuple):
@@ -106,8 +115,14 @@ def explore(
     Of the events that are watched, by their numbers, transitions tell whether they happen.
     """
     world, team = team_tables(tables), team_state(tables)
-    buffers = _make_buffers(*FIRST_ROOM, len(tables.start), np.array(watched, np.int64))
+    starts = prod(np.diff(tables.first_start).tolist())
+    if starts > MOST_STATES:
+        raise SettingsError(f"the joint chain has {starts:,} starts, up to {MOST_STATES:,} can be solved")
+    room = (max(FIRST_ROOM[0], 2 * starts), max(FIRST_ROOM[1], starts))
+    buffers = _make_buffers(*room, len(tables.start), np.array(watched, np.int64))
     progress = ExploredStates(0, start_in(buffers, team, world), 0)
+    if starts > 1 and progress.states:
+        progress = ExploredStates(1, start_anywhere(buffers, team, world, 1 / starts), starts)
     while progress.expanded < progress.states:
         until = progress.expanded + CHUNK
         progress = ExploredStates(*expand(world, team, moves, buffers, *progress, until))
@@ -200,9 +215,30 @@ def number_of(buffers: ChainBuffers, states: int, team: TeamState) -> int:
 @kernel
 def start_in(buffers: ChainBuffers, team: TeamState, tables: TeamTables) -> int:
     """Note the first joint state; return how many there are: none, if the task is done from the beginning."""
-    if reset_team(team, tables):
+    if reset_team(0, team, tables):
         return 0
     return number_of(buffers, 0, team) + 1
+
+
+@kernel
+def start_anywhere(buffers: ChainBuffers, team: TeamState, tables: TeamTables, chance: float) -> int:
+    """Begin with a state that leads to all starts; return how many states there are."""
+    buffers.cell[0] = -1
+    buffers.slot[:] = -1
+    states, starts, more = 1, 0, True
+    while more:
+        for agent in range(len(team.cell)):
+            team.cell[agent] = tables.start_cell[tables.first_start[agent] + buffers.pick[agent]]
+        buffers.target[starts], buffers.chance[starts] = number_of(buffers, states, team), chance
+        states = max(states, buffers.target[starts] + 1)
+        starts, more = starts + 1, False
+        for agent in range(len(buffers.pick)):
+            if not more:
+                buffers.pick[agent] += 1
+                more = buffers.pick[agent] < tables.first_start[agent + 1] - tables.first_start[agent]
+                buffers.pick[agent] *= more
+    buffers.first[1] = starts
+    return states
 
 
 @inlined
@@ -213,8 +249,8 @@ def step_jointly(
     chance, ready = 1.0, 0
     for agent in range(len(team.cell)):
         cell, state, pick = buffers.cell[now, agent], buffers.state[now, agent], buffers.pick[agent]
-        team.cell[agent], team.state[agent] = moves.end[agent, state, cell, pick], state
-        ready += propose(agent, team, tables)
+        team.cell[agent], team.state[agent] = cell, state
+        ready += enter(agent, moves.end[agent, state, cell, pick], team, tables)
         chance *= moves.chance[agent, state, cell, pick]
     for event in buffers.watched:
         team.event_time[event] = -1

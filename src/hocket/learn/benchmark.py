@@ -148,7 +148,7 @@ def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
         table.reward[:, table.kind].astype(np.float32),
         np.where(table.chance > 0, table.chance.cumsum(axis=2) + EDGE, 2.0)[:, table.kind],
         table.is_final,
-        table.start,
+        int(table.starts[0]),
         table.initial,
         table.slip,
         agent,

@@ -38,10 +38,13 @@ def team_tables(tables: Tables) -> TeamTables:
         tables.first_memory,
         tables.memory_agent,
         tables.memory_bit,
-        tables.start,
+        tables.first_start,
+        tables.start_cell,
         tables.initial,
         threshold(tables.slip),
         tables.most_rounds,
+        tables.body_rule,
+        tables.body,
     )
 
 
@@ -58,9 +61,8 @@ def team_state(tables: Tables, seed: int = 0) -> TeamState:
         return np.full(size, filled, np.int64)
 
     keys = np.array([stream_key(TRAINING, seed, agent) for agent in range(agents)], np.uint64)
-    return TeamState(
-        room(agents), room(agents), room(agents), room(agents, -1), room(events), keys, room(agents), room(events)
-    )
+    now, bodies = (room(agents), room(agents), room(agents)), (room(agents), room(len(tables.body)))
+    return TeamState(*now, room(agents, -1), room(events), keys, room(agents), room(events), *bodies)
 
 
 def require_settled(settled: bool) -> None:

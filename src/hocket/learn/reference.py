@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket import random
 from hocket.task.episode import TeamEpisode
 from hocket.task.individual import IndividualTable
 from hocket.task.memory import memory_of
@@ -30,7 +31,7 @@ class AgentWorld(Protocol):
     cells: int
     final: frozenset[int]  # machine states
     states: int  # how many there are
-    start: int
+    starts: Sequence[int]  # cells, of which each is as likely
     initial: int
     slip_limit: int  # below which the draw of a slip makes a move slip
 
@@ -51,7 +52,7 @@ class TableWorld:
         self.table, self.agent, self.slip_limit = table, table.place, table.slip_limit
         self.cells, self.states = len(table.kind), len(table.is_final)
         self.final = frozenset(np.flatnonzero(table.is_final).tolist())
-        self.start, self.initial = table.start, table.initial
+        self.starts, self.initial = tuple(table.starts.tolist()), table.initial
 
     def move(self, s: int, u: int, a: int, outcome: int) -> int:
         """Look up the cell in which an action ends."""
@@ -74,6 +75,7 @@ def training_episode(task: Task, keys: Sequence[int], t: int) -> TeamEpisode:
     """Begin an episode of a team that trains; its draws are those of the training streams from step t on."""
     episode = TeamEpisode(task, strict=False)
     episode.keys, episode.time = list(keys), t
+    episode.put_at_starts()
     return episode
 
 
@@ -81,6 +83,11 @@ def remembered(task: Task, episode: TeamEpisode) -> list[int]:
     """List the agents' memories as numbers, a bit for each event that an agent may remember."""
     memory = memory_of(task)
     return [sum(1 << memory[name].index(event) for event in events) for name, events in episode.memory.items()]
+
+
+def draw_start(world: AgentWorld, key: int, t: int) -> int:
+    """Choose a cell to start in, for an episode that begins with step t."""
+    return world.starts[random.start_draw(key, t, len(world.starts))]
 
 
 def softmax(q: NDArray[np.float32], beta: float, draw: float) -> int:

@@ -259,7 +259,7 @@ def check_moves(settings: RunSettings, entries: tuple[Entry, ...], logs: Mapping
                 walk = walks[agent]
                 if number != walk.moves + 1 or not 0 <= state < len(walk.closed) or not 0 <= action < 5:
                     raise ContradictionError(f"the world has a move of {agent} that is not the next")
-                if walk.after(action, state) != cell:
+                if walk.after(action, state, walks) != cell:
                     raise ContradictionError(f"the world moves {agent} to where move {number} does not lead")
                 walk.moves, walk.cell = number, cell
                 cells[agent].append(cell)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hocket.random import TEAM, slip_draw, stream_key
+from hocket.random import TEAM, slip_draw, start_draw, stream_key
 from hocket.runtime.log import AgentLog
 from hocket.runtime.protocol import Entry
 from hocket.runtime.settings import WORLD, RunSettings
 from hocket.runtime.transport import certified_name, dial, greet, listen, read_greeting
+from hocket.task.bodies import hold_apart
 from hocket.task.episode import move
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS
@@ -29,14 +31,21 @@ class Walk:
 
     def __init__(self, task: Task, agent: str, seed: int) -> None:
         self.task, self.agent = task, agent
-        self.cell, self.moves = task.agents[agent].start, 0
+        self.key, self.moves = stream_key(TEAM, seed, list(task.agents).index(agent), 0), 0
+        starts = task.agents[agent].starts
+        self.cell = starts[start_draw(self.key, 0, len(starts))]
         self.closed = closed_cells(task, agent)
-        self.key = stream_key(TEAM, seed, list(task.agents).index(agent), 0)
 
-    def after(self, action: int, state: int) -> int:
-        """Find the cell after the next move, in a state of the agent's machine, on which its gates depend."""
-        slip = slip_draw(self.key, self.moves)
-        return move(self.task, self.cell, ACTIONS[action], self.closed[state], slip)
+    def after(self, action: int, state: int, walks: Mapping[str, Walk]) -> int:
+        """Find the cell after the next move, in a state of the agent's machine, on which its gates depend.
+
+        Agents move one at a time here, so that one with a body stays where it is if its way is not free.
+        """
+        end = move(self.task, self.cell, ACTIONS[action], self.closed[state], slip_draw(self.key, self.moves))
+        if not self.task.bodies:
+            return end
+        cells = {agent: walk.cell for agent, walk in walks.items()}
+        return hold_apart(self.task.bodies, self.task.units, cells, {**cells, self.agent: end})[self.agent]
 
 
 class WorldServer:
@@ -92,7 +101,7 @@ class WorldServer:
             asked = json.loads(line)
             number, action, state = (int(asked[key]) for key in ("number", "action", "state"))
             if number == walk.moves + 1 and 0 <= action < len(ACTIONS) and 0 <= state < len(walk.closed):
-                cell = walk.after(action, state)
+                cell = walk.after(action, state, self.walks)
                 self.log.append([("move", agent, number, action, state, cell)])
                 walk.moves, walk.cell = number, cell
             writer.write(json.dumps({"number": walk.moves, "cell": walk.cell}).encode() + b"\n")
@@ -104,7 +113,7 @@ class WorldClient:
 
     def __init__(self, settings: RunSettings, agent: str) -> None:
         self.settings, self.agent = settings, agent
-        self.moves, self.cell = -1, settings.task.agents[agent].start  # -1: not asked yet
+        self.moves, self.cell = -1, settings.task.agents[agent].starts[0]  # -1: not asked yet
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, action: int = -1, state: int = 0) -> bool:

@@ -16,6 +16,7 @@ from hocket.errors import FormatError, HocketError, printable
 from hocket.files import MEGABYTE
 from hocket.runtime.protocol import Participant
 from hocket.runtime.recording import TeamRecording, read_recording
+from hocket.runtime.world import Walk
 from hocket.studio.pictures import Data
 from hocket.studio.understanding import COLOR_NUMBERS
 from hocket.task.task import Task
@@ -82,7 +83,7 @@ def _snapshot(folder: Path, known: object) -> Data:
 def _told(recording: TeamRecording, known: object) -> Data:
     task, frames = recording.settings.task, recording.frames
     scene = scene_of(task)
-    cells = {name: agent.start for name, agent in task.agents.items()}
+    cells = {name: Walk(task, name, recording.settings.seed).cell for name in task.agents}
     steps = Counter(frame.name for frame in frames if frame.kind == "move")
     kills = Counter(frame.name for frame in frames if frame.kind == "kill")
     for frame in frames:

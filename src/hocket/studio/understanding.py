@@ -88,7 +88,7 @@ def _task(task: Task, wait: bool) -> Data:
         "agents": [
             {
                 **_agent(name, scene.numbers[name], scene.colors[name], agent.knows),
-                "start": agent.start,
+                "start": agent.starts[0],
                 "gates": {region: str(gate) for region, gate in task.gates[name].items()},
             }
             for name, agent in task.agents.items()

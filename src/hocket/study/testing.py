@@ -12,8 +12,9 @@ from hocket.learn.learner import Player
 from hocket.learn.policies import Policy
 from hocket.learn.testing import recording
 from hocket.machine.names import Names
+from hocket.random import TEAM, stream_key
 from hocket.study.records import Replay, TestSummary
-from hocket.task.tables import Tables, compile_task, settle
+from hocket.task.tables import Tables, compile_task, draw_starts, settle
 from hocket.task.task import Task
 from hocket.task.teamwork.check import Stall, describe_stall
 
@@ -64,7 +65,9 @@ def watch(task: Task, tables: Tables, player: Player, policy: Policy, greedy: bo
     length = taken if taken >= 0 else most_steps
     if length * agents > MOST_WATCHED:
         return None
-    cells = np.concatenate([tables.start[None], record.cell[:length]]).astype(np.int64)  # [T + 1, N]
+    seeds, numbers = np.full(agents, _seed(policy), np.uint64), np.arange(agents, dtype=np.uint64)
+    start = draw_starts(tables, stream_key(TEAM, seeds, numbers))
+    cells = np.concatenate([start[None], record.cell[:length]]).astype(np.int64)  # [T + 1, N]
     states = np.concatenate([tables.initial[None], record.state[:length]])
     names = [list(machine.states) for machine in task.machines.values()]
     named = [

@@ -69,12 +69,17 @@ class Gate:
 class Agent:
     """Where an agent starts, its local event set, and which regions are closed to it, and when."""
 
-    start: int  # a cell
+    start: int | tuple[int, ...]  # a cell, or several, of which each is as likely
     knows: Iterable[str]  # its local event set
     gates: Mapping[str, Gate | str] = field(default_factory=dict)  # region -> its gate, or the event that opens it
     memory: tuple[str, ...] = ()  # events that the baselines' agent remembers to have happened
     options: tuple[Option, ...] = ()
     sync: Mapping[str, float] = field(default_factory=dict)  # event -> chance per step, in place of the setting's
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The cells in which it may start."""
+        return (self.start,) if isinstance(self.start, int) else self.start
 
     def __reduce__(self) -> tuple[object, ...]:
         return Agent, (self.start, self.knows, dict(self.gates), self.memory, self.options, dict(self.sync))

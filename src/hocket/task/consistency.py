@@ -94,7 +94,11 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
     """Require of an agent that all it names exists, and lay it out in one way; `numbers` are those of events."""
     check_tidy(name, f"agents.{name}")
     key = f"agents.{name}"
-    grid.check_cell(agent.start, f"{key}.start")
+    starts = tuple(sorted({*agent.starts}))
+    if not starts:
+        raise TaskError("an agent needs a cell to start in", key=f"{key}.start")
+    for start in starts:
+        grid.check_cell(start, f"{key}.start")
     known = Names((agent.knows,) if isinstance(agent.knows, str) else agent.knows)
     for event in known:
         _require_event(event, numbers, f"{key}.knows")
@@ -109,7 +113,7 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
             rule = "must give events that the agent knows a chance above 0 and at most 1"
             raise TaskError(f"{rule}, got {event!r}: {chance!r}", key=f"{key}.sync")
     return Agent(
-        agent.start,
+        starts[0] if len(starts) == 1 else starts,
         Names(sorted(known, key=numbers.__getitem__)),
         MappingProxyType({region: Gate.of(gate).short for region, gate in agent.gates.items()}),
         tuple(agent.memory),

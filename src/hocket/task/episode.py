@@ -10,7 +10,8 @@ from typing import NamedTuple
 from hocket.errors import SettingsError, TaskError, known_names, require_known, shown
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.reward_machine import RewardMachine
-from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, stream_key, sync_draw, threshold
+from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, start_draw, stream_key, sync_draw, threshold
+from hocket.task.bodies import hold_apart
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
 from hocket.task.labelling import synchronize, team_label
@@ -57,13 +58,20 @@ class TeamEpisode:
 
     def __post_init__(self) -> None:
         self.time = 0
-        self.cells = {name: agent.start for name, agent in self.task.agents.items()}
         self.states = {name: machine.initial for name, machine in self.task.machines.items()}
         self.team_state: object = self.task.machine.initial
         self._remembered = memory_of(self.task)
         self.memory: dict[str, frozenset[str]] = {name: frozenset() for name in self.task.agents}
-        self.keys = [stream_key(TEAM, self.seed, index, self.number) for index in range(len(self.cells))]
+        self.keys = [stream_key(TEAM, self.seed, index, self.number) for index in range(len(self.task.agents))]
+        self.put_at_starts()
         self._closed = {name: closed_cells(self.task, name) for name in self.task.agents}
+
+    def put_at_starts(self) -> None:
+        """Put everyone where the numbers drawn for the next step say."""
+        agents = zip(self.task.agents.items(), self.keys, strict=True)
+        self.cells = {
+            name: agent.starts[start_draw(key, self.time, len(agent.starts))] for (name, agent), key in agents
+        }
 
     @property
     def finished(self) -> dict[str, bool]:
@@ -114,11 +122,14 @@ class TeamEpisode:
             if name not in actions:
                 raise TaskError(f"every agent needs an action, got none for {name}", key="actions")
             check_action(actions[name])
+        before = dict(self.cells)
         for name, key in zip(self.cells, self.keys, strict=True):
             states = self.task.machines[name].states
             closed = self._closed[name][states.index(self.states[name])]
             slip = slip_draw(key, self.time)
             self.cells[name] = move(self.task, self.cells[name], actions[name], closed, slip)
+        if self.task.bodies:
+            self.cells = hold_apart(self.task.bodies, self.task.units, before, self.cells)
         proposed = self.proposals
         settled = settle(self.task, self.cells, self.states)
         self.time += 1
@@ -201,10 +212,11 @@ class IndividualEpisode:
             )
         self.time = 0
         self.machine: RewardMachine = self.task.machines[self.agent]
-        self.cell = self.task.agents[self.agent].start
         self.state = self.machine.initial
         place = list(self.task.agents).index(self.agent)
         self._key = stream_key(INDIVIDUAL, self.seed, place, self.number)
+        starts = self.task.agents[self.agent].starts
+        self.cell = starts[start_draw(self._key, 0, len(starts))]
         self._closed = closed_cells(self.task, self.agent)
 
     def random_action(self) -> str:

@@ -10,7 +10,7 @@ from operator import or_
 from pathlib import Path
 
 from hocket.documents import Document, as_number, as_table, as_text, as_texts, check_keys
-from hocket.errors import FormatError, HocketError, TaskError, known_names, require_known
+from hocket.errors import FormatError, HocketError, known_names, require_known
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
@@ -22,6 +22,7 @@ from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Agent, Gate, Option
+from hocket.task.bodies import Bodies
 from hocket.task.conditions import Condition, Lexicon, parse_conditions, parse_option
 from hocket.task.consistency import check_conditions
 from hocket.task.grid import Grid, read_map
@@ -30,7 +31,8 @@ from hocket.task.template import expand_team
 
 LIMIT = 128 * MEGABYTE
 TASK_KEYS = (
-    "name", "description", "slip", "team", "map", "legend", "places", "agents", "gates", "events", "memory", "machine",
+    "name", "description", "slip", "team", "bodies", "map", "legend", "places", "agents", "gates", "events", "memory",
+    "machine",
 )  # fmt: skip
 WORLD_KEYS = ("map", "agents", "legend", "places", "machine")  # a task has some of these, a machine alone has none
 GATE_KEYS = ("open", "close", "starts_open")
@@ -113,7 +115,14 @@ def task_from(
         slip=as_number(table.get("slip", Task.slip), "slip"),
         description=as_text(table.get("description", ""), "description"),
         source=source,
+        bodies=_bodies_from(table.get("bodies", False)),
     )
+
+
+def _bodies_from(value: object) -> Bodies:
+    if isinstance(value, bool | str):
+        return value
+    return _names_from(value, "bodies")
 
 
 def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dict[str, list[int]]]:
@@ -127,8 +136,7 @@ def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dic
     places = dict(grid.places)
     for name, value in as_table(table.get("places", {}), "places").items():
         key = f"places.{name}"
-        cells = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
-        places[name] = places.get(name, frozenset()) | {_cell_from(cell, grid, key) for cell in cells}
+        places[name] = places.get(name, frozenset()) | {*_cells_from(value, grid, key)}
     return replace(grid, places=places), letters
 
 
@@ -137,6 +145,12 @@ def _names_from(value: object, key: str) -> tuple[str, ...]:
     if not names:
         raise FormatError(f"must be a name or a list of names, got {value!r:.60}", where=key)
     return names
+
+
+def _cells_from(value: object, grid: Grid, key: str) -> tuple[int, ...]:
+    """Read [row, column], or a list of them."""
+    cells = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
+    return tuple(_cell_from(cell, grid, key) for cell in cells)
 
 
 def _cell_from(value: object, grid: Grid, key: str) -> int:
@@ -255,13 +269,11 @@ def _check_agent(name: str, row: Document, *, is_part: bool) -> None:
         raise FormatError("is missing; it is the agent's local event set", where=f"{key}.knows")
 
 
-def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key: str) -> int:
-    if not isinstance(value, str):
-        return _cell_from(value, grid, key)
-    cells = sorted(letters[value] if value in letters else grid.place(value, key))
-    if len(cells) != 1:
-        raise TaskError(f"must be one cell, got the {len(cells)} cells of {value!r}", key=key)
-    return cells[0]
+def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key: str) -> tuple[int, ...]:
+    """Read where an agent starts: one cell or several, by a letter, a place or coordinates."""
+    if isinstance(value, str):
+        return tuple(letters[value] if value in letters else grid.place(value, key))
+    return _cells_from(value, grid, key)
 
 
 def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str) -> dict[str, Condition]:

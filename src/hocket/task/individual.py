@@ -36,7 +36,7 @@ class IndividualTable(NamedTuple):
     reward: NDArray[Any]  # [U, H, J] what its machine pays; kernels take single precision
     happened: Numbers  # [U, H, J, R] the events that have happened, in their order, or -1
     is_final: Bools  # [U]
-    start: int  # cell
+    starts: NDArray[np.int64]  # cells, of which each is as likely
     initial: int  # machine state
     slip: float  # chance that a move goes astray
     slip_limit: int  # the same as a threshold
@@ -93,7 +93,7 @@ class Simulation:
             reward=outcomes.reward,
             happened=np.where(outcomes.happened < 0, -1, proposed.ravel()[outcomes.happened]).astype(proposed.dtype),
             is_final=tables.is_final[agent, :states],
-            start=int(tables.start[agent]),
+            starts=tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]].astype(np.int64),
             initial=int(tables.initial[agent]),
             slip=tables.slip,
             slip_limit=threshold(tables.slip),

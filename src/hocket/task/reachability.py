@@ -85,7 +85,8 @@ def _inputs(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
     """All that decides where an agent can get to: the same for agents that differ in the names of events only."""
     event = tables.event[agent]
     machine = (event >= 0, is_shared[event], tables.next_state[agent], tables.is_final[agent], tables.initial[agent])
-    world = (tables.dynamics[agent], tables.kind[agent], tables.world[agent], tables.start[agent], tables.states[agent])
+    starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
+    world = (tables.dynamics[agent], tables.kind[agent], tables.world[agent], starts, tables.states[agent])
     return tuple(part.tobytes() for part in (*machine, *world))
 
 
@@ -95,7 +96,8 @@ def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
     next_cell, dynamics = tables.next_cell[tables.world[agent]], tables.dynamics[agent].astype(np.intp)
     arrived, rests = np.zeros(states * cells, np.bool_), np.zeros(states * cells, np.bool_)
     last = np.zeros(states * cells, np.intp)
-    moving = np.array([int(tables.initial[agent]) * cells + int(tables.start[agent])])
+    starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
+    moving = int(tables.initial[agent]) * cells + starts.astype(np.intp)
     rests[moving] = True
     step = fewest = 0
     while len(moving):

@@ -21,6 +21,8 @@ from hocket.errors import TaskError
 from hocket.machine.algebra import reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
+from hocket.random import start_draw
+from hocket.task.bodies import rule_of, units_of
 from hocket.task.endless import Kinds, find_endless
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, OUTCOMES, Numbers, shortest
@@ -54,7 +56,9 @@ class Tables(NamedTuple):
     reward: NDArray[np.float64]  # [N, U, H, C] what its machine pays for each of them
     is_final: Bools  # [N, U]
     states: Shorts  # [N] how many states its machine has
-    start: Words  # [N] cell
+    start: Words  # [N] cell; of several, the first
+    first_start: Words  # [N + 1] where the cells begin in which an agent may start ...
+    start_cell: Words  # ... in this list
     initial: Shorts  # [N] machine state
     knowers: Words  # [E] how many agents know the event
     first_knower: Words  # [E + 1] where they begin ...
@@ -71,6 +75,8 @@ class Tables(NamedTuple):
     option_target: Bools  # [N, O, S] where an option is completed
     option_bit: Shorts  # [N, O] the bit that makes it available; -1: always; -2: there is no such option
     slip: float  # chance that a move goes astray
+    body_rule: int  # of `hocket.task.bodies`
+    body: Words  # [S] what an agent in a cell has for itself, or -1; empty where agents have no bodies
     columns: int  # of the map, whose cells are numbered row by row
     team_next: Words  # [V, E] the team machine's next state, or -1; V is 0 where it is too large
     team_final: Bools  # [V]
@@ -131,7 +137,9 @@ def _compile(task: Task) -> Tables:
         reward=reward,
         is_final=is_final,
         states=np.array(sizes, np.int16),
-        start=np.array([agent.start for agent in task.agents.values()], np.int32),
+        start=np.array([agent.starts[0] for agent in task.agents.values()], np.int32),
+        first_start=_begins([len(agent.starts) for agent in task.agents.values()]),
+        start_cell=np.array([cell for agent in task.agents.values() for cell in agent.starts], np.int32),
         initial=np.array([machine.start for machine in machines], np.int16),
         knowers=knowers,
         first_knower=_begins(knowers),
@@ -148,12 +156,23 @@ def _compile(task: Task) -> Tables:
         option_target=option_target,
         option_bit=option_bit,
         slip=float(task.slip),
+        body_rule=rule_of(task.bodies),
+        body=units_of(task.bodies, task.grid) if task.bodies else np.zeros(0, np.int32),
         columns=task.grid.columns,
         team_next=team_next,
         team_final=team_final,
         team_initial=team_initial,
         team_class=team_class,
     )
+
+
+def draw_starts(
+    tables: Tables, keys: NDArray[np.uint64], agents: NDArray[np.integer[Any]] | slice = slice(None)
+) -> NDArray[np.int64]:
+    """Choose cells in which agents start their first episodes, by the keys of their streams: [any, agents] each."""
+    count: NDArray[np.uint64] = np.diff(tables.first_start)[agents].astype(np.uint64)
+    place = tables.first_start[:-1][agents] + start_draw(keys, 0, count).astype(np.int64)
+    return tables.start_cell[place].astype(np.int64)
 
 
 def _product(numbers: Iterable[int], most: int) -> int:

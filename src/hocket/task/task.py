@@ -22,6 +22,7 @@ from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.notebook_hook import shown
 from hocket.task.agents import Agent, Gate
+from hocket.task.bodies import Bodies, check_bodies, units_of
 from hocket.task.conditions import ANYWHERE, Condition, Lexicon, parse_conditions, write_conditions
 from hocket.task.consistency import check_events, check_rewards, check_tidy, check_words, checked, in_order
 from hocket.task.grid import FLOOR, WALL, Grid
@@ -39,6 +40,7 @@ class Task:
     slip: float = 0.02  # chance that a move goes a quarter turn astray, half of it to either side
     description: str = ""
     source: str = field(default="", compare=False)  # the name or path by which it was loaded
+    bodies: Bodies = False  # whether two agents may not be in one cell nor swap cells; see `hocket.task.bodies`
 
     def __post_init__(self) -> None:
         check_words(self.name, self.description)
@@ -53,6 +55,7 @@ class Task:
         check_events(self.events, self.machine, self.agents, self.grid)
         agents = {name: checked(name, agent, self.grid, self.event_numbers) for name, agent in self.agents.items()}
         object.__setattr__(self, "agents", MappingProxyType(agents))
+        check_bodies(self.bodies, self.grid, agents)
         events = {event: MappingProxyType(dict(conditions)) for event, conditions in self.events.items()}
         object.__setattr__(self, "events", MappingProxyType(events))
 
@@ -165,6 +168,8 @@ class Task:
         text = "".join(drawn.get(cell, FLOOR) for cell in range(grid.cells))
         lines = [text[start : start + grid.columns] for start in range(0, grid.cells, grid.columns)]
         document: Document = {"name": self.name, "description": self.description, "slip": float(self.slip)}
+        if self.bodies:
+            document["bodies"] = list(self.bodies) if isinstance(self.bodies, tuple) else self.bodies
         document["map"] = "\n".join(lines) + "\n"
         if legend:
             document["legend"] = {letter: legend[letter] for letter in reversed(legend) if letter in text}
@@ -217,8 +222,14 @@ class Task:
             self.slip,
             self.description,
             self.source,
+            self.bodies,
         )
         return Task, parts
+
+    @cached_property
+    def units(self) -> NDArray[np.int32]:
+        """What an agent with a body has for itself in each cell, as a number; -1 where others may be, too: [S]."""
+        return units_of(self.bodies, self.grid)
 
     def where(self, agent: str, event: str) -> NDArray[np.bool_]:
         """Flag the cells in which an agent that knows an event proposes it."""
@@ -242,7 +253,8 @@ def _inverse(lists: Mapping[str, Iterable[str]], names: Iterable[str]) -> Mappin
 
 
 def _agent_to(agent: Agent, grid: Grid) -> Document:
-    row: Document = {"start": list(grid.row_column(agent.start)), "knows": list(agent.knows)}
+    cells = [list(grid.row_column(cell)) for cell in agent.starts]
+    row: Document = {"start": cells[0] if len(cells) == 1 else cells, "knows": list(agent.knows)}
     if agent.memory:
         row["memory"] = list(agent.memory)
     if agent.options:

@@ -14,9 +14,9 @@ from hocket.learn.episodes import unsigned
 from hocket.learn.kernels.team import PlayParameters
 from hocket.learn.learner import Arrays, Player
 from hocket.learn.testing import Recording
-from hocket.random import TRAINING, stream_key, threshold
+from hocket.random import MASK, TRAINING, stream_key, threshold
 from hocket.task.grid import ACTIONS
-from hocket.task.tables import Tables, settle
+from hocket.task.tables import Tables, draw_starts, settle
 
 
 class CqrmBlock:
@@ -27,18 +27,12 @@ class CqrmBlock:
         shape = list_shapes(tables)["q"]
         self.q = [_zeros(shape) for _ in seeds]
         self.tables = joint_tables(tables)
-        self.workspace = kernel.make_workspace(len(tables.start), len(self.tables.dynamics), shape[2])
+        self.workspace = kernel.make_workspace(len(tables.start), len(tables.body), len(self.tables.dynamics), shape[2])
         self.parameters = kernel.CqrmParameters(
             settings.schedule, np.float32(settings.discount), settings.max_episode_steps, settings.counterfactual
         )
-        start = [*tables.start.tolist(), tables.team_initial, 0]
         self.trainings = [
-            kernel.CqrmTraining(
-                q,
-                np.array(start, np.int64),
-                np.array([stream_key(TRAINING, seed, pair) for pair in range((len(tables.start) + 1) // 2)], np.uint64),
-            )
-            for q, seed in zip(self.q, seeds, strict=True)
+            kernel.CqrmTraining(q, *begin_training(tables, seed)) for q, seed in zip(self.q, seeds, strict=True)
         ]
 
     def train(self, begin: int, steps: int) -> None:
@@ -56,7 +50,7 @@ class CqrmPlayer(Player):
         agents = len(tables.start)
         self.world, self.workspace, self.place = (
             joint_tables(tables),
-            kernel.make_workspace(agents),
+            kernel.make_workspace(agents, len(tables.body)),
             np.zeros(agents, int),
         )
         self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
@@ -66,6 +60,14 @@ class CqrmPlayer(Player):
         how = PlayParameters(self.beta, greedy, seed, self.max_episode_steps)
         about = (self.world, self.workspace, self.place, self.finish)
         return kernel.play_jointly(arrays["q"], *about, how, number, record)
+
+
+def begin_training(tables: Tables, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Choose where the first episode starts; also return the keys of the streams, one for two agents."""
+    agents = range(len(tables.start))
+    keys = [stream_key(TRAINING, seed, pair) for pair in range((len(agents) + 1) // 2)]
+    starts = draw_starts(tables, np.array([keys[agent // 2] + agent % 2 & MASK for agent in agents], np.uint64))
+    return np.array([*starts.tolist(), tables.team_initial, 0]), np.array(keys, np.uint64)
 
 
 def _zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -122,10 +124,13 @@ def joint_tables(tables: Tables) -> kernel.JointTables:
         tables.team_final,
         np.ascontiguousarray(tables.team_class),
         np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
-        tables.start,
+        tables.first_start,
+        tables.start_cell,
         tables.team_initial,
         threshold(tables.slip),
         tables.event.shape[2],
+        tables.body_rule,
+        tables.body,
         tuple(range(len(tables.start))),
     )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hocket.learn.cqrm import LEARNER
-from hocket.learn.cqrm.block import joint_tables
+from hocket.learn.cqrm.block import begin_training, joint_tables
 from hocket.learn.cqrm.kernel import (
     LANES,
     WIDTH,
@@ -28,7 +28,6 @@ from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import Floats, Index, Ints
 from hocket.learn.learner import Arrays
 from hocket.learn.testing import Recording, TestResults
-from hocket.random import TRAINING, stream_key
 from hocket.task.tables import Tables
 
 
@@ -40,6 +39,9 @@ class DeviceWorkspaces(NamedTuple):
     best: Floats  # [threads, B, V and a few more]
     move: Ints  # [threads, 2, N]
     end: Ints  # [threads, 2, B]
+    cell: Ints  # [threads, N]
+    held: Ints  # [threads, N]
+    claim: Ints  # [threads, S], if agents have bodies
     place: Ints  # [threads, N] the agents' cells in a test
     finish: Ints  # [threads, N] when each agent was first done in a test
 
@@ -56,7 +58,8 @@ class JointTeams(NamedTuple):
 def workspace_at(workspaces: DeviceWorkspaces, thread: Index) -> JointWorkspace:
     """Give a thread its room."""
     value, weight, best = workspaces.value[thread], workspaces.weight[thread], workspaces.best[thread]
-    return JointWorkspace(value, weight, best, workspaces.move[thread], workspaces.end[thread])
+    apart = (workspaces.cell[thread], workspaces.held[thread], workspaces.claim[thread])
+    return JointWorkspace(value, weight, best, workspaces.move[thread], workspaces.end[thread], *apart)
 
 
 @inlined
@@ -155,14 +158,11 @@ class CqrmDeviceBlock(DeviceBlock):
         q = zeros((size + WIDTH,))[:size].reshape(count, *shape)
         host = joint_tables(tables)
         self.world = placed(host)
-        start = [*tables.start.tolist(), tables.team_initial, 0]
-        place = np.tile(np.array(start, np.int64), (count, 1))
-        agents, seeds = len(tables.start), self.seeds.astype(np.uint64)
-        numbers = range((agents + 1) // 2)
-        keys = np.stack([stream_key(TRAINING, seeds, np.full(count, pair, np.uint64)) for pair in numbers], axis=1)
+        agents = len(tables.start)
+        place, keys = (np.stack(part) for part in zip(*(begin_training(tables, job.seed) for job in jobs), strict=True))
         self.teams = JointTeams(q, placed(place), placed(keys))
-        workspace = make_workspace(agents, len(host.dynamics), shape[2])
-        arrays = [zeros((count, *array.shape), array.dtype.type) for array in workspace]
+        workspace = make_workspace(agents, max(1, len(tables.body)), len(host.dynamics), shape[2])
+        arrays: list[Any] = [placed(np.stack([array] * count)) for array in workspace]
         whole = [zeros((count, agents), np.int64) for _ in range(2)]
         self.workspaces = DeviceWorkspaces(*arrays, *whole)
 

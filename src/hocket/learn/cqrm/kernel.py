@@ -26,14 +26,16 @@ from hocket.learn.kernels.primitives import (
     second_number,
     slip_outcome,
     soft_weights,
+    start_cell,
     stream_key,
     u64,
 )
-from hocket.learn.kernels.team import PlayParameters
+from hocket.learn.kernels.team import PlayParameters, hold_apart
 from hocket.learn.kernels.vectors import load, store
 from hocket.learn.settings import Schedule
 from hocket.learn.testing import Recording
 from hocket.random import TEAM
+from hocket.task.bodies import NO_BODIES
 
 ACTIONS = 5
 LANES = 16  # joint actions whose weights are computed at once
@@ -51,10 +53,13 @@ class JointTables(NamedTuple):
     is_final: Bools  # [V]
     own_state: Shorts  # [N, V] the state of an agent's own machine that contains a team state
     is_own_final: Bools  # [N, V] whether that is final
-    start: NDArray[np.int32]  # [N]
+    first_start: NDArray[np.int32]  # [N + 1]
+    start_cell: NDArray[np.int32]  # [all cells in which agents may start]
     initial: int  # team state
     slip_limit: int
     kinds: int  # H
+    body_rule: int
+    body: NDArray[np.int32]  # [S], or nothing
     agents: tuple[int, ...]  # their numbers: a tuple, so that kernels are compiled for so many agents
 
 
@@ -66,6 +71,9 @@ class JointWorkspace(NamedTuple):
     best: Floats  # [B, V and a few more] the best joint action's value where a step ends, for each dynamics
     move: Ints  # [2, N] the action of each agent, and whether and how it slips
     end: Ints  # [2, B] the joint cell where a step ends, and the kinds of its cells, for each dynamics
+    cell: Ints  # [N] where each agent ends
+    held: Ints  # [N] marks of agents with bodies; -1 between steps
+    claim: Ints  # [S] and of cells, if agents have bodies; zero between steps
 
 
 class CqrmTraining(NamedTuple):
@@ -90,12 +98,14 @@ def workspace_bytes(combinations: int, states: int) -> int:
     return combinations * (states + WIDTH) * 4
 
 
-def make_workspace(agents: int, combinations: int = 0, states: int = 0) -> JointWorkspace:
+def make_workspace(agents: int, bodies: int, combinations: int = 0, states: int = 0) -> JointWorkspace:
     """Make room for so many combinations of dynamics and team states; of none, to choose actions only."""
     room = -(-(ACTIONS**agents) // LANES) * LANES
     numbers = (np.zeros(room, np.float32), np.zeros(room, np.float32))
     best = np.zeros((combinations, states + WIDTH), np.float32)
-    return JointWorkspace(*numbers, best, np.zeros((2, agents), np.int64), np.zeros((2, combinations), np.int64))
+    move, end = np.zeros((2, agents), np.int64), np.zeros((2, combinations), np.int64)
+    apart = (np.zeros(agents, np.int64), np.full(agents, -1, np.int64), np.zeros(bodies, np.int64))
+    return JointWorkspace(*numbers, best, move, end, *apart)
 
 
 @inlined
@@ -154,19 +164,23 @@ def joint_cell(place: Ints, tables: JointTables) -> Index:
 
 
 @inlined
-def arrive(agent: int, combination: Index, cell: int, workspace: JointWorkspace, tables: JointTables) -> Index:
-    """Return the cell where an agent's action ends."""
-    dynamics = u64(tables.dynamics[combination, agent])
-    action, outcome = u64(workspace.move[0, agent]), u64(workspace.move[1, agent])
-    return u64(tables.next_cell[agent, dynamics, u64(cell), action, outcome])
+def arrive(place: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> None:
+    """Note the cells where the agents' actions end under some dynamics."""
+    for agent in range(len(tables.agents)):
+        dynamics, cell = u64(tables.dynamics[combination, agent]), u64(place[agent])
+        action, outcome = u64(workspace.move[0, agent]), u64(workspace.move[1, agent])
+        workspace.cell[agent] = tables.next_cell[agent, dynamics, cell, action, outcome]
+    if tables.body_rule != NO_BODIES:
+        hold_apart(tables.body_rule, tables.body, place, workspace.cell, workspace.held, workspace.claim)
 
 
 @inlined
 def find_ends(place: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> None:
     """Note in which cells a step ends under some dynamics, and of which kinds they are."""
     cells, kinds = u64(0), u64(0)
+    arrive(place, combination, workspace, tables)
     for agent in range(len(tables.agents)):
-        end = arrive(agent, combination, place[agent], workspace, tables)
+        end = u64(workspace.cell[agent])
         cells = cells * u64(tables.next_cell.shape[2]) + end
         kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, end])
     workspace.end[0, combination], workspace.end[1, combination] = cells, kinds
@@ -188,9 +202,10 @@ def find_best(q: Floats, agents: tuple[int, ...], cells: Index, workspace: Joint
 @inlined
 def go(place: Ints, state: Index, workspace: JointWorkspace, tables: JointTables) -> Index:
     """Move all agents; return the team state after the step."""
-    combination, kinds = u64(tables.combination[state]), u64(0)
+    kinds = u64(0)
+    arrive(place, u64(tables.combination[state]), workspace, tables)
     for agent in range(len(tables.agents)):
-        end = arrive(agent, combination, place[agent], workspace, tables)
+        end = u64(workspace.cell[agent])
         kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, end])
         place[agent] = end
     return u64(tables.settled[kinds, state])
@@ -234,7 +249,10 @@ def train_jointly(
         clock += 1
         if tables.is_final[state] or clock >= parameters.max_episode_steps:
             for agent in range(agents):
-                place[agent] = tables.start[agent]
+                first = tables.first_start[agent]
+                count = tables.first_start[agent + 1] - first
+                number = key[agent // 2] + u64(agent % 2)  # another stream for the second of two agents
+                place[agent] = start_cell(number, time + 1, first, count, tables.start_cell)
             state, clock = u64(tables.initial), np.int64(0)
     place[agents], place[agents + 1] = state, clock
 
@@ -257,7 +275,8 @@ def play_jointly(
     agents, state = len(tables.agents), u64(tables.initial)
     actions = stream_key(TEAM, play.seed, np.int64(0), number)
     for agent in range(agents):
-        place[agent] = tables.start[agent]
+        first, key = tables.first_start[agent], stream_key(TEAM, play.seed, np.int64(agent), number)
+        place[agent] = start_cell(key, 0, first, tables.first_start[agent + 1] - first, tables.start_cell)
         finish[agent] = 0 if tables.is_own_final[agent, state] else -1
     for time in range(play.most_steps):
         if tables.is_final[state]:

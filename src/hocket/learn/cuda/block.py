@@ -92,11 +92,10 @@ class TeamBlock(DeviceBlock):
     def __init__(self, tables: Tables, jobs: Sequence[DeviceJob]) -> None:
         super().__init__(tables, jobs)
         self.world = placed(team_tables(tables))
-        agents, events = len(tables.start), len(tables.knowers)
-        room = max(1, PLAYERS_ROOM // team_bytes(agents, events))
+        room = max(1, PLAYERS_ROOM // team_bytes(tables))
         self.players: int = min(PLAYERS, room, 2 * len(jobs) * max(1, jobs[0].settings.test_episodes))
-        self.column = placed(np.tile(np.arange(int(tables.states.max())), (agents, 1)))
-        self.teams = make_teams(agents, events, self.players)
+        self.column = placed(np.tile(np.arange(int(tables.states.max())), (len(tables.start), 1)))
+        self.teams = make_teams(tables, self.players)
 
     def _play(self, number: int, episodes: int, begin: int, played: TestResults) -> int:
         how = (self.parameters, self.runs, self.teams, number, episodes, begin, played)

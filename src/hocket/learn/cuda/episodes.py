@@ -34,6 +34,7 @@ from hocket.learn.kernels.team import (
     settle,
 )
 from hocket.learn.testing import TestResults
+from hocket.task.tables import Tables
 
 
 class DeviceLearnt(NamedTuple):
@@ -55,16 +56,18 @@ class DeviceTeams(NamedTuple):
     key: NDArray[np.uint64]  # [N, threads]
     finish: Ints  # [N, threads]
     event_time: Ints  # [E, threads]
+    before: Ints  # [N, threads]
+    claim: Ints  # [S, threads], if agents have bodies
 
 
-def team_bytes(agents: int, events: int) -> int:
+def team_bytes(tables: Tables) -> int:
     """Say how much room a team takes."""
-    return 8 * (6 * agents + 2 * events)
+    return 8 * (7 * len(tables.start) + 2 * len(tables.knowers) + len(tables.body))
 
 
-def make_teams(agents: int, events: int, threads: int) -> DeviceTeams:
+def make_teams(tables: Tables, threads: int) -> DeviceTeams:
     """Make room for so many teams, none of which proposes anything yet."""
-    of_agents, all_events = (agents, threads), (events, threads)
+    of_agents, all_events = (len(tables.start), threads), (len(tables.knowers), threads)
     return DeviceTeams(
         zeros(of_agents, np.int64),
         zeros(of_agents, np.int64),
@@ -74,6 +77,8 @@ def make_teams(agents: int, events: int, threads: int) -> DeviceTeams:
         zeros(of_agents, np.uint64),
         zeros(of_agents, np.int64),
         zeros(all_events, np.int64),
+        zeros(of_agents, np.int64),
+        zeros((max(1, len(tables.body)), threads), np.int64),
     )
 
 
@@ -89,6 +94,8 @@ def team_at(teams: DeviceTeams, thread: Index) -> TeamState:
         teams.key[:, thread],
         teams.finish[:, thread],
         teams.event_time[:, thread],
+        teams.before[:, thread],
+        teams.claim[:, thread],
     )
 
 

@@ -16,7 +16,7 @@ from hocket.learn.reviews import WorldReviewedBlock, is_reviewed
 from hocket.learn.settings import SimulatedSettings
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.individual import IndividualTable, Outcomes, Simulation
-from hocket.task.tables import Tables
+from hocket.task.tables import Tables, draw_starts
 from hocket.task.teamwork.readiness import Readiness
 
 LEAST_READINESS = 0.002  # of simulated teammates; what is seldom simulated is also seldom expected
@@ -54,20 +54,20 @@ class DqprmBlock:
             settings.counterfactual,
             agents if settings.wait_for_team else 1,
         )
-        self.lanes = self._lanes(seeds)
+        self.lanes = self._lanes(tables, seeds)
         self.groups = _groups(agents * len(seeds), self.parameters.team_size)
         self.threads = max(1, min(threads, len(self.groups)))
 
-    def _lanes(self, seeds: Sequence[int]) -> kernel.DqprmLanes:
+    def _lanes(self, tables: Tables, seeds: Sequence[int]) -> kernel.DqprmLanes:
         agents = self.q.shape[1]
         agent = np.tile(np.arange(agents, dtype=np.uint32), len(seeds))
-        keys = [stream_key(TRAINING, seed, index) for seed in seeds for index in range(agents)]
+        keys = np.array([stream_key(TRAINING, seed, index) for seed in seeds for index in range(agents)], np.uint64)
         return kernel.DqprmLanes(
             self.q.reshape(len(agent), *self.q.shape[2:]),
             agent,
-            self.tables.start[agent],
+            draw_starts(tables, keys, agent).astype(np.uint32),
             self.tables.initial[agent],
-            np.append(np.array(keys, np.uint64), np.zeros(LANES, np.uint64)),
+            np.append(keys, np.zeros(LANES, np.uint64)),
             np.zeros(len(agent) // self.parameters.team_size, np.int64),
         )
 
@@ -154,7 +154,9 @@ def lane_tables(tables: Tables, outcomes_of: Sequence[Outcomes | IndividualTable
         next_state=next_state,
         reward=reward,
         is_final=is_final,
-        start=tables.start.astype(np.uint32),
+        first_start=tables.first_start[:-1].astype(np.uint32),
+        starts=np.diff(tables.first_start).astype(np.uint32),
+        start_cell=tables.start_cell.astype(np.uint32),
         initial=tables.initial.astype(np.uint32),
         slip_limit=threshold(tables.slip),
     )

@@ -16,7 +16,7 @@ from hocket.learn.dqprm.block import lane_tables, simulated_outcomes
 from hocket.learn.dqprm.kernel import DqprmLanes, LaneTables, padded
 from hocket.learn.learner import Arrays, machine_shapes
 from hocket.random import TRAINING, stream_key
-from hocket.task.tables import Tables
+from hocket.task.tables import Tables, draw_starts
 
 
 class DqprmDeviceBlock(TeamBlock):
@@ -44,8 +44,8 @@ class DqprmDeviceBlock(TeamBlock):
         keys = stream_key(TRAINING, np.repeat(self.seeds.astype(np.uint64), agents), index.astype(np.uint64))
         q = self.q.reshape(len(agent), cells, actions, states)
         clock = np.zeros(len(agent) // self.team_size, np.int64)
-        place = (host.start[agent], host.initial[agent])
-        self.lanes = DqprmLanes(q, placed(agent), placed(place[0]), placed(place[1]), placed(keys), placed(clock))
+        place = (placed(draw_starts(tables, keys, index).astype(np.uint32)), placed(host.initial[agent]))
+        self.lanes = DqprmLanes(q, placed(agent), *place, placed(keys), placed(clock))
         is_fast = self.team_size == 1 and cuda_kernel.is_small(host)
         self.kernel = cuda_kernel.lanes_kernels.get(states) if is_fast else None
         self.device_tables = placed(host if self.kernel is None else cuda_kernel.lane_worlds(host))
@@ -92,6 +92,6 @@ def _lane_tables(tables: Tables, variants: Sequence[DqprmSettings]) -> tuple[Lan
             arrays = [np.pad(array, gap, constant_values=filled) for array, gap in zip(arrays, gaps, strict=True)]
         return np.concatenate(arrays)
 
-    common = ("next_cell", "slip_limit")
+    common = ("next_cell", "slip_limit", "start_cell")
     arrays: dict[str, Any] = {name: stack(name) for name in LaneTables._fields if name not in common}
     return parts[0]._replace(**arrays), np.array([place[kind] for kind in kinds], np.uint32)

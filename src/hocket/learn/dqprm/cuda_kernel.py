@@ -41,6 +41,7 @@ from hocket.learn.kernels.primitives import (
     second_number,
     slip_outcome,
     softmax_action,
+    start_cell,
     sync_draw,
     u64,
 )
@@ -64,7 +65,9 @@ class LaneWorld(NamedTuple):
     cells: int
     cases: int
     distinct: int
-    start: int
+    first_start: int
+    starts: int
+    start_cell: Words  # [all cells in which agents may start]
     initial: int
     slip_limit: int
 
@@ -201,7 +204,8 @@ def _train_at_once(width: int) -> Callable[..., Lane]:
             store_row(q, ((lane * cells + u64(cell)) * ACTIONS + u64(action)) * states, fresh)
             clock += 1
             if clock >= own_parameters.max_episode_steps or world.is_final[u64(next_state)] != 0:
-                next_cell, next_state, clock = np.uint32(world.start), np.uint32(world.initial), np.int64(0)
+                start = start_cell(key, time + 1, world.first_start, world.starts, world.start_cell)
+                next_cell, next_state, clock = np.uint32(start), np.uint32(world.initial), np.int64(0)
             if next_cell != end:
                 known = rows(q, lane, cells, u64(next_cell))
             else:
@@ -222,7 +226,9 @@ class LaneWorlds(NamedTuple):
     dynamics: Words  # [P, U]
     is_final: Words  # [P, U or U + 1]
     distinct: Words  # [P]
-    start: Words  # [P]
+    first_start: Words  # [P]
+    starts: Words  # [P]
+    start_cell: Words  # [all cells in which agents may start]
     initial: Words  # [P]
     cells: int
     cases: int
@@ -272,7 +278,9 @@ def lane_worlds(tables: LaneTables) -> LaneWorlds:
         tables.dynamics,
         tables.is_final.astype(np.uint32),
         tables.distinct,
-        tables.start,
+        tables.first_start,
+        tables.starts,
+        tables.start_cell,
         tables.initial,
         cells,
         tables.next_state.shape[2],
@@ -311,7 +319,9 @@ def _train_lane(width: int) -> Callable[..., None]:
             worlds.cells,
             worlds.cases,
             worlds.distinct[row],
-            worlds.start[row],
+            worlds.first_start[row],
+            worlds.starts[row],
+            worlds.start_cell,
             worlds.initial[row],
             worlds.slip_limit,
         )
@@ -389,7 +399,7 @@ def train_team(
                 drawn = second_number(lanes.key[lane], time)
                 move = np.uint32(3 * action + slip_outcome(drawn, tables.slip_limit))
                 learn_any(lane, move, np.uint32(sync_draw(drawn)), alpha, lanes, tables, own_parameters, workspace)
-        pass_time(team, lanes, tables, own_parameters)
+        pass_time(time, team, lanes, tables, own_parameters)
 
 
 @device_kernel

@@ -34,6 +34,7 @@ from hocket.learn.kernels.primitives import (
     slip_outcomes,
     softmax_action,
     softmax_actions,
+    start_cell,
     sync_draw,
     u64,
 )
@@ -63,7 +64,9 @@ class LaneTables(NamedTuple):
     next_state: Words  # [N, H, J, U]; J is at least 2
     reward: Floats  # [N, H, J, U]
     is_final: Bools  # [N, U]
-    start: Words  # [N]
+    first_start: Words  # [N] where the cells begin in which an agent may start ...
+    starts: Words  # [N] ... how many they are ...
+    start_cell: Words  # ... in this list
     initial: Words  # [N]
     slip_limit: int
 
@@ -238,17 +241,19 @@ learn_few, learn_many = _learn_at_once(FEW), _learn_at_once(MANY)
 
 
 @inlined
-def pass_time(team: Index, lanes: DqprmLanes, tables: LaneTables, parameters: DqprmParameters) -> None:
-    """Count a step of a team, and begin its next episode if everyone has finished or the time is up."""
-    first, last = team * u64(parameters.team_size), (team + u64(1)) * u64(parameters.team_size)
+def pass_time(time: Index, team: Index, lanes: DqprmLanes, tables: LaneTables, parameters: DqprmParameters) -> None:
+    """Count a step of a team, and begin its next episode if everyone has finished or the clock has run out."""
+    begin, end = team * u64(parameters.team_size), (team + u64(1)) * u64(parameters.team_size)
     lanes.clock[team] += 1
     if lanes.clock[team] < parameters.max_episode_steps:
-        for lane in range(first, last):
+        for lane in range(begin, end):
             if not tables.is_final[u64(lanes.agent[lane]), u64(lanes.state[lane])]:
                 return
-    for lane in range(first, last):
+    for lane in range(begin, end):
         agent = u64(lanes.agent[lane])
-        lanes.cell[lane], lanes.state[lane] = tables.start[agent], tables.initial[agent]
+        first, count = tables.first_start[agent], tables.starts[agent]
+        lanes.cell[lane] = start_cell(lanes.key[lane], time + 1, first, count, tables.start_cell)
+        lanes.state[lane] = tables.initial[agent]
     lanes.clock[team] = 0
 
 
@@ -285,7 +290,7 @@ def train_group(
                         lane, workspace.move[place], workspace.ready[place], alpha, lanes, tables, parameters, workspace
                     )
         for team in teams:
-            pass_time(team, lanes, tables, parameters)
+            pass_time(time, team, lanes, tables, parameters)
 
 
 @kernel
@@ -375,4 +380,4 @@ def train_lane(
         move = np.uint32(3 * action + slip_outcome(drawn, tables.slip_limit))
         ready = np.uint32(sync_draw(drawn))
         learn(place, move, ready, rate_at(parameters.schedule, time), lanes, tables, parameters, workspace)
-        pass_time(place, lanes, tables, parameters)
+        pass_time(time, place, lanes, tables, parameters)

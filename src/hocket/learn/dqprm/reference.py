@@ -20,7 +20,7 @@ import numpy as np
 
 from hocket import random
 from hocket.learn.dqprm import DqprmSettings
-from hocket.learn.reference import AgentWorld, softmax
+from hocket.learn.reference import AgentWorld, draw_start, softmax
 from hocket.task.grid import ACTIONS, slip_outcome
 
 f32 = np.float32  # all is computed in single precision, as in the kernels
@@ -33,15 +33,16 @@ class DqprmAgent:
         self.world, self.settings = world, settings
         self.key = random.stream_key(random.TRAINING, seed, world.agent)
         self.q = np.zeros((world.cells, len(ACTIONS), world.states), f32)
-        self.s, self.u, self.waited = world.start, world.initial, 0
+        self.waited = 0
+        self.restart(0)
 
     @property
     def is_done(self) -> bool:
         return self.u in self.world.final
 
-    def restart(self) -> None:
-        """Begin an episode."""
-        self.s, self.u = self.world.start, self.world.initial
+    def restart(self, t: int) -> None:
+        """Begin an episode with step t."""
+        self.s, self.u = draw_start(self.world, self.key, t), self.world.initial
 
     def step(self, t: int) -> None:
         """Act, and update q.
@@ -85,6 +86,6 @@ def train_team(worlds: Sequence[AgentWorld], settings: DqprmSettings, seed: int,
         episode_steps += 1
         if all(agent.is_done for agent in agents) or episode_steps >= settings.max_episode_steps:
             for agent in agents:
-                agent.restart()
+                agent.restart(t + 1)
             episode_steps = 0
     return agents

@@ -176,7 +176,7 @@ def train_hierarchically(
     meta, low, team, options, before, clock = training
     for time in range(begin, begin + steps):
         if clock[0] < 0:
-            reset_team(team, tables)
+            reset_team(time, team, tables)
             clock[0] = 0
             for agent in range(len(team.cell)):
                 options.current[agent] = -1

@@ -78,14 +78,14 @@ class IqlDeviceBlock(TeamBlock):
         index, seeds = np.arange(agents, dtype=np.uint64)[:, None], self.seeds.astype(np.uint64)[None]
         keys = stream_key(TRAINING, np.repeat(seeds, agents, axis=0), np.repeat(index, count, axis=1))
         nobody = placed(np.full((agents, count), -1, np.int64))
-        self.training = make_teams(agents, len(tables.knowers), count)._replace(key=placed(keys), following=nobody)
+        self.training = make_teams(tables, count)._replace(key=placed(keys), following=nobody)
         clock, settled = np.full((1, count), -1, np.int64), np.ones(count, np.bool_)
         self.trainings = DeviceIqlTraining(self.q, zeros((agents, 3, count), np.int64), placed(clock), placed(settled))
 
     @classmethod
     def size(cls, tables: Tables) -> int:
         shape, agents = LEARNER.shapes(tables)["q"], len(tables.start)
-        return 4 * prod(shape) + team_bytes(agents, len(tables.knowers)) + 24 * agents + 64
+        return 4 * prod(shape) + team_bytes(tables) + 24 * agents + 64
 
     def train(self, begin: int, steps: int) -> None:
         about = (self.world, self.parameters, self.runs, begin, steps)

@@ -58,7 +58,7 @@ def train_independently(
     q, team, before, clock = training
     for time in range(begin, begin + steps):
         if clock[0] < 0:
-            reset_team(team, tables)
+            reset_team(time, team, tables)
             clock[0] = 0
         alpha, beta = rate_at(parameters.schedule, time), beta_at(parameters.schedule, time)
         ready = np.int64(0)

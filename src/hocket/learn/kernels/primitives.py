@@ -30,6 +30,8 @@ GOLDEN = np.uint64(random.GOLDEN)
 MIX_1, MIX_2 = np.uint64(random.MIX_1), np.uint64(random.MIX_2)
 CHANCE_SHIFT = np.uint64(64 - random.CHANCE_BITS)
 CHANCE_MASK = np.uint64((1 << random.CHANCE_BITS) - 1)
+CHANCE_BITS = np.uint64(random.CHANCE_BITS)
+FIRST_START = np.uint64(random.STARTS + 1)
 ACTION_SHIFT = np.uint64(64 - random.ACTION_BITS)
 ACTION_UNIT = np.float32(2.0**-random.ACTION_BITS)
 TWO = np.uint64(2)
@@ -73,6 +75,16 @@ def first_number(key: Numbers, step: int) -> Numbers:
 def second_number(key: Numbers, step: int) -> Numbers:
     """Draw the number that decides the chances in a step."""
     return mix(key + (np.uint64(step) * TWO + TWO) * GOLDEN)
+
+
+@inlined
+def start_cell(drawn_from: Index, step: int, first: Index, count: Index, cells: NDArray[np.integer[Any]]) -> Index:
+    """Choose a cell to start in, of so many in a list from a place on, for an episode that begins with a step."""
+    place = u64(first)
+    if count > 1:
+        drawn = mix(drawn_from + (np.uint64(step) + FIRST_START) * GOLDEN) >> CHANCE_SHIFT
+        place += (drawn * u64(count)) >> CHANCE_BITS
+    return cells[place]
 
 
 @inlined

@@ -18,11 +18,13 @@ from hocket.learn.kernels.primitives import (
     greedy_action,
     slip_outcome,
     softmax_action,
+    start_cell,
     stream_key,
     u64,
 )
 from hocket.learn.testing import Recording
 from hocket.random import TEAM
+from hocket.task.bodies import NO_BODIES, NONE_GOES, ONE_IN_REGION
 
 ENDLESS, GOING, DONE = -1, 0, 1  # how a step ends: it never settles, the task is not done yet, or it is
 FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
@@ -44,10 +46,13 @@ class TeamTables(NamedTuple):
     first_memory: NDArray[np.int32]  # [E + 1]
     memory_agent: NDArray[np.int32]  # [all that is remembered]
     memory_bit: Shorts  # [all that is remembered]
-    start: NDArray[np.int32]  # [N]
+    first_start: NDArray[np.int32]  # [N + 1]
+    start_cell: NDArray[np.int32]  # [all cells in which agents may start]
     initial: Shorts  # [N]
     slip_limit: int
     most_rounds: int
+    body_rule: int
+    body: NDArray[np.int32]  # [S], or nothing
 
 
 class TeamState(NamedTuple):
@@ -61,6 +66,8 @@ class TeamState(NamedTuple):
     key: NDArray[np.uint64]  # [N] of the streams of random numbers
     finish: Ints  # [N] when the agent's machine was first final, in steps; -1: never
     event_time: Ints  # [E] when the event first happened, in steps; -1: never
+    before: Ints  # [N] room for where agents with bodies came from
+    claim: Ints  # [S] room for who goes to a cell, if agents have bodies; zero between steps
 
 
 class PlayParameters(NamedTuple):
@@ -73,11 +80,13 @@ class PlayParameters(NamedTuple):
 
 
 @inlined
-def reset_team(team: TeamState, tables: TeamTables) -> bool:
-    """Put everyone back to the start; say whether the task is done already."""
+def reset_team(time: Index, team: TeamState, tables: TeamTables) -> bool:
+    """Put everyone back to the start, by the random numbers of a step; say whether the task is done already."""
     done = True
     for agent in range(len(team.cell)):
-        team.cell[agent] = tables.start[agent]
+        first = tables.first_start[agent]
+        count = tables.first_start[agent + 1] - first
+        team.cell[agent] = start_cell(team.key[agent], time, first, count, tables.start_cell)
         team.state[agent] = tables.initial[agent]
         team.memory[agent] = 0
         is_final = tables.is_final[agent, tables.initial[agent]]
@@ -99,10 +108,55 @@ def arrive(agent: Index, action: Index, outcome: Index, team: TeamState, tables:
     """Move an agent and let it propose events; return how many of them everyone proposes now."""
     index = u64(agent)
     dynamics = u64(tables.dynamics[index, u64(team.state[index])])
-    team.cell[index] = tables.next_cell[
-        u64(tables.world[index]), dynamics, u64(team.cell[index]), u64(action), u64(outcome)
-    ]
+    world, cell = u64(tables.world[index]), u64(team.cell[index])
+    return enter(agent, tables.next_cell[world, dynamics, cell, u64(action), u64(outcome)], team, tables)
+
+
+@inlined
+def enter(agent: Index, cell: Index, team: TeamState, tables: TeamTables) -> Index:
+    """Let an agent go to a cell and propose events; agents with bodies propose when it is clear where all end up."""
+    if tables.body_rule != NO_BODIES:
+        team.before[agent], team.cell[agent] = team.cell[agent], cell
+        return np.int64(0)
+    team.cell[agent] = cell
     return propose(agent, team, tables)
+
+
+@inlined
+def hold_apart(rule: int, unit: NDArray[np.int32], before: Ints, cell: Ints, held: Ints, claim: Ints) -> None:
+    """Leave agents with bodies where they were before, as far as `hocket.task.bodies` says.
+
+    `held` is room for a mark of each agent, -1 between steps, and `claim` for one of each cell, zero between steps.
+    """
+    is_over = False
+    while not is_over:
+        for agent in range(len(cell)):
+            if unit[before[agent]] == unit[cell[agent]] and unit[cell[agent]] >= 0:
+                claim[unit[cell[agent]]] = agent + 1
+        for agent in range(len(cell)):
+            if unit[before[agent]] != unit[cell[agent]] and unit[cell[agent]] >= 0:
+                place = unit[cell[agent]]
+                if claim[place] == 0:
+                    claim[place] = agent + 1
+                else:
+                    held[agent] = 0
+                    other = claim[place] - 1
+                    if rule == NONE_GOES and unit[before[other]] != place:
+                        held[other] = 0
+        is_over = True
+        for agent in range(len(cell)):
+            is_over = is_over and held[agent] < 0
+        if is_over and rule != ONE_IN_REGION:
+            for agent in range(len(cell)):
+                other = claim[before[agent]] - 1  # who comes to where this one was
+                if other >= 0 and other != agent and cell[agent] == before[other]:
+                    held[agent] = 0
+        for agent in range(len(cell)):
+            if unit[cell[agent]] >= 0:
+                claim[unit[cell[agent]]] = 0
+        for agent in range(len(cell)):
+            if held[agent] == 0:
+                cell[agent], held[agent] = before[agent], np.int64(-1)
 
 
 @inlined
@@ -134,6 +188,10 @@ def withdraw(agent: int, team: TeamState, tables: TeamTables) -> None:
 @inlined
 def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
     """Let events happen in rounds until nothing more can, so many being ready; return DONE, GOING or ENDLESS."""
+    if tables.body_rule != NO_BODIES:
+        hold_apart(tables.body_rule, tables.body, team.before, team.cell, team.following, team.claim)
+        for agent in range(len(team.cell)):
+            ready += propose(agent, team, tables)
     rounds = 0
     while ready > 0 and rounds < tables.most_rounds:
         for event in range(len(team.tally)):
@@ -192,7 +250,7 @@ def begin_episode(seed: Index, number: Index, team: TeamState, tables: TeamTable
     """Give everyone the random numbers of a test episode, and a start; say whether the task is done already."""
     for agent in range(len(team.key)):
         team.key[agent] = stream_key(TEAM, seed, agent, number)
-    return reset_team(team, tables)
+    return reset_team(0, team, tables)
 
 
 @inlined

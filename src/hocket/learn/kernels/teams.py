@@ -88,6 +88,8 @@ def team_of(copy: Index, teams: Teams, workspace: TeamState) -> TeamState:
         teams.key[copy],
         teams.finish[copy],
         teams.event_time[copy],
+        workspace.before,
+        workspace.claim,
     )
 
 

@@ -74,17 +74,21 @@ def solve_jointly(
     end = np.zeros((agents, space.sizes[0], max(space.sizes[1:]), len(ACTIONS)), np.int64)
     for agent, ends in enumerate(space.end):
         end[agent, :, : ends.shape[1]] = ends
-    everything = np.arange(space.states)
-    model = kernel.JointModel(
-        np.array(space.sizes[1:]), end, space.settle(everything).astype(np.int32), straight, aside
-    )
+    everything, bodies = np.arange(space.states), (space.tables.body_rule, space.tables.body)
+    cell = np.zeros(end.shape[::2], np.int64)
+    for agent, cells in enumerate(space.cells):
+        cell[agent, : len(cells)] = cells
+    settled = space.settle(everything).astype(np.int32)
+    model = kernel.JointModel(np.array(space.sizes[1:]), end, settled, straight, aside, *bodies, cell)
     value, action = np.full(space.states, float(most_steps)), np.zeros(space.states, np.float32)
     value[space.tables.team_final[space.team_state(everything)]] = 0.0
     order = reachable_states(space)[::-1]
     order = np.ascontiguousarray(order[value[order] > 0])
-    cell, block = np.zeros(agents, np.int64), np.zeros(len(ACTIONS) ** agents)
+    place, before, after = np.zeros((3, agents), np.int64)
+    held, claim = np.full(agents, -1, np.int64), np.zeros(len(space.tables.body), np.int64)
+    room = kernel.JointRoom(place, np.zeros(len(ACTIONS) ** agents), before, after, held, claim)
     for _ in range(MOST_SWEEPS):
-        if kernel.improve(order, model, value, action, float(most_steps), cell, block) <= tolerance:
+        if kernel.improve(order, model, value, action, float(most_steps), room) <= tolerance:
             break
     return value, action
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import u64
+from hocket.learn.kernels.team import hold_apart
+from hocket.task.bodies import NO_BODIES
 
 ACTIONS, TURNS = u64(5), u64(4)
 
@@ -24,25 +26,50 @@ class JointModel(NamedTuple):
     settled: NDArray[np.int32]  # [joint states] the joint state in which a step settles
     straight: float  # chance that a move does not slip
     aside: float  # chance that it slips to a given side
+    body_rule: int  # of `hocket.task.bodies`
+    body: NDArray[np.int32]  # [cells of the map], or nothing
+    cell: Ints  # [N, S] the cell on the map of each agent's cells
+
+
+class JointRoom(NamedTuple):
+    """Room for what is worked out within a joint state."""
+
+    place: Ints  # [N] the agents' cells, by their places in `JointModel`
+    block: Doubles  # [A ** N] what joint actions are worth
+    before: Ints  # [N] the agents' cells on the map ...
+    after: Ints  # [N] ... and where they go
+    held: Ints  # [N] marks of agents with bodies; -1 between steps
+    claim: Ints  # [cells of the map] and of cells, if agents have bodies; zero between steps
 
 
 @inlined
-def gather(state: np.int64, model: JointModel, value: Doubles, cell: Ints, block: Doubles) -> None:
-    """Look up what every joint action is worth if nobody slips: block [A ** N]."""
-    agents = len(model.size)
+def gather(state: np.int64, model: JointModel, value: Doubles, room: JointRoom) -> None:
+    """Look up what every joint action is worth if nobody slips."""
+    agents, place = len(model.size), room.place
     rest = state
-    for place in range(agents):
-        agent = agents - 1 - place
-        cell[agent] = rest % model.size[agent]
+    for index in range(agents):
+        agent = agents - 1 - index
+        place[agent] = rest % model.size[agent]
         rest //= model.size[agent]
-    for joint in range(len(block)):
+    for joint in range(len(room.block)):
+        if model.body_rule != NO_BODIES:
+            number = np.int64(joint)
+            for index in range(agents):
+                agent = agents - 1 - index
+                room.before[agent] = model.cell[agent, place[agent]]
+                room.after[agent] = model.cell[agent, model.end[agent, rest, place[agent], number % 5]]
+                number //= 5
+            hold_apart(model.body_rule, model.body, room.before, room.after, room.held, room.claim)
         number, reached, factor = np.int64(joint), np.int64(0), np.int64(1)
-        for place in range(agents):
-            agent = agents - 1 - place
-            reached += model.end[agent, rest, cell[agent], number % 5] * factor
+        for index in range(agents):
+            agent = agents - 1 - index
+            end = model.end[agent, rest, place[agent], number % 5]
+            if model.body_rule != NO_BODIES and room.after[agent] == room.before[agent]:
+                end = place[agent]
+            reached += end * factor
             factor *= model.size[agent]
             number //= 5
-        block[joint] = value[model.settled[reached + rest * factor]]
+        room.block[joint] = value[model.settled[reached + rest * factor]]
 
 
 @inlined
@@ -68,14 +95,13 @@ def improve(
     value: Doubles,  # [joint states] expected steps
     action: NDArray[np.float32],  # [joint states] out: the best joint action
     most: float,  # steps that a failure counts as
-    cell: Ints,  # [N] workspace
-    block: Doubles,  # [A ** N] workspace
+    room: JointRoom,
 ) -> float:
     """Look at joint states once, in order; return the largest relative change."""
-    change = 0.0
+    change, block = 0.0, room.block
     for place in range(len(order)):
         state = order[place]
-        gather(state, model, value, cell, block)
+        gather(state, model, value, room)
         if model.aside > 0:
             slip(model, block)
         best, least = 0, block[0]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
+from hocket.task.bodies import hold_apart
 from hocket.task.grid import ACTIONS, OUTCOMES, outcome_chances
 from hocket.task.settling import settle
 from hocket.task.tables import compile_task
@@ -24,7 +25,8 @@ class JointPlanner:
     def __init__(self, task: Task, most_steps: int) -> None:
         self.task, self.most_steps, self.tables = task, float(most_steps), compile_task(task)
         self.agents = [*task.agents]
-        self.start = tuple((task.agents[agent].start, task.machines[agent].initial) for agent in self.agents)
+        each = [[(cell, task.machines[agent].initial) for cell in task.agents[agent].starts] for agent in self.agents]
+        self.starts: list[JointState] = list(product(*each))
         self.moves: dict[JointState, list[list[tuple[float, JointState]]]] = {}
         self.value: dict[JointState, float] = {}
         self._explore()
@@ -34,7 +36,7 @@ class JointPlanner:
 
     def _explore(self) -> None:
         """List every joint state that can be reached, and what may come of every joint action there."""
-        waiting = [self.start]
+        waiting = list(self.starts)
         while waiting:
             state = waiting.pop()
             if state in self.value:
@@ -61,11 +63,14 @@ class JointPlanner:
             world = self.tables.next_cell[self.tables.world[number]]
             gates = self.tables.dynamics[number, self.task.machines[agent].states.index(states[agent])]
             cells[agent] = int(world[gates, cell, actions[number], slips[number]])
+        if self.task.bodies:
+            before = {agent: cell for agent, (cell, _) in zip(self.agents, state, strict=True)}
+            cells = hold_apart(self.task.bodies, self.task.units, before, cells)
         after = settle(self.task, cells, states).states
         return tuple((cells[agent], after[agent]) for agent in self.agents)
 
     def solve(self, tolerance: float = 1e-9) -> float:
-        """Iterate until nothing changes; return the expected steps from the start."""
+        """Iterate until nothing changes; return the expected steps, on average over starts."""
         change = 1.0
         while change > tolerance:
             change = 0.0
@@ -74,4 +79,4 @@ class JointPlanner:
                 steps = min(1 + best, self.most_steps)
                 change = max(change, abs(steps - self.value[state]))
                 self.value[state] = steps
-        return self.value[self.start]
+        return sum(self.value[start] for start in self.starts) / len(self.starts)

@@ -26,7 +26,7 @@ from hocket.learn.sweep.queue import make_queues
 from hocket.random import TRAINING, stream_key
 from hocket.task.grid import ACTIONS, OUTCOMES, Grid
 from hocket.task.individual import IndividualTable, Simulation
-from hocket.task.tables import Tables
+from hocket.task.tables import Tables, draw_starts
 from hocket.task.teamwork.planning import plan_values
 from hocket.task.teamwork.readiness import Readiness
 
@@ -239,8 +239,7 @@ def _group(
     common = _view(table, moves, discount, worlds)
     _, arrival = worlds.optimistic_values(table, discount)
     keys = np.array([stream_key(TRAINING, seed, agent) for seed in seeds for agent in agents.tolist()], np.uint64)
-    start, initial = (np.tile(each[agents], len(seeds)).astype(np.int64) for each in (tables.start, tables.initial))
-    return _Group(agents, moves, common, {}, _lanes(common.world, arrival, keys, start, initial))
+    return _Group(agents, moves, common, {}, _lanes(common.world, arrival, keys, tables, np.tile(agents, len(seeds))))
 
 
 def _tables(table: IndividualTable, moves: MoveTable) -> kernel.SweepTables:
@@ -341,22 +340,26 @@ def _lanes(
     world: kernel.SweepTables,
     arrival: NDArray[np.float64],
     keys: NDArray[np.uint64],
-    start: NDArray[np.int64],
-    initial: NDArray[np.int64],
+    tables: Tables,
+    agents: NDArray[np.int64],
 ) -> kernel.SweepLanes:
     """Begin without a try: it is worth what is hoped for to arrive in a cell."""
     lanes, cells, (moves, outcomes) = len(keys), len(world.kind), world.end.shape
+    first, starts = tables.first_start[agents].astype(np.int64), np.diff(tables.first_start)[agents].astype(np.int64)
+    initial = tables.initial[agents].astype(np.int64)
     return kernel.SweepLanes(
         tries=np.zeros((lanes, moves, outcomes), np.int64),
         chance=np.zeros((lanes, moves, outcomes)),
         prior_weight=np.ones((lanes, moves)),
         arrival=np.tile(arrival, (lanes, 1, 1)),
         queue=make_queues(lanes, cells),
-        cell=start.copy(),
+        cell=draw_starts(tables, keys, agents),
         state=initial.copy(),
         clock=np.zeros(lanes, np.int64),
         key=keys,
-        start=start,
+        first_start=first,
+        starts=starts,
+        start_cell=tables.start_cell,
         initial=initial,
     )
 

@@ -24,6 +24,7 @@ from hocket.learn.kernels.primitives import (
     greedy_action,
     second_number,
     slip_outcome,
+    start_cell,
     sync_draw,
     u64,
 )
@@ -77,7 +78,9 @@ class SweepLanes(NamedTuple):
     state: Ints  # [lanes] of the machine
     clock: Ints  # [lanes] steps of the current episode
     key: NDArray[np.uint64]  # [lanes] of the stream of random numbers
-    start: Ints  # [lanes] cell
+    first_start: Ints  # [lanes] where the cells begin in which an agent may start ...
+    starts: Ints  # [lanes] ... how many they are ...
+    start_cell: NDArray[np.int32]  # ... in this list
     initial: Ints  # [lanes] state of the machine
 
 
@@ -198,7 +201,9 @@ def train_lane(
         state = u64(world.next_state[state, kind, case])
         clock += 1
         if world.is_final[state] or clock >= parameters.max_episode_steps:
-            cell, state, clock = u64(lanes.start[lane]), u64(lanes.initial[lane]), np.int64(0)
+            first, count = lanes.first_start[lane], lanes.starts[lane]
+            cell = u64(start_cell(key, time + 1, first, count, lanes.start_cell))
+            state, clock = u64(lanes.initial[lane]), np.int64(0)
     lanes.cell[lane], lanes.state[lane], lanes.clock[lane] = cell, state, clock
 
 

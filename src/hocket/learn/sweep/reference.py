@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from hocket import random
-from hocket.learn.reference import AgentWorld
+from hocket.learn.reference import AgentWorld, draw_start
 from hocket.learn.sweep import SweepSettings
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
 
@@ -76,7 +76,7 @@ class SweepAgent:
     def train(self, steps: int) -> tuple[int, int]:
         """Train episode after episode; return the cell and the machine state in the end."""
         world, settings = self.world, self.settings
-        s, u, episode_steps = world.start, world.initial, 0
+        s, u, episode_steps = draw_start(world, self.key, 0), world.initial, 0
         for t in range(steps):
             values = [np.float32(self.value(s, u, a)) for a in range(len(ACTIONS))]
             ties = [a for a, value in enumerate(values) if value == max(values)]
@@ -94,5 +94,5 @@ class SweepAgent:
             u, _ = world.settle(s, u, random.sync_draw(self.key, t))
             episode_steps += 1
             if u in world.final or episode_steps >= settings.max_episode_steps:
-                s, u, episode_steps = world.start, world.initial, 0
+                s, u, episode_steps = draw_start(world, self.key, t + 1), world.initial, 0
         return s, u

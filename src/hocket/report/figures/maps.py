@@ -99,10 +99,9 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
     notes += [f"the first {len(few)} of {len(views):,} states"] if len(views) > len(few) else []
     title = f"{literal(task.name, LONGEST)}: {literal(agent, LONGEST)}, {policy.learner} (seed {policy.seed})"
     panels = arrange_panels(scene, [literal(view.title) for view in few], title, notes)
-    start = task.agents[agent].start
-    row, column = task.grid.row_column(start)
+    starts = task.agents[agent].starts
     for axes, view, values in zip(panels.maps, few, best, strict=True):
-        closed = view.closed if start not in view.closed else frozenset[int]()  # who is inside moves inside
+        closed = view.closed if view.closed.isdisjoint(starts) else frozenset[int]()  # who is inside moves inside
         seen = floor.copy()
         seen[list(closed)] = False
         panels.draw_ground(axes, values, colors, norm)
@@ -110,8 +109,10 @@ def policy_figure(task: Task, policy: Policy, *, agent: str) -> Figure:
         panels.draw_areas(axes)
         _draw_arrows(axes, view.q, seen, scene.columns, colors(norm(np.nan_to_num(values))))
         if view.is_first:
-            axes.add_patch(Circle((column + 0.5, row + 0.5), 0.46, fill=False, color=WHITE, linewidth=1.4, zorder=3))
-            axes.add_patch(Circle((column + 0.5, row + 0.5), 0.46, fill=False, color=INK, linewidth=0.7, zorder=3))
+            for row, column in map(task.grid.row_column, starts):
+                for color, width in ((WHITE, 1.4), (INK, 0.7)):
+                    spot = (column + 0.5, row + 0.5)
+                    axes.add_patch(Circle(spot, 0.46, fill=False, color=color, linewidth=width, zorder=3))
     panels.draw_scale(colors, norm, "value of the best action\n(discounted reward)")
     return panels.figure
 

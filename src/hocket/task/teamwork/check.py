@@ -12,6 +12,7 @@ import numpy as np
 from hocket.errors import TaskError
 from hocket.machine.counterexample import listing
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.grid import STAY
 from hocket.task.settling import describe_cell, propose
 from hocket.task.tables import SettledCases, Tables, compile_task
 from hocket.task.task import Task
@@ -44,19 +45,21 @@ class Wait:
     events: tuple[str, ...]  # that it proposes, and that do not happen
     is_done: bool = False  # its machine is in a final state
     is_moving: bool = False
+    beside: tuple[str, ...] = ()  # agents with bodies in the cells around it
 
     def as_json(self) -> dict[str, object]:
-        return {"state": self.state, "place": self.place, "for": list(self.events)}
+        beside = {"beside": list(self.beside)} if self.beside else {}
+        return {"state": self.state, "place": self.place, "for": list(self.events), **beside}
 
     def describe(self, agent: str) -> str:
         """Say it in words."""
         if self.is_done:
             return f"{agent} is done"
+        how = "moves about, last seen" if self.is_moving else "waits" if self.events else "stays"
+        where = self.place + (f" with {' and '.join(self.beside)} beside it" if self.beside else "")
         if self.events:
-            how = "waits" if not self.is_moving else "moves about, last seen"
-            return f"{agent} {how} {self.place} for {' or '.join(self.events)}"
-        how = "moves about, last seen" if self.is_moving else "stays"
-        return f"{agent} {how} {self.place}, in state {self.state}, and proposes nothing"
+            return f"{agent} {how} {where} for {' or '.join(self.events)}"
+        return f"{agent} {how} {where}, in state {self.state}, and proposes nothing"
 
 
 @dataclass(frozen=True)
@@ -191,8 +194,9 @@ def _dead_ends(task: Task, search: TeamSearch) -> dict[str, UnrewardedState]:
     tables, chances = search.tables, search.readiness.believe(BELIEFS[0])
     dead_ends = {}
     for number, agent in enumerate(task.agents):
-        start, state = int(tables.start[number]), int(tables.initial[number])
-        if tables.is_final[number, state] or search.plan(number, chances)[start, :, state].max() > 0:
+        starts = tables.start_cell[tables.first_start[number] : tables.first_start[number + 1]]
+        state = int(tables.initial[number])
+        if tables.is_final[number, state] or search.plan(number, chances)[starts, :, state].max() > 0:
             continue
         reached = reachable_states(search.readiness.table(number, chances))
         if not tables.is_final[number, : len(reached)][reached].any():  # values of far rewards may be rounded to 0
@@ -249,10 +253,11 @@ def find_stall(task: Task, values: Values, episode: int, seed: int = 0) -> Stall
 
 def describe_stall(task: Task, trace: Sequence[str], steps: Sequence[tuple[Sequence[int], Sequence[str]]]) -> Stall:
     """Say who waits for what at the end of an episode, given the agents' cells and machine states after each step."""
-    waiting = {}
+    waiting, last = {}, dict(zip(task.agents, steps[-1][0], strict=True))
     for number, agent in enumerate(task.agents):
         places = [(cells[number], states[number]) for cells, states in steps[-WINDOW:]]
         cell, state = places[-1]
+        around = {task.grid.neighbor(cell, action) for action in range(STAY)} if task.bodies else ()
         proposed = Counter(event for place in places for event in propose(task, agent, *place))
         waiting[agent] = Wait(
             state,
@@ -260,5 +265,6 @@ def describe_stall(task: Task, trace: Sequence[str], steps: Sequence[tuple[Seque
             tuple(event for event, _ in proposed.most_common()),
             state in task.machines[agent].final,
             len({cell for cell, _ in places}) > 1,
+            tuple(other for other, end in last.items() if other != agent and end in around),
         )
     return Stall(tuple(trace), waiting)

@@ -27,7 +27,7 @@ class JointSpace(NamedTuple):
     end: list[Ints]  # [agent][team state, cell, action] where an action leads if it does not slip, by place in `cells`
     kinds: list[Ints]  # [agent][cell] of each
     settled: Ints  # [V x kinds of the first agent x ...] the team state in which a step settles
-    start: int
+    starts: Ints  # that the team may begin in
 
     @property
     def states(self) -> int:
@@ -64,7 +64,7 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
     if not sizes[0] or prod(sizes) > most_states or situations > MOST_SITUATIONS:
         count = f"{sizes[0]:,} x {' x '.join(map(str, sizes[1:]))}" if sizes[0] else "a team machine of too many states"
         raise TaskError(f"joint planning takes up to {most_states:,} joint states, got {count}", key="agents")
-    start = tables.team_initial
+    starts = np.array([tables.team_initial], np.int64)
     end = []
     for agent, reachable in enumerate(cells):
         place = np.zeros(tables.cells, np.int64)
@@ -72,15 +72,16 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
         state = tables.team_class[agent]
         reached = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]][..., 0][:, reachable]
         end.append(place[reached])
-        start = start * len(reachable) + int(place[tables.start[agent]])
-    return JointSpace(tables, sizes, cells, end, kinds, _settle_all(tables, kinds), start)
+        first, last = tables.first_start[agent : agent + 2]
+        starts = (starts[:, None] * len(reachable) + place[tables.start_cell[first:last]]).ravel()
+    return JointSpace(tables, sizes, cells, end, kinds, _settle_all(tables, kinds), starts)
 
 
 def _reachable(tables: Tables, agent: int) -> Ints:
     """List the cells that an agent can get to, whichever gates are open."""
     ends = tables.next_cell[tables.world[agent]][np.unique(tables.dynamics[agent]), :, :, 0]  # [D, S, A]
     is_reached = np.zeros(tables.cells, np.bool_)
-    front = np.array([tables.start[agent]])
+    front = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
     while len(front):
         is_reached[front] = True
         around = np.unique(ends[:, front])
@@ -98,7 +99,10 @@ def _settle_all(tables: Tables, kinds: list[Ints]) -> Ints:
 
 
 def fewest_steps(space: JointSpace) -> int | None:
-    """Find the fewest steps in which the team can complete its task if nobody slips; None where it cannot."""
+    """Find the fewest steps in which the team can complete its task if nobody slips; None where it cannot.
+
+    It is that of the best start, and a lower bound where agents have bodies, which it looks through.
+    """
     for step, front in enumerate(_levels(space)):
         if space.tables.team_final[space.team_state(front)].any():
             return step
@@ -108,7 +112,7 @@ def fewest_steps(space: JointSpace) -> int | None:
 def _levels(space: JointSpace) -> Iterator[Ints]:
     """List the joint states that the team can get to, by how many steps it takes."""
     seen, near = (np.zeros(space.states, np.bool_) for _ in range(2))
-    front = np.array([space.start])
+    front = space.starts
     while len(front):
         seen[front] = True
         yield front

@@ -82,7 +82,7 @@ def reachable_states(table: IndividualTable) -> NDArray[np.bool_]:
     """Flag the machine states in which an agent can end a step, however its moves and its teammates turn out."""
     product = _product(table, MoveOutcomes.true(table))
     seen = np.zeros(len(product.reward), np.bool_)
-    front = np.array([table.initial * len(table.kind) + table.start])
+    front = table.initial * len(table.kind) + table.starts
     while len(front):
         seen[front] = True
         arrived = np.unique(product.end[front])

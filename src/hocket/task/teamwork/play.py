@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.random import ACTION_BITS, CHANCE_BITS, PER_STEP, PLANNING, number, stream_key, threshold
+from hocket.task.bodies import hold_all_apart
 from hocket.task.grid import Numbers
-from hocket.task.tables import Bools, SettledCases, Tables, settle
+from hocket.task.tables import Bools, SettledCases, Tables, draw_starts, settle
 from hocket.task.teamwork.planning import MoveOutcomes
 from hocket.task.teamwork.readiness import Counts
 
@@ -99,7 +100,7 @@ def play_team(
     policy, counter = GreedyPolicy(team) if isinstance(team, np.ndarray) else team, _Counter(tables)
     seeds = np.full((len(episodes), 1), seed, np.uint64)
     key = stream_key(purpose, seeds, agents.astype(np.uint64)[None], np.array(episodes, np.uint64)[:, None])
-    cell, state = (np.tile(part.astype(np.int64), (len(episodes), 1)) for part in (tables.start, tables.initial))
+    cell, state = draw_starts(tables, key), np.tile(tables.initial.astype(np.int64), (len(episodes), 1))
     steps, (last_event, length) = np.full(len(episodes), -1), np.zeros((2, len(episodes)), np.int64)
     is_over = _is_done(tables, state)
     steps[is_over] = 0
@@ -112,7 +113,9 @@ def play_team(
         at = (moves.world, tables.dynamics[agents, state[going]], cell[going], action)
         drawn = (second >> np.uint64(64 - CHANCE_BITS)).astype(np.int64)
         outcome = (drawn[..., None] < moves.limit[at]).sum(axis=2)
-        cell[going] = moves.end[(*at, outcome)]
+        before, cell[going] = cell[going], moves.end[(*at, outcome)]
+        if len(tables.body):
+            cell[going] = hold_all_apart(tables.body_rule, tables.body, before, cell[going])
         kind = tables.kind[agents, cell[going]]
         settled = settle(tables, kind, state[going])
         counter.add(state[going], kind, settled)
