@@ -380,3 +380,18 @@ def test_numba_hands_the_compiler_the_option_that_kernels_need():
         "assert '\"fma\"' in inspect.getsource(nvvm.compile_ir)"
     )
     subprocess.run([sys.executable, "-c", code], env=os.environ | {"NUMBA_ENABLE_CUDASIM": "0"}, check=True)
+
+
+@pytest.mark.parametrize("learner", ["dqprm", "iql", "cqrm"])
+def test_the_device_knows_bodies_and_starts_of_several_cells(learner):
+    grid = hk.Grid(2, 3, frozenset(), {"left": {0, 3}, "right": {2, 5}})
+    parts = {
+        name: hk.RewardMachine(initial="go", transitions={("go", f"{name} over"): "over"}, final={"over"})
+        for name in ("A", "B")
+    }
+    agents = {"A": hk.Agent((0, 3), ("A over",), memory=("A over",)), "B": hk.Agent((2, 5), ("B over",))}
+    events = {"A over": {"A": hk.Condition("right")}, "B over": {"B": hk.Condition("left")}}
+    task = hk.Task("passing", grid, agents, events, hk.Composition(parts), 0.1, bodies=True)
+    here, there = both(task, learner)
+    assert_same(here, there)
+    assert learnt(here)

@@ -27,6 +27,7 @@ from hocket.random import TEAM
 from hocket.task.bodies import NO_BODIES, NONE_GOES, ONE_IN_REGION
 
 ENDLESS, GOING, DONE = -1, 0, 1  # how a step ends: it never settles, the task is not done yet, or it is
+FEW = 4  # agents
 FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
 
 
@@ -123,38 +124,61 @@ def enter(agent: Index, cell: Index, team: TeamState, tables: TeamTables) -> Ind
 
 
 @inlined
+def is_clash(rule: int, unit: NDArray[np.int32], before: Ints, cell: Ints, claim: Ints) -> bool:
+    """Say whether agents with bodies would be in each other's way; `claim` is as in `hold_apart`."""
+    clash, agents = False, u64(len(cell))
+    if agents <= u64(FEW) and rule != ONE_IN_REGION:  # then it is sooner to look at all pairs
+        for agent in range(u64(1), agents):
+            for other in range(agent):
+                swap = cell[agent] == before[other] and cell[other] == before[agent]
+                clash = clash or cell[agent] == cell[other] or swap
+        return clash
+    for agent in range(agents):
+        place = unit[u64(cell[agent])]
+        if place >= 0:
+            clash = clash or claim[u64(place)] != 0
+            claim[u64(place)] = agent + u64(1)
+    for agent in range(agents):
+        if rule != ONE_IN_REGION:
+            other = u64(claim[u64(before[agent])]) - u64(1)  # who comes to where this one was, and was not seen yet
+            clash = clash or (other < agents and other != agent and cell[agent] == before[other])
+        place = unit[u64(cell[agent])]
+        if place >= 0:
+            claim[u64(place)] = 0
+    return clash
+
+
+@inlined
 def hold_apart(rule: int, unit: NDArray[np.int32], before: Ints, cell: Ints, held: Ints, claim: Ints) -> None:
     """Leave agents with bodies where they were before, as far as `hocket.task.bodies` says.
 
     `held` is room for a mark of each agent, -1 between steps, and `claim` for one of each cell, zero between steps.
     """
-    is_over = False
-    while not is_over:
-        for agent in range(len(cell)):
-            if unit[before[agent]] == unit[cell[agent]] and unit[cell[agent]] >= 0:
-                claim[unit[cell[agent]]] = agent + 1
-        for agent in range(len(cell)):
-            if unit[before[agent]] != unit[cell[agent]] and unit[cell[agent]] >= 0:
-                place = unit[cell[agent]]
-                if claim[place] == 0:
-                    claim[place] = agent + 1
+    clash, agents = is_clash(rule, unit, before, cell, claim), u64(len(cell))
+    while clash:
+        for agent in range(agents):
+            place = unit[u64(cell[agent])]
+            if place >= 0 and unit[u64(before[agent])] == place:
+                claim[u64(place)] = agent + u64(1)
+        clash = False
+        for agent in range(agents):
+            place = unit[u64(cell[agent])]
+            if place >= 0 and unit[u64(before[agent])] != place:
+                if claim[u64(place)] == 0:
+                    claim[u64(place)] = agent + u64(1)
                 else:
-                    held[agent] = 0
-                    other = claim[place] - 1
-                    if rule == NONE_GOES and unit[before[other]] != place:
+                    clash, held[agent], other = True, 0, u64(claim[u64(place)]) - u64(1)
+                    if rule == NONE_GOES and unit[u64(before[other])] != place:
                         held[other] = 0
-        is_over = True
-        for agent in range(len(cell)):
-            is_over = is_over and held[agent] < 0
-        if is_over and rule != ONE_IN_REGION:
-            for agent in range(len(cell)):
-                other = claim[before[agent]] - 1  # who comes to where this one was
-                if other >= 0 and other != agent and cell[agent] == before[other]:
+        if not clash and rule != ONE_IN_REGION:
+            for agent in range(agents):
+                other = u64(claim[u64(before[agent])]) - u64(1)  # who comes to where this one was
+                if other < agents and other != agent and cell[agent] == before[other]:
                     held[agent] = 0
-        for agent in range(len(cell)):
-            if unit[cell[agent]] >= 0:
-                claim[unit[cell[agent]]] = 0
-        for agent in range(len(cell)):
+        for agent in range(agents):
+            place = unit[u64(cell[agent])]
+            if place >= 0:
+                claim[u64(place)] = 0
             if held[agent] == 0:
                 cell[agent], held[agent] = before[agent], np.int64(-1)
 
