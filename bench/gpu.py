@@ -70,10 +70,10 @@ def show_limits() -> None:
     if TRIED:
         return
     about = device.cuda.get_current_device()
-    threads = about.MAX_THREADS_PER_MULTI_PROCESSOR
+    threads = about.MAX_THREADS_PER_MULTIPROCESSOR
     for width, kernel in cuda_kernel.lanes_kernels.items():
         for signature, registers in kernel.get_regs_per_thread().items():
-            local = kernel.get_local_mem_per_thread(signature)
+            local = kernel.get_local_mem_per_thread()[signature]
             fit = min(threads, about.MAX_REGISTERS_PER_MULTIPROCESSOR // max(1, registers) // 32 * 32)
             print(
                 f"  kernel for {width} states: {registers} registers and {local} bytes of local memory a thread; "
