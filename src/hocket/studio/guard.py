@@ -88,8 +88,8 @@ def same(given: str, secret: str) -> bool:
 class Session:
     """What a running studio and its pages know of each other, without ever sending the secret that they share.
 
-    A page has the secret from the address with the token. Before it sends anything, the studio proves that it has it,
-    too, by signing a number that the page has just drawn; so whoever takes the port while the studio is away learns
+    A page has the secret from the address with the token. Before each request the studio proves that it has it, too,
+    by signing a number that the page has just drawn; so whoever takes the port while the studio is away learns
     nothing, and what it answers is not believed. Requests bear a key that is made of the secret and of this run of the
     studio, and ends with it.
     """

@@ -10,22 +10,16 @@ if (given) {
 export class Away extends Error {} // nobody answers
 export class Locked extends Error {} // the server does not know this page
 
-let key = null; // of this run of the studio; made of the secret, which never leaves the page
-
-async function post(path, body, signal) {
+async function post(path, body, signal, key = null) {
   const nonce = draw();
   const headers = { "Content-Type": "application/json", "X-Hocket-Nonce": nonce, ...(key ? { "X-Hocket-Key": key } : {}) };
   let response;
   try {
     response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), cache: "no-store", signal });
   } catch {
-    key = null; // whoever answers next has to prove that it is the studio
     throw new Away("The studio does not answer.");
   }
-  if (response.headers.get("X-Hocket-Proof") !== (await sign(`answer ${nonce}`))) {
-    key = null;
-    throw new Locked("This is not the studio that this page is from.");
-  }
+  if (response.headers.get("X-Hocket-Proof") !== (await sign(`answer ${nonce}`))) throw new Locked("This is not the studio that this page is from.");
   return response;
 }
 
@@ -38,7 +32,8 @@ async function sign(text) {
   return hex(await crypto.subtle.sign("HMAC", secret, encode(text)));
 }
 
-// Let the studio prove that it has the page's secret, before anything is sent that is worth something to others.
+// Let the studio prove that it has the page's secret, before anything is sent that is worth something to others; return
+// the key of this run of the studio, which is made of the secret, and which nobody else ever sees.
 async function meet(signal) {
   if (!sessionStorage.getItem(KEPT)) throw new Locked("This page has no key.");
   const nonce = draw();
@@ -46,18 +41,13 @@ async function meet(signal) {
   if (!response.ok) throw new Away(`The studio answered ${response.status}.`);
   const { run, proof } = await response.json().catch(() => ({}));
   if (proof !== (await sign(`studio ${run} ${nonce}`))) throw new Locked("This is not the studio that this page is from.");
-  key = await sign(`session ${run}`);
+  return sign(`session ${run}`);
 }
 
 export async function request(path, body = {}, signal = null) {
-  const isNew = key === null;
-  if (isNew) await meet(signal);
-  const response = await post(path, body, signal);
-  if (response.status === 403) {
-    key = null;
-    if (!isNew) return request(path, body, signal); // the studio has been started again
-    throw new Locked(await response.text());
-  }
+  const key = await meet(signal); // each time: whoever has the port now may have taken it a moment ago
+  const response = await post(path, body, signal, key);
+  if (response.status === 403) throw new Locked(await response.text());
   if (!response.ok) throw new Away(`The studio answered ${response.status}.`);
   return response;
 }
