@@ -3,24 +3,31 @@
     python bench/costs.py --tries 20000            every reader; prints the dearest ten of each
     python bench/costs.py --readers formula regex
 
-Each input runs in a process of its own with limits on processor time and memory, so that whatever happens is measured.
+Inputs are tried one after the other in a process, each up to a moment of processor time. What takes longer is dear: it
+is not changed further, and some of these are measured at the end, each in a process of its own with the limits on
+processor time and memory that refusals have to keep.
 """
 
 import argparse
 import multiprocessing
 import random
 import resource
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import hocket as hk
 from hocket.machine.formats import hoa, json, text, toml
 from hocket.task.files import task_from
 
-LONGEST = 2_000  # characters of an input
+LONGEST = 400  # characters of an input
 MOST_SECONDS, MOST_MEGABYTES = 10, 500  # that an answer may take, as SECURITY.md says
-KEPT = 10
+MOMENT = 0.05  # seconds after which an input is dear
+KEPT = 100  # inputs that are changed further
+MEASURED, SHOWN = 20, 10  # dear inputs that are measured in the end, and printed
+MOST_CHECKED = 300  # agents of a task that is also checked: a valid task may be large
 
 TASK = """team = 2
 map = "1.g"
@@ -40,6 +47,13 @@ u0 = { a = "u1" }
 u1 = { b = { to = "u2", times = 4, otherwise = "u0" } }
 """
 
+
+def check(task: hk.Task) -> None:
+    """Check a task, unless it is a large one."""
+    if len(task.agents) <= MOST_CHECKED:
+        hk.check_task(task)
+
+
 # A reader, and what it begins with.
 READERS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "formula": (hk.from_ltlf, ["F(a & X F b)", "G(a -> O b) & F c", "(!a U b) S (Y H c)", "X X (a M b) <-> WX c"]),
@@ -48,7 +62,7 @@ READERS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         lambda content: hk.from_declare(content.split(";")),
         ["existence(a, 3); response(a, b)", "exactly(a, 2); alternate_succession(a, b); chain_precedence(b, c)"],
     ),
-    "task": (lambda content: hk.check_task(task_from(toml.parse(content))), [TASK]),
+    "task": (lambda content: check(task_from(toml.parse(content))), [TASK]),
     "toml": (toml.read, [MACHINE]),
     "json": (json.read, ['{"final": ["u1"], "transitions": {"u0": {"a": "u1"}}}']),
     "text": (text.read, ["0\n[2]\n(0, 1, 'a', 0)\n(1, 2, 'b', 1)\n"]),
@@ -98,7 +112,7 @@ def change(content: str, other: str, rng: random.Random) -> str:
     for _ in range(rng.choice((1, 1, 2, 3))):
         begin, end = sorted(rng.randrange(len(content) + 1) for _ in range(2))
         piece = content[begin:end]
-        kind = rng.randrange(7)
+        kind = rng.randrange(9)
         if kind == 0:
             content = content[:end] + piece * rng.choice((1, 2, 10, 100)) + content[end:]
         elif kind == 1:
@@ -117,21 +131,88 @@ def change(content: str, other: str, rng: random.Random) -> str:
         elif kind == 5:
             sign = rng.choice(("!", "X ", "Y ", "O ", "F ", "G ", "&", "|", " U ", " S ", "*", "{9}", "{2,}", "?", ";"))
             content = content[:begin] + sign * rng.choice((1, 3, 30, 300)) + content[begin:]
-        else:
+        elif kind == 6:
             content = content[:begin] + content[begin:].replace("a", rng.choice("abcdefgh"), 1)
+        elif kind == 7:
+            content = f"({content}) {rng.choice(('&', '|', 'U', 'S', '->', '<->', 'R', ''))} ({other})"
+        else:
+            content = rng.choice(("F({})", "G({})", "X({})", "O({})", "!({})", "({})*", "({}){{9}}")).format(content)
     return content[:LONGEST]
+
+
+class Dear(BaseException):
+    """An input that takes longer than a moment."""
+
+
+def _too_long(*_: object) -> None:
+    raise Dear
+
+
+def _try_all(pipe, reader: str) -> None:
+    """Try inputs as they come; send back how long each took, MOMENT where it took longer."""
+    signal.signal(signal.SIGPROF, _too_long)
+    while True:
+        content = pipe.recv()
+        begin = time.process_time()
+        with suppress(hk.HocketError, Dear):
+            signal.setitimer(signal.ITIMER_PROF, MOMENT)
+            try:
+                READERS[reader][0](content)
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+        pipe.send(min(MOMENT, time.process_time() - begin))
+
+
+class Trial:
+    """A process that tries inputs, and is begun again when one brings it down."""
+
+    def __init__(self, reader: str) -> None:
+        self.reader = reader
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pipe, theirs = multiprocessing.Pipe()
+        make = multiprocessing.get_context("fork").Process
+        self.process = make(target=_try_all, args=(theirs, self.reader), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def seconds(self, content: str) -> float:
+        """Try an input; MOMENT where it takes longer, or ends in anything but an answer or a refusal."""
+        self.pipe.send(content)
+        if self.pipe.poll(60 * MOST_SECONDS):
+            try:
+                return self.pipe.recv()
+            except EOFError:
+                pass
+        self.end()
+        self._begin()
+        return MOMENT
+
+    def end(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.join()
 
 
 def search(reader: str, tries: int, seed: int, most_seconds: float = MOST_SECONDS) -> list[Cost]:
     """Find dear inputs; the dearest first."""
-    rng = random.Random(seed)
-    kept = [measure(reader, content, most_seconds) for content in READERS[reader][1]]
+    rng, trial = random.Random(seed), Trial(reader)
+    kept = {content: trial.seconds(content) for content in READERS[reader][1]}
+    dear: list[str] = []
     for _ in range(tries):
-        content = change(rng.choice(kept).text, rng.choice(kept).text, rng)
-        cost = measure(reader, content, most_seconds)
-        if all(cost.text != other.text for other in kept):
-            kept = sorted([*kept, cost], key=lambda cost: max(cost.seconds, cost.megabytes / 50), reverse=True)[:KEPT]
-    return kept
+        content = change(rng.choice(list(kept)), rng.choice(list(kept)), rng)
+        seconds = trial.seconds(content)
+        if seconds >= MOMENT:
+            dear.append(content)
+        elif content not in kept:
+            kept[content] = seconds
+            if len(kept) > KEPT:
+                del kept[min(kept, key=kept.__getitem__)]
+    trial.end()
+    chosen = rng.sample(dear, min(len(dear), MEASURED)) or sorted(kept, key=kept.__getitem__)[-SHOWN:]
+    costs = [measure(reader, content, most_seconds) for content in chosen]
+    return sorted(costs, key=lambda cost: max(cost.seconds, cost.megabytes / 50), reverse=True)[:SHOWN]
 
 
 def main() -> None:

@@ -5,7 +5,9 @@ import socket
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ from hocket.study.running import UnfinishedError, run_study
 from hocket.study.study import Study
 from hocket.task.files import task_from
 from test_study import same_apart_from_time
+from test_wrap import MEETING, said_by_anyone, talk
 from worlds import courtyard, meeting
 
 distributed = pytest.importorskip("distributed", reason="pip install '.[dask]'")
@@ -77,7 +80,7 @@ def cluster(tmp_path):
 
 
 def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tmp_path):
-    study = Study([meeting()], LEARNERS, 4, 10_000)
+    study = Study([make() for make in TASKS.values()], LEARNERS, 2, 1_000)
     for learner in study.learners:
         compile_kernels(learner)
     run_study(study, tmp_path / "here")
@@ -89,7 +92,20 @@ def test_a_cluster_gives_the_same_results_even_if_a_worker_is_killed(cluster, tm
     results = run_study(study, tmp_path / "there", engine=DaskEngine(cluster.address), watch=watch)
     assert cluster.first.wait() == -9
     assert cluster.second.poll() is None
-    assert len(results.records) == 4 * len(LEARNERS)
+    assert len(results.records) == 2 * len(TASKS) * len(LEARNERS)
+    assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
+
+
+def test_what_a_scheduler_that_is_killed_leaves_to_do_ends_with_the_same_results(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("hocket.study.cluster.CONNECTING", 5)
+    study = Study([make() for make in TASKS.values()], LEARNERS, 2, 1_000)
+    engine = OneFirst(cluster.address)
+    engine.then = cluster.scheduler.kill
+    with pytest.raises(UnfinishedError, match=r"the scheduler at tcp://\S+ is gone"):
+        run_study(study, tmp_path / "there", engine=engine)
+    assert 0 < len(hk.load_results(tmp_path / "there").records) < 2 * len(TASKS) * len(LEARNERS)
+    for folder in ("here", "there"):
+        run_study(study, tmp_path / folder)
     assert same_apart_from_time(tmp_path / "here", tmp_path / "there")
 
 
@@ -102,11 +118,11 @@ def local_cluster():
         yield local
 
 
-def from_sentences() -> hk.Task:
-    """Make a task whose machine comes from sentences and is kept as parts, one for each agent."""
+def from_sentences(name: str, machine: dict[str, object]) -> hk.Task:
+    """Make a task whose machine comes from constraints, a formula or a regular expression."""
     return task_from(
         {
-            "name": "sentences",
+            "name": name,
             "map": "1.b.g.2",
             "legend": {"1": "start1", "2": "start2", "b": "button", "g": "goal"},
             "agents": {
@@ -114,12 +130,21 @@ def from_sentences() -> hk.Task:
                 "A2": {"start": "2", "knows": ["press", "enter"]},
             },
             "events": {"press": "A1 at button", "enter": "A2 at goal"},
-            "machine": {"declare": ["precedence(press, enter)", "existence(enter, 1)"]},
+            "machine": machine,
         }
     )
 
 
-TASKS = {"meeting": meeting, "gates and slips": courtyard, "sentences": from_sentences}
+SENTENCES = {
+    "declare": ["precedence(press, enter)", "existence(enter, 1)"],
+    "formula": "(!enter U press) & F(press & X F enter)",
+    "regex": "press* press enter",
+}
+TASKS = {
+    "meeting": meeting,
+    "gates and slips": courtyard,
+    **{name: partial(from_sentences, name, {name: text}) for name, text in SENTENCES.items()},
+}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -134,7 +159,7 @@ def test_every_learner_gives_the_same_bytes_on_threads_and_on_a_local_cluster(lo
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_every_learner_is_sent_again_where_a_worker_dies_and_kept_where_the_scheduler_does(learner, tmp_path):
-    study = Study([meeting()], [learner], 2, 400, {"test_every": 200})
+    study = Study([make() for make in TASKS.values()], [learner], 2, 200, {"test_every": 200})
     run_study(study, tmp_path / "here")
 
     def dies_at_first(client, content):
@@ -147,6 +172,28 @@ def test_every_learner_is_sent_again_where_a_worker_dies_and_kept_where_the_sche
         run_study(study, tmp_path / "scheduler", engine=engine_of(Told(closes)))
     run_study(study, tmp_path / "scheduler")
     assert same_apart_from_time(tmp_path / "here", tmp_path / "scheduler")
+
+
+def play_at_random(env, seed: int) -> list[tuple[str, dict, dict]]:
+    """Play an episode with random actions; tell in which states the machines were, what happened and what was paid."""
+    rng, told = Random(seed), []
+    env.reset(seed=seed)
+    while env.agents:
+        _, rewards, _, _, infos = env.step({name: rng.randrange(env.action_space(name).n) for name in env.agents})
+        told.append((env.team_state, rewards, {name: info["event"] for name, info in infos.items()}))
+    return told
+
+
+@pytest.mark.parametrize(
+    "machine", [MEETING, hk.from_ltlf("F(fetch & X F(meet & X F leave))")], ids=["machine", "formula"]
+)
+def test_a_wrapped_world_that_is_sent_to_a_worker_does_there_what_it_does_here(local_cluster, machine):
+    knows = {name: {"fetch", "meet", "leave"} for name in ("A1", "A2")}
+    env = talk(machine=machine, knows=knows, label=said_by_anyone)
+    with distributed.Client(local_cluster.scheduler_address, set_as_default=False) as client:
+        there = client.gather([client.submit(play_at_random, env, seed, pure=False) for seed in range(3)])
+    here = [play_at_random(env, seed) for seed in range(3)]
+    assert here == there and any(paid for episode in here for _, paid, _ in episode)
 
 
 FOR_EVER = 10**12  # steps of training

@@ -109,7 +109,7 @@ class Composition:
         transitions between joint states. None where there are more than `most`.
         """
         states, *edges = _explore(self._machines, self.events, most)
-        if len(states) > most:
+        if max(edges[-1], default=0) >= len(states):
             return None
         graph, _ = make_graph(len(states), *(np.array(part, np.int32) for part in edges))
         return np.array(states, np.int32), graph
@@ -168,8 +168,8 @@ def _explore(
     """List the reachable joint states, breadth first, and the transitions between them.
 
     A joint state is coded as one integer with a digit for each machine, so that a move is the addition of a constant;
-    where that is a long one, a digit has as many bits as its type, and all are read at once. The search ends with the
-    first state beyond `most`, which is listed without its transitions.
+    where that is a long one, a digit has as many bits as its type, and all are read at once. The search ends where
+    transitions lead to more states than `most`; those that it did not come to are not listed.
     """
     place = _digits(machines)
     moves = _joint_moves(machines, events, place)
@@ -183,8 +183,6 @@ def _explore(
     for position, code in enumerate(codes):  # grows while it is read: the queue is the answer
         digits = _read_digits(code, place)
         states.append(digits)
-        if position >= most:
-            break
         for machine_moves, digit in zip(moves, digits, strict=True):
             for event, shift, others in machine_moves[digit]:
                 end = code + shift
@@ -199,6 +197,8 @@ def _explore(
                     source.append(position)
                     label.append(event)
                     target.append(index)
+        if len(codes) > most:
+            break
     return states, source, label, target
 
 

@@ -6,7 +6,7 @@ with them would say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -27,9 +27,8 @@ Bools = NDArray[np.bool_]
 
 def memory_of(task: Task) -> dict[str, tuple[str, ...]]:
     """List what each agent of the baselines remembers: by its own word, or derived from its machine."""
-    return {
-        name: agent.memory or derived_memory(task.machines[name], task.events) for name, agent in task.agents.items()
-    }
+    order = {event: place for place, event in enumerate(task.events)}
+    return {name: agent.memory or derived_memory(task.machines[name], order) for name, agent in task.agents.items()}
 
 
 def options_of(task: Task) -> dict[str, tuple[Option, ...]]:
@@ -62,16 +61,16 @@ def _derived(task: Task, agent: str, memory: tuple[str, ...]) -> tuple[Option, .
     return derived_options(task.machines[agent], memory, conditions)
 
 
-def latched_events(machine: RewardMachine, order: Iterable[str]) -> dict[str, Bools]:
+def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str, Bools]:
     """List the events of which a machine's states tell whether they have happened, and in which states they have.
 
-    They come in the order of the task. An event that a trace reaches the same state with and without is left out, as
+    They come in the given order, and no others. An event that a trace reaches the same state with and without is left out, as
     one that undoes what another did; of a state that no trace reaches nothing is told.
     """
     if len(machine.events) > MOST_EVENTS:
         return {}
     latches = {}
-    for event in (event for event in order if event in machine.events):
+    for event in sorted((event for event in machine.events if event in order), key=order.__getitem__):
         after, before = _reached(machine, event)
         if after.any() and not (after & before).any():
             latches[event] = after
@@ -93,7 +92,7 @@ def _reached(machine: RewardMachine, event: str) -> tuple[Bools, Bools]:
     return seen[1], seen[0]
 
 
-def derived_memory(machine: RewardMachine, order: Iterable[str]) -> tuple[str, ...]:
+def derived_memory(machine: RewardMachine, order: Mapping[str, int]) -> tuple[str, ...]:
     """Choose what an agent remembers: the first events of which its machine's states tell whether they have happened.
 
     What completes the agent's part is left out where nothing comes after it.
@@ -110,7 +109,7 @@ def derived_options(
 
     A place is an option once the latest event in memory has happened that always comes before; else always.
     """
-    latched = {event: after for event, after in latched_events(machine, memory).items() if event in memory}
+    latched = latched_events(machine, {event: place for place, event in enumerate(memory)})
     targets: dict[str, set[str | None]] = {}
     for event, condition in conditions.items():
         starts = [source for source, name in machine.transitions if name == event]

@@ -12,7 +12,7 @@ from hocket.files import MEGABYTE
 NUMBER, SIZE = "{i}", "{n}"
 MOST_AGENTS = 100_000  # in a family
 MOST_GROUPS = 100
-MOST_TEXT = 128 * MEGABYTE  # characters that a template may grow to
+MOST_TEXT = 8 * MEGABYTE  # characters that a template may grow to, as little text may stand for much work
 
 
 class _Groups(NamedTuple):
