@@ -195,12 +195,17 @@ class Trial:
         self.process.join()
 
 
-def search(reader: str, tries: int, seed: int, most_seconds: float = MOST_SECONDS) -> list[Cost]:
-    """Find dear inputs; the dearest first."""
+def search(
+    reader: str, tries: int, seed: int, most_seconds: float = MOST_SECONDS, minutes: float = 60
+) -> tuple[int, list[Cost]]:
+    """Find dear inputs; count the tries, which end after some minutes by the clock, and list the dearest first."""
+    latest = time.monotonic() + 60 * minutes
     rng, trial = random.Random(seed), Trial(reader)
     kept = {content: trial.seconds(content) for content in READERS[reader][1]}
     dear: list[str] = []
-    for _ in range(tries):
+    for tried in range(1, tries + 1):
+        if time.monotonic() > latest:
+            break
         content = change(rng.choice(list(kept)), rng.choice(list(kept)), rng)
         seconds = trial.seconds(content)
         if seconds >= MOMENT:
@@ -212,18 +217,20 @@ def search(reader: str, tries: int, seed: int, most_seconds: float = MOST_SECOND
     trial.end()
     chosen = rng.sample(dear, min(len(dear), MEASURED)) or sorted(kept, key=kept.__getitem__)[-SHOWN:]
     costs = [measure(reader, content, most_seconds) for content in chosen]
-    return sorted(costs, key=lambda cost: max(cost.seconds, cost.megabytes / 50), reverse=True)[:SHOWN]
+    return tried, sorted(costs, key=lambda cost: max(cost.seconds, cost.megabytes / 50), reverse=True)[:SHOWN]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tries", type=int, default=20_000)
+    parser.add_argument("--minutes", type=float, default=60, help="by the clock, for a reader")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--readers", nargs="*", default=list(READERS), choices=list(READERS))
     asked = parser.parse_args()
     for reader in asked.readers:
-        print(f"{reader}: the dearest of {asked.tries:,} inputs")
-        for cost in search(reader, asked.tries, asked.seed):
+        tried, dearest = search(reader, asked.tries, asked.seed, minutes=asked.minutes)
+        print(f"{reader}: the dearest of {tried:,} inputs")
+        for cost in dearest:
             print(
                 f"  {cost.seconds:6.2f} s {cost.megabytes:5d} MB  {cost.text[:60]!r} ({len(cost.text)}): {cost.answer}"
             )

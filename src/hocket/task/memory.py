@@ -64,8 +64,8 @@ def _derived(task: Task, agent: str, memory: tuple[str, ...]) -> tuple[Option, .
 def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str, Bools]:
     """List the events of which a machine's states tell whether they have happened, and in which states they have.
 
-    They come in the given order, and no others. An event that a trace reaches the same state with and without is left out, as
-    one that undoes what another did; of a state that no trace reaches nothing is told.
+    They come in the given order, and no others. An event that a trace reaches the same state with and without is left
+    out, as one that undoes what another did; of a state that no trace reaches nothing is told.
     """
     if len(machine.events) > MOST_EVENTS:
         return {}
