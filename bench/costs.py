@@ -203,9 +203,9 @@ def search(
     rng, trial = random.Random(seed), Trial(reader)
     kept = {content: trial.seconds(content) for content in READERS[reader][1]}
     dear: list[str] = []
-    for tried in range(1, tries + 1):
-        if time.monotonic() > latest:
-            break
+    tried = 0
+    while tried < tries and time.monotonic() < latest:
+        tried += 1
         content = change(rng.choice(list(kept)), rng.choice(list(kept)), rng)
         seconds = trial.seconds(content)
         if seconds >= MOMENT:
