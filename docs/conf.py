@@ -39,8 +39,7 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
-autodoc_typehints = "both"
-autodoc_typehints_description_target = "documented"
+autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_inherit_docstrings = False  # those of other libraries are theirs

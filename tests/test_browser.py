@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 import hocket as hk
+from accessibility import findings
 from conftest import PATIENCE
 from hocket.draw.task_scene import scene_of
 from hocket.report.page import write_report
@@ -94,7 +95,7 @@ def agent_at(player, agent: int) -> tuple[float, float]:
 
 
 def chart(page, place: int):
-    return page.locator(f'.curves[data-section="{place}"]')
+    return page.locator(f'.task .curves[data-section="{place}"]')
 
 
 def test_every_learner_has_a_line_and_optimal_a_level(page):
@@ -644,7 +645,7 @@ def test_the_page_is_never_wider_than_its_window(open_page, width):
     for details in page.locator("details").all():
         details.evaluate("own => { own.open = true; }")
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
-    wide = page.evaluate("document.querySelector('.chart > svg').getBoundingClientRect().width")
+    wide = page.evaluate("document.querySelector('.task .chart > svg').getBoundingClientRect().width")
     assert 0.8 * min(width, 1100) < wide <= width
 
 
@@ -660,7 +661,7 @@ def test_a_window_that_changes_its_width_has_its_curves_drawn_anew(page):
     before = plot.get_attribute("viewBox")
     page.set_viewport_size({"width": 700, "height": 900})
     page.wait_for_function(
-        "(before) => document.querySelector('.chart > svg').getAttribute('viewBox') !== before", arg=before
+        "(before) => document.querySelector('.task .chart > svg').getAttribute('viewBox') !== before", arg=before
     )
 
 
@@ -679,3 +680,23 @@ def test_without_scripts_everything_but_curves_and_episodes_is_there(open_page):
     assert page.locator(".machine").first.is_visible()
     assert page.locator(".theme").is_hidden()
     assert page.locator("noscript").first.is_visible()
+
+
+# For everybody.
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing_on_a_report(open_page, scheme, width):
+    assert findings(open_page(width=width, color_scheme=scheme)) == []
+
+
+def test_curves_beside_each_other_name_all_lines_and_lead_to_their_task(open_page):
+    page = open_page(width=1440)
+    figures = page.locator(".beside figure")
+    expect(figures).to_have_count(3)
+    for index, figure in enumerate(figures.all()):
+        whole = page.locator(f"section.task[data-section='{index}'] .toggles button:not(.reference)")
+        expect(figure.locator(".tooltip tbody tr[data-label]")).to_have_count(whole.count())
+    figures.first.get_by_role("link").click()
+    expect(page.locator("#task-1 h2")).to_be_in_viewport()

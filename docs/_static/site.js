@@ -20,3 +20,11 @@ for (const block of document.querySelectorAll("div.highlight")) {
   });
   block.append(button);
 }
+
+// What the theme leaves out for those who cannot see the page, or have no mouse.
+for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.setAttribute("aria-level", "2");
+document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "Pages");
+document.querySelector(".toc-drawer")?.setAttribute("aria-label", "On this page");
+for (const box of document.querySelectorAll("pre, .table-wrapper")) {
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+}

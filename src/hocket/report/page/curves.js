@@ -313,7 +313,7 @@ function showValues(plot, step, chart, tooltip) {
 }
 
 function valueTable(plot, rows) {
-  const head = make("thead", {}, make("tr", {}, ...["", "median", "quartiles", "success"].map((text) => make("th", {}, text))));
+  const head = make("thead", {}, make("tr", {}, ...["learner", "median", "quartiles", "success"].map((text) => make("th", {}, text))));
   const body = rows
     .sort((one, other) => one.line.median[one.index] - other.line.median[other.index])
     .map(({ line, index }) => make("tr", { "data-label": line.label },

@@ -23,5 +23,14 @@ function followReading() {
   for (const id of links.keys()) watcher.observe(document.getElementById(id));
 }
 
+// What scrolls can be reached by the keyboard.
+const reachable = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+for (const drawing of document.querySelectorAll(".drawing")) reachable.observe(drawing);
+
 offerThemes(document.querySelector(".theme"));
 followReading();

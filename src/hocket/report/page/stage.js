@@ -42,8 +42,9 @@ function copyFigure(figure, agent) {
   const svg = figure.querySelector("svg")?.cloneNode(true);
   if (!svg) return null;
   svg.style.setProperty("--agent", agent.color);
-  const root = make("figure", { class: "machine-figure", "data-agent": figure.dataset.agent ?? "team" },
-    make("div", { class: "drawing" }, disc(agent), svg));
+  const drawing = make("div", { class: "drawing" }, disc(agent), svg);
+  reachable.observe(drawing);
+  const root = make("figure", { class: "machine-figure", "data-agent": figure.dataset.agent ?? "team" }, drawing);
   const states = new Map(agent.states.map((name, index) => [name, svg.querySelector(`[data-state="${index}"]`)]));
   const number = new Map(agent.states.map((name, index) => [name, index]));
   const edge = (from, to) => svg.querySelector(`[data-edge="${number.get(from)}-${number.get(to)}"]`);

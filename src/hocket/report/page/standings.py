@@ -95,7 +95,7 @@ def over_all_tasks(sections: Sequence[Section], colors: Mapping[str, int]) -> Ht
     )
     return tag(
         "section",
-        tag("h3", "Over all tasks"),
+        tag("h2", "Over all tasks"),
         table(AVERAGES, AVERAGES_UNITS, rows, "Statistics over all tasks", texts=2),
         tag("p", note, class_="note"),
     )
