@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from importlib import resources
 from pathlib import Path
+from runpy import run_path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -118,6 +119,11 @@ def draw_example(page: str) -> Make:
             hk.draw_machines({"": things[0]}, path)
 
     return draw
+
+
+def draw_schematic(path: Path) -> None:
+    """Draw how agents train, and how they act as a team."""
+    path.write_text(run_path(str(HERE / "schematic.py"))["schematic"](), encoding="utf-8")
 
 
 # Pages.
@@ -227,6 +233,7 @@ def makers() -> dict[str, Make]:
         "parcel.svg": draw_file("tutorials/first-task.md", "parcel.toml"),
         "kitchen.svg": draw_file("tutorials/repair.md", "kitchen.toml"),
         **{f"gallery-{page.stem}.svg": draw_example(page.name) for page in examples},
+        "schematic.svg": draw_schematic,
         "report.png": photograph_report,
         "studio.png": photograph_studio,
         "studio-map.png": photograph_map,

@@ -72,6 +72,8 @@ from hocket.task.files import save_task as save_task
 from hocket.task.grid import Grid as Grid
 from hocket.task.repair import repair_task as repair_task
 from hocket.task.task import Task as Task
+from hocket.task.trajectory import Triplet as Triplet
+from hocket.task.trajectory import label_trajectory as label_trajectory
 from hocket.task.verdict import Verdict as Verdict
 from hocket.task.verdict import check_machine as check_machine
 from hocket.task.verdict import check_task as check_task

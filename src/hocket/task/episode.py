@@ -122,14 +122,18 @@ class TeamEpisode:
             if name not in actions:
                 raise TaskError(f"every agent needs an action, got none for {name}", key="actions")
             check_action(actions[name])
-        before = dict(self.cells)
-        for name, key in zip(self.cells, self.keys, strict=True):
+        cells = {}
+        for (name, cell), key in zip(self.cells.items(), self.keys, strict=True):
             states = self.task.machines[name].states
             closed = self._closed[name][states.index(self.states[name])]
-            slip = slip_draw(key, self.time)
-            self.cells[name] = move(self.task, self.cells[name], actions[name], closed, slip)
+            cells[name] = move(self.task, cell, actions[name], closed, slip_draw(key, self.time))
         if self.task.bodies:
-            self.cells = hold_apart(self.task.bodies, self.task.units, before, self.cells)
+            cells = hold_apart(self.task.bodies, self.task.units, self.cells, cells)
+        return self.arrive(cells)
+
+    def arrive(self, cells: Mapping[str, int]) -> TeamStep:
+        """Let events happen with the agents in these cells, however they got there."""
+        self.cells = dict(cells)
         proposed = self.proposals
         settled = settle(self.task, self.cells, self.states)
         self.time += 1
