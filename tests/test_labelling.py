@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 import hocket as hk
+from hocket.errors import TaskError
 from hocket.machine.decomposition import Decomposition
 from hocket.task.labelling import check_labelling, synchronize, team_label
 from hocket.task.settling import propose
@@ -410,3 +411,40 @@ def test_local_labels_are_made_for_a_team_machine_that_was_minimised():
     found = hk.decompose(machine, {"A1": {"a", "b", "c"}})
     made = localize(lambda spots, state: ("a",) if state == "0" and spots == (1,) else (), {"A1": [0, 1]}, found)
     assert made.labels == {"A1": {(1, "0"): "a"}}
+
+
+# Trajectories.
+
+
+@pytest.mark.parametrize("name", ["buttons", "rendezvous-3", "warehouse"])
+def test_a_trajectory_is_labelled_as_the_episode_that_made_it(name):
+    task, episode = hk.load_task(name), hk.TeamEpisode(hk.load_task(name), seed=4)
+    cells, steps = [dict(episode.cells)], []
+    for _ in range(300):
+        steps.append(episode.step(episode.random_actions()))
+        cells.append(dict(steps[-1].cells))
+    first, *others = hk.label_trajectory(task, cells)
+    assert first.events == () and first.states == {agent: m.initial for agent, m in task.machines.items()}
+    assert [triplet.events for triplet in others] == [step.events for step in steps]
+    for triplet, following in zip(others, others[1:], strict=False):
+        state = triplet.team_state
+        for event in triplet.events:
+            state = task.machine.step(state, event)
+        assert state == following.team_state
+        for agent, machine in task.machines.items():
+            local = triplet.states[agent]
+            for event in triplet.local_events[agent]:
+                local = machine.transitions[local, event]
+            assert local == following.states[agent]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"A1": 0}, r"trajectory\[0\].*a cell for each agent, got A1"),
+        ({"A1": 0, "A2": 100}, "cells of the map, got 100"),
+    ],
+)
+def test_a_trajectory_must_have_a_cell_of_the_map_for_each_agent(cells, message):
+    with pytest.raises(TaskError, match=message):
+        hk.label_trajectory("rendezvous-2", [cells])
