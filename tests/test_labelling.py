@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from random import Random
 
 import numpy as np
@@ -426,7 +426,7 @@ def test_a_trajectory_is_labelled_as_the_episode_that_made_it(name):
     first, *others = hk.label_trajectory(task, cells)
     assert first.events == () and first.states == {agent: m.initial for agent, m in task.machines.items()}
     assert [triplet.events for triplet in others] == [step.events for step in steps]
-    for triplet, following in zip(others, others[1:], strict=False):
+    for triplet, following in pairwise(others):
         state = triplet.team_state
         for event in triplet.events:
             state = task.machine.step(state, event)

@@ -140,7 +140,7 @@ class Scene:
     ) -> Scene:
         """Show a wrapped world: who is in it and their machines are known, so that its size is all that is needed.
 
-        Areas are named discs (x, y, radius) and rectangles (left, top, width, height), or areas (`Area`); walls are such
+        Areas are named discs (x, y, radius) and rectangles (left, top, width, height), or of `Area`; walls are such
         rectangles.
         """
         split = world if isinstance(world, Decomposition) else world.decomposition

@@ -1,4 +1,4 @@
-"""Trajectories as the paper's supplement labels them: joint states, machine states and events, of the team and agents."""
+"""Trajectories as the paper labels them: joint states, machine states and events, of the team and its agents."""
 
 from __future__ import annotations
 
