@@ -23,6 +23,8 @@ from hocket.learn.policies import Policy as Policy
 from hocket.learn.policies import Run as Run
 from hocket.learn.testing import TestEpisodes as TestEpisodes
 from hocket.learn.training import train as train
+from hocket.learn.world import WorldModel as WorldModel
+from hocket.learn.world import load_world as load_world
 from hocket.machine.algebra import distinguish as distinguish
 from hocket.machine.algebra import minimize as minimize
 from hocket.machine.algebra import project as project

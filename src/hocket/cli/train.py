@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction
@@ -29,6 +30,8 @@ class Train(RunOptions):
     """Training steps per run (default: 25000 for sweep, 250000 for the others)."""
     settings: Annotated[str | None, option("NAME")] = None
     """Named settings instead of the defaults: paper."""
+    world: Annotated[Path | None, option("FOLDER")] = None
+    """Begin with what runs in this folder have learnt of the same map; then --steps 0 plans without a step."""
     set: Annotated[UseAppendAction[Words], option("NAME=VALUE,...")] = ()
     """A setting, such as sync_probability=1. Several values give several groups of runs."""
 
@@ -44,7 +47,7 @@ class Train(RunOptions):
         tasks = [load_task(target) for target in self.target]
         named = {} if self.settings is None else named_settings(self.settings, learners)
         chosen = {**named, **parse_sweeps(self.set, learners)}
-        study = Study(tasks, learners, self.seeds, self.steps, chosen)
+        study = Study(tasks, learners, self.seeds, self.steps, chosen, world=self.world)
         is_other = self.learner is None and usual != default_learner(DEVICES[0])
         return self.execute(study, f"Training with {usual}, the default on {self.device}." if is_other else "")
 

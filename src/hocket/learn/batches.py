@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from hocket.learn.settings import Settings
+from hocket.learn.world import WorldModel
 from hocket.task.task import Task
 
 FIRST_PIECE = 100  # steps that are trained before anybody looks at the clock ...
@@ -44,6 +45,7 @@ class Batch(NamedTuple):
     seeds: Sequence[int]
     steps: int
     spare: int = 1  # threads that it may use
+    world: WorldModel | None = None  # that training begins with
 
 
 class Pace:

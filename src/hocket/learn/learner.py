@@ -93,6 +93,7 @@ class Learner:
     test_kernel: Lazy | None = None  # likewise
     devices: tuple[str, ...] = DEVICES[:1]  # on which it trains
     extra_bytes: Callable[[Tables], int] = lambda tables: 0  # of memory that a run needs beside its arrays
+    keeps_world: bool = False  # its blocks are those of `learn.world.WorldBlock`
     min_vector_seeds: int = 0  # from so many seeds on, training them together takes less time; 0: it never does
 
     def memory_bytes(self, tables: Tables) -> int:

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import io
-import json
 import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from tokenize import TokenError
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket import __version__
 from hocket.errors import FormatError, SettingsError, TaskError, known_names, printable, shown
-from hocket.files import MEGABYTE, open_regular, write_whole
+from hocket.files import write_whole
 from hocket.learn.actors import PolicyActor, TeamActors, make_actors
+from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
 from hocket.learn.learner import ShapesOf
 from hocket.learn.settings import Settings, SettingValue, rename_settings
 from hocket.learn.testing import TestEpisodes, TestTable
+from hocket.learn.world import WorldModel
 from hocket.machine.names import check_name
 from hocket.task.task import Task
 
-COMPRESSION = 1  # of 1 to 9; the usual 6 takes twice as long and saves a twelfth
 LARGEST_POLICY = 4_000_000_000  # bytes of arrays that are loaded, where nobody knows how many there should be
-LARGEST_ABOUT = MEGABYTE  # of what they belong to
 LONGEST_NAME = 60  # characters of a task's in a message
 KINDS = {"task": str, "digest": str, "learner": str, "seed": int, "settings": dict}  # of what a policy belongs to
 
@@ -82,13 +76,7 @@ class Policy:
         """Return what such a file contains."""
         about = {key: getattr(self, key) for key in KINDS}
         about = {**about, "settings": dict(self.settings), "version": __version__}
-        text = np.frombuffer(json.dumps(about).encode(), np.uint8)
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION) as archive:
-            for name, array in {"about": text, **self.arrays}.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
-        return buffer.getvalue()
+        return pack_arrays(about, self.arrays)
 
 
 def load_policy(path: str | Path, digest: str | None = None, *, shapes: ShapesOf = lambda _: None) -> Policy:
@@ -97,7 +85,7 @@ def load_policy(path: str | Path, digest: str | None = None, *, shapes: ShapesOf
     `shapes` says of which shapes a learner's arrays are, where that is known: then larger ones are refused unread.
     """
     path = Path(path)
-    with _archive(path) as archive:
+    with open_archive(path, "a policy") as archive:
         about = _read_about(archive)
         if digest is not None and about.digest != digest:
             name = printable(about.task, LONGEST_NAME)
@@ -110,33 +98,12 @@ def load_policy(path: str | Path, digest: str | None = None, *, shapes: ShapesOf
 
 def peek_policy(path: str | Path) -> Policy:
     """Read what a policy belongs to, without what was learnt."""
-    with _archive(Path(path)) as archive:
+    with open_archive(Path(path), "a policy") as archive:
         return _read_about(archive)
 
 
-@contextmanager
-def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a policy's file, and name it in whatever is wrong with it."""
-    with open_regular(path) as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                yield archive
-        except FormatError:
-            raise
-        except OSError as error:
-            raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
-        except NOT_A_POLICY:
-            raise FormatError("is not a policy that hocket has written", path=path) from None
-
-
-NOT_A_POLICY = (
-    ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError, NotImplementedError, EOFError,
-    zipfile.BadZipFile, zlib.error, RuntimeError, SyntaxError, TokenError,
-)  # fmt: skip  # what reading damaged or foreign archives raises
-
-
 def _read_about(archive: zipfile.ZipFile) -> Policy:
-    about = json.loads(_read_entry(archive, "about", np.dtype(np.uint8), LARGEST_ABOUT).tobytes())
+    about = read_about(archive)
     if any(type(about[key]) is not kind for key, kind in KINDS.items()) or not 0 <= about["seed"] < 2**63:
         raise TypeError
     if any(not isinstance(value, int | float | str) for value in about["settings"].values()):
@@ -158,25 +125,11 @@ def _read_arrays(
     for name in names:
         kind = np.dtype(np.uint8 if name.startswith("seen.") else np.float32)  # what was seen is text
         most = left if shapes is None else kind.itemsize * prod(shapes[name])
-        arrays[name] = _read_entry(archive, name, kind, most)
+        arrays[name] = read_array(archive, name, kind, most)
         left -= arrays[name].nbytes
     if not arrays:
         raise ValueError
     return arrays
-
-
-def _read_entry(archive: zipfile.ZipFile, name: str, kind: np.dtype[Any], most: int) -> NDArray[Any]:
-    """Read one array of so many bytes at most; its size is known before it is unpacked."""
-    entry = archive.getinfo(f"{name}.npy")
-    with archive.open(entry) as file:
-        if np.lib.format.read_magic(file) != (1, 0):
-            raise ValueError
-        shape, is_fortran, stored = np.lib.format.read_array_header_1_0(file)
-        size = stored.itemsize * prod(shape)
-        if stored != kind or is_fortran or size > most or file.tell() + size != entry.file_size:
-            raise ValueError
-        array = np.frombuffer(bytearray(file.read()), kind)  # may be written to, as others expect
-        return array.reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -188,6 +141,7 @@ class Run:
     settings: Settings
     steps: int
     seconds: float  # of computing; its share, where several runs went side by side
+    world: WorldModel | None = None  # what it learnt of the map, where its learner keeps that
 
     @property
     def learner(self) -> str:

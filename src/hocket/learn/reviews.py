@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.learner import Arrays, Block
 from hocket.learn.settings import SimulatedSettings
+from hocket.learn.world import WorldBlock, WorldModel
 from hocket.task.individual import IndividualTable
 from hocket.task.tables import Tables
 from hocket.task.teamwork.play import TeamMoves, play_team
@@ -92,6 +93,13 @@ class WorldReviewedBlock:
 
     def arrays(self, index: int) -> Arrays:
         return self.seeds[index].team.arrays(0)
+
+    def begin_with(self, world: WorldModel) -> None:
+        for seed in self.seeds:
+            cast(WorldBlock, seed.team).begin_with(world)
+
+    def learnt(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return cast(WorldBlock, self.seeds[index].team).learnt(0)
 
     @property
     def q(self) -> NDArray[np.float32]:

@@ -32,11 +32,12 @@ class Setting:
     most: float = math.inf
     above: float | None = None  # in place of `least`, where that itself is left out
     choices: tuple[str, ...] = ()  # the words that it may be, where it is a word
+    is_open: bool = False  # it may also be another word
 
     def allows(self, value: object, kind: type) -> bool:
         """Say whether a value is of a kind, bool, int, float or str, and in range; no number is too large to ask."""
         if kind is str:
-            return isinstance(value, str) and value in self.choices
+            return isinstance(value, str) and (value in self.choices or (self.is_open and value.isalnum()))
         if kind is bool or isinstance(value, bool):
             return isinstance(value, bool) and kind is bool
         if not isinstance(value, int if kind is int else (int, float)):
@@ -53,7 +54,7 @@ class Setting:
         if kind is bool:
             return "true or false"
         if kind is str:
-            return " or ".join(self.choices)
+            return " or ".join((*self.choices, *["another word"] * self.is_open))
         what = "an integer" if kind is int else "a number"
         if self.above is None:
             return f"{what} between {_number(self.least)} and {_number(self.most)}"
@@ -73,9 +74,10 @@ def setting(
     most: float = math.inf,
     above: float | None = None,
     choices: tuple[str, ...] = (),
+    is_open: bool = False,
 ) -> Value:
     """Declare a field of a settings class; a number needs both ends of its range, a word the words that it may be."""
-    about = Setting(meaning, unit, least, most, above, choices)
+    about = Setting(meaning, unit, least, most, above, choices, is_open)
     if isinstance(default, str):
         if default not in choices:
             raise TypeError(f"a setting that is a word has choices, and {meaning!r} has none for {default!r}")

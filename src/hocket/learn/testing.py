@@ -125,7 +125,8 @@ class TestLog:
 
     def __init__(self, settings: Settings, steps: int, runs: int, agents: int, events: int) -> None:
         self.every, self.episodes, self.done = settings.test_every, settings.test_episodes, 0
-        shape = (runs, steps // self.every, len(KINDS), self.episodes)
+        self.first = min(steps, 1)  # what is planned without a step is tested at once
+        shape = (runs, steps // self.every + 1 - self.first, len(KINDS), self.episodes)
         self.taken = np.zeros(shape, np.int32)
         self.finish = np.zeros((*shape, agents), np.int32)
         self.event_time = np.zeros((*shape, events), np.int32)
@@ -150,7 +151,7 @@ class TestLog:
 
     def of(self, run: int, most_steps: int) -> TestTable:
         """Return the tests of a run, as far as they were made."""
-        step = np.arange(1, self.done + 1, dtype=np.int64) * self.every
+        step = np.arange(self.first, self.first + self.done, dtype=np.int64) * self.every
         arrays = (self.taken, self.finish, self.event_time)
         taken, finish, event_time = (array[run, : self.done].copy() for array in arrays)
         return TestTable(step, taken, finish, event_time, most_steps)

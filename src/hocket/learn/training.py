@@ -34,6 +34,7 @@ from hocket.learn.learner import Arrays, PolicyInput
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, rename_settings
 from hocket.learn.testing import KINDS, TestLog
+from hocket.learn.world import WorldBlock, WorldModel, as_world
 from hocket.task.catalogue import as_task
 from hocket.task.memory import with_team_machine
 from hocket.task.tables import Tables, compile_task
@@ -57,6 +58,7 @@ def train(
     threads: int | None = None,
     device: str = "cpu",
     keep_policies: int | None = None,
+    world: WorldModel | str | Path | None = None,
     progress: Progress | None = None,
     stop: Event | None = None,
     views: Mapping[str, Any] | None = None,
@@ -70,8 +72,9 @@ def train(
     defaults, the name of a collection ("paper"), or a `Settings`. Results depend on the task, the settings and the seed
     alone. When `stop` is set, training ends early and returns what is finished. `device` is "cpu", or "cuda" for a
     graphics processor, which trains thousands of seeds at once with the same results. With `keep_policies`, only runs
-    of seeds below it keep their policies. The default learner is sweep, on cuda dqprm. (`changes` and `policies` are
-    former names of `settings` and `keep_policies`.)
+    of seeds below it keep their policies. The default learner is sweep, on cuda dqprm. `world` is what runs on the same
+    map have learnt of it, or their folder, to begin with; then `steps` may be 0, which plans without a step.
+    (`changes` and `policies` are former names of `settings` and `keep_policies`.)
 
     In a world of somebody else's (`hocket.gym.wrap`) whose observations are discrete or hashable, dqprm trains each
     agent in its view of the world (`views`, by default made of the world itself), and reviews the team in the world.
@@ -89,11 +92,13 @@ def train(
     numbers = check_seeds(seeds)
     length = count_steps(name, steps)
     task = prepare_task(task, name)
-    check_steps(length)
+    kept = None if world is None else as_world(world)
+    chosen = with_world(chosen, name, kept)
+    check_start(task, length, kept)
     check_tests(task, length, chosen)
     tables = compile_task(task)
     find_learner(name).check(tables, chosen)
-    batch = Batch(task, name, chosen, numbers, length)
+    batch = Batch(task, name, chosen, numbers, length, world=kept)
 
     def report(done: int, _: Sequence[int]) -> None:
         if progress is not None:
@@ -166,7 +171,7 @@ def _train_world(
 def keeping(run: Run, policies: int | None) -> Run:
     """Drop what a run learnt, unless its seed is below a number or there is none."""
     is_kept = policies is None or run.seed < policies
-    return run if is_kept else replace(run, policy=replace(run.policy, arrays={}))
+    return run if is_kept else replace(run, policy=replace(run.policy, arrays={}), world=None)
 
 
 def count_workers(threads: int | None) -> int:
@@ -187,10 +192,33 @@ def count_steps(learner: str, steps: int | None) -> int:
     return find_learner(learner).steps if steps is None else steps
 
 
-def check_steps(steps: object) -> None:
-    """Require at least one step of training, and not too many."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise SettingsError(f"steps must be at least 1, got {shown(steps)}")
+def with_world(settings: Settings, learner: str, world: WorldModel | None) -> Settings:
+    """Note in the settings which world training begins with, as results depend on it; refuse learners without one."""
+    if world is None:
+        if getattr(settings, "world", "none") != "none":
+            raise SettingsError("the setting world notes which world was given: give its folder (world=, --world)")
+        return settings
+    if not find_learner(learner).keeps_world:
+        able = ", ".join(name for name, each in LEARNERS.items() if each.keeps_world)
+        raise SettingsError(f"{learner} cannot begin with a world, as it learns none ({able} does)")
+    return replace(settings, world=world.digest[:16])  # type: ignore[call-arg]
+
+
+def check_start(task: Task, steps: object, world: WorldModel | None) -> None:
+    """Require steps of training, or a world of the same map in which all that a task needs was seen."""
+    check_steps(steps, least=1 if world is None else 0)
+    if world is not None:
+        world.require_map(task)
+        if not steps and (missing := world.missing(task)):
+            more = f" (and {len(missing) - 1:,} more)" if missing[1:] else ""
+            raise SettingsError(f"{task.name} cannot be planned without a step: {missing[0]}{more}")
+
+
+def check_steps(steps: object, least: int = 1) -> None:
+    """Require some steps of training, and not too many."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < least:
+        hint = " (0 plans with a world that was learnt before)" if steps == 0 else ""
+        raise SettingsError(f"steps must be at least {least}, got {shown(steps)}{hint}")
     if steps > MOST_STEPS:
         raise SettingsError(f"steps must be at most {MOST_STEPS:,}, got {shown(steps)}")
 
@@ -277,11 +305,14 @@ def train_batch(
     batch: Batch, tables: Tables, report: Report | None = None, stop: StopSignal | None = None
 ) -> list[Run]:
     """Train the seeds of a batch, testing the team every so often."""
-    task, name, settings, seeds, steps, spare = batch
+    task, name, settings, seeds, steps, spare, world = batch
     learner = find_learner(name)
     block = learner.block(tables, settings, seeds, spare)
     player = learner.player(tables, settings.temperature, settings.max_episode_steps)
     begin_time = time.perf_counter()
+    keeper = cast(WorldBlock, block) if learner.keeps_world else None
+    if world is not None and keeper is not None:
+        keeper.begin_with(world)
     tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time))
     done, pace = 0, Pace(len(seeds) * len(task.agents))
     while done < steps and not (stop is not None and stop.is_set()):
@@ -296,6 +327,8 @@ def train_batch(
         if report is not None:
             latest = tests.latest(range(len(seeds)), settings.max_episode_steps) if is_tested else []
             report(chunk * len(seeds) * len(task.agents), latest)
+    if not steps:
+        tests.add(partial(player.play_seeds, block, seeds))
     seconds = (time.perf_counter() - begin_time) / len(seeds)
     return [
         Run(
@@ -304,6 +337,7 @@ def train_batch(
             settings,
             done,
             seconds,
+            None if keeper is None else WorldModel.of(task, *keeper.learnt(index)),
         )
         for index, seed in enumerate(seeds)
     ]

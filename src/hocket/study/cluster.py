@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, NamedTuple
@@ -17,8 +18,9 @@ from hocket.errors import ClusterError, HocketError, SettingsError, printable
 from hocket.learn.batches import Batch
 from hocket.learn.settings import SettingValue, used_settings
 from hocket.learn.training import make_settings, share_out
+from hocket.learn.world import read_world
 from hocket.study.jobs import Finished, Reporter, run_batch
-from hocket.study.records import Record, parse_record, write_record
+from hocket.study.records import parse_record, write_record
 from hocket.task.files import task_from
 from hocket.task.tables import compile_task
 
@@ -27,7 +29,7 @@ DESERTED = 60  # seconds without any worker after which a cluster is given up
 TRIES = 3  # how often a run is sent; each time dask may try it on several workers
 LEAVING = 0.5  # seconds for good manners at the end
 
-Answer = list[tuple[str, bytes | None]]  # records and policies, as files have them
+Answer = list[tuple[str, bytes | None, bytes | None]]  # records, policies and worlds, as files have them
 Future = Any  # dask says little of its types
 
 
@@ -95,7 +97,7 @@ class DaskEngine:
                     continue
                 batch = job.batch
                 reporter(batch)(batch.steps * len(job.seeds) * len(batch.task.agents), ())
-                yield [Finished(*pair) for pair in unpack(answer)]
+                yield [Finished(parse_record(text), policy, world) for text, policy, world in answer]
         finally:
             self._leave()
         if lost:
@@ -176,21 +178,28 @@ def _reason(error: Exception) -> str:
 # What travels to other machines: text, numbers and bytes.
 
 
-def portable(batch: Batch) -> tuple[str, str, Mapping[str, SettingValue], tuple[int, ...], int]:
+def portable(batch: Batch) -> tuple[str, str, Mapping[str, SettingValue], tuple[int, ...], int, bytes | None]:
     """Turn a batch into what can be sent."""
     task = json.dumps(batch.task.document())
-    return task, batch.learner, used_settings(batch.settings), tuple(batch.seeds), batch.steps
+    world = None if batch.world is None else batch.world.packed()
+    return task, batch.learner, used_settings(batch.settings), tuple(batch.seeds), batch.steps, world
 
 
 def run_portable(
-    task: str, learner: str, settings: Mapping[str, SettingValue], seeds: Sequence[int], steps: int
+    task: str,
+    learner: str,
+    settings: Mapping[str, SettingValue],
+    seeds: Sequence[int],
+    steps: int,
+    world: bytes | None = None,
 ) -> Answer:
     """Run a batch that was sent here."""
     chosen = make_settings(learner, None, settings)
     document = json.loads(task)
-    batch = Batch(task_from(document, name=document["name"]), learner, chosen, seeds, steps)
+    kept = None if world is None else read_world(Path("world"), world)
+    batch = Batch(task_from(document, name=document["name"]), learner, chosen, seeds, steps, world=kept)
     finished = run_batch(batch, compile_task(batch.task), stop=CancelledOnCluster())
-    return [(write_record(record), policy) for record, policy in finished]
+    return [(write_record(run.record), run.policy, run.world) for run in finished]
 
 
 class CancelledOnCluster:
@@ -206,9 +215,3 @@ class CancelledOnCluster:
     def is_set(self) -> bool:
         """Say whether to stop."""
         return getattr(self.tasks.get(self.key), "state", None) == "cancelled"
-
-
-def unpack(results: Answer) -> Iterator[tuple[Record, bytes | None]]:
-    """Read what was sent back."""
-    for text, policy in results:
-        yield parse_record(text), policy

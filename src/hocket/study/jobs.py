@@ -23,6 +23,7 @@ class Finished(NamedTuple):
 
     record: Record
     policy: bytes | None  # where it is kept
+    world: bytes | None = None  # likewise
 
 
 class Engine(Protocol):
@@ -53,4 +54,9 @@ def finish(task: Task, tables: Tables, run: Run) -> Finished:
     """Play a run's test episodes, if it has kept its policy."""
     if not run.policy.arrays:
         return Finished(record_of(run), None)
-    return Finished(record_of(run, play_tests(task, tables, run.policy)), run.policy.packed())
+    return Finished(record_of(run, play_tests(task, tables, run.policy)), run.policy.packed(), pack_world(run))
+
+
+def pack_world(run: Run) -> bytes | None:
+    """Return the file of what a run has learnt of the map, where it has kept that."""
+    return None if run.world is None else run.world.packed()

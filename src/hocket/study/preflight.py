@@ -36,13 +36,13 @@ def warnings(study: Study) -> tuple[str, ...]:
 
 def _too_short(group: JobGroup, verdict: Verdict) -> Iterator[str]:
     """Compare steps with how many an episode and a test need."""
-    fewest, settings = verdict.steps_lower_bound, group.settings
-    if group.steps < fewest and not find_learner(group.learner).is_reference:
+    fewest, settings, is_trained = verdict.steps_lower_bound, group.settings, group.steps > 0
+    if is_trained and group.steps < fewest and not find_learner(group.learner).is_reference:
         yield f"{group.label}: {group.steps:,} steps of training complete no episode, as each takes {fewest:,} or more."
     if settings.max_episode_steps < fewest:
         most = f"an episode ends after {settings.max_episode_steps:,} steps"
         yield f"{group.label}: {most}, and to complete the task takes {fewest:,} or more."
-    if group.steps < settings.test_every:
+    if is_trained and group.steps < settings.test_every:
         first = f"the first test, which comes after {settings.test_every:,}"
         yield f"{group.label}: {group.steps:,} steps of training end before {first}."
 

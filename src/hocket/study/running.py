@@ -18,7 +18,7 @@ from hocket.learn.catalogue import find_learner
 from hocket.learn.policies import Policy, Run
 from hocket.study.curves import CurveTable, Layout, growing_table, layout_of
 from hocket.study.engines import ThreadEngine
-from hocket.study.jobs import Engine, Finished
+from hocket.study.jobs import Engine, Finished, pack_world
 from hocket.study.policies import spoilt_policies
 from hocket.study.records import Record, TestSummary, record_of
 from hocket.study.store import (
@@ -33,7 +33,6 @@ from hocket.study.store import (
     sum_up,
 )
 from hocket.study.study import JobGroup, Study
-from hocket.study.testing import play_tests
 from hocket.task.catalogue import as_task
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
@@ -129,7 +128,7 @@ def _carry_out(
 def _keep(store: Path, table: CurveTable, whole: dict[str, Record], finished: Sequence[Finished]) -> None:
     """Write down runs that have finished, and count them among those that are whole."""
     keep_records(store, finished)
-    records = [record for record, _ in finished]
+    records = [run.record for run in finished]
     table.add(records)
     whole |= {record.key: record for record in records}
 
@@ -152,12 +151,12 @@ def _missing(groups: Sequence[JobGroup], known: Mapping[str, Record], engine: En
     """Cut what is still to do into batches, each with the label of its group."""
     labelled, taken = [], set(known)
     for group in groups:
-        task, learner, settings, steps, _ = group
+        task, learner, settings, steps, _, world = group
         keys = group.keys()
         seeds = [seed for seed, key in keys.items() if key not in taken]
         taken |= set(keys.values())
         if seeds:
-            batches = engine.cut(Batch(task, learner, settings, seeds, steps))
+            batches = engine.cut(Batch(task, learner, settings, seeds, steps, world=world))
             labelled += [(batch, group.label) for batch in batches]
     return labelled
 
@@ -233,6 +232,7 @@ def save_runs(task: Task | str | Path | ForeignWorld, runs: Sequence[Run], folde
         world, test = task.scene, task.test
     with claimed(folder) as store:
         keep_task(store, world)
-        keep_records(store, ((record_of(run, test(run.policy)), run.policy.packed()) for run in runs))
+        kept = ((record_of(run, test(run.policy)), run.policy.packed(), pack_world(run)) for run in runs)
+        keep_records(store, kept)
         sum_up(store, load_results(store).records)
         return load_results(store)

@@ -4,6 +4,7 @@ study.json      what was run, with which settings and versions, on what machine,
 curves.csv      a row for each test episode
 runs/           a record of each finished run (.json)
 policies/       what each run learnt (.npz)
+worlds/         what it learnt of the map, with which other tasks can be planned (.npz)
 tasks/          the tasks (.toml), and scenes of worlds that are not hocket's (.json)
 """
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, printable, tell_parser_error
@@ -34,7 +35,7 @@ from hocket.task.task import Task
 
 FORMAT = "hocket study 1"
 LIMIT = 64 * MEGABYTE  # of study.json
-FOLDERS = ("runs", "policies", "tasks")
+FOLDERS = ("runs", "policies", "worlds", "tasks")
 PIECE = 100  # files that are read before anybody looks at whether to stop
 
 Content = TypeVar("Content")
@@ -131,11 +132,13 @@ def keep_task(folder: Path, task: Task | SceneSource) -> None:
     write_whole(folder / "tasks" / name, text)
 
 
-def keep_records(folder: Path, runs: Iterable[tuple[Record, bytes | None]]) -> None:
+def keep_records(folder: Path, runs: Iterable[tuple[Record, *tuple[bytes | None, ...]]]) -> None:
     """Write finished runs and what they learnt; records come last, so that where one is, all else is."""
     finished = list(runs)
-    write_many((policy_path(folder, record), policy) for record, policy in finished if policy is not None)
-    write_many((folder / _file(record), write_record(record)) for record, _ in finished)
+    for place, name in enumerate(("policies", "worlds"), start=1):
+        kept = ((run[0], data) for run in finished for data in run[place : place + 1] if data is not None)
+        write_many((folder / name / f"{record.name}.npz", cast(bytes, data)) for record, data in kept)
+    write_many((folder / _file(record), write_record(record)) for record, *_ in finished)
 
 
 def policy_path(folder: Path, record: Record) -> Path:

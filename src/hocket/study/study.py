@@ -19,7 +19,16 @@ from hocket.errors import FormatError, HocketError, SettingsError, known_names, 
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.catalogue import find_learner, named_settings, require_setting
 from hocket.learn.settings import DEFAULT_LEARNER, Settings, SettingValue, declared, name_value, rename_settings
-from hocket.learn.training import check_seeds, check_steps, check_tests, count_steps, make_settings, prepare_task
+from hocket.learn.training import (
+    check_seeds,
+    check_start,
+    check_tests,
+    count_steps,
+    make_settings,
+    prepare_task,
+    with_world,
+)
+from hocket.learn.world import WorldModel, as_world
 from hocket.machine.formats import toml
 from hocket.study.published import Published, published_from
 from hocket.study.records import Record, run_keys
@@ -41,6 +50,7 @@ class JobGroup(NamedTuple):
     settings: Settings
     steps: int
     seeds: tuple[int, ...]
+    world: WorldModel | None = None  # that training begins with
 
     def keys(self) -> dict[int, str]:
         """Give each seed the key of its run."""
@@ -48,7 +58,7 @@ class JobGroup(NamedTuple):
 
     def sample(self) -> Record:
         """Make a record that stands for those of its jobs, without tests."""
-        task, learner, settings, steps, seeds = self
+        task, learner, settings, steps, seeds, _ = self
         return Record(task.name, task.digest, learner, seeds[0], steps, asdict(settings), {})
 
     @property
@@ -79,6 +89,7 @@ class Study:
     settings: str | Mapping[str, SettingValue | Sequence[SettingValue]] = field(default_factory=dict)
     also: tuple[Study, ...] = ()
     published: Published | None = None  # to compare with
+    world: WorldModel | str | Path | None = None  # that training begins with, or the folder of runs that have learnt it
 
     def __post_init__(self) -> None:
         tasks = tuple(map(as_task, _several(self.tasks, Task | str | Path)))
@@ -96,14 +107,15 @@ class Study:
         object.__setattr__(self, "settings", MappingProxyType(sweeps))
         if not tasks or not learners:
             raise SettingsError("a study needs at least one task and one learner")
-        for learner in learners:
-            check_steps(count_steps(learner, self.steps))
+        if self.world is not None:
+            object.__setattr__(self, "world", as_world(self.world))
         prepared = {learner: tuple(prepare_task(task, learner) for task in tasks) for learner in learners}
         object.__setattr__(self, "tasks", prepared[learners[0]])  # the same for all of them
         _check_sweeps(sweeps, learners)
         if (jobs := sum(len(group.seeds) for group in self.groups())) > MOST_JOBS:
             raise SettingsError(f"a study has at most {MOST_JOBS:,} runs, got {jobs:,}")
         for group in self.groups():
+            check_start(group.task, group.steps, group.world)
             check_tests(group.task, group.steps, group.settings)
 
     def __add__(self, other: Study) -> Study:
@@ -112,13 +124,14 @@ class Study:
     def groups(self) -> list[JobGroup]:
         """List all jobs, those that differ in their seeds alone together."""
         tasks, learners, seeds, sweeps = cast(Parts, (self.tasks, self.learners, self.seeds, self.settings))
-        groups = []
+        world, groups = cast(WorldModel | None, self.world), []
         for task, learner in product(tasks, learners):
             known, steps = declared(find_learner(learner).settings), count_steps(learner, self.steps)
             swept = {name: values for name, values in sweeps.items() if name in known}
             for values in product(*swept.values()):
                 settings = make_settings(learner, dict(zip(swept, values, strict=True)))
-                groups.append(JobGroup(task, learner, settings, steps, seeds))
+                settings = with_world(settings, learner, world)
+                groups.append(JobGroup(task, learner, settings, steps, seeds, world))
         return [*groups, *(group for study in self.also for group in study.groups())]
 
 

@@ -21,7 +21,7 @@ class SweepSettings(SimulatedSettings):
     """Prioritised sweeping over a learnt model."""
 
     unused = frozenset({"learning_rate"})
-    added: ClassVar[Mapping[str, SettingValue]] = {"prior": "distance"}
+    added: ClassVar[Mapping[str, SettingValue]] = {"prior": "distance", "share_world": False, "world": "none"}
 
     prior: str = setting(
         "distance",
@@ -45,6 +45,13 @@ class SweepSettings(SimulatedSettings):
     priority_threshold: float = setting(
         1e-3, "relative change of a value above which its predecessors are queued", least=0, most=1
     )
+    share_world: bool = setting(False, "let the agents of a team count the outcomes of their moves together")
+    world: str = setting(
+        "none",
+        "digest of the world that training begins with (given by --world)",
+        choices=("none",),
+        is_open=True,
+    )
 
 
 LEARNER = Learner(
@@ -55,6 +62,7 @@ LEARNER = Learner(
     player=Lazy("hocket.learn.episodes", "ValuePlayer"),
     shapes=machine_shapes,
     policy_input=PolicyInput.MACHINE,
+    keeps_world=True,
     extra_bytes=Lazy("hocket.learn.sweep.block", "extra_bytes"),
     steps=25_000,
 )

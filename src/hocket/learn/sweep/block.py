@@ -23,6 +23,8 @@ from hocket.learn.reviews import WorldReviewedBlock, is_reviewed, next_review
 from hocket.learn.sweep import SweepSettings, kernel
 from hocket.learn.sweep.beliefs import AgentModel, Beliefs, imagined_moves
 from hocket.learn.sweep.queue import make_queues
+from hocket.learn.sweep.sharing import SHARED_EVERY, CommonTries
+from hocket.learn.world import WorldModel
 from hocket.random import TRAINING, stream_key
 from hocket.task.grid import ACTIONS, OUTCOMES, Grid
 from hocket.task.individual import IndividualTable, Simulation
@@ -98,6 +100,8 @@ class SweepBlock:
         ]
         self.threads = max(1, min(threads, len(seeds) * self.shape[0]))
         self.planned: dict[int, Arrays] = {}  # by the tries so far
+        self.seeds, self.shares = range(len(seeds)), settings.share_world
+        self.common = CommonTries([group.moves for group in self.groups], len(seeds))
 
     def train(self, begin: int, steps: int) -> None:
         self.planned.clear()
@@ -111,6 +115,18 @@ class SweepBlock:
             begin = until
 
     def _train(self, begin: int, steps: int) -> None:
+        stop = begin + steps
+        while begin < stop:
+            shared = begin - begin % SHARED_EVERY + SHARED_EVERY
+            until = min(stop, shared) if self.shares else stop
+            self._train_apart(begin, until - begin)
+            if self.shares and until == shared:
+                for index in self.seeds:
+                    self.common.tries[index] = self._pool(index)
+                    self._plan_common(index)
+            begin = until
+
+    def _train_apart(self, begin: int, steps: int) -> None:
         if self.threads == 1:
             for group in self.groups:
                 self._train_part(group, range(len(group.lanes.cell)), begin, steps)
@@ -125,6 +141,38 @@ class SweepBlock:
             view = group.view(lanes.start)
             value, (first, last) = view.optimistic_value, (lanes.start, lanes.stop)
             kernel.train_lanes(group.lanes, view.world, self.parameters, value, workspace, first, last, begin, steps)
+
+    def begin_with(self, world: WorldModel) -> None:
+        """Begin with what was learnt before, and count what follows from it for teammates."""
+        self.planned.clear()
+        self.common.begin_with(world)
+        for index in self.seeds:
+            self._plan_common(index)
+            if self.beliefs:
+                self._review(index, 0)
+
+    def learnt(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """List the moves of a seed's world, and how often its agents have tried them, without what they began with."""
+        return self.common.move, self._pool(index) - self.common.first
+
+    def _pool(self, index: int) -> NDArray[np.int64]:
+        lanes = (
+            (number, group.lanes.tries[lane])
+            for number, group in enumerate(self.groups)
+            for _, lane in group.lanes_of(index)
+        )
+        return self.common.pool(index, lanes)
+
+    def _plan_common(self, index: int) -> None:
+        """Let the agents of a seed go by what they know in common."""
+        weight = self.parameters.optimism
+        for group, place in zip(self.groups, self.common.place, strict=True):
+            for _, lane in group.lanes_of(index):
+                tries = group.lanes.tries[lane] = self.common.tries[index][place]
+                total = tries.sum(axis=1) + weight
+                group.lanes.chance[lane], group.lanes.prior_weight[lane] = tries / total[:, None], weight / total
+                view = group.view(lane)
+                group.lanes.arrival[lane] = self._plan_lane(group, lane, view, view.optimistic_value, weight)[1]
 
     def _review(self, index: int, step: int) -> None:
         """Let the agents of a seed count what they believe of their teammates."""

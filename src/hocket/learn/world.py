@@ -1,0 +1,228 @@
+"""What agents have learnt of a map: how often each move was tried, and how it turned out.
+
+A *move* is an action in a cell, together with which of its ends are barred: the cell ahead, and those to which it may
+slip. It does not depend on a machine, nor on who moves. So counts of all agents, runs and tasks on a map add up, and
+any other task on it can be planned with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hocket.errors import FormatError, SettingsError
+from hocket.files import listed, write_whole
+from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
+from hocket.learn.learner import Block
+from hocket.learn.moves import MoveTable
+from hocket.notebook_hook import shown
+from hocket.task.catalogue import as_task
+from hocket.task.grid import ACTIONS, MOST_CELLS, OUTCOMES, slipped_actions
+from hocket.task.settling import describe_cell
+from hocket.task.task import Task
+
+FORMAT = "hocket world 1"
+KINDS = {"columns": int, "slip": float}  # of what a file says beside its arrays
+BARRED = 1 << OUTCOMES  # in how many ways the ends of a move may be barred
+MOST_TRIES = 2**53  # of an outcome
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class WorldModel:
+    """Moves that were tried on a map, and how often each outcome was seen; worlds of the same map add up with `+`."""
+
+    columns: int
+    slip: float  # chance that a move goes astray, on the map that was learnt
+    end: Words  # [S, A] where actions lead if they do not slip and no gate is closed: which map it is
+    move: Ints  # [moves] (cell x actions + action) x 8, plus a bit for each outcome whose end is barred; ascending
+    tries: Ints  # [moves, K] how often each outcome was seen
+
+    @classmethod
+    def of(cls, task: Task, move: Ints, tries: Ints) -> WorldModel:
+        """Keep what was learnt on a task's map: the moves that were tried, given in order."""
+        was_tried = tries.any(axis=1)
+        return cls(task.grid.columns, float(task.slip), _ends(task), move[was_tried], tries[was_tried])
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of all that it says."""
+        parts = (self.end.tobytes(), self.move.tobytes(), self.tries.tobytes())
+        return hashlib.sha256(b"%d %r " % (self.columns, self.slip) + b"".join(parts)).hexdigest()
+
+    @property
+    def steps(self) -> int:
+        """How many steps of the world it was learnt from, of all agents together."""
+        return int(self.tries.sum())
+
+    def known(self) -> Ints:
+        """Count the tries of each action in each cell, whatever is barred: [S, A]."""
+        pairs = np.bincount(self.move // BARRED, self.tries.sum(axis=1), self.end.size)
+        return pairs.astype(np.int64).reshape(self.end.shape)
+
+    def visited(self) -> NDArray[np.bool_]:
+        """Flag the cells in which somebody has been: [S]."""
+        cell, action = np.divmod(self.move // BARRED, len(ACTIONS))
+        visited = np.zeros(len(self.end), np.bool_)
+        visited[cell] = True
+        for outcome in range(OUTCOMES):
+            led = (self.tries[:, outcome] > 0) & (self.move >> outcome & 1 == 0)
+            visited[self.end[cell[led], np.array(slipped_actions(outcome))[action[led]]]] = True
+        return visited
+
+    def tries_of(self, move: Ints) -> Ints:
+        """Look up how often the outcomes of some moves were seen."""
+        if not len(self.move):
+            return np.zeros((len(move), OUTCOMES), np.int64)
+        place = np.minimum(np.searchsorted(self.move, move), len(self.move) - 1)
+        return np.where((self.move[place] == move)[:, None], self.tries[place], 0)
+
+    def __add__(self, other: WorldModel) -> WorldModel:
+        if not isinstance(other, WorldModel):
+            return NotImplemented
+        self._require(other.columns, other.slip, other.end)
+        move = np.union1d(self.move, other.move)
+        return WorldModel(self.columns, self.slip, self.end, move, self.tries_of(move) + other.tries_of(move))
+
+    def require_map(self, task: Task) -> None:
+        """Refuse a task on another map."""
+        self._require(task.grid.columns, float(task.slip), _ends(task), f" than {task.name}")
+
+    def _require(self, columns: int, slip: float, end: Words, than: str = "") -> None:
+        if end.shape != self.end.shape or columns != self.columns:
+            sizes = [f"{len(ends) // wide} x {wide}" for ends, wide in ((self.end, self.columns), (end, columns))]
+            raise SettingsError(f"this world is of another map{than}: {sizes[0]} cells, not {sizes[1]}")
+        if differing := np.flatnonzero((end != self.end).any(axis=1)).tolist():
+            row, column = divmod(differing[0], columns)
+            where = f"moves from {len(differing):,} cells differ, the first at row {row}, column {column}"
+            raise SettingsError(f"this world is of another map{than}: {where}")
+        if slip != self.slip:
+            raise SettingsError(f"this world was learnt where {self.slip:.3g} of moves slip, not {slip:.3g}")
+
+    def missing(self, task: Task | str | Path) -> tuple[str, ...]:
+        """Say what a task needs and nobody has seen: gates that were never open, events that nobody got to.
+
+        >>> import hocket as hk
+        >>> run = hk.train("buttons", seeds=1, steps=100)[0]
+        >>> run.world.missing("buttons")[0]
+        'A1 has never seen yellow region open'
+        """
+        return tuple(self._missing(as_task(task)))
+
+    def _missing(self, task: Task) -> Iterator[str]:
+        visited = self.visited()
+        opened = self.move[self.move & 1 == 0] // BARRED  # pairs of a cell and an action that was not barred
+        for agent, gates in task.gates.items():
+            for region in gates:
+                inside = np.isin(self.end.ravel()[opened], [*task.grid.places[region]])
+                if not inside.any():
+                    yield f"{agent} has never seen {region} open"
+        for event, conditions in task.events.items():
+            for agent in conditions:
+                cells = np.flatnonzero(task.where(agent, event)).tolist()
+                if cells and not visited[cells].any():
+                    yield f"nobody has been where {event} happens: {agent} {describe_cell(task, cells[0])}"
+
+    def save(self, path: str | Path) -> None:
+        """Write the world to a file (.npz), without pickle."""
+        if Path(path).suffix.lower() != ".npz":
+            raise FormatError("a world's file ends in .npz", path=path)
+        write_whole(Path(path), self.packed())
+
+    def packed(self) -> bytes:
+        """Return what such a file contains."""
+        about = {"format": FORMAT, "columns": self.columns, "slip": self.slip}
+        return pack_arrays(about, {"end": self.end, "move": self.move, "tries": self.tries})
+
+    def __repr__(self) -> str:
+        return f"<WorldModel of {len(self.end):,} cells: {len(self.move):,} moves tried in {self.steps:,} steps>"
+
+    def _repr_svg_(self) -> str | None:
+        return shown(self, "svg")
+
+
+class WorldBlock(Block, Protocol):
+    """A block that learns a model of the map, which other tasks can be planned with."""
+
+    def begin_with(self, world: WorldModel) -> None:
+        """Know from the start what was learnt before, and plan with it."""
+
+    def learnt(self, index: int) -> tuple[Ints, Ints]:
+        """List the moves that the seed at `index` knows of, as worlds number them, and how often it has tried each."""
+
+
+def _ends(task: Task) -> Words:
+    return np.ascontiguousarray(task.grid.outcomes()[..., 0], np.int32)
+
+
+def number_kept(table: MoveTable) -> Ints:
+    """Number the moves of a task's world as files keep them: [moves]."""
+    dynamics, cells, actions = table.move.shape
+    pair = np.zeros(len(table.end), np.int64)
+    pair[table.move.reshape(dynamics, -1)] = np.arange(cells * actions)
+    is_barred = table.end == (pair // actions)[:, None]
+    numbers: Ints = pair * BARRED + is_barred @ (1 << np.arange(OUTCOMES))
+    return numbers
+
+
+def load_world(path: str | Path) -> WorldModel:
+    """Load what was learnt of a map: a file (.npz), or all that the runs in a folder have learnt of it together."""
+    path = Path(path)
+    if not path.is_dir():
+        return read_world(path)
+    files = listed(path, "worlds/*.npz")
+    if not files:
+        raise FormatError("has no worlds in it: learners that keep theirs write them beside their policies", path=path)
+    try:
+        return add_worlds(map(read_world, files))
+    except SettingsError as error:
+        raise FormatError(f"has worlds of several maps: {error}", path=path) from None
+
+
+def add_worlds(worlds: Iterable[WorldModel]) -> WorldModel:
+    """Add up what several runs or agents have learnt of a map."""
+    return reduce(add, worlds)
+
+
+def as_world(world: WorldModel | str | Path) -> WorldModel:
+    """Take a world as it is, or load it from a file or a folder of runs."""
+    if isinstance(world, WorldModel):
+        return world
+    if isinstance(world, str | Path):
+        return load_world(world)
+    raise FormatError(f"a world, its file or a folder of runs is needed, got {type(world).__name__}")
+
+
+def read_world(path: Path, content: bytes | None = None) -> WorldModel:
+    """Read a world from a file, or from its content."""
+    with open_archive(path, "a world", content) as archive:
+        about = read_about(archive)
+        if about["format"] != FORMAT:
+            raise FormatError(f"is of another format than {FORMAT!r}: use a newer hocket", path=path)
+        columns, slip = (about[key] for key in KINDS)
+        if type(columns) is not int or columns < 1 or type(slip) is not float or not 0 <= slip <= 1:
+            raise ValueError
+        end = read_array(archive, "end", np.dtype(np.int32), 4 * MOST_CELLS * len(ACTIONS))
+        move = read_array(archive, "move", np.dtype(np.int64), 8 * end.size * BARRED)
+        tries = read_array(archive, "tries", np.dtype(np.int64), 8 * end.size * BARRED * OUTCOMES)
+    cells = len(end) if end.shape[1:] == (len(ACTIONS),) else 0
+    is_sound = cells and cells % columns == 0 and move.ndim == 1 and tries.shape == (len(move), OUTCOMES)
+    if not (is_sound and _in_range(end, cells) and _in_range(move, end.size * BARRED) and _in_range(tries, MOST_TRIES)):
+        raise FormatError("is not a world that hocket has written", path=path)
+    if (np.diff(move) <= 0).any():
+        raise FormatError("is not a world that hocket has written: its moves are not in order", path=path)
+    return WorldModel(columns, slip, end, move, tries)
+
+
+def _in_range(numbers: NDArray[np.signedinteger], stop: int) -> bool:
+    return not numbers.size or (numbers.min() >= 0 and int(numbers.max()) < stop)
