@@ -21,6 +21,7 @@ from hocket.learn.catalogue import LEARNERS as LEARNERS
 from hocket.learn.catalogue import register_learner as register_learner
 from hocket.learn.policies import Policy as Policy
 from hocket.learn.policies import Run as Run
+from hocket.learn.survey import survey as survey
 from hocket.learn.testing import TestEpisodes as TestEpisodes
 from hocket.learn.training import train as train
 from hocket.learn.world import WorldModel as WorldModel
@@ -48,6 +49,7 @@ from hocket.machine.interop import to_networkx as to_networkx
 from hocket.machine.reward_machine import RewardMachine as RewardMachine
 from hocket.report.figures import draw_figures as draw_figures
 from hocket.report.figures.maps import draw_policy as draw_policy
+from hocket.report.figures.maps import draw_world as draw_world
 from hocket.report.page import write_report as write_report
 from hocket.report.summary import summarize as summarize
 from hocket.runtime.run_logs import read_log as read_log

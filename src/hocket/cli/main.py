@@ -40,6 +40,7 @@ from hocket.cli.show import Show
 from hocket.cli.simulate import Simulate
 from hocket.cli.studio import OpenStudio
 from hocket.cli.study import RunStudy
+from hocket.cli.survey import SurveyMap
 from hocket.cli.tasks import ListTasks
 from hocket.cli.terminal import Flag, drop, make_console, option
 from hocket.cli.train import Train
@@ -59,6 +60,7 @@ Command = (  # in the order in which a newcomer needs them
     | Annotated[OpenStudio, subcommand("studio")]
     | Annotated[ListLearners, subcommand("learners")]
     | Annotated[Train, subcommand("train")]
+    | Annotated[SurveyMap, subcommand("survey")]
     | Annotated[RunStudy, subcommand("study")]
     | Annotated[Paper, subcommand("paper")]
     | Annotated[Report, subcommand("report")]

@@ -10,6 +10,7 @@ from hocket.draw.dark import adapt_chart
 from hocket.draw.graphviz import machine_svg
 from hocket.draw.task_picture import task_svg
 from hocket.errors import HocketError
+from hocket.learn.world import WorldModel
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
@@ -76,6 +77,13 @@ def _section_svg(section: Section) -> str:
     return render(lambda: curves_figure(section)).decode()
 
 
+def _world_svg(world: WorldModel) -> str:
+    from hocket.report.figures.canvas import render  # loads matplotlib
+    from hocket.report.figures.maps import world_figure
+
+    return render(lambda: world_figure(world)).decode()
+
+
 def _section(section: Section) -> str:
     chart = adapt_chart(_inline(_section_svg(section)))
     return f"<h4>{html.escape(section.title)}</h4>{chart}{_table(section)}"
@@ -103,6 +111,11 @@ def _line(tag: str, cells: Iterable[str]) -> str:
 
 
 FACES: dict[str, dict[type, Callable[[Any], str]]] = {
-    "svg": {RewardMachine: lambda machine: machine_svg({"": machine}), Task: task_svg, Section: _section_svg},
+    "svg": {
+        RewardMachine: lambda machine: machine_svg({"": machine}),
+        Task: task_svg,
+        Section: _section_svg,
+        WorldModel: _world_svg,
+    },
     "html": {Decomposition: _decomposition, Verdict: _verdict, Section: _section, Summary: _summary},
 }

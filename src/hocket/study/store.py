@@ -26,6 +26,7 @@ from hocket.errors import FormatError, HocketError, printable, tell_parser_error
 from hocket.files import MEGABYTE, exists, listed, locked, read_text, remove_unfinished, write_many, write_whole
 from hocket.learn.catalogue import shapes_on
 from hocket.learn.policies import Policy, Run, load_policy
+from hocket.learn.world import WorldModel
 from hocket.machine.formats import toml
 from hocket.study.curves import curves_csv
 from hocket.study.frames import DataFrame, to_pandas, to_polars
@@ -139,6 +140,13 @@ def keep_records(folder: Path, runs: Iterable[tuple[Record, *tuple[bytes | None,
         kept = ((run[0], data) for run in finished for data in run[place : place + 1] if data is not None)
         write_many((folder / name / f"{record.name}.npz", cast(bytes, data)) for record, data in kept)
     write_many((folder / _file(record), write_record(record)) for record, *_ in finished)
+
+
+def keep_world(folder: str | Path, task: Task, world: WorldModel, name: str) -> None:
+    """Write what was learnt of a map to a folder of runs, as theirs are; of the same name, in the place of it."""
+    with claimed(folder) as store:
+        keep_task(store, task)
+        world.save(store / "worlds" / f"{slug(task.name)}-{name}.npz")
 
 
 def policy_path(folder: Path, record: Record) -> Path:

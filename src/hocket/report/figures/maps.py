@@ -1,4 +1,4 @@
-"""Figures on a map: what an agent has learnt to do in each state of its machine, and where agents have been."""
+"""Figures on a map: what agents have learnt to do in each state of their machines, where they were, what they know."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from hocket.errors import FormatError, HocketError, require_known
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import PolicyInput
 from hocket.learn.policies import Policy
+from hocket.learn.world import WorldModel
 from hocket.report.figures.canvas import INK, WHITE, count_runs, literal, write_figure
 from hocket.report.figures.panels import (
     CELL,
@@ -245,3 +246,35 @@ def can_show_visits(section: Section, group: RunGroup) -> bool:
     if scene is None or not scene.has_cells or group.visits is None:
         return False
     return scene.rows > 0 and group.visits.shape == (len(scene.agents), scene.rows * scene.columns)
+
+
+# Worlds.
+
+
+def draw_world(world: WorldModel, path: str | Path) -> None:
+    """Draw what is known of a map, and how well: how often the least tried action of each cell was tried.
+
+    Arrows are actions that nobody has tried there. The file's suffix says its format: .svg, .png or .pdf.
+    """
+    write_figure(path, lambda: world_figure(world))
+
+
+def world_figure(world: WorldModel) -> Figure:
+    """Make the picture of what is known of a map."""
+    columns, known = world.columns, world.known()
+    walls = np.flatnonzero((world.end == np.arange(len(known))[:, None]).all(axis=1))  # nobody gets out of these
+    scene = Scene(
+        "", columns, len(known) // columns, (), {}, {}, walls=tuple(rectangles(walls.tolist(), columns)), has_cells=True
+    )
+    visited = known.any(axis=1)
+    least = np.where(visited, known.min(axis=1).astype(np.float64), np.nan)
+    norm, colors = wide_scale_for(np.nan_to_num(least)), matplotlib.colormaps[VISITS]
+    said = f"{len(world.move):,} moves tried in {world.steps:,} steps"
+    notes = ["pale: nobody was there; arrows and dots: actions that nobody has tried there"]
+    panels = arrange_panels(scene, [said], "What is known of the map", notes)
+    panels.draw_ground(panels.maps[0], least, colors, norm)
+    _draw_arrows(
+        panels.maps[0], -known.astype(np.float64), visited & (least == 0), columns, colors(norm(np.nan_to_num(least)))
+    )
+    panels.draw_scale(colors, norm, "tries of the least tried action")
+    return panels.figure

@@ -1,0 +1,157 @@
+"""Explore a map without any machine, until every move on it was tried.
+
+Agents take turns; each takes a move that was tried too seldom or goes to the nearest cell that has one, by what all of
+them have seen so far. Gates are set by hand: all are closed, then each is open by itself, then all of them are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from hocket.inputs import whole
+from hocket.learn.moves import list_moves
+from hocket.learn.world import Ints, WorldModel, number_kept
+from hocket.random import TRAINING, slip_draw, stream_key, threshold
+from hocket.task.catalogue import as_task
+from hocket.task.grid import ACTIONS, OUTCOMES, Numbers, slip_outcome
+from hocket.task.task import Task
+
+TRIES = 4  # of each move: one that slips now and then is known after a few
+PATIENCE = 100  # as many times the fewest steps, after which a survey ends in any case
+
+
+class Survey(NamedTuple):
+    """What was learnt of a map, and what it took."""
+
+    world: WorldModel
+    steps: int  # of all agents together
+    fewest_steps: int  # no tour of all moves takes fewer: one for each try of each
+    is_complete: bool  # whether every move that agents can get to was tried often enough
+
+    def __str__(self) -> str:
+        ratio = f"{self.steps / max(1, self.fewest_steps):.2f} times as many as the optimal tour of all moves"
+        left = "" if self.is_complete else "; moves are left that were tried less often"
+        return f"{self.steps:,} steps, {ratio} ({self.fewest_steps:,}){left}"
+
+
+def survey(task: Task | str | Path, tries: int = TRIES, *, seed: int = 0) -> Survey:
+    """Explore the map of a task without its machine, until all moves were tried, each so many times.
+
+    >>> survey("buttons", tries=1).is_complete
+    True
+    """
+    task, tries = as_task(task), whole(tries, "tries", 1)
+    starts = [agent.start for agent in task.agents.values()]
+    grounds = [_Ground(task, closed) for closed in _closings(task)]
+    known, steps = _Tries(grounds), 0
+    fewest = tries * len(
+        np.unique(np.concatenate([ground.number[ground.reached(starts)].ravel() for ground in grounds]))
+    )
+    for number, ground in enumerate(grounds):
+        walkers = deque(
+            _Walker(ground, known, tries, start, stream_key(TRAINING, seed, agent, number))
+            for agent, start in enumerate(starts)
+        )
+        while walkers and steps < PATIENCE * fewest:
+            walker = walkers.popleft()
+            if walker.step():
+                steps += 1
+                walkers.append(walker)
+    is_complete = all((known.of(ground)[ground.reached(starts)] >= tries).all() for ground in grounds)
+    return Survey(WorldModel.of(task, known.move, known.tries), steps, fewest, is_complete)
+
+
+def _closings(task: Task) -> Iterable[frozenset[int]]:
+    """List which cells gates close: all of them, all but one, none."""
+    regions = sorted({region for gates in task.gates.values() for region in gates})
+    places = [task.grid.places[region] for region in regions]
+    but_one = (frozenset().union(*places[:skipped], *places[skipped + 1 :]) for skipped in range(len(places)))
+    return dict.fromkeys([frozenset[int]().union(*places), *but_one, frozenset[int]()])
+
+
+class _Ground:
+    """The map with some cells closed: where moves lead, and which they are."""
+
+    def __init__(self, task: Task, closed: frozenset[int]) -> None:
+        self.end: Numbers = task.grid.outcomes(closed)  # [S, A, K]
+        self.number = number_kept(list_moves(self.end[None])).reshape(self.end.shape[:2])  # [S, A]
+        self.slip_limit = threshold(task.slip)
+
+    def reached(self, starts: Iterable[int]) -> Ints:
+        """List the cells that somebody can get to."""
+        ends = self.end if self.slip_limit else self.end[..., :1]
+        seen, front = np.zeros(len(self.end), np.bool_), np.unique([*starts])
+        while len(front):
+            seen[front] = True
+            around = np.unique(ends[front])
+            front = around[~seen[around]]
+        return np.flatnonzero(seen)
+
+
+class _Tries:
+    """What all agents have tried, on all grounds."""
+
+    def __init__(self, grounds: Iterable[_Ground]) -> None:
+        self.move = np.unique(np.concatenate([ground.number.ravel() for ground in grounds]))
+        self.tries = np.zeros((len(self.move), OUTCOMES), np.int64)
+
+    def of(self, ground: _Ground) -> Ints:
+        """Count the tries of each action in each cell: [S, A]."""
+        total: Ints = self.tries.sum(axis=1)[np.searchsorted(self.move, ground.number)]
+        return total
+
+
+class _Walker:
+    """An agent on a ground."""
+
+    def __init__(self, ground: _Ground, known: _Tries, tries: int, start: int, key: int) -> None:
+        self.ground, self.known, self.wanted, self.cell, self.key = ground, known, tries, start, key
+        self.place = np.searchsorted(known.move, ground.number)
+        self.time, self.way = 0, list[tuple[int, int]]()  # cells and actions on the way to one that has moves left
+
+    def step(self) -> bool:
+        """Take a step; False where nothing is left to try."""
+        action = self._wanting(self.cell)
+        if action < 0:
+            if not self.way or self.way[-1][0] != self.cell:  # nowhere to go yet, or it has slipped
+                self.way = self._way()
+            if not self.way:
+                return False
+            _, action = self.way.pop()
+        else:
+            self.way = []
+        outcome = slip_outcome(slip_draw(self.key, self.time), self.ground.slip_limit)
+        self.known.tries[self.place[self.cell, action], outcome] += 1
+        self.cell, self.time = int(self.ground.end[self.cell, action, outcome]), self.time + 1
+        return True
+
+    def _wanting(self, cell: int) -> int:
+        """Find the action of a cell that was tried least; -1: all were tried often enough."""
+        total = self.known.tries[self.place[cell]].sum(axis=1)
+        action = int(total.argmin())
+        return action if total[action] < self.wanted else -1
+
+    def _way(self) -> list[tuple[int, int]]:
+        """Find the way to the nearest cell that has moves left, the first step last, by where moves led most often."""
+        before: dict[int, tuple[int, int]] = {self.cell: (-1, -1)}
+        queue = deque([self.cell])
+        while queue:
+            cell = queue.popleft()
+            if self._wanting(cell) >= 0:
+                way = list[tuple[int, int]]()
+                while before[cell][0] >= 0:
+                    way.append(before[cell])
+                    cell = before[cell][0]
+                return way
+            for action in range(len(ACTIONS)):
+                outcome = int(self.known.tries[self.place[cell, action]].argmax())
+                there = int(self.ground.end[cell, action, outcome])
+                if there not in before:
+                    before[there] = (cell, action)
+                    queue.append(there)
+        return []
