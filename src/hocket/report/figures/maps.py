@@ -262,7 +262,8 @@ def draw_world(world: WorldModel, path: str | Path) -> None:
 def world_figure(world: WorldModel) -> Figure:
     """Make the picture of what is known of a map."""
     columns, known = world.columns, world.known()
-    walls = np.flatnonzero((world.end == np.arange(len(known))[:, None]).all(axis=1))  # nobody gets out of these
+    cells = np.arange(len(known))
+    walls = np.setdiff1d(cells, world.end[world.end != cells[:, None]])  # nobody gets into these
     scene = Scene(
         "", columns, len(known) // columns, (), {}, {}, walls=tuple(rectangles(walls.tolist(), columns)), has_cells=True
     )
