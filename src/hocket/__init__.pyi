@@ -46,6 +46,12 @@ from hocket.machine.interop import from_aalpy as from_aalpy
 from hocket.machine.interop import from_networkx as from_networkx
 from hocket.machine.interop import to_aalpy as to_aalpy
 from hocket.machine.interop import to_networkx as to_networkx
+from hocket.machine.parts import any_order as any_order
+from hocket.machine.parts import either as either
+from hocket.machine.parts import repeat as repeat
+from hocket.machine.parts import sequence as sequence
+from hocket.machine.parts import unfold as unfold
+from hocket.machine.parts import within as within
 from hocket.machine.reward_machine import RewardMachine as RewardMachine
 from hocket.report.figures import draw_figures as draw_figures
 from hocket.report.figures.maps import draw_policy as draw_policy

@@ -13,16 +13,19 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+from hocket.draw.boxes import boxes_of
 from hocket.draw.dark import adapt
 from hocket.draw.layout import Frame, Pair, arrange
 from hocket.draw.palette import Style, choose_styles
 from hocket.errors import FormatError, HocketError, MachineError
 from hocket.files import write_whole
+from hocket.machine.parts import INSIDE
 from hocket.machine.reward_machine import RewardMachine
 
 VECTORS, PIXELS = {"dpi": "72", "size": "138"}, {"dpi": "200", "size": "50"}  # in inches: at most 10,000 dots
@@ -35,6 +38,7 @@ MANY_MARKS = 500  # beyond this a full search for the best layout takes minutes
 HASTE = {"mclimit": "0.1", "nslimit": "1", "nslimit1": "1"}
 
 INK, FRAME, FONT, TITLE_SIZE = "#333333", "#d0d0d0", "Helvetica,Arial,sans-serif", "13"
+BOX = {"style": "rounded,filled", "fillcolor": "#f4f4f4", "color": "#b0b0b0", "labelloc": "t", "fontsize": "11"}
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # most are not allowed in XML
 
 POINTS = 72  # to the inch, Graphviz's unit of size; positions and the lengths below are in points
@@ -58,6 +62,7 @@ class Mark(NamedTuple):
     ends: tuple[str, ...] = ()  # the names of an edge's nodes
     tooltip: str = ""
     data: Mapping[str, str] = {}  # what it is, for scripts of a page
+    boxes: tuple[str, ...] = ()  # in which a node is, the outermost first
 
 
 class Support(NamedTuple):
@@ -233,6 +238,10 @@ def _check_size(title: str, machine: RewardMachine) -> None:
 def _marks(machine: RewardMachine, prefix: str, styles: Styles, support: Support | None = None) -> list[Mark]:
     """List what a panel shows; the arrow to the initial state comes from a node that is not seen."""
     nodes = {state: f"{prefix}s{number}" for number, state in enumerate(machine.states)}
+    inside: dict[str, list[str]] = {}
+    for name, members in boxes_of(machine).items():
+        for state in members:
+            inside.setdefault(state, []).append(name)
     start = Mark(f"{prefix}start", {"label": "", "shape": "point", "style": "invis", "width": "0.01"})
     arrow = Mark(f"{prefix}initial", {"color": INK}, (start.name, nodes[machine.initial]))
     states = []
@@ -243,7 +252,10 @@ def _marks(machine: RewardMachine, prefix: str, styles: Styles, support: Support
         if support is not None and (never := support.never_tried.get(state)):
             look["label"] += "\\n" + _broken(f"{', '.join(never)}?")
             tooltip += f"; never tried here: {', '.join(never)}"
-        states.append(Mark(node, look, tooltip=tooltip, data={"data-state": str(number)}))
+        boxes = tuple(inside.get(state, ()))
+        if boxes:  # which say the rest of its name
+            look["label"] = _broken(state.removeprefix(boxes[-1]).removeprefix(INSIDE) or state.split(INSIDE)[-1])
+        states.append(Mark(node, look, tooltip=tooltip, data={"data-state": str(number)}, boxes=boxes))
     return [start, *states, arrow, *_edges(machine, nodes, styles, support)]
 
 
@@ -336,6 +348,10 @@ def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
         attributes = (graph.get_edge(*mark.ends, mark.name) if mark.ends else graph.get_node(mark.name)).attr
         positions = {name: attributes[name] for name in POSITIONS if attributes[name]}
         placed.append(mark._replace(attributes={**mark.attributes, **positions}))
+    placed[:0] = [
+        box(f"{marks[0].name}box{number}", frame, BOX | {"label": literal(name.split(INSIDE)[-1])}, name)
+        for number, (name, frame) in enumerate(_frames(graph, marks).items())
+    ]
     right, top = map(float, graph.graph_attr["bb"].split(",")[2:])
     if not text:
         return Panel(placed, (right, top))
@@ -347,8 +363,33 @@ def _lay_out(title: str, marks: Sequence[Mark]) -> Panel:
 def _laid_out(label: str, marks: Sequence[Mark]) -> Any:  # noqa: ANN401
     settings = {"label": label, "labelloc": "t", "rankdir": "LR", "ranksep": "0.35"}
     graph = _graph(marks, settings | (HASTE if len(marks) > MANY_MARKS else {}))
+    clusters = {"": graph}
+    for mark in marks:
+        for outer, name in pairwise(("", *mark.boxes)):
+            if name not in clusters:
+                clusters[name] = clusters[outer].add_subgraph(
+                    name=f"cluster{len(clusters)}", label=literal(name), margin="6"
+                )
+            clusters[name].add_node(mark.name)
     graph.layout(prog="dot")
     return graph
+
+
+def _frames(graph: Any, marks: Sequence[Mark]) -> dict[str, Frame]:  # noqa: ANN401
+    """Find where Graphviz has put boxes, the outer ones first."""
+    frames = {}
+    for number, name in enumerate(dict.fromkeys(name for mark in marks for name in mark.boxes), start=1):
+        left, low, right, high = map(float, _cluster(graph, f"cluster{number}").graph_attr["bb"].split(","))
+        frames[name] = left, right - left, -high, high - low
+    return frames
+
+
+def _cluster(graph: Any, name: str) -> Any:  # noqa: ANN401
+    """Find a cluster among those of a graph, and in them."""
+    for cluster in graph.subgraphs_iter():
+        if cluster.name == name or (cluster := _cluster(cluster, name)) is not None:
+            return cluster
+    return None
 
 
 def moved(mark: Mark, right: float, up: float) -> Mark:

@@ -16,8 +16,10 @@ from hocket.machine.assignment import EFFORT_FOR_A_HINT
 from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.counterexample import Counterexample, describe_failure, describe_merging
 from hocket.machine.decomposition import Decomposition, decompose
+from hocket.machine.formats import files_in
 from hocket.machine.formats.schema import Design, design_from
 from hocket.machine.formulas import LANGUAGES
+from hocket.machine.parts import PARTS
 from hocket.machine.reward_machine import RewardMachine
 from hocket.studio.lines import line_of
 from hocket.studio.pictures import Data, picture_of, team_picture
@@ -53,7 +55,7 @@ def subject_of(text: str, folder: Path | None = None) -> Task | Design:
 
 
 def _subject(document: Document, folder: Path | None) -> Task | Design:
-    return task_from(document, "task", folder) if has_world(document) else design_from(document)
+    return task_from(document, "task", folder) if has_world(document) else design_from(document, files_in(folder))
 
 
 def tell_error(error: HocketError, text: str) -> Data:
@@ -67,7 +69,7 @@ def how_written(document: Document) -> Data:
     assert isinstance(table, dict)
     sentence = next((key for key in LANGUAGES if key in table), None)
     said = table[sentence] if sentence is not None else ""
-    kind = sentence or next((key for key in ("parts", "file") if key in table), "transitions")
+    kind = sentence or next((key for key in ("parts", "file", "calls", *PARTS) if key in table), "transitions")
     return {
         "machine": kind,
         "sentence": "; ".join(said) if isinstance(said, list) else str(said),

@@ -14,8 +14,8 @@ from hocket.errors import FormatError, HocketError, known_names, require_known
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
+from hocket.machine.formats import beside, files_in, load_machine, toml
 from hocket.machine.formats import json as json_notation
-from hocket.machine.formats import load_machine, toml
 from hocket.machine.formats.schema import machine_from, sentence_from
 from hocket.machine.formulas import LANGUAGES
 from hocket.machine.formulas.build import Reading
@@ -167,31 +167,24 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
     if "file" in table:
         check_keys(table, ("file",), "machine.")
         name = as_text(table["file"], "machine.file")
-        if folder is None or Path(name).name != name or not _lies_in(folder, name):
-            raise FormatError(f"must be a file in the folder of the task file, got {name!r}", where="machine.file")
+        path = beside(folder, name, "machine.file")
         try:
-            return load_machine(folder / name)
+            return load_machine(path)
         except HocketError as error:
             raise FormatError(str(error), where="machine.file") from None
     if "parts" in table:
         check_keys(table, ("parts",), "machine.")
         return Composition(
             {
-                agent: machine_from(as_table(part, f"machine.parts.{agent}"), f"machine.parts.{agent}.")
+                agent: machine_from(
+                    as_table(part, f"machine.parts.{agent}"), f"machine.parts.{agent}.", files_in(folder)
+                )
                 for agent, part in as_table(table["parts"], "machine.parts").items()
             }
         )
     if {*LANGUAGES} & {*table}:
         return sentence_from(table, "machine.")
-    return machine_from(table, "machine.")
-
-
-def _lies_in(folder: Path, name: str) -> bool:
-    """Say whether a file lies in a folder, and is no link that leads out of it."""
-    try:
-        return (folder / name).resolve().parent == folder.resolve()
-    except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
-        return False
+    return machine_from(table, "machine.", files_in(folder))
 
 
 def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]]) -> RewardMachine | Composition:

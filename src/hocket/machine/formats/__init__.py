@@ -9,8 +9,10 @@ from typing import NamedTuple, Protocol
 from hocket.errors import FormatError, HocketError, MachineError, known_names
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.formats import dot, hoa, json, text, toml
-from hocket.machine.formats.schema import Design, design_from
+from hocket.machine.formats.schema import Design, Files, design_from
 from hocket.machine.reward_machine import RewardMachine
+
+MOST_CALLERS = 16  # files of which each calls the next
 
 
 class Notation(Protocol):
@@ -50,20 +52,54 @@ def save_machine(machine: RewardMachine, path: str | Path) -> None:
     save_design(Design(machine), path)
 
 
-def load_design(path: str | Path, document: object = None) -> Design:
+def load_design(path: str | Path, document: object = None, callers: tuple[Path, ...] = ()) -> Design:
     """Read a machine and, where the file has them, local event sets and control.
 
-    Whoever has parsed a TOML or JSON file already gives its `document`.
+    Whoever has parsed a TOML or JSON file already gives its `document`; `callers` are files that call this one.
     """
     path = Path(path)
     form = _format_of(path)
     content = read_text(path, form.limit) if document is None else ""
     try:
-        return form.notation.read(content) if document is None else design_from(document)
+        if document is None and form.notation in (toml, json):
+            document = toml.parse(content) if form.notation is toml else json.parse(content)
+        if document is None:
+            return form.notation.read(content)
+        return design_from(document, files_in(path.parent, (*callers, path)))
     except HocketError as error:
         raise FormatError(str(error), path=path) from None
     except RecursionError:
         raise FormatError("is nested too deeply to be a machine", path=path) from None
+
+
+def files_in(folder: Path | None, callers: tuple[Path, ...] = ()) -> Files:
+    """Load machines that are called from files of a folder; none may call itself, by others either."""
+
+    def load(name: str, where: str) -> RewardMachine:
+        path = beside(folder, name, where)
+        names = [caller.name for caller in callers]
+        if name in names or len(names) > MOST_CALLERS:
+            rule = (
+                "a machine must not call itself" if name in names else f"at most {MOST_CALLERS} files call each other"
+            )
+            raise FormatError(f"{rule}, got {' > '.join((*names[-4:], name))}", where=where)
+        try:
+            return load_design(path, callers=callers).enumerated()
+        except HocketError as error:
+            raise FormatError(str(error), where=where) from None
+
+    return load
+
+
+def beside(folder: Path | None, name: str, where: str) -> Path:
+    """Require the name of a file in a folder, and no link that leads out of it."""
+    try:
+        is_inside = folder is not None and Path(name).name == name
+        if folder is not None and is_inside and (folder / name).resolve().parent == folder.resolve():
+            return folder / name
+    except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
+        pass
+    raise FormatError(f"must be a file in the folder of the file that names it, got {name!r}", where=where)
 
 
 def save_design(design: Design, path: str | Path) -> None:

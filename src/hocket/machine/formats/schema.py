@@ -11,11 +11,17 @@ In place of transitions, a sentence: `formula` (LTLf), `regex`, or `declare`, a 
 Optional: `events` and `states`, lists that declare more than transitions use; `rewards`, state -> event -> number,
 which makes it a general machine (what is not listed is worth 0); `knows`, agent -> events; `control`, event -> agents.
 A transition may count: `a = { to = "u1", times = 3, otherwise = "u0" }` (see `counting`).
+
+A machine may call others, by an event or in a state, and may be made of parts (see `parts`):
+
+    [calls]
+    fetch = { machine = "fetch.toml", rename = { get = "get ore" } }    transitions on `fetch` run it
+    deliver = { sequence = ["fetch", "put"], to = "done" }              state `deliver` runs it, then done follows
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import NamedTuple, cast
@@ -31,13 +37,19 @@ from hocket.machine.formats.counting import MOST_TIMES, Counted, Counting
 from hocket.machine.formulas import LANGUAGES, read_sentence
 from hocket.machine.formulas.build import Reading
 from hocket.machine.formulas.limits import Limits
+from hocket.machine.parts import PARTS, Labelled, rename_events, unfold
 from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.transitions import TransitionColumns
 
-TABLE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards")
-MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES)
+TABLE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards", "calls")
+CALL_KEYS = ("machine", *PARTS, "rename", "to")
+MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES, *PARTS)
 COUNTED_KEYS = ("to", "times", "otherwise")
-DESIGN_KEYS = (*TABLE_KEYS, "knows", "control", *LANGUAGES)
+DESIGN_KEYS = (*TABLE_KEYS, "knows", "control", *LANGUAGES, *PARTS)
+
+Files = Callable[
+    [str, str], RewardMachine
+]  # loads a machine that is called, by its file's name and the key of the call
 
 
 class Design(NamedTuple):
@@ -60,13 +72,18 @@ class Design(NamedTuple):
             raise FormatError(f"{what} has no place for `knows` and `control`; write .toml or .json")
 
 
-def design_from(document: object) -> Design:
+def no_files(name: str, where: str) -> RewardMachine:
+    """Refuse to call a file, where nobody knows in which folder to look for it."""
+    raise FormatError(f"only a file in a folder can call another one, got {name!r}", where=where)
+
+
+def design_from(document: object, files: Files = no_files) -> Design:
     """Build a design from nested dictionaries and lists, checking every key and type."""
     table = as_table(document, "the document")
     check_keys(table, DESIGN_KEYS)
     knows, control = (as_lists(table.pop(key, {}), key) for key in ("knows", "control"))
     if not {*LANGUAGES} & {*table}:
-        return Design(machine_from(table), knows, control)
+        return Design(machine_from(table, files=files), knows, control)
     reading = sentence_from(table)
     machine = reading.parts(Limits()) if len(reading.groups) > 1 else reading.machine(Limits())
     return Design(machine, knows, control, reading)
@@ -85,9 +102,11 @@ def sentence_from(table: Document, at: str = "") -> Reading:
         raise FormatError(str(error), where=f"{at}{language}") from None
 
 
-def machine_from(table: Document, at: str = "") -> RewardMachine:
+def machine_from(table: Document, at: str = "", files: Files = no_files) -> RewardMachine:
     """Build a machine from its table; `at` says where in a file the table stands."""
     check_keys(table, MACHINE_KEYS, at)
+    if "calls" in table or {*PARTS} & {*table}:
+        return _made_of_parts(dict(table), at, files)
     if {*LANGUAGES} & {*table}:
         with _located(at):
             return sentence_from(table, at).machine(Limits())
@@ -129,6 +148,80 @@ def machine_from(table: Document, at: str = "") -> RewardMachine:
             rewards=rewards,
             states=lists.get("states"),
         )
+
+
+def _made_of_parts(table: Document, at: str, files: Files) -> RewardMachine:
+    """Build a machine that calls others, or that is made of parts."""
+    rows = {
+        name: as_table(row, f"{at}calls.{name}") for name, row in as_table(table.pop("calls", {}), f"{at}calls").items()
+    }
+    calls = _Calls(rows, f"{at}calls.", files)
+    if part := {*PARTS} & {*table}:
+        check_keys(table, (*part,), at, f"with {min(part)}, only calls may be given; ")
+        return calls.part(min(part), table[min(part)], at, ())
+    if "rewards" in table:
+        raise FormatError("a machine that calls others is rewarded for completion alone", where=f"{at}rewards")
+    moves = as_table(table.get("transitions", {}), f"{at}transitions")
+    for name, row in rows.items():
+        if "to" in row:
+            moves[name] = {**as_table(moves.get(name, {}), f"{at}transitions.{name}"), name: row["to"]}
+    outer = machine_from({"initial": next(iter(moves), ""), **table, "transitions": moves}, at)
+    with _located(at):
+        return unfold(outer, {name: calls.machine(name, ()) for name in rows})
+
+
+class _Calls:
+    """Machines that others call, by their names; none may call itself, by others either."""
+
+    def __init__(self, rows: Mapping[str, Document], at: str, files: Files) -> None:
+        self.rows, self.at, self.files = rows, at, files
+        self.made: dict[str, RewardMachine] = {}
+
+    def machine(self, name: str, callers: tuple[str, ...]) -> RewardMachine:
+        """Build a machine that is called."""
+        where = f"{self.at}{name}"
+        if name in callers:
+            raise FormatError(f"a machine must not call itself, got {' > '.join((*callers, name))}", where=where)
+        if name not in self.made:
+            with _located(f"{where}."):
+                self.made[name] = self._build(self.rows[name], where, (*callers, name))
+        return self.made[name]
+
+    def _build(self, row: Document, where: str, callers: tuple[str, ...]) -> RewardMachine:
+        check_keys(row, CALL_KEYS, f"{where}.")
+        kinds = [key for key in row if key not in ("rename", "to")]
+        if len(kinds) != 1:
+            raise FormatError(f"must have a machine or one of {', '.join(PARTS)}, got {len(kinds)}", where=where)
+        value = row[kinds[0]]
+        if kinds[0] != "machine":
+            machine = self.part(kinds[0], value, f"{where}.", callers)
+        elif isinstance(value, str):
+            machine = self.files(value, f"{where}.machine")
+        else:
+            machine = machine_from(as_table(value, f"{where}.machine"), f"{where}.machine.", self.files)
+        names = as_table(row.get("rename", {}), f"{where}.rename")
+        new = {event: as_text(name, f"{where}.rename.{event}") for event, name in names.items()}
+        return rename_events(machine, new) if new else machine
+
+    def part(self, kind: str, value: object, at: str, callers: tuple[str, ...]) -> RewardMachine:
+        """Build a machine of parts, which are events or calls."""
+        where = f"{at}{kind}"
+        if kind not in ("repeat", "within"):
+            names = as_texts(value, where)
+            with _located(where):
+                return PARTS[kind](*(Labelled(name, self._part(name, callers)) for name in names))
+        row = as_table(value, where)
+        number = "times" if kind == "repeat" else "events"
+        check_keys(row, ("part", number), f"{where}.")
+        for key in ("part", number):
+            if key not in row:
+                raise FormatError(f"is missing; {kind} has 'part' and '{number}'", where=f"{where}.{key}")
+        name = as_text(row["part"], f"{where}.part")
+        with _located(where):
+            return PARTS[kind](Labelled(name, self._part(name, callers)), row[number])
+
+    def _part(self, name: str, callers: tuple[str, ...]) -> str | RewardMachine:
+        return self.machine(name, callers) if name in self.rows else name
 
 
 def _plain_machine(table: Document, rows: Mapping[str, Document], at: str) -> RewardMachine:

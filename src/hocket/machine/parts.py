@@ -1,0 +1,331 @@
+"""Machines made of machines: sequences, any order, choices, repetitions, deadlines, and calls.
+
+A part is an event or a task-completion machine. What is made of parts is an ordinary machine again. A state inside a
+part is named after it, as in "fetch › loaded", so that drawings and counterexamples show which part it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from hocket.errors import MachineError, shown
+from hocket.machine.names import Names, check_name, make_distinct
+from hocket.machine.reward_machine import RewardMachine
+
+INSIDE = " › "  # between the name of a part and that of a state in it
+DONE, LATE = "done", "too late"
+MOST_STATES = 10_000  # of a machine that is made of others
+MOST_TIMES = 1_000
+
+Key = TypeVar("Key")
+
+
+class Labelled(NamedTuple):
+    """A part under a name, which its states bear."""
+
+    label: str
+    part: str | RewardMachine
+
+
+Part = str | RewardMachine | Labelled
+Machines = Sequence[tuple[str, RewardMachine]]  # and their names
+
+
+def sequence(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
+    """Make the machine of parts that have to be completed one after the other.
+
+    >>> sequence("unlock", "open").run(("unlock", "open"), undefined="blocking").completed
+    True
+    >>> list(sequence("unlock", fetch=sequence("get", "put")).states)
+    ['unlock', 'fetch', 'fetch › put', 'done']
+    """
+    return _sequence(_labelled(parts, named))
+
+
+def _sequence(parts: Machines) -> RewardMachine:
+    def follow(key: tuple[int, str]) -> Iterable[tuple[str, tuple[int, str]]]:
+        number, state = key
+        machine = parts[number][1]
+        for event, target in machine.moves.get(state, {}).items():
+            is_done = target in machine.final
+            yield event, (number + 1, _initial(parts, number + 1)) if is_done else (number, target)
+
+    return _build(
+        (0, _initial(parts, 0)),
+        lambda key: follow(key) if key[0] < len(parts) else (),
+        lambda key: key[0] == len(parts),
+        lambda key: _inside(*parts[key[0]], key[1]) if key[0] < len(parts) else DONE,
+        parts,
+    )
+
+
+def any_order(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
+    """Make the machine of parts that all have to be completed, in any order, also at the same time.
+
+    No two of them may have an event in common.
+
+    >>> list(any_order("a", "b").states)
+    ['a, b', 'b', 'a', 'done']
+    """
+    labelled = _labelled(parts, named)
+    home: dict[str, str] = {}
+    for label, machine in labelled:
+        for event in machine.events:
+            if event in home:
+                raise MachineError(f"parts in any order must have no event in common, got {event!r} twice")
+            home[event] = label
+
+    def follow(key: tuple[str, ...]) -> Iterable[tuple[str, tuple[str, ...]]]:
+        for place, (_, machine) in enumerate(labelled):
+            for event, target in machine.moves.get(key[place], {}).items():
+                yield event, (*key[:place], target, *key[place + 1 :])
+
+    return _build(
+        tuple(machine.initial for _, machine in labelled),
+        follow,
+        lambda key: all(state in machine.final for state, (_, machine) in zip(key, labelled, strict=True)),
+        lambda key: _left(key, labelled, ", "),
+        labelled,
+    )
+
+
+def either(*parts: Part, **named: str | RewardMachine) -> RewardMachine:
+    """Make the machine of parts of which one has to be completed; what has happened decides which may still be.
+
+    >>> list(either("a", sequence("a", "b"), "c").moves["a or part 2 or c"].items())
+    [('a', 'done'), ('c', 'done')]
+    """
+    labelled = _labelled(parts, named)
+    start: tuple[str | None, ...] = tuple(machine.initial for _, machine in labelled)
+
+    def follow(key: tuple[str | None, ...]) -> Iterable[tuple[str, tuple[str | None, ...]]]:
+        events = Names(
+            event
+            for state, (_, machine) in zip(key, labelled, strict=True)
+            for event in machine.moves.get(state or "", {})
+        )
+        for event in events:
+            ends = (
+                None if state is None else machine.moves.get(state, {}).get(event)
+                for state, (_, machine) in zip(key, labelled, strict=True)
+            )
+            yield event, tuple(ends)
+
+    return _build(
+        start,
+        follow,
+        lambda key: any(state in machine.final for state, (_, machine) in zip(key, labelled, strict=True) if state),
+        lambda key: _left(key, labelled, " or "),
+        labelled,
+    )
+
+
+def repeat(part: Part, times: int) -> RewardMachine:
+    """Make the machine of a part that has to be completed so many times.
+
+    >>> list(repeat("ring", 2).states)
+    ['ring (1 of 2)', 'ring (2 of 2)', 'done']
+    """
+    number = _count(times, "times")
+    ((label, machine),) = _labelled((part,), {})
+    return _sequence([(f"{label} ({turn} of {number})", machine) for turn in range(1, number + 1)])
+
+
+def within(part: Part, most_events: int, events: Iterable[str] | None = None) -> RewardMachine:
+    """Make the machine of a part that has to be completed before more than so many events have happened.
+
+    All events count, by default those of the part: those that mean nothing to it are awaited like the others.
+
+    >>> machine = within("stop", 2, events=["stop", "go"])
+    >>> [machine.run(trace, undefined="stay").completed for trace in (("go", "stop"), ("go", "go", "stop"))]
+    [True, False]
+    """
+    most = _count(most_events, "most_events")
+    ((label, machine),) = _labelled((part,), {})
+    counted = Names((*machine.events, *(() if events is None else (check_name(event, "an event") for event in events))))
+
+    def follow(key: tuple[str, int]) -> Iterable[tuple[str, tuple[str, int]]]:
+        state, left = key
+        for event in counted if left else ():
+            target = machine.moves.get(state, {}).get(event, state)
+            yield event, (target, 0 if target not in machine.final and left == 1 else left - 1)
+
+    def name(key: tuple[str, int]) -> str:
+        state, left = key
+        return (
+            DONE if state in machine.final else f"{_inside(label, machine, state, ': ')}, {left} left" if left else LATE
+        )
+
+    is_final = machine.final.__contains__
+    return _build(
+        (machine.initial, most),
+        lambda key: () if is_final(key[0]) else follow(key),
+        lambda key: is_final(key[0]),
+        name,
+        [(label, machine)],
+    )
+
+
+def unfold(machine: RewardMachine, calls: Mapping[str, RewardMachine]) -> RewardMachine:
+    """Put a machine in the place of each event that is the name of a call: it has to be completed to go on.
+
+    Until then nothing else happens. Of several calls and events in a state the first event decides.
+
+    >>> trip = RewardMachine(initial="home", transitions={("home", "fetch"): "back"}, final=["back"])
+    >>> list(unfold(trip, {"fetch": sequence("get", "put")}).states)
+    ['home', 'fetch › put', 'back']
+    """
+    for name, called in calls.items():
+        _require_completion(name, called)
+    _require_completion("a machine that calls others", machine)
+    users: dict[str, list[str]] = {}
+    for state, event in machine.transitions:
+        users.setdefault(event, []).append(state)
+
+    def follow(key: tuple[str, str, str]) -> Iterable[tuple[str, tuple[str, str, str]]]:
+        state, name, inner = key
+        rows = machine.moves.get(state, {})
+        for event, target in {name: rows[name]}.items() if name else rows.items():
+            if event not in calls:
+                yield event, (target, "", "")
+                continue
+            called = calls[event]
+            for first, end in called.moves.get(inner if name else called.initial, {}).items():
+                yield first, (target, "", "") if end in called.final else (state, event, end)
+
+    def name_state(key: tuple[str, str, str]) -> str:
+        state, name, inner = key
+        box = name if len(users.get(name, ())) < 2 else f"{name} in {state}"
+        return f"{box}{INSIDE}{inner}" if name else state
+
+    return _build(
+        (machine.initial, "", ""),
+        follow,
+        lambda key: not key[1] and key[0] in machine.final,
+        name_state,
+        [("", machine), *calls.items()],
+        also=[(state, "", "") for state in machine.states],
+        calls=calls,
+    )
+
+
+def rename_events(machine: RewardMachine, names: Mapping[str, str]) -> RewardMachine:
+    """Give events of a machine other names.
+
+    >>> list(rename_events(sequence("get", "put"), {"get": "get ore"}).events)
+    ['get ore', 'put']
+    """
+    for event in names:
+        if event not in machine.events:
+            raise MachineError(f"event {event!r} cannot be renamed, as this machine has none of this name")
+    new = {event: names.get(event, event) for event in machine.events}
+    if len({*new.values()}) < len(new):
+        raise MachineError("two events must not get the same name")
+    return RewardMachine(
+        initial=machine.initial,
+        transitions={(state, new[event]): target for (state, event), target in machine.transitions.items()},
+        final=machine.final,
+        events=new.values(),
+        rewards=None if machine.is_task_completion
+        else {(state, new[event]): reward for (state, event), reward in machine.rewards.items()},
+        states=machine.states,
+    )  # fmt: skip
+
+
+def _build(
+    start: Key,
+    follow: Callable[[Key], Iterable[tuple[str, Key]]],
+    is_final: Callable[[Key], bool],
+    name: Callable[[Key], str],
+    parts: Machines,
+    also: Iterable[Key] = (),
+    calls: Mapping[str, RewardMachine] | None = None,
+) -> RewardMachine:
+    """Build the machine of all that follows from a key, and from some others; all final ones are one state."""
+    transitions: dict[tuple[str, str], str] = {}
+    keys: dict[str, Key] = {}
+    queue, later = deque([start]), deque(also)
+    while queue or later:
+        key = queue.popleft() if queue else later.popleft()
+        state = name(key)
+        if state in keys:
+            if keys[state] != key and not (is_final(key) and is_final(keys[state])) and state != LATE:
+                raise MachineError(f"two states would be called {state!r}: give one of the parts another name")
+            continue
+        if len(keys) >= MOST_STATES:
+            raise MachineError(f"a machine made of others may have {MOST_STATES:,} states, and this one has more")
+        keys[state] = key
+        for event, end in () if is_final(key) else follow(key):
+            if transitions.setdefault((state, event), name(end)) != name(end):
+                raise MachineError(f"in state {state!r} two parts begin with {event!r}, and nothing says which of them")
+            queue.append(end)
+    events = [event for _, machine in parts for event in machine.events if event not in (calls or {})]
+    return RewardMachine(
+        initial=name(start),
+        transitions=transitions,
+        final=[state for state, key in keys.items() if is_final(key)],
+        events=dict.fromkeys((*events, *(event for _, event in transitions))),
+        states=keys,
+    )
+
+
+def _labelled(parts: Sequence[Part], named: Mapping[str, str | RewardMachine]) -> Machines:
+    """Make machines of parts, each with a name: its event, or that which it is given."""
+    given = [
+        part if isinstance(part, Labelled) else Labelled(part if isinstance(part, str) else f"part {number}", part)
+        for number, part in enumerate((*parts, *(Labelled(*pair) for pair in named.items())), start=1)
+    ]
+    if not given:
+        raise MachineError("a machine made of parts needs at least one, got none")
+    labels = make_distinct([part.label for part in given])
+    return [(label, _machine(label, part.part)) for label, part in zip(labels, given, strict=True)]
+
+
+def _machine(label: str, part: object) -> RewardMachine:
+    if isinstance(part, str):
+        event = check_name(part, "an event")
+        return RewardMachine(initial=event, transitions={(event, event): DONE + event}, final=[DONE + event])
+    if not isinstance(part, RewardMachine):
+        raise MachineError(f"a part must be an event or a machine, got {shown(part)}")
+    _require_completion(label, part)
+    return part
+
+
+def _require_completion(label: str, machine: RewardMachine) -> None:
+    """Require a machine that can be completed, and not before anything has happened."""
+    if not machine.is_task_completion:
+        raise MachineError(f"{label} must be rewarded for completion alone, to be a part of another machine")
+    if machine.initial in machine.final or not machine.final:
+        when = "before anything has happened" if machine.final else "never"
+        raise MachineError(f"{label} must have events to be completed by, got a machine that is complete {when}")
+
+
+def _initial(parts: Machines, number: int) -> str:
+    return parts[number][1].initial if number < len(parts) else ""
+
+
+def _inside(label: str, machine: RewardMachine, state: str, joint: str = INSIDE) -> str:
+    """Name a state of a part: the part itself where it begins."""
+    return label if state == machine.initial else f"{label}{joint}{state}"
+
+
+def _left(key: Iterable[str | None], parts: Machines, joint: str) -> str:
+    """Name a state after what is left of some parts."""
+    pairs = [(label, machine, state) for (label, machine), state in zip(parts, key, strict=True) if state is not None]
+    if joint == " or " and any(state in machine.final for _, machine, state in pairs):
+        return DONE
+    return joint.join(_inside(*each, ": ") for each in pairs if each[2] not in each[1].final) or DONE
+
+
+def _count(number: object, what: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_TIMES:
+        raise MachineError(f"{what} must be an integer from 1 to {MOST_TIMES:,}, got {shown(number)}")
+    return number
+
+
+PARTS: Mapping[str, Callable[..., RewardMachine]] = MappingProxyType(
+    {"sequence": sequence, "any_order": any_order, "either": either, "repeat": repeat, "within": within}
+)  # as files call them
