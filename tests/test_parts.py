@@ -250,7 +250,7 @@ a = { x = "b", y = "b" }
 BAD = {  # a sentence of the error -> the text
     "a machine must not call itself, got a.toml > a.toml": ROUND % "a.toml",
     "a machine must not call itself, got a.toml > b.toml > a.toml": ROUND % "b.toml",
-    "must be a file in the folder of the file that names it": ROUND % "../a.toml",
+    "must be a file in the folder of this file": ROUND % "../a.toml",
     "missing.toml": ROUND % "missing.toml",
     "calls.p: a machine must not call itself, got p > q > p": CALLING + '{ sequence = ["q"] }\nq = { either = ["p"] }',
     "final: unknown key (with sequence, only calls may be given": 'sequence = ["p"]\nfinal = ["x"]',

@@ -715,7 +715,7 @@ BAD_FILES = {
     "gate of no event": ([('{ A3 = "G" }', '{ A3 = "g" }')], "gates.green region.A3", "event 'g' does not exist"),
     "memory of no event": ([('["Y", "G", "R"]', '["Y", "G", "R", "B"]')], "memory", "'B' does not exist"),
     "machine outside the folder": ([(MACHINE, '[machine]\nfile = "../u.toml"')], "machine.file", "got '../u.toml'"),
-    "machine anywhere else": ([(MACHINE, '[machine]\nfile = "/u.toml"')], "machine.file", "folder of the task file"),
+    "machine anywhere else": ([(MACHINE, '[machine]\nfile = "/u.toml"')], "machine.file", "folder of this file"),
     "no machine": ([(MACHINE, "")], "machine", "is missing"),
     "no agents": ([(BUTTONS[BUTTONS.index("[agents]") : BUTTONS.index("[gates]")], "")], "agents", "is missing"),
 }  # fmt: skip
@@ -815,7 +815,7 @@ def test_a_link_is_followed_to_a_machine_only_within_the_folder_of_the_task(tmp_
         return
     if way == "out":
         target.write_text("token = 'secret'", encoding="utf-8")
-    said = "machine.file: must be a file in the folder of the task file, got 'team.toml'"
+    said = "machine.file: must be a file in the folder of this file, got 'team.toml'"
     with pytest.raises(hk.errors.FormatError, match=said) as caught:
         hk.load_task(path)
     assert "secret" not in str(caught.value)

@@ -50,6 +50,20 @@ def draw_team_and_projections(path: Path) -> None:
     hk.draw_machines({"team": task.machine, **task.machines}, path)
 
 
+def draw_world(path: Path) -> None:
+    """Draw what a run has learnt of the map of buttons so far."""
+    hk.draw_world(hk.train("buttons", seeds=1, steps=2_000)[0].world, path)
+
+
+def draw_calls(path: Path) -> None:
+    """Draw a machine that calls two others."""
+    moves = {("empty", "get ore"): "loaded", ("loaded", "drop"): "empty", ("loaded", "put"): "stored"}
+    fetch = hk.RewardMachine(initial="empty", transitions=moves, final=["stored"])
+    moves = {("start", "fetch"): "build", ("start", "rest"): "done", ("build", "build"): "done"}
+    day = hk.RewardMachine(initial="start", transitions=moves, final=["done"])
+    hk.draw_machines({"": hk.unfold(day, {"fetch": fetch, "build": hk.sequence("saw", "nail")})}, path)
+
+
 def draw_task(name: str) -> Make:
     """Draw a task that comes with hocket, as `hocket show` does."""
 
@@ -228,6 +242,8 @@ def makers() -> dict[str, Make]:
     examples = [page for page in sorted((DOCS / "gallery").glob("*.md")) if page.stem != "index"]
     return {
         "buttons-machines.svg": draw_team_and_projections,
+        "world.svg": draw_world,
+        "calls.svg": draw_calls,
         **{f"{name}.svg": draw_task(name) for name in shown_in("tasks.md")},
         **{f"{name}.svg": draw_formula(name) for name in shown_in("formulas.md")},
         "parcel.svg": draw_file("tutorials/first-task.md", "parcel.toml"),

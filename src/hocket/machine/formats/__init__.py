@@ -92,14 +92,14 @@ def files_in(folder: Path | None, callers: tuple[Path, ...] = ()) -> Files:
 
 
 def beside(folder: Path | None, name: str, where: str) -> Path:
-    """Require the name of a file in a folder, and no link that leads out of it."""
+    """Require the name of a file in the folder of the file that names it, and no link that leads out of it."""
     try:
         is_inside = folder is not None and Path(name).name == name
         if folder is not None and is_inside and (folder / name).resolve().parent == folder.resolve():
             return folder / name
     except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links that go round
         pass
-    raise FormatError(f"must be a file in the folder of the file that names it, got {name!r}", where=where)
+    raise FormatError(f"must be a file in the folder of this file, got {name!r}", where=where)
 
 
 def save_design(design: Design, path: str | Path) -> None:
