@@ -189,7 +189,7 @@ def test_with_steps_training_goes_on_from_what_is_known(buttons, surveyed):
         hk.train(buttons, seeds=1, steps=20, settings={"test_every": 20}, world=world, threads=1)[0]
         for world in (None, surveyed.world)
     )
-    assert not fresh.tests("greedy").success.any()
+    assert fresh.tests("greedy").test_steps[0] > going.tests("greedy").test_steps[0]
     assert going.tests("greedy").success.all()
 
 

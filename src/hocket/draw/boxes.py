@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os.path import commonprefix
+from itertools import takewhile
 
 from hocket.errors import MachineError
 from hocket.machine.parts import INSIDE
@@ -24,7 +24,7 @@ def boxes_of(machine: RewardMachine) -> Mapping[str, tuple[str, ...]]:
     boxes: dict[str, list[str]] = {}
     for state, members in machine.members.items():
         inside = [[*_outer(name), *([name.split(INSIDE)] if name in paths else [])] for name in members]
-        for path in commonprefix(inside):
+        for path, *_ in takewhile(lambda each: each.count(each[0]) == len(each), zip(*inside, strict=False)):
             boxes.setdefault(INSIDE.join(path), []).append(state)
     return {box: tuple(boxes[box]) for box in sorted(boxes, key=lambda box: box.count(INSIDE)) if len(boxes[box]) > 1}
 

@@ -115,7 +115,7 @@ class WorldModel:
         >>> import hocket as hk
         >>> run = hk.train("buttons", seeds=1, steps=100)[0]
         >>> run.world.missing("buttons")[0]
-        'A1 has never seen yellow region open'
+        'A1 has never seen red region open'
         """
         return tuple(self._missing(as_task(task)))
 

@@ -33,6 +33,7 @@ from hocket.study.store import (
     sum_up,
 )
 from hocket.study.study import JobGroup, Study
+from hocket.study.testing import play_tests
 from hocket.task.catalogue import as_task
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
