@@ -268,12 +268,12 @@ class Told:
     def __init__(self, answer) -> None:
         self.answer, self.sent, self.status, self.cores = answer, [], "running", {"here": 2}
 
-    def submit(self, function, task, learner, settings, seeds, steps, *, pure):
+    def submit(self, function, task, learner, settings, seeds, steps, world, *, pure):
         assert function is run_portable and not pure
         if self.status == "closed":
             raise RuntimeError("closed")
         self.sent.append((learner, seeds))
-        return self.answer(self, (task, learner, settings, seeds, steps))
+        return self.answer(self, (task, learner, settings, seeds, steps, world))
 
     def ncores(self):
         return self.cores

@@ -43,7 +43,7 @@ def test_every_setting_that_a_learner_uses_is_described_once(learner):
     assert all(own.default is not MISSING for own in fields(learner.settings))
 
 
-OF_TESTS = {"temperature", "max_episode_steps", "test_every", "test_episodes"}  # which training itself looks at
+OF_TESTS = {"temperature", "max_episode_steps", "test_every", "test_episodes", "world"}  # which training itself looks at
 
 
 @pytest.mark.parametrize("learner", LEARNERS.values(), ids=list(LEARNERS))
@@ -110,7 +110,8 @@ def test_a_run_with_a_setting_that_was_added_later_keeps_its_key_as_long_as_the_
 )
 def test_a_word_in_place_of_true_or_false_or_of_no_setting_keeps_the_key_of_a_run(learner, before, word):
     settings = asdict(LEARNERS[learner].settings(team_review=word))
-    first = {name: value for name, value in settings.items() if name not in ("team_review", "prior")} | before
+    later = {"team_review", "prior", "share_world", "world"}
+    first = {name: value for name, value in settings.items() if name not in later} | before
     first["episode_steps"] = first.pop("max_episode_steps")
     first |= {"least_change": first.pop("priority_threshold")} if learner == "sweep" else {}
     listed = json.dumps(["digest", learner, 0, 1000, dict(sorted(first.items()))])
