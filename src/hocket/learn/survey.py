@@ -46,7 +46,7 @@ def survey(task: Task | str | Path, tries: int = TRIES, *, seed: int = 0) -> Sur
     True
     """
     task, tries = as_task(task), whole(tries, "tries", 1)
-    starts = [agent.start for agent in task.agents.values()]
+    starts = [cell for agent in task.agents.values() for cell in agent.starts]
     grounds = [_Ground(task, closed) for closed in _closings(task)]
     known, steps = _Tries(grounds), 0
     fewest = tries * len(
