@@ -43,7 +43,13 @@ def test_every_setting_that_a_learner_uses_is_described_once(learner):
     assert all(own.default is not MISSING for own in fields(learner.settings))
 
 
-OF_TESTS = {"temperature", "max_episode_steps", "test_every", "test_episodes", "world"}  # which training itself looks at
+OF_TESTS = {
+    "temperature",
+    "max_episode_steps",
+    "test_every",
+    "test_episodes",
+    "world",
+}  # training itself looks at these
 
 
 @pytest.mark.parametrize("learner", LEARNERS.values(), ids=list(LEARNERS))
