@@ -16,9 +16,10 @@ from torch.distributions import Normal
 
 import hocket as hk
 
-COPIES, LENGTH, UPDATES, EPOCHS, BATCHES = 128, 100, 60, 4, 4
+COPIES, LENGTH, UPDATES, EPOCHS, BATCHES = 128, 100, 120, 4, 4
 DISCOUNT, TRACE, CLIP, ENTROPY, RATE = 0.98, 0.95, 0.2, 0.001, 1e-3
-TOGETHER = 0.3  # distance
+EPISODE = 200  # steps at most
+THERE, TOGETHER = 0.15, 0.3  # distances
 
 WAY = {("start", "goal_0"): "first", ("first", "goal_1"): "second", ("second", "meet"): "met"}
 MACHINE = hk.RewardMachine(initial="start", transitions=WAY, final={"met"})
@@ -36,10 +37,9 @@ def distances(env):
 def conditions(env):
     """Say which robot's condition for which event holds: [copies, agents, events], in the order of the machine."""
     first, second, apart = distances(env)
-    radius = env.agents[0].goal.shape.radius
     nothing, meets = torch.zeros_like(first, dtype=torch.bool), apart < TOGETHER
     return torch.stack(
-        [torch.stack([first < radius, nothing, meets], -1), torch.stack([nothing, second < radius, meets], -1)], 1
+        [torch.stack([first < THERE, nothing, meets], -1), torch.stack([nothing, second < THERE, meets], -1)], 1
     )
 
 
@@ -74,7 +74,7 @@ def main():
     machines = hk.gym.batched(SPLIT)
     observations = env.reset()
     state = machines.reset(COPIES, like=observations[0])
-    seen, age = see(env, machines, state, observations), torch.randint(0, LENGTH, (COPIES,))
+    seen, age = see(env, machines, state, observations), torch.randint(0, EPISODE, (COPIES,))
     robot = Robot(seen.shape[-1])
     optimizer, begun, shares = torch.optim.Adam(robot.parameters(), RATE), time.perf_counter(), []
     for update in range(UPDATES):
@@ -88,7 +88,7 @@ def main():
                 state, _, reward, done = machines.step(state, conditions(env))
                 reward = 5 * reward + left - torch.where(done, 0.0, ways_left(env, state.agents[:, 0]))
                 age += 1
-                over = done | (age >= LENGTH)
+                over = done | (age >= EPISODE)
                 chance = policy.log_prob(action).sum(-1)
                 rows.append((seen, action, chance, value, reward[:, None].expand(-1, 2), over[:, None].expand(-1, 2)))
                 for copy in over.nonzero()[:, 0].tolist():

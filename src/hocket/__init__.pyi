@@ -3,6 +3,7 @@ from hocket import errors as errors
 from hocket import gym as gym
 from hocket import runtime as runtime
 from hocket import statistics as statistics
+from hocket.draw.film import draw_episode as draw_episode
 from hocket.draw.graphviz import draw_machines as draw_machines
 from hocket.draw.scene import Area as Area
 from hocket.draw.scene import Scene as Scene

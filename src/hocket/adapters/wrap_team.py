@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 import gymnasium
@@ -28,7 +27,7 @@ from hocket.adapters.events import (
     told_of,
 )
 from hocket.adapters.observations import Observation, ObservationEncoder, tell_events
-from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
+from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid, copied
 from hocket.draw.scene import Scene
 from hocket.errors import AssignmentError, HocketError, known_names
 from hocket.lazy import Lazy
@@ -182,7 +181,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         infos = check_info(self.env, given, "in reset")  # many worlds have nothing to say here, and leave agents out
         self._restart()
         self.agents = list(self.env.agents)
-        self.seen = deepcopy(observations)
+        self.seen = {agent: copied(seen) for agent, seen in observations.items()}
         own_infos = {
             agent: check_info(self.env, infos.get(agent, {}), f"of agent {agent!r} in reset") for agent in self.agents
         }
@@ -207,7 +206,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         shown = (self.seen, actions, observations, rewards, terminated, truncated, infos)
         was_completed, team = self.completed, self.decomposition.machine
         step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.given)
-        self.agents, self.seen = list(self.env.agents), deepcopy(observations)
+        self.agents, self.seen = list(self.env.agents), {agent: copied(seen) for agent, seen in observations.items()}
         self._check_gone(before, step)
         with named_step(step):
             happening = self._rules.happen(self.label(step), step.states, step.observations)

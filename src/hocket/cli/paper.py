@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from hocket.cli.runs import RunOptions
+from hocket.cli.runs import TrackedOptions
 from hocket.cli.terminal import Flag, MaybeNumber, option, print_json, print_plain
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Paper(RunOptions):
+class Paper(TrackedOptions):
     """Reproduce all experiments of the paper, and write a report."""
 
     seeds: MaybeNumber = None

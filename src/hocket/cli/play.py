@@ -51,7 +51,7 @@ class PlayTask:
     """Play agents in the terminal (arrows, wasd or hjkl) with random, optimal or trained teammates, or watch them."""
 
     target: Annotated[Positional[str], option("TASK")]
-    """A built-in name (buttons, rendezvous-3) or a file (.toml, .json)."""
+    """A built-in name (buttons, rendezvous-3) or a file (.toml, .json); with --out also a folder of runs."""
     agent: Annotated[str, option("AGENT,...")] = ""
     """Agents to control, in turn (default: none, only watch). Without a terminal, keys are read from standard input:
     "dd.w" is four steps."""
@@ -63,8 +63,13 @@ class PlayTask:
     """Maximum number of steps."""
     delay: Annotated[float, option("SECONDS")] = 0.15
     """Seconds between steps while watching."""
+    out: Annotated[Path | None, option("FILE", "-o")] = None
+    """Write an episode as a film instead: .gif, .svg, or .mp4 (with ffmpeg). Of a folder of runs it is the first
+    episode that was kept there, also of wrapped environments."""
 
     def run(self) -> int:
+        if self.out is not None:
+            return self._write_film(self.out)
         task = load_task(self.target)
         drivers = tuple(dict.fromkeys(name.strip() for name in self.agent.split(",") if name.strip()))
         for name in drivers:
@@ -82,6 +87,20 @@ class PlayTask:
             outcome = _drive_lines(game, console) if drivers else _watch_lines(game, console)
         console.print(describe_outcome(game, outcome))
         return 0 if outcome in ("completed", "stopped") else 1
+
+    def _write_film(self, out: Path) -> int:
+        from hocket.cli.film import kept_episode, played_episode  # loads what terminals do without
+        from hocket.draw.film import draw_episode
+
+        if Path(self.target).is_dir():
+            scene, replay = kept_episode(Path(self.target))
+        else:
+            task = load_task(self.target)
+            scene, replay = played_episode(task, _teammates(task, self.mates), self.seed, self.steps)
+        draw_episode(scene, replay, out)
+        ended = "Completed" if replay.success else "Not completed"
+        make_console().print(f"{ended} in {len(replay.points) - 1:,} steps: {out}")
+        return 0 if replay.success else 1
 
 
 def _teammates(task: Task, named: str) -> Teammates:

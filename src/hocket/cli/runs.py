@@ -50,8 +50,8 @@ class RunOptions:
         from hocket.cli.results import print_results, results_as_json
         from hocket.study.preflight import warnings
 
-        if self.tensorboard and self.out is None:
-            raise SettingsError("--tensorboard needs a folder to write to: --out FOLDER")
+        if self.trackers and self.out is None:
+            raise SettingsError(f"logs for {', '.join(self.trackers)} need a folder to write to: --out FOLDER")
         engine, console = self.choose_engine(study), make_console(stderr=True)
         if note:
             console.print(note, style="dim")
@@ -72,6 +72,11 @@ class RunOptions:
             make_console().print(_what_next(self.out), style="dim")
         return done.exit_code()
 
+    @property
+    def trackers(self) -> list[str]:
+        """The tools that curves are logged with."""
+        return ["tensorboard"] if self.tensorboard else []
+
     def choose_engine(self, study: Study) -> Engine:
         """Make the engine for a study; refuse one that is not available."""
         from hocket.study.engines import DeviceEngine, make_engine  # loads the compiler
@@ -86,19 +91,32 @@ class RunOptions:
         """Run a study until it is finished, a signal comes or the cluster fails; finished runs are kept."""
         from hocket.cli.progress import Progress
         from hocket.study.running import UnfinishedError, run_study
-        from hocket.study.tensorboard import check_available, log_records
+        from hocket.study.trackers import check_available, log_records
 
-        if self.tensorboard:
-            check_available()  # before any work
+        for tracker in self.trackers:
+            check_available(tracker)  # before any work
         failure = None
         with _without_logs(), stopping() as stop, Progress() as progress:
             try:
                 results = run_study(study, folder, engine=engine, watch=progress.show, stop=stop)
             except UnfinishedError as error:
                 results, failure = error.results, error
-        if self.tensorboard and not stop.code:
-            log_records(results.records, folder / "tensorboard")
+        for tracker in self.trackers if not stop.code else ():
+            log_records(results.records, folder, tracker)
         return StudyOutcome(results, stop.code, failure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackedOptions(RunOptions):
+    """The same, with the tools that curves are logged with."""
+
+    log: Annotated[str, option("TRACKER,...")] = ""
+    """Also log the curves with tensorboard, mlflow (both in the folder) or wandb (sent to its server)."""
+
+    @property
+    def trackers(self) -> list[str]:
+        named = [name.strip() for name in self.log.split(",") if name.strip()]
+        return list(dict.fromkeys([*super().trackers, *named]))
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.runs import RunOptions
+from hocket.cli.runs import TrackedOptions
 from hocket.cli.terminal import MaybeNumber, option
 
 
 @dataclass(frozen=True)
-class RunStudy(RunOptions):
+class RunStudy(TrackedOptions):
     """Run a study file: all combinations of tasks, learners, settings and seeds."""
 
     study: Annotated[Positional[str], option("STUDY")]

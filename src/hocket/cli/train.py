@@ -9,7 +9,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction
 
-from hocket.cli.runs import RunOptions
+from hocket.cli.runs import TrackedOptions
 from hocket.cli.terminal import MaybeNumber, Number, Words, option
 from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
@@ -17,7 +17,7 @@ from hocket.learn.settings import NEW_NAMES, SettingValue
 
 
 @dataclass(frozen=True)
-class Train(RunOptions):
+class Train(TrackedOptions):
     """Train each agent alone (or a baseline), with regular tests of the team."""
 
     target: Annotated[Positional[tuple[str, ...]], option("TASK")]

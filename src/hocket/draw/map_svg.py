@@ -44,7 +44,7 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
     closed = scene.closed(Moment({}))
     agents = [
         _agent((across * unit, down * unit), size * disc, scene, name)
-        for (across, down, size), name in zip(_side_by_side(starts, disc / unit), scene.agents, strict=False)
+        for (across, down, size), name in zip(side_by_side(starts, disc / unit), scene.agents, strict=False)
     ]
     return tag(
         "svg",
@@ -64,7 +64,7 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
     )
 
 
-def _side_by_side(starts: Sequence[Point], radius: float) -> Iterator[tuple[float, float, float]]:
+def side_by_side(starts: Sequence[Point], radius: float) -> Iterator[tuple[float, float, float]]:
     """Put agents at one point on a circle around it, as web/elements.js does; the third number is the size."""
     for number, (across, down) in enumerate(starts):
         together = [agent for agent, start in enumerate(starts) if start == (across, down)]

@@ -1,0 +1,93 @@
+"""Curves in the tools that users follow experiments with: TensorBoard, MLflow, Weights & Biases.
+
+Tags are those that users of CleanRL look for. TensorBoard and MLflow write into the folder of runs; Weights & Biases
+sends to its server, unless its own settings say otherwise (WANDB_MODE=offline). A run is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from hocket.errors import SettingsError, require_known
+from hocket.files import write_whole
+from hocket.study.records import Record, slug
+
+TAGS = {"softmax": "charts", "greedy": "eval"}  # kind of policy -> the group of its charts
+FINISHED = "hocket.json"  # says that a run's log is whole
+PACKAGES = {"tensorboard": "tensorboardX", "mlflow": "mlflow", "wandb": "wandb"}
+PROJECT = "hocket"
+
+
+class Scalars(Protocol):
+    """Takes the numbers of one run."""
+
+    def __call__(self, name: str, value: float, step: int) -> None: ...
+
+
+def check_available(tracker: str) -> Any:  # noqa: ANN401 (a library that need not be there)
+    """Require the package that writes such logs, and return it."""
+    require_known(tracker, PACKAGES, "--log")
+    try:
+        return import_module(PACKAGES[tracker])
+    except ImportError:
+        raise SettingsError(f"logs for {tracker} need an extra: in a clone, pip install '.[{tracker}]'") from None
+
+
+def log_records(records: Iterable[Record], folder: Path, tracker: str = "tensorboard") -> None:
+    """Write a log for each run that has none yet."""
+    library = check_available(tracker)
+    for record in records:
+        name = f"{slug(record.task)}__{slug(record.learner)}__{record.seed}__{record.key[:8]}"
+        logs = folder / tracker / name
+        if not (logs / FINISHED).exists():
+            logs.mkdir(parents=True, exist_ok=True)
+            with OPENERS[tracker](library, record, logs, name) as log:
+                _log(record, log)
+            write_whole(logs / FINISHED, "{}\n")
+
+
+def _log(record: Record, log: Scalars) -> None:
+    rows = [
+        (step, kind, taken, success)
+        for kind, tests in record.tests.items()
+        for step, taken, success in zip(*(column.tolist() for column in tests), strict=True)
+    ]
+    for step, kind, taken, success in sorted(rows, key=lambda row: row[0]):  # some tools take steps in order only
+        log(f"{TAGS[kind]}/episodic_length", taken, step)
+        log(f"{TAGS[kind]}/episodic_return", float(success), step)
+    if record.seconds > 0:
+        log("charts/SPS", record.steps / record.seconds, record.steps)
+
+
+@contextmanager
+def _tensorboard(library: Any, record: Record, logs: Path, name: str) -> Iterator[Scalars]:  # noqa: ANN401
+    with library.SummaryWriter(logdir=str(logs), write_to_disk=True) as log:
+        rows = "\n".join(f"|{name}|{value}|" for name, value in record.settings.items())
+        log.add_text("hyperparameters", f"|param|value|\n|-|-|\n{rows}", 0)
+        yield log.add_scalar
+
+
+@contextmanager
+def _mlflow(library: Any, record: Record, logs: Path, name: str) -> Iterator[Scalars]:  # noqa: ANN401
+    library.set_tracking_uri(f"sqlite:///{logs.parent / 'mlflow.db'}")
+    library.set_experiment(record.task)
+    with library.start_run(run_name=name):
+        library.log_params({"learner": record.learner, "seed": record.seed, **record.settings})
+        yield lambda name, value, step: library.log_metric(name, value, step=step)
+
+
+@contextmanager
+def _wandb(library: Any, record: Record, logs: Path, name: str) -> Iterator[Scalars]:  # noqa: ANN401
+    about = {"task": record.task, "learner": record.learner, "seed": record.seed, **record.settings}
+    run = library.init(project=PROJECT, name=name, group=record.task, config=about, dir=str(logs), reinit=True)
+    try:
+        yield lambda name, value, step: run.log({name: value}, step=step)
+    finally:
+        run.finish()
+
+
+OPENERS = {"tensorboard": _tensorboard, "mlflow": _mlflow, "wandb": _wandb}

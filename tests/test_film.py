@@ -1,0 +1,109 @@
+"""Films of episodes: what they show, in which files, and what is refused."""
+
+import stat
+import xml.etree.ElementTree as ElementTree
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image, ImageSequence
+
+import hocket as hk
+from hocket.cli.film import played_episode
+from hocket.draw import film
+from hocket.learn.teammates import reference_teammates
+from studies import drift_review, drift_scene
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def buttons():
+    task = hk.load_task("buttons")
+    return played_episode(task, reference_teammates(task, "optimal"), seed=0, steps=100)
+
+
+def test_an_svg_moves_every_agent_along_its_way_and_says_what_happens():
+    scene, episode = buttons()
+    root = ElementTree.fromstring(film.film_svg(scene, episode))
+    moves = root.findall(f".//{SVG}animateTransform")
+    assert len(moves) == 3
+    for place, move in enumerate(moves):
+        ways = [tuple(map(float, value.split())) for value in move.get("values").split(";")]
+        assert len(ways) == len(episode.points) + film.PAUSE
+        unit = 400 / max(scene.width, scene.height)
+        alone = [  # who shares a cell stands beside its middle
+            step for step, points in enumerate(episode.points.tolist()) if points.count(points[place]) == 1
+        ]
+        expected = episode.points[alone, place] * unit
+        np.testing.assert_allclose(np.array(ways)[alone], expected, rtol=1e-3)
+    said = [text.text for text in root.findall(f"{SVG}text")]
+    assert said[0] == "start" and any("Y" in line for line in said)
+    assert {step for step, _ in film.captions(episode)} == {0, *(step for step, _ in episode.events)}
+    style = root.find(f"{SVG}style").text
+    assert style.count("@keyframes gate") == sum(bool(area.gates) for area in scene.areas) > 0
+
+
+def test_a_gif_has_three_frames_for_each_step_and_ends_with_a_pause(tmp_path):
+    scene, episode = buttons()
+    hk.draw_episode(scene, episode, tmp_path / "episode.gif")
+    with Image.open(tmp_path / "episode.gif") as image:
+        frames = [frame.convert("RGB").copy() for frame in ImageSequence.Iterator(image)]
+        durations = [frame.info.get("duration") for frame in ImageSequence.Iterator(image)]
+    assert len(frames) <= film.BETWEEN * (len(episode.points) - 1) + 1  # frames that are the same may be joined
+    assert sum(durations) >= 1000 * film.STEP * (len(episode.points) - 1)
+    first, last = (np.asarray(frame) for frame in (frames[0], frames[-1]))
+    x, y = (np.array(episode.points[0, 0]) * film.PIXELS * 400 / max(scene.width, scene.height)).round().astype(int)
+    assert (first[y - 8 : y + 8, x - 8 : x + 8] != last[y - 8 : y + 8, x - 8 : x + 8]).any()
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".gif"])
+def test_a_world_without_cells_is_filmed_too(tmp_path, suffix):
+    scene = drift_scene()
+    replay = drift_review(scene).replays["softmax"]
+    hk.draw_episode(scene, replay, tmp_path / f"drift{suffix}")
+    content = (tmp_path / f"drift{suffix}").read_bytes()
+    if suffix == ".svg":
+        ElementTree.fromstring(content)
+    else:
+        assert Image.open(BytesIO(content)).n_frames > 20
+
+
+def test_an_mp4_is_made_by_ffmpeg_or_refused_without_it(tmp_path, monkeypatch):
+    scene, episode = buttons()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(hk.HocketError, match="needs ffmpeg, which is not installed"):
+        hk.draw_episode(scene, episode, tmp_path / "episode.mp4")
+    fake = tmp_path / "ffmpeg"
+    fake.write_text('#!/bin/sh\nfor last; do :; done\nprintf "%s " "$@" > "$last"\n/usr/bin/wc -c >> "$last"\n')
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    hk.draw_episode(scene, episode, tmp_path / "episode.mp4")
+    said = (tmp_path / "episode.mp4").read_text().split()
+    width, height = map(int, said[said.index("-s") + 1].split("x"))
+    shown = film.BETWEEN * (len(episode.points) - 1) + 1 + film.PAUSE * film.BETWEEN
+    assert int(said[-1]) == width * height * 3 * shown and width % 2 == height % 2 == 0
+    fake.write_text("#!/bin/sh\necho broken pipe >&2\nexit 1\n")
+    with pytest.raises(hk.HocketError, match="ffmpeg could not make the film: broken pipe"):
+        hk.draw_episode(scene, episode, tmp_path / "other.mp4")
+    assert not (tmp_path / "other.mp4").exists()
+
+
+def test_what_cannot_be_filmed_is_refused(tmp_path):
+    scene, episode = buttons()
+    with pytest.raises(hk.HocketError, match=r"a film ends in .svg, .gif, .mp4"):
+        hk.draw_episode(scene, episode, tmp_path / "episode.avi")
+    long = episode._replace(points=np.repeat(episode.points, 200, axis=0))
+    with pytest.raises(hk.HocketError, match="at most 2,000 steps"):
+        hk.draw_episode(scene, long, tmp_path / "episode.svg")
+
+
+def test_the_command_films_a_task_and_a_folder_of_runs(hocket, tmp_path):
+    folder = tmp_path / "runs"
+    (run,) = hk.train("buttons", "dqprm", seeds=1, steps=3_000)
+    hk.save_runs("buttons", [run], folder)
+    for target, more in (("buttons", ["--with", str(folder), "--steps", "60"]), (str(folder), [])):
+        code, out, _ = hocket("play", target, *more, "-o", tmp_path / "episode.svg")
+        assert code in (0, 1) and "ompleted in" in out
+        ElementTree.parse(tmp_path / "episode.svg")
+    (tmp_path / "empty").mkdir()
+    code, _, said = hocket("play", tmp_path / "empty", "-o", tmp_path / "no.svg")
+    assert code == 2 and "no episode that was kept" in said
