@@ -6,8 +6,7 @@ import io
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -63,7 +62,7 @@ class Episode(Protocol):
 def draw_episode(scene: Scene, episode: Episode, path: str | Path) -> None:
     """Draw an episode as a film, by the suffix of the file: .svg, .gif, or .mp4, which needs ffmpeg."""
     path = Path(path)
-    makers = {".svg": film_svg, ".gif": _gif, ".mp4": _mp4}
+    makers: dict[str, Callable[[Scene, Episode], str | bytes]] = {".svg": film_svg, ".gif": _gif, ".mp4": _mp4}
     make = makers.get(path.suffix.lower())
     if make is None:
         raise FormatError(f"a film ends in {', '.join(makers)}", path=path)
@@ -244,8 +243,8 @@ def _mp4(scene: Scene, episode: Episode) -> bytes:
         film = Path(folder, "film.mp4")
         reads = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", f"{BETWEEN / STEP:g}", "-i", "-"]
         command = [ffmpeg, "-v", "error", *reads, "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(film)]
-        run = partial(subprocess.run, command, capture_output=True, check=False)
-        done = run(input=b"".join(frame.tobytes() for frame in painted))
+        pixels = b"".join(frame.tobytes() for frame in painted)
+        done = subprocess.run(command, input=pixels, capture_output=True, check=False)
         if done.returncode or not film.exists():
             said = (done.stderr.decode(errors="replace").strip() or "it wrote nothing").splitlines()[-1]
             raise SettingsError(f"ffmpeg could not make the film: {said}")
