@@ -131,7 +131,7 @@ def test_a_study_is_run_from_a_file(hocket, task, tmp_path):
         (("--steps", "0"), "steps must be at least 1"),
         (("--engine", "cloud"), "engine 'cloud' does not exist"),
         (("--engine", "dask"), "go together"),
-        (("--tensorboard",), "--tensorboard needs a folder"),
+        (("--tensorboard",), "logs for tensorboard need a folder"),
     ],
 )
 def test_bad_input_is_refused_before_any_work(hocket, task, words, message):

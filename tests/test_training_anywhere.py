@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 import hocket as hk
-from hocket.adapters.world_training import LearningAgent, TrainingError
+from hocket.adapters.world_training import LearningAgent
 
 LENGTH = 5
 
@@ -182,6 +182,8 @@ def test_a_label_that_fails_in_training_is_named_and_finished_runs_are_kept():
     first = len(hk.train(env, seeds=1, steps=300, settings={**SETTINGS, "test_every": 300})[0].trials)
     calls, failures["left"] = -failures["left"], 0
     failures["left"] = calls + 50  # in the second of two runs
-    with pytest.raises(TrainingError, match=r"^seed 1, training step .*: step \d+: .*KeyError: 'sensor'") as caught:
+    with pytest.raises(
+        hk.errors.TrainingError, match=r"^seed 1, training step .*: step \d+: .*KeyError: 'sensor'"
+    ) as caught:
         hk.train(env, seeds=2, steps=300, settings={**SETTINGS, "test_every": 300})
     assert [run.seed for run in caught.value.runs] == [0] and len(caught.value.runs[0].trials) == first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 LONGEST_MESSAGE = 2_000  # characters
@@ -65,6 +65,14 @@ class LabelError(HocketError):
     def __init__(self, message: str, step: object = None) -> None:
         super().__init__(message)
         self.step = step
+
+
+class TrainingError(HocketError):
+    """A wrapped environment or a labelling function that failed in training; `runs` are those that were finished."""
+
+    def __init__(self, message: str, runs: Sequence[object]) -> None:
+        super().__init__(message)
+        self.runs = list(runs)
 
 
 class LabelWarning(UserWarning):

@@ -23,7 +23,7 @@ from hocket.adapters.events import PARTS, IndividualStep, Proposed, RawStep, sha
 from hocket.adapters.q_tables import QTable, TableActor, choose, observation_key, read_tables, require_discrete
 from hocket.adapters.wrap_individual import IndividualView
 from hocket.adapters.wrap_team import WrappedTeam
-from hocket.errors import HocketError, SettingsError, require_known
+from hocket.errors import HocketError, SettingsError, TrainingError, require_known
 from hocket.learn.batches import StopSignal
 from hocket.learn.dqprm import LEARNER, DqprmSettings
 from hocket.learn.policies import Policy, Run
@@ -38,14 +38,6 @@ NEEDS_VIEWS = "pass a view of each agent, hk.train(env, views={agent: env.indivi
 PIECE = 1_000  # steps after which a wish to stop is heard
 
 Belief = tuple[str, str]  # a state of the agent's machine, and an event
-
-
-class TrainingError(HocketError):
-    """A world or a labelling function that failed in training; `runs` are those that were finished."""
-
-    def __init__(self, message: str, runs: Sequence[Run]) -> None:
-        super().__init__(message)
-        self.runs = list(runs)
 
 
 def train_world(
