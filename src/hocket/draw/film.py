@@ -40,7 +40,7 @@ HATCHING = tag(
 )
 
 
-class Episode(Protocol):
+class WatchedEpisode(Protocol):
     """An episode that can be watched: a `Replay`."""
 
     @property
@@ -59,10 +59,10 @@ class Episode(Protocol):
         """The step after which each event happened."""
 
 
-def draw_episode(scene: Scene, episode: Episode, path: str | Path) -> None:
+def draw_episode(scene: Scene, episode: WatchedEpisode, path: str | Path) -> None:
     """Draw an episode as a film, by the suffix of the file: .svg, .gif, or .mp4, which needs ffmpeg."""
     path = Path(path)
-    makers: dict[str, Callable[[Scene, Episode], str | bytes]] = {".svg": film_svg, ".gif": _gif, ".mp4": _mp4}
+    makers: dict[str, Callable[[Scene, WatchedEpisode], str | bytes]] = {".svg": film_svg, ".gif": _gif, ".mp4": _mp4}
     make = makers.get(path.suffix.lower())
     if make is None:
         raise FormatError(f"a film ends in {', '.join(makers)}", path=path)
@@ -71,7 +71,7 @@ def draw_episode(scene: Scene, episode: Episode, path: str | Path) -> None:
     write_whole(path, make(scene, episode))
 
 
-def captions(episode: Episode) -> list[tuple[int, str]]:
+def captions(episode: WatchedEpisode) -> list[tuple[int, str]]:
     """Say what happened, and from which step on that is shown."""
     happened: dict[int, list[str]] = {}
     for step, event in episode.events:
@@ -81,7 +81,7 @@ def captions(episode: Episode) -> list[tuple[int, str]]:
     return [*said.items(), (last, f"{said.get(last, f'step {last}')}{'' if episode.success else ' (not completed)'}")]
 
 
-def _closed(scene: Scene, episode: Episode) -> list[set[Area]]:
+def _closed(scene: Scene, episode: WatchedEpisode) -> list[set[Area]]:
     """Find which areas are closed after each step."""
     return [{*scene.closed(Moment({}, dict(zip(scene.agents, states, strict=True))))} for states in episode.states]
 
@@ -89,7 +89,7 @@ def _closed(scene: Scene, episode: Episode) -> list[set[Area]]:
 # As SVG.
 
 
-def film_svg(scene: Scene, episode: Episode) -> str:
+def film_svg(scene: Scene, episode: WatchedEpisode) -> str:
     """Animate the map: agents move, gates open, and a line says what happens; no script is needed."""
     unit, disc = unit_of(scene), agent_radius(scene)
     steps = len(episode.points) - 1 + PAUSE
@@ -134,7 +134,7 @@ def _shown(begin: float, end: float, timing: dict[str, str]) -> Html:
     return tag("animate", attributeName="visibility", calcMode="discrete", keyTimes=times, values=values, **timing)
 
 
-def _gate_style(scene: Scene, episode: Episode, steps: int) -> str:
+def _gate_style(scene: Scene, episode: WatchedEpisode, steps: int) -> str:
     """Show and hide what closes an area, by CSS."""
     closed, rules = _closed(scene, episode), []
     for number, area in enumerate(scene.areas):
@@ -153,7 +153,7 @@ def _gate_style(scene: Scene, episode: Episode, steps: int) -> str:
 # As pixels.
 
 
-def frames(scene: Scene, episode: Episode) -> Iterator[Image.Image]:
+def frames(scene: Scene, episode: WatchedEpisode) -> Iterator[Image.Image]:
     """Paint the frames of a film, `BETWEEN` for each step."""
     scale = PIXELS * unit_of(scene)
     size = tuple(2 * round(side / 2) for side in (scene.width * scale, scene.height * scale + CAPTION))
@@ -224,7 +224,7 @@ def _paint_agents(frame: Image.Image, scene: Scene, points: Sequence[Point], sca
         drawing.text((x * scale, y * scale), number_of(scene, name), fill=WHITE, font=font, anchor="mm")
 
 
-def _gif(scene: Scene, episode: Episode) -> bytes:
+def _gif(scene: Scene, episode: WatchedEpisode) -> bytes:
     first, *others = [frame.quantize(128) for frame in frames(scene, episode)]
     durations = [round(1000 * STEP / BETWEEN)] * len(others) + [round(1000 * STEP * PAUSE)]
     buffer = io.BytesIO()
@@ -232,7 +232,7 @@ def _gif(scene: Scene, episode: Episode) -> bytes:
     return buffer.getvalue()
 
 
-def _mp4(scene: Scene, episode: Episode) -> bytes:
+def _mp4(scene: Scene, episode: WatchedEpisode) -> bytes:
     ffmpeg = shutil.which("ffmpeg")
     if ffmpeg is None:
         raise SettingsError("an .mp4 needs ffmpeg, which is not installed; .gif and .svg do without")
