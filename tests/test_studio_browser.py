@@ -1270,7 +1270,7 @@ def test_a_hostile_file_is_shown_as_text(page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [800, 1000, 1200, 1600])
+@pytest.mark.parametrize("width", [390, 1000, 1300, 1600])
 def test_nothing_sticks_out_at_any_width(open_page, width, scheme):
     page = open_page(width=width, color_scheme=scheme)
     check_mark(page, "A1", "R").click()

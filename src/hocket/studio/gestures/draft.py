@@ -74,6 +74,9 @@ class EditedText(MutableMapping[str, Any]):
                 raise FormatError("this file can be changed as text only") from None
         return part
 
+    def __contains__(self, key: object) -> bool:
+        return self._find(str(key)) is not None
+
     def __getitem__(self, key: str) -> Any:  # noqa: ANN401
         at = self._find(key)
         if at is None:

@@ -9,12 +9,17 @@ const TOKEN = /(#.*$)|("""|''')|("(?:[^"\\]|\\.)*"|'[^']*')|(\b(?:true|false)\b|
 const KEY = /^(\s*)((?:[\w-]+|"(?:[^"\\]|\\.)*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"(?:[^"\\]|\\.)*"|'[^']*'))*)(?=\s*=)/;
 const HEADING = /^\s*\[.*?\]\]?(?=\s*(?:#|$))/;
 
+const gutter = make("pre", { class: "gutter", "aria-hidden": "true" }); // of lines that are not wrapped
 const paint = make("pre", { class: "paint", "aria-hidden": "true" });
 const area = make("textarea", { spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-label": "Task file", "aria-describedby": "problem" });
 let shown = []; // of each line: its text, the quotes that are open before it, those after it, and its element
 
 export function startEditor() {
-  find("editor").append(make("div", { class: "sheet" }, paint, area));
+  find("editor").append(make("div", { class: "sheet" }, gutter, paint, area));
+  new ResizeObserver(([{ contentRect }]) => {
+    columns = contentRect.width / (parseFloat(getComputedStyle(area).fontSize) * 0.6) - 8;
+    wrap();
+  }).observe(find("editor"));
   area.readOnly = true; // until there is a text, which would take the place of what is typed before
   area.addEventListener("input", () => {
     type(area.value);
@@ -88,14 +93,18 @@ function color() {
   for (const line of shown.slice(kept)) line.element.remove();
   paint.append(...next.slice(kept).map((line) => line.element));
   shown = next;
-  wrap(isPlain || area.value.length > MOST_WRAPPED);
+  wrap();
 }
 
+let columns = 80; // letters in a line of the page
+
 // Long lines are wrapped, unless that would break a map or take long.
-function wrap(isLong) {
-  const root = find("editor");
-  const columns = root.clientWidth / (parseFloat(getComputedStyle(root).fontSize) * 0.6) - 8;
-  root.classList.toggle("unwrapped", isLong || shown.some((line) => line.before && line.text.length > columns));
+function wrap(isLong = area.value.length > MOST_WRAPPED) {
+  const isUnwrapped = isLong || shown.some((line) => line.before && line.text.length > columns);
+  find("editor").classList.toggle("unwrapped", isUnwrapped);
+  const numbers = isUnwrapped ? shown.map((_, index) => index + 1).join("\n") : "";
+  if (gutter.textContent !== numbers) gutter.textContent = numbers;
+  if (isUnwrapped) paint.parentElement.style.setProperty("--columns", shown.reduce((most, line) => Math.max(most, line.text.length), 0));
 }
 
 // Write a line in colours; `open` are the quotes of a long text that it begins in. Says which are open at its end.
