@@ -1172,6 +1172,7 @@ class Impostor(BaseHTTPRequestHandler):
 
 def test_a_page_sends_no_key_and_no_text_to_whoever_takes_the_port(open_page, server, file):
     page = open_page()
+    expect(verdict(page)).to_have_attribute("data-judged", "true")  # and nothing is asked any more
     server.stop()
     with ThreadingHTTPServer(("127.0.0.1", server.port), Impostor) as impostor:
         threading.Thread(target=impostor.serve_forever, daemon=True).start()
