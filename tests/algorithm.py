@@ -14,7 +14,7 @@ class DefinedWorld:
         self.world = Individual(task, name, sync_probability, literal=literal)
         self.names, self.agent = list(self.world.machine.states), self.world.index
         self.cells, self.states, self.slip_limit = task.grid.cells, len(self.names), random.threshold(task.slip)
-        self.final = frozenset(map(self.names.index, self.world.machine.final))
+        self.final = frozenset(map(self.names.index, self.world.over))
         self.starts, self.initial = task.agents[name].starts, self.names.index(self.world.machine.initial)
 
     def move(self, s: int, u: int, a: int, outcome: int) -> int:
@@ -55,10 +55,11 @@ class DefinedTeam:
         regions = [{*self.task.grid.places[name]} for name in bodies] if isinstance(bodies, tuple) else None
         return tuple(walk_apart(bodies, regions or [{cell} for cell in range(self.cells)], list(s), list(s_next)))
 
-    def settle(self, s_next: tuple[int, ...], v: int) -> int:
+    def settle(self, s_next: tuple[int, ...], v: int) -> tuple[int, float]:
         cells, states = (dict(zip(self.task.agents, part, strict=True)) for part in (s_next, self.local(v)))
-        state = self.names[v]
+        state, reward = self.names[v], 0.0
         for events in interpret(self.task, cells, states)[0]:
             for event in events:
+                reward += self.team.rewards[state, event]
                 state = self.team.transitions[state, event]
-        return self.names.index(state)
+        return self.names.index(state), reward

@@ -56,7 +56,7 @@ from hocket.task.tables import compile_task
 from interpreter import interpret
 from strategies import project_trace
 from task_strategies import random_task
-from worlds import courtyard, gatehouse, is_done, meeting, turnpike, warm_kernels
+from worlds import courtyard, ferry, gallery, gatehouse, is_done, meeting, turnpike, warm_kernels
 
 BUILT_IN = [*built_in_tasks(), "rendezvous-1", "rendezvous-2", "rendezvous-10"]
 RANDOM = range(40)  # seeds of random tasks
@@ -280,6 +280,7 @@ def assert_replayed(task: hk.Task, taken: int, record: Recording, team: TeamStat
     assert team.event_time.tolist() == [first.get(event, -1) for event in task.events]
     memories = [sum(1 << memory_of(task)[name].index(event) for event in episode.memory[name]) for name in names]
     assert team.memory.tolist() == memories
+    assert team.earned.tolist() == [episode.earned[name] * task.has_rewards for name in names]
     assert not team.tally.any()
     return len(first)
 
@@ -430,7 +431,14 @@ SETTINGS = {
     "only the state that it is in": DqprmSettings(counterfactual=False),
     "the paper's text": DqprmSettings(sync_literal=True, sync_probability=0.6),
 }
-WORLDS = {"courtyard": courtyard, "gatehouse": gatehouse, "meeting": meeting, "turnpike": lambda: turnpike(0.1)}
+WORLDS = {
+    "courtyard": courtyard,
+    "gatehouse": gatehouse,
+    "meeting": meeting,
+    "turnpike": lambda: turnpike(0.1),
+    "gallery": lambda: gallery(0.2),
+    "ferry": lambda: ferry(0.2),
+}
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
@@ -475,8 +483,11 @@ def test_lanes_in_lock_step_learn_what_each_learns_by_itself(count):
         hk.rendezvous(2, rows=2, columns=2),
         hk.rendezvous(1, rows=3, columns=2),
         hk.rendezvous(3, rows=2, columns=2),
+        gallery(slip=0.2),
+        ferry(slip=0.2),
+        turnpike(0.1),
     ],
-    ids=["meeting", "gatehouse", "courtyard", "rendezvous", "alone", "three"],
+    ids=["meeting", "gatehouse", "courtyard", "rendezvous", "alone", "three", "gallery", "ferry", "turnpike"],
 )
 def test_compiled_learning_of_agents_as_one_is_that_of_plain_python(task, counterfactual):
     settings = CqrmSettings(max_episode_steps=50, temperature=0.1, counterfactual=counterfactual)
@@ -492,7 +503,7 @@ def test_compiled_learning_of_agents_as_one_is_that_of_plain_python(task, counte
 
 
 @pytest.mark.parametrize("bootstrap_past_end", [True, False])
-@pytest.mark.parametrize("world", [meeting, gatehouse, lambda: hk.rendezvous(2, rows=2, columns=2)])
+@pytest.mark.parametrize("world", [meeting, gatehouse, lambda: hk.rendezvous(2, rows=2, columns=2), gallery, ferry])
 def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_past_end):
     settings = IqlSettings(bootstrap_past_end=bootstrap_past_end, max_episode_steps=50, temperature=0.1)
     task = world()
@@ -505,7 +516,9 @@ def test_compiled_independent_learning_is_that_of_plain_python(world, bootstrap_
 
 
 @pytest.mark.parametrize("bootstrap_past_end", [True, False])
-@pytest.mark.parametrize("task", [meeting(), hk.rendezvous(2, rows=2, columns=2), hk.load_task("buttons")])
+@pytest.mark.parametrize(
+    "task", [meeting(), hk.rendezvous(2, rows=2, columns=2), hk.load_task("buttons"), gallery(0.1)]
+)
 def test_compiled_hierarchical_learning_is_that_of_plain_python(task, bootstrap_past_end):
     settings = HilSettings(bootstrap_past_end=bootstrap_past_end, max_episode_steps=50, temperature=0.1)
     block = HilBlock(compile_task(task), settings, [2, 9])
@@ -521,7 +534,7 @@ def test_compiled_hierarchical_learning_is_that_of_plain_python(task, bootstrap_
 # Value iteration.
 
 
-@pytest.mark.parametrize("world", [courtyard, gatehouse, meeting, lambda: turnpike(0.1)])
+@pytest.mark.parametrize("world", [courtyard, gatehouse, meeting, lambda: turnpike(0.1), gallery, ferry])
 def test_optimal_values_are_those_of_value_iteration_in_plain_python(world):
     task, settings = world(), OptimalSettings(tolerance=1e-6)
     block = OptimalBlock(compile_task(task), settings, [0])
@@ -532,7 +545,7 @@ def test_optimal_values_are_those_of_value_iteration_in_plain_python(world):
 
 
 def test_the_world_of_a_table_is_the_world_by_definition():
-    for task in (courtyard(), gatehouse(slip=0.1), hk.load_task("buttons")):
+    for task in (courtyard(), gatehouse(slip=0.1), gallery(slip=0.1), ferry(slip=0.1), hk.load_task("buttons")):
         for index, name in enumerate(task.agents):
             defined, tabled = DefinedWorld(task, name), TableWorld(individual_table(compile_task(task), index, 0.3))
             for about in ("agent", "cells", "states", "final", "starts", "initial", "slip_limit"):

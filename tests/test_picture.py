@@ -94,7 +94,7 @@ def test_every_place_agent_and_gate_is_told_and_every_machine_drawn(tmp_path, na
         for gate in map(Gate.of, own.gates.values()):
             assert re.search(rf"^closed to (.*, )?{re.escape(agent)}(,.*)? {re.escape(str(gate))}$", whole, re.M)
     for event in task.machine.events:
-        assert event in told or isinstance(task.machine, Composition)
+        assert event in {text.partition(" / ")[0] for text in told} or isinstance(task.machine, Composition)
 
 
 def test_the_buttons_picture_says_what_is_closed_to_whom_until_when(tmp_path):

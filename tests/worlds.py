@@ -108,6 +108,54 @@ def turnpike(toll: float) -> hk.Task:
     )
 
 
+def gallery(slip: float = 0.0) -> hk.Task:
+    """Let A1 take a vase from the shelf and hand it to A2, who sells it: 3.5 in 5 steps. If A1 smashes it, it is lost.
+
+    The team is given as its agents' machines, with a penalty and a state in which nothing more can happen.
+    """
+    carrier = hk.RewardMachine(
+        initial="out",
+        transitions={("out", "pick"): "has", ("out", "smash"): "broken", ("has", "hand"): "done"},
+        final={"done"},
+        rewards={("out", "smash"): -2, ("has", "hand"): 0.5},
+    )
+    seller = hk.RewardMachine(
+        initial="idle",
+        transitions={("idle", "hand"): "holds", ("holds", "sell"): "done"},
+        final={"done"},
+        rewards={("holds", "sell"): 3},
+    )
+    return hk.Task(
+        "gallery",
+        line(7, vase=0, shelf=2, table=4, shop=6),
+        {"A1": hk.Agent(1, ("pick", "smash", "hand")), "A2": hk.Agent(5, ("hand", "sell"))},
+        {"pick": at(A1="shelf"), "smash": at(A1="vase"), "hand": at(A1="table", A2="table"), "sell": at(A2="shop")},
+        hk.Composition({"A1": carrier, "A2": seller}),
+        slip,
+    )
+
+
+def ferry(slip: float = 0.0) -> hk.Task:
+    """Let A1 load a ferry that A2 takes over and back, as often as they like: 1 to load it, 0.25 for a crossing.
+
+    They may also stop, which pays 0.1 and A1 does not notice: its machine has one state, which is final and still pays.
+    """
+    moves = {("empty", "load"): "laden", ("laden", "cross"): "empty", ("empty", "stop"): "closed"}
+    return hk.Task(
+        "ferry",
+        line(5, dock=0, sea=2, rest=4),
+        {"A1": hk.Agent(1, ("load",)), "A2": hk.Agent(3, ("load", "cross", "stop"))},
+        {"load": at(A1="dock", A2="dock"), "cross": at(A2="sea"), "stop": at(A2="rest")},
+        hk.RewardMachine(
+            initial="empty",
+            transitions=moves,
+            final={"closed"},
+            rewards={("empty", "load"): 1, ("laden", "cross"): 0.25, ("empty", "stop"): 0.1},
+        ),
+        slip,
+    )
+
+
 # An individual.
 
 
@@ -118,6 +166,8 @@ class Individual:
         self.task, self.name, self.machine = task, name, task.machines[name]
         self.index = list(task.agents).index(name)
         self.closed = dict(zip(self.machine.states, closed_cells(task, name), strict=True))
+        leads_on = {state for state, _ in self.machine.transitions} if task.has_rewards and len(task.agents) > 1 else ()
+        self.over = {state for state in self.machine.final if state not in leads_on}
         self.sync_probability, self.literal = sync_probability, literal
 
     def arrive(self, state: str, cell: int, action: int, outcome: int) -> int:
@@ -126,7 +176,7 @@ class Individual:
 
     def settle(self, state: str, end: int, ready: Callable[[float], bool]) -> tuple[str, float]:
         """Find the machine state and the reward after a step, given whether teammates are ready by a chance."""
-        if state in self.machine.final:
+        if state in self.over:
             return state, 0.0
         happens = [event for event in self._possible(state, end) if ready(self.chance(event))]
         reward, past = 0.0, set()
@@ -135,7 +185,7 @@ class Individual:
             reward += self.machine.rewards[state, happens[0]]
             state = self.machine.transitions[state, happens[0]]
             happens = [event for event in self._possible(state, end) if not self.waits(event)]
-            if state in past or state in self.machine.final:
+            if state in past or state in self.over:
                 break
         return state, reward
 
@@ -186,7 +236,7 @@ def action_values(world: Individual, discount: float = 0.9) -> np.ndarray:
                 ways[at] = end, machine.states.index(target)
                 odds[at], pay[at] = weight * chance, reward
                 case += 1
-    goes_on = np.array([state not in machine.final for state in machine.states])
+    goes_on = np.array([state not in world.over for state in machine.states])
     value = np.zeros((shape[0], shape[2]))
     change = 1.0
     while change > 1e-9:

@@ -235,6 +235,21 @@ def mean_share(*strata: ArrayLike) -> Interval:  # [runs] each
     return Interval(value, min(low, value), max(high, value))
 
 
+def mean_interval(values: ArrayLike) -> Interval:  # [n]
+    """Average numbers that are independent, as returns of episodes or of runs are, with Student's confidence limits.
+
+    >>> mean_interval([3.0, 3.0, 3.0, 3.0, 3.0])
+    Interval(value=3.0, low=3.0, high=3.0)
+    """
+    row = numbers(values, "values", axes=1)
+    if row.size < FEWEST_RUNS:
+        return Interval(float(row.mean()))
+    from scipy.special import stdtrit  # takes a while to load
+
+    spread = float(stdtrit(row.size - 1, 0.975)) * float(row.std(ddof=1)) / math.sqrt(row.size)
+    return Interval(float(row.mean()), float(row.mean()) - spread, float(row.mean()) + spread)
+
+
 @overload
 def interquartile_mean(values: ArrayLike, *, axis: None = None) -> float: ...
 @overload

@@ -197,7 +197,7 @@ class BatchedMachines:
         seen = xp.zeros((*now.shape, constants.next_state.shape[1]), dtype=xp.bool, device=compat.device(holds))
         reward = xp.zeros(now.shape, dtype=dtype, device=compat.device(holds))
         happened = xp.zeros((*now.shape, len(self.events)), dtype=xp.bool, device=compat.device(holds))
-        goes_on, is_able = ~_look_up(xp, constants.is_final, now), is_free & (ready | ~constants.waits)
+        goes_on, is_able = ~_look_up(xp, constants.is_over, now), is_free & (ready | ~constants.waits)
         for _ in range(constants.next_state.shape[1] + 1):
             after = _look_up(xp, constants.next_state, now)
             can = (after >= 0) & is_able & constants.is_known & goes_on[..., None]
@@ -208,9 +208,9 @@ class BatchedMachines:
             moved = _only(xp, first, after + 1)
             now, happened = xp.where(moved > 0, moved - 1, now), happened | first
             again = xp.any(seen & (constants.one_state == now[..., None]), axis=-1)
-            goes_on = (moved > 0) & ~again & ~_look_up(xp, constants.is_final, now)
+            goes_on = (moved > 0) & ~again & ~_look_up(xp, constants.is_over, now)
             is_able = is_free & ~constants.waits
-        return AloneStep(now, happened, reward, _look_up(xp, constants.is_final, now))
+        return AloneStep(now, happened, reward, _look_up(xp, constants.is_over, now))
 
     def counterfactuals(self, holds: Array, ready: Array, reward_dtype: DType = None) -> AloneStep:
         """Work out what the same step of the world would have meant in every machine state: [..., U, N].

@@ -28,12 +28,13 @@ class BatchedTables(NamedTuple):
     next_state: Array  # [N, U, E] or -1
     reward: Array  # [N, U, E] what the agent's own machine pays
     is_final: Array  # [N, U]
+    is_over: Array  # [N, U] where an agent alone is done: final and, where a task has rewards, nothing leads on
     is_known: Array  # [N, E]
     is_told: Array  # [N, E] known, and controlled by others
     waits: Array  # [N, E] known, and controlled by others, too
     has_knowers: Array  # [E]
     one_state: Array  # [U] their numbers
-    is_state: Bools  # [U, N] of a machine, and not final; of numpy
+    is_state: Bools  # [U, N] of a machine, and not over; of numpy
     where: Array  # [N, S, E] where conditions hold; of no cells without a map
     rivals: tuple[tuple[int, ...], ...]  # of each event: those before it that it may lose an agent to
     team_next: Array  # [V, E] or of no states where completion is all that is paid for
@@ -60,12 +61,13 @@ def tabulate(source: Source, events: tuple[str, ...]) -> BatchedTables:
     parts = list(source.machines.values())
     shape = (len(parts), max(len(part.states) for part in parts), len(events))
     next_state, reward = np.full(shape, -1, np.int32), np.zeros(shape)
-    is_final, known = np.zeros(shape[:2], np.bool_), np.zeros(shape[::2], np.bool_)
+    (is_final, is_over), known = np.zeros((2, *shape[:2]), np.bool_), np.zeros(shape[::2], np.bool_)
     for place, part in enumerate(parts):
         label = np.array([number[event] for event in part.events], np.int64)
         at = (place, part.graph.source, label[part.graph.label])
         next_state[at], reward[at] = part.graph.target, part.reward
-        is_final[place, : len(part.states)] = part.is_final
+        ends = part.is_final if source.machine.has_completion_rewards or len(parts) == 1 else part.ends
+        is_final[place, : len(part.states)], is_over[place, : len(part.states)] = part.is_final, ends
     for place, knows in enumerate(source.knows.values()):
         known[place, [number[event] for event in knows]] = True
     controls = _controls(source, events)
@@ -74,12 +76,12 @@ def tabulate(source: Source, events: tuple[str, ...]) -> BatchedTables:
         for place, agent in enumerate(source.agents.values()):
             waits[place, [number[event] for event in agent.sync]] = True
     sizes = np.array([len(part.states) for part in parts])
-    is_state = (np.arange(shape[1])[:, None] < sizes) & ~is_final.T
+    is_state = (np.arange(shape[1])[:, None] < sizes) & ~is_over.T
     initial = np.array([part.start for part in parts], np.int32)
     told, owned = known & ~controls, known.any(axis=0)
     rivals = _rivals(next_state, known)
     numbers, where = np.arange(shape[1], dtype=np.int32), _where(source, events)
-    fixed = (initial, next_state, reward, is_final, known, told, waits, owned, numbers, is_state, where)
+    fixed = (initial, next_state, reward, is_final, is_over, known, told, waits, owned, numbers, is_state, where)
     return BatchedTables(*fixed, rivals, *_team(source, number))
 
 

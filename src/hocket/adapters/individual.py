@@ -228,7 +228,7 @@ class IndividualModel(NamedTuple):
     table: IndividualTable
     potential: NDArray[np.float64]  # [U] for shaping; 0 where nothing is shaped
     reward: NDArray[np.float64]  # [U, H, J] what the machine pays, and what shaping adds
-    going: Ints  # the states that are not final
+    going: Ints  # the states in which the agent is not done
     rank: Ints  # [U] the place of a state among those; behind all of them where it is final
     proposed: NDArray[np.object_]  # [U, H] the events that the agent proposes, by name
     events: NDArray[np.object_]  # [U, H, J] the events that take effect, by name
@@ -255,14 +255,14 @@ def individual_model(
     check_shaping(shaping)
     machine, place = task.machines[agent], list(task.agents).index(agent)
     table = individual_table(compile_task(task), place, sync_probability, sync_literal=sync_literal)
-    potential = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping)
+    potential = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping, table.is_final)
     discount = 1.0 if shaping is None else shaping
     return IndividualModel(
         table=table,
         potential=potential,
         reward=table.reward + (discount * potential[table.next_state] - potential[:, None, None]),
-        going=np.flatnonzero(~machine.is_final),
-        rank=np.where(machine.is_final, len(machine.states), np.cumsum(~machine.is_final) - 1),
+        going=np.flatnonzero(~table.is_final),
+        rank=np.where(table.is_final, len(machine.states), np.cumsum(~table.is_final) - 1),
         proposed=_by_name(table.proposed, tuple(task.events)),
         events=_by_name(table.happened, tuple(task.events)),
     )
@@ -324,7 +324,7 @@ def compare_states(
     )
 
 
-def potentials(machine: RewardMachine, discount: float) -> NDArray[np.float64]:
+def potentials(machine: RewardMachine, discount: float, ends: Bools | None = None) -> NDArray[np.float64]:
     """Compute the worth of each state to one that can choose the next event; final states are worth nothing more.
 
     Value iteration over the machine alone (Camacho et al. 2019, Toro Icarte et al. 2022): in a machine that rewards
@@ -338,7 +338,7 @@ def potentials(machine: RewardMachine, discount: float) -> NDArray[np.float64]:
     while True:
         better = np.zeros(len(worth))  # nobody is made to choose an event
         np.maximum.at(better, graph.source, machine.reward + discount * worth[graph.target])
-        better[machine.is_final] = 0.0
+        better[machine.is_final if ends is None else ends] = 0.0
         if np.abs(better - worth).max() < SETTLED:
             return better
         worth = better

@@ -67,6 +67,7 @@ class PlayedEpisode(NamedTuple):
     finish: tuple[int, ...]  # [N] the step in which each agent's machine was first final; -1: never
     success: bool  # whether all machines were final in the end
     points: NDArray[np.float64] | None  # [T + 1, N, 2] across and down; None: the world does not say
+    returns: tuple[float, ...] = ()  # [N] what each agent's machine paid; empty where only completion pays
 
     @property
     def steps(self) -> int:
@@ -103,8 +104,11 @@ def play_episode(
     if isinstance(team, TeamActors) and isinstance(env, TeamEnv) and env.episode_seed is not None:
         team.restart(env.episode_seed, env.number)
     rows, events, points = [infos], list[tuple[str, ...]](), [_where(env)]
+    traces: dict[str, list[str]] = {name: [] for name in (names if _has_rewards(env) else ())}
     while env.agents and not _is_done(machines, infos) and (max_steps is None or len(events) < max_steps):
         seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
+        for name in traces.keys() & told.keys():
+            traces[name] += _events_of(told[name])
         infos = {**infos, **told}  # of an agent that is gone, what was last said
         rows.append(infos)
         points.append({**points[-1], **_where(env)})
@@ -118,7 +122,14 @@ def play_episode(
         tuple(_first_final(machines[name], [row[place] for row in states]) for place, name in enumerate(names)),
         _is_done(machines, infos),
         np.array([[row[name] for name in names] for row in points]) if {*names} <= points[0].keys() else None,
+        tuple(machines[name].run(trace, undefined="stay").reward for name, trace in traces.items()),
     )
+
+
+def _has_rewards(env: TeamWorld) -> bool:
+    """Say whether a team is paid for more than completing its task."""
+    source = getattr(env, "task", None) or getattr(env, "decomposition", None)
+    return source is not None and not source.machine.has_completion_rewards
 
 
 def team_actors(env: TeamWorld, policy: Policy, greedy: bool) -> Mapping[str, Actor]:
@@ -186,6 +197,7 @@ def play_tests(
         _visits(env, everyone),
         {} if everyone[0].replay is None else {kind: everyone[0].replay},
         kind,
+        tuple(np.mean([played.returns for played in everyone], axis=0).tolist()) if everyone[0].returns else (),
     )
 
 

@@ -41,8 +41,8 @@ def team_env(
 ) -> TeamEnv:
     """Make a PettingZoo environment (a ParallelEnv) of a task's whole team.
 
-    Everyone is rewarded as the team is, and all end together: terminated when every agent's machine is final,
-    truncated after `max_episode_steps`.
+    Everyone is rewarded as the team is: by its machine's rewards, or 1 for completing the task. All end together:
+    terminated when every agent's machine is final, truncated after `max_episode_steps`.
     """
     return TeamEnv(as_task(task), observation, max_episode_steps, render_mode)
 
@@ -208,7 +208,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         settled = self._settled[tuple(spot.kind for spot in met), tuple(spot.state for spot in met)]
         self._here = self._put([spot.cell for spot in met], settled.states)
         was_done, self.is_done = self.is_done, settled.is_done
-        return settled.events, settled.paid if self.task.is_single_agent else float(self.is_done and not was_done)
+        return settled.events, settled.paid if self.tables.has_rewards else float(self.is_done and not was_done)
 
     def _observe(self) -> dict[str, Observation]:
         seen = (spot.seen if self._sees_numbers else spot.seen.copy() for spot in self._here)  # a number stays as it is
@@ -282,7 +282,7 @@ class Settlement(NamedTuple):
 
     states: tuple[int, ...]  # of everyone's machine
     events: tuple[int, ...]  # what happened, in its order
-    paid: float  # by the first agent's machine
+    paid: float  # by all agents' machines
     is_done: bool  # whether all machines are final
 
 
@@ -300,6 +300,6 @@ class Settlements(dict[tuple[tuple[int, ...], tuple[int, ...]], Settlement]):
         settled = settle(self.tables, np.array([kinds]), np.array([states]))
         is_done = self.tables.is_final[np.arange(len(states)), settled.state[0]].all()
         self[situation] = Settlement(
-            tuple(settled.state[0].tolist()), tuple(settled.events()[0]), float(settled.reward[0, 0]), bool(is_done)
+            tuple(settled.state[0].tolist()), tuple(settled.events()[0]), float(settled.reward.sum()), bool(is_done)
         )
         return self[situation]

@@ -23,7 +23,7 @@ from hocket.learn.episodes import require_settled, team_state, team_tables
 from hocket.learn.kernels.teams import Clock, Earned, begin_teams, make_teams, step_teams
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS
-from hocket.task.tables import Tables, compile_task, settle
+from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
 Ints = NDArray[np.int64]
@@ -59,7 +59,7 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         self.single_action_space = spaces.MultiDiscrete([len(ACTIONS)] * len(self.agents))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._world, self._room, self._paid = team_tables(tables), team_state(tables), _paid(task, tables)
+        self._world, self._room = team_tables(tables), team_state(tables)
         self._teams = make_teams(num_envs, len(self.agents), len(self.events))
         self._clock = Clock(np.zeros(num_envs, np.int64), np.zeros(num_envs, np.bool_))
         self._is_seeded = False
@@ -83,9 +83,7 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
         copies = self.num_envs
         earned = Earned(np.empty(copies), np.empty(copies, np.bool_), np.empty(copies, np.bool_))
         require_settled(
-            step_teams(
-                chosen, self._teams, self._clock, self._room, self._world, self._paid, self.max_episode_steps, earned
-            )
+            step_teams(chosen, self._teams, self._clock, self._room, self._world, self.max_episode_steps, earned)
         )
         return self._observe(), *earned, self._tell()
 
@@ -122,12 +120,3 @@ class TeamEnvs(VectorEnv[Observation, NDArray[Any], NDArray[Any]]):
             "happened": self._teams.event_time >= 0,
         }
         return told | {f"_{key}": np.ones(self.num_envs, np.bool_) for key in told}
-
-
-def _paid(task: Task, tables: Tables) -> NDArray[np.float64]:
-    """Tabulate what a lone agent's machine pays for a step, which may be more than completion: [U, H], or nothing."""
-    if not task.is_single_agent:
-        return np.zeros((0, 0))
-    shape = tables.event.shape[1:3]
-    state, kind = (part.reshape(-1, 1) for part in np.indices(shape))
-    return settle(tables, kind, state).reward.reshape(shape)

@@ -123,6 +123,7 @@ class Played(NamedTuple):
     length: int
     finish: list[int]  # when each agent's machine was first final; -1: never
     event_time: list[int]  # when each event first happened; -1: never
+    returns: list[float]  # what each agent's machine paid; none, where only completion pays
     proposed: Counter[tuple[str, Belief]]  # by agent: steps in which it was ready for an event that waits for others
     happened: Counter[tuple[str, Belief]]
 
@@ -139,7 +140,8 @@ class _Training:
         }
         self.first = {agent: dict(learning.beliefs) for agent, learning in self.agents.items()}
         self.events = tuple(env.decomposition.machine.events)
-        self.tests = TestLog(settings, steps, 1, len(self.agents), len(self.events))
+        self.paid = len(self.agents) * (not env.decomposition.machine.has_completion_rewards)
+        self.tests = TestLog(settings, steps, 1, len(self.agents), len(self.events), self.paid)
         self.done = self.turn = self.played_until = 0
         self.seconds, self.episodes = 0.0, 0
 
@@ -168,11 +170,11 @@ class _Training:
         return Run(self.tests.of(0, settings.max_episode_steps), policy, settings, self.done, self.seconds)
 
     def _test(self, numbers: range, greedy: bool) -> TestResults:
-        results = make_results(len(numbers), len(self.agents), len(self.events))
+        results = make_results(len(numbers), len(self.agents), len(self.events), self.paid)
         for index, number in enumerate(numbers):
             played = self._play(number, greedy, self.settings.max_episode_steps)
             results.steps[index], results.finish[index] = played.steps, played.finish
-            results.event_time[index] = played.event_time
+            results.event_time[index], results.returns[index] = played.event_time, played.returns
         return results
 
     def _review(self, step: int) -> int:
@@ -184,7 +186,7 @@ class _Training:
         most = max(1, min(self.settings.max_episode_steps, step // SHARE_PLAYED // EPISODES_PLAYED))
         played = [self._play(-1 - self.episodes - number, True, most) for number in range(EPISODES_PLAYED)]
         self.episodes += EPISODES_PLAYED
-        succeeds = all(episode.steps >= 0 for episode in played)
+        succeeds = not self.paid and all(episode.steps >= 0 for episode in played)
         proposed = sum((episode.proposed for episode in played), Counter())
         happened = sum((episode.happened for episode in played), Counter())
         names = list(self.agents)
@@ -213,6 +215,7 @@ class _Training:
         proposed, happened = Counter[tuple[str, Belief]](), Counter[tuple[str, Belief]]()
         finish, event_time, length = [-1] * len(self.agents), [-1] * len(events), 0
         final = {agent: machine.final for agent, machine in env.machines.items()}
+        traces: list[list[str]] = [[] for _ in self.agents]
         finish = [0 if env.states[agent] in final[agent] else -1 for agent in self.agents]
         while env.agents and not env.completed and length < max_steps:
             before, actions = dict(env.states), {}
@@ -231,12 +234,15 @@ class _Training:
                     if pair[0] == before[agent] and (pair[1] in ready or pair[1] in learning.view.told):
                         proposed[agent, pair] += 1
                         happened[agent, pair] += pair[1] in told
+                traces[place] += told
                 for event in told:
                     if event_time[events.index(event)] < 0:
                         event_time[events.index(event)] = length
                 if finish[place] < 0 and env.states[agent] in final[agent]:
                     finish[place] = length
-        return Played(length if env.completed else -1, length, finish, event_time, proposed, happened)
+        runs = zip(env.machines.values(), traces[: self.paid], strict=False)
+        returns = [machine.run(trace, undefined="stay").reward for machine, trace in runs]
+        return Played(length if env.completed else -1, length, finish, event_time, returns, proposed, happened)
 
 
 def world_seed(seed: int, place: int, number: int = 0) -> int:

@@ -97,7 +97,9 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         worth = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping)
         self._worth = dict(zip(machine.states, worth.tolist(), strict=True))
         self._limits = {pair: threshold(self.chances.get(pair[1], 1.0)) for pair in machine.transitions}
-        self._others = [state for state in machine.states if state not in machine.final]
+        states = zip(machine.states, machine.ends.tolist(), strict=True)
+        self._ends = frozenset(state for state, is_end in states if is_end)
+        self._others = [state for state in machine.states if state not in self._ends]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
@@ -129,7 +131,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         step = IndividualStep(self.time, self.seen, *shown, self.state, self._memory, self.given)
         self.seen, self._is_over = copied(observation), over or truncated
         proposed, events, self.state, reward = self._outcome(step, draw)
-        terminated = over or self.state in self.machine.final
+        terminated = over or self.state in self._ends
         self._is_over = terminated or truncated
         said = {**info, **self._say(proposed, events, earned)}
         if memory is not None:
@@ -148,7 +150,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         candidates = [event for event in self.machine.events if event in answered or event in self.told]
         proposed = [event for event in candidates if event in moves.get(state, ())]
         reward, seen = 0.0, set[str]()
-        is_over = state in self.machine.final  # then nothing more happens, as in hocket's own worlds
+        is_over = state in self._ends  # then nothing more happens, as in hocket's own worlds
         ready = [] if is_over else [event for event in proposed if draw < self._limits[state, event]]
         while ready and state not in seen:
             seen.add(state)
@@ -168,7 +170,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         number = self.machine.states.index
         states = np.array([number(state) for state in others], np.int64)
         next_states = np.array([number(outcome.state) for outcome in outcomes], np.int64)
-        done = [step.terminated or outcome.state in self.machine.final for outcome in outcomes]
+        done = [step.terminated or outcome.state in self._ends for outcome in outcomes]
         return Counterfactuals(
             observation=self.sight.show_each([step.previous] * len(others), states),
             reward=np.array([outcome.reward for outcome in outcomes], np.float64),

@@ -13,7 +13,7 @@ from tyro.conf import Positional, UseAppendAction
 
 from hocket.cli.terminal import Flag, Number, Words, make_console, option, print_columns, print_json
 from hocket.errors import SettingsError
-from hocket.statistics import Interval, mean_share
+from hocket.statistics import Interval, mean_interval, mean_share
 
 if TYPE_CHECKING:
     from hocket.evaluation.bounds import Evaluation
@@ -28,7 +28,7 @@ NEARLY_NONE = 1e-6  # chance of failure below which it is written out
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Run many test episodes with trained policies: success, the bounds of Theorem 3, and steps to completion."""
+    """Run many test episodes with trained policies: success, the bounds of Theorem 3, steps to completion, returns."""
 
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name or a file."""
@@ -66,7 +66,7 @@ class Evaluate:
         if self.json:
             print_json(_as_json(task, tried))
         else:
-            _print_evaluations(tried)
+            _print_evaluations(task, tried)
             _print_notes(tried)
             _print_probabilities(tried)
             _print_stalls(task, tried)
@@ -114,24 +114,26 @@ def _as_json(task: Task, tried: Sequence[EvaluatedPolicy]) -> dict[str, Any]:
         }
         for label, policy, evaluation, exact in tried
     ]
+    what = "return" if task.has_rewards else "success"
     learners = [
-        {"label": label, "runs": runs, "success": asdict(share)} for label, (runs, share) in _over_runs(tried).items()
+        {"label": label, "runs": runs, what: asdict(share)} for label, (runs, share) in _over_runs(tried).items()
     ]
     return {"task": task.name, "runs": runs, "learners": learners}
 
 
 def _over_runs(tried: Sequence[EvaluatedPolicy]) -> dict[str, tuple[int, Interval]]:
-    """Give for each label the number of runs and their success rate, with confidence limits over runs.
+    """Give for each label the number of runs and their success rate or mean return, with confidence limits over runs.
 
     The limits of a single run are over its episodes.
     """
     groups: dict[str, list[Interval]] = {}
+    average = mean_interval if tried and tried[0].evaluation.returns is not None else mean_share
     for row in tried:
-        groups.setdefault(row.label, []).append(row.evaluation.success)
+        groups.setdefault(row.label, []).append(_value(row.evaluation))
     return {
         label: (
             len(shares),
-            mean_share([share.value for share in shares]) if shares[1:] else shares[0],
+            average([share.value for share in shares]) if shares[1:] else shares[0],
         )
         for label, shares in groups.items()
     }
@@ -159,22 +161,52 @@ def _solve_all(task: Task, policies: Sequence[Policy], greedy: bool, events: Seq
         return [solve(number, policy) for number, policy in enumerate(policies, 1)]
 
 
-def _print_evaluations(tried: Sequence[EvaluatedPolicy]) -> None:
-    titles = ["learner", "seed", "success V (95 %)", "Theorem 3", "steps: mean", "quartiles"]
+def _value(evaluation: Evaluation) -> Interval:
+    """V: the team's mean return, or its success where only completion pays."""
+    return evaluation.success if evaluation.returns is None else evaluation.returns.value
+
+
+def _print_evaluations(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
+    titles = ["learner", "seed"]
+    if task.has_rewards:
+        titles += ["return V (95 %)", "V = sum of V_i", "quartiles"]
+    if not task.is_continuing:
+        titles += ["success"] if task.has_rewards else ["success V (95 %)", "Theorem 3"]
+        titles += ["steps: mean", "quartiles"]
     has_exact = any(row.exact is not None for row in tried)
     if has_exact:
-        titles += ["exact V", "exact mean", "if done"]
+        titles += ["exact V"] if task.has_rewards else ["exact V", "exact mean", "if done"]
     table = [[Text(title, "dim") for title in titles]]
     for label, policy, evaluation, solved in tried:
-        low, middle, high = evaluation.quartiles
-        cells = [label, str(policy.seed)]
-        cells += [f"{evaluation.success.value:.4f} ({evaluation.success.low:.4f} to {evaluation.success.high:.4f})"]
-        cells += [f"{evaluation.lower:.4f} <= V <= {evaluation.upper:.4f}"]
-        cells += [f"{evaluation.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
+        cells = [label, str(policy.seed), *_cells(task, evaluation)]
         if has_exact:
-            cells += ["–"] * 3 if solved is None else _describe(solved)
+            described = [] if solved is None else _describe(task, solved)
+            cells += described or ["–"] * (1 if task.has_rewards else 3)
         table.append([Text(cell) for cell in cells])
     print_columns(make_console(), table)
+
+
+def _with_limits(value: Interval) -> str:
+    """Write an estimate, and its limits where it has any."""
+    return f"{value.value:.4f}" + ("" if value.limits is None else " ({:.4f} to {:.4f})".format(*value.limits))
+
+
+def _cells(task: Task, evaluation: Evaluation) -> list[str]:
+    """Format what the episodes of a policy show: returns where a task has rewards, success and steps where it ends."""
+    value, cells = _value(evaluation), list[str]()
+    if evaluation.returns is not None:
+        parts = " + ".join(f"{share.value:.4g}" for share in evaluation.returns.agents.values())
+        low, middle, high = evaluation.returns.quartiles
+        cells = [_with_limits(value), parts, f"{low:g}, {middle:g}, {high:g}"]
+    if task.is_continuing:
+        return cells
+    if evaluation.returns is not None:
+        cells += [f"{evaluation.success.value:.4f}"]
+    else:
+        cells += [_with_limits(value)]
+        cells += [f"{evaluation.lower:.4f} <= V <= {evaluation.upper:.4f}"]
+    low, middle, high = evaluation.quartiles
+    return [*cells, f"{evaluation.mean_steps:.2f}", f"{low:g}, {middle:g}, {high:g}"]
 
 
 def _print_notes(tried: Sequence[EvaluatedPolicy]) -> None:
@@ -193,7 +225,8 @@ def _print_probabilities(tried: Sequence[EvaluatedPolicy]) -> None:
     console = make_console()
     for label, policy, _, solved in tried:
         if solved is not None:
-            agents = [f"V_{name} = {with_error(value.value, value.error)}" for name, value in solved.agents.items()]
+            values = solved.returns or solved.agents
+            agents = [f"V_{name} = {with_error(value.value, value.error)}" for name, value in values.items()]
             events = [f"P({name}) = {with_error(value.value, value.error)}" for name, value in solved.events.items()]
             console.print(f"{label}, seed {policy.seed}, exact: {', '.join(agents + events)}")
 
@@ -202,20 +235,27 @@ def _stall(task: Task, policy: Policy, evaluation: Evaluation) -> Stall | None:
     """Find where the team of a policy stalls that fails in most of its episodes; None where it does not."""
     from hocket.study.testing import find_stall
 
-    is_stalling = evaluation.policy == "greedy" and evaluation.success.value < MOSTLY
-    return find_stall(task, policy) if is_stalling else None
+    return find_stall(task, policy) if evaluation.policy == "greedy" and _fails(evaluation) else None
+
+
+def _fails(evaluation: Evaluation) -> bool:
+    """Say whether a team fails in most of its episodes; with rewards, whether it earns nothing."""
+    return _value(evaluation).value < MOSTLY if evaluation.returns is None else _value(evaluation).value <= 0
 
 
 def _print_stalls(task: Task, tried: Sequence[EvaluatedPolicy]) -> None:
-    """Say how many teams fail in most episodes, and where the first of them stalls."""
-    failing = [row for row in tried if row.evaluation.success.value < MOSTLY]
+    """Say how many teams fail in most episodes, or earn nothing, and where the first of them stalls."""
+    failing = [row for row in tried if _fails(row.evaluation)]
     if failing and (stall := _stall(task, failing[0].policy, failing[0].evaluation)) is not None:
-        which = f"{len(failing)} of {len(tried)} teams fail in most episodes"
+        what = "earn nothing" if task.has_rewards else "fail in most episodes"
+        which = f"{len(failing)} of {len(tried)} teams {what}"
         make_console().print(f"{which}. The team of seed {failing[0].policy.seed} stalls {stall}.", style="bold red")
 
 
-def _describe(solved: Exact) -> list[str]:
+def _describe(task: Task, solved: Exact) -> list[str]:
     """Format exact values with their error bounds; what follows from the graph alone has none."""
+    if task.has_rewards:
+        return [with_error(solved.team_return.value, solved.team_return.error)]
     if 0 < solved.failure < NEARLY_NONE:
         success = f"1 - {with_error(solved.failure, solved.failure_error)}"
     else:

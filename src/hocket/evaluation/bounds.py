@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.statistics import Interval, mean_share, wilson
+from hocket.statistics import Interval, mean_interval, mean_share, wilson
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,25 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Returns:
+    """What a team earned in test episodes: its mean return V is the sum of its agents' V_i; limits over episodes."""
+
+    value: Interval  # V
+    agents: Mapping[str, Interval]  # V_i
+    quartiles: tuple[float, float, float]  # of the team's returns
+
+
+@dataclass(frozen=True)
 class Evaluation(Bounds):
-    """What test episodes show of a team: success with its bounds, and steps, of which a failure counts as the most."""
+    """What test episodes show of a team: success with its bounds, and steps, of which a failure counts as the most.
+
+    Where a task has rewards, also what the team earned.
+    """
 
     mean_steps: float  # of all episodes
     quartiles: tuple[float, float, float]  # of the same; the second is the median
     most_steps: int  # what a failure counts as
+    returns: Returns | None = None  # where a task has rewards
 
 
 def team_bounds(values: Sequence[float]) -> tuple[float, float]:
@@ -64,15 +77,34 @@ def bound_runs(policy: str, episodes: int, agents: Iterable[str], shares: NDArra
     return Bounds(policy, episodes, team, dict(zip(agents, alone, strict=False)), lower, upper)
 
 
+def mean_returns(agents: Sequence[str], earned: NDArray[np.float64]) -> Returns:
+    """Turn what agents earned in episodes into means with their confidence limits: [episodes, N]."""
+    low, middle, high = np.percentile(earned.sum(axis=1), (25, 50, 75)).tolist()
+    each = {agent: mean_interval(column) for agent, column in zip(agents, earned.T, strict=True)}
+    return Returns(mean_interval(earned.sum(axis=1)), each, (low, middle, high))
+
+
 def evaluate_episodes(
-    agents: Sequence[str], steps: NDArray[np.int64], finish: NDArray[np.int32], most_steps: int, policy: str
+    agents: Sequence[str],
+    steps: NDArray[np.int64],
+    finish: NDArray[np.int32],
+    most_steps: int,
+    policy: str,
+    earned: NDArray[np.float64] | None = None,
 ) -> Evaluation:
-    """Turn episodes into an evaluation: [episodes] steps, -1 for a failure, and [episodes, N] when agents finished."""
+    """Turn episodes into an evaluation: [episodes] steps, -1 for a failure, and [episodes, N] when agents finished.
+
+    Where a task has rewards, also [episodes, N] what agents earned.
+    """
     done = steps >= 0
     counts = dict(zip(agents, (finish >= 0).sum(axis=0).tolist(), strict=True))
     bounds = bound_success(policy, len(steps), int(done.sum()), counts)
     counted = np.where(done, steps, most_steps)
     low, middle, high = np.percentile(counted, (25, 50, 75)).tolist()
     return Evaluation(
-        **vars(bounds), mean_steps=float(counted.mean()), quartiles=(low, middle, high), most_steps=most_steps
+        **vars(bounds),
+        mean_steps=float(counted.mean()),
+        quartiles=(low, middle, high),
+        most_steps=most_steps,
+        returns=None if earned is None else mean_returns(agents, earned),
     )

@@ -92,6 +92,7 @@ def _evaluate(
     most_steps = settings.max_episode_steps
     steps = np.zeros(episodes, np.int64)
     finish = np.zeros((episodes, len(task.agents)), np.int32)
+    earned = np.zeros(finish.shape) if task.has_rewards else None
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in policy.arrays.items()}
 
     chunk = max(1, min(CHUNK, CHUNK_STEPS // (most_steps * len(task.agents))))
@@ -103,10 +104,12 @@ def _evaluate(
             part = slice(begin, min(begin + chunk, episodes))
             played = player.play_many(arrays, own_seed, range(part.start, part.stop), greedy)
             steps[part], finish[part] = played.steps, played.finish
+            if earned is not None:
+                earned[part] = played.returns
             yield begin
 
     list(gather([play() for _ in range(threads or os.cpu_count() or 1)], Event()))
-    return evaluate_episodes(list(task.agents), steps, finish, most_steps, "greedy" if greedy else "softmax")
+    return evaluate_episodes(list(task.agents), steps, finish, most_steps, "greedy" if greedy else "softmax", earned)
 
 
 def _evaluate_team(
@@ -121,13 +124,15 @@ def _evaluate_team(
     env = team_env(world) if isinstance(world, Task) else world
     team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
     steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)
-    longest, limit = 0, None
+    longest, limit, earned = 0, None, list[tuple[float, ...]]()
     if isinstance(policies, Policy) and not isinstance(world, Task) and hasattr(world, "scene"):
         limit = int(policies.settings["max_episode_steps"])
     for number in range(episodes):
         played = play_episode(env, team, seed if number == 0 else None, greedy=greedy, max_steps=limit)
         steps[number], finish[number] = played.steps if played.success else -1, played.finish
         longest = max(longest, played.steps)
+        earned.append(played.returns)
     most_steps = getattr(env, "max_episode_steps", longest)
     kind = "greedy" if greedy else "softmax" if isinstance(policies, Policy) else "sampled"
-    return evaluate_episodes(list(env.machines), steps, finish, most_steps, kind)
+    returns = np.array(earned) if earned[0] else None
+    return evaluate_episodes(list(env.machines), steps, finish, most_steps, kind, returns)

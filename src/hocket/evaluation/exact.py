@@ -1,4 +1,4 @@
-"""The exact success and duration of a team's task, by solving the Markov chain of all agents together."""
+"""The exact success, duration and return of a team's task, by the Markov chain of all agents together."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from hocket.errors import SettingsError, known_names, shown
 from hocket.evaluation.bounds import team_bounds
@@ -28,7 +29,7 @@ Progress = Callable[[str], None]  # is told in words what is being done
 
 @dataclass(frozen=True)
 class ExactProbability:
-    """A probability, with a bound on its error that is proved."""
+    """A probability or a mean, with a bound on its error that is proved."""
 
     value: float
     error: float
@@ -49,11 +50,20 @@ class Exact:
     mean_steps_if_done_error: float
     agents: Mapping[str, ExactProbability] = field(kw_only=True)  # V_i: that the agent's machine is completed at all
     events: Mapping[str, ExactProbability] = field(kw_only=True)  # that it ever happens, if it was asked for
+    returns: Mapping[str, ExactProbability] = field(
+        kw_only=True
+    )  # V_i where a task has rewards: the mean of an episode
 
     @property
     def bounds(self) -> tuple[float, float]:
         """What Theorem 3 says of V."""
         return team_bounds([agent.value for agent in self.agents.values()])
+
+    @property
+    def team_return(self) -> ExactProbability:
+        """V where a task has rewards: the team's mean return of an episode, the sum of its agents' V_i."""
+        values = self.returns.values()
+        return ExactProbability(math.fsum(one.value for one in values), math.fsum(one.error for one in values))
 
 
 class ExploredTeam(NamedTuple):
@@ -79,9 +89,10 @@ def evaluate_exact(
 ) -> Exact:
     """Compute V, every V_i and the expected completion time under a policy that goes by cells and machine states.
 
-    Of `events`, it also computes how likely each is to happen at all. The bounds hold for the exact softmax of the
-    policy's values, or for even chances of its greedy actions. A joint move with a chance below 1e-300 counts as
-    impossible. Refuses what is too large, with its size.
+    Where a task has rewards, it computes what each agent earns in an episode of `max_episode_steps` steps, on average:
+    the team earns the sum. Of `events`, it also computes how likely each is to happen at all. The bounds hold for the
+    exact softmax of the policy's values, or for even chances of its greedy actions. A joint move with a chance below
+    1e-300 counts as impossible. Refuses what is too large, with its size.
     """
     task = as_task(task)
     names = check_events(task, events)
@@ -105,7 +116,32 @@ def evaluate_exact(
     agents = {name: ExactProbability(*reach_completion(agent)) for agent, name in enumerate(task.agents)}
     happening = _happening(joint, names, places, blur, tell)
     parts = (part for number in numbers for part in number)
-    return Exact(joint.chain.states, *parts, agents=agents, events=happening)
+    horizon = int(policy.settings["max_episode_steps"]) if tables.has_rewards else 0
+    earned = zip(task.agents, *expected_returns(joint, horizon, blur), strict=True) if horizon else ()
+    returns = {name: ExactProbability(*mean) for name, *mean in earned}
+    return Exact(joint.chain.states, *parts, agents=agents, events=happening, returns=returns)
+
+
+def expected_returns(joint: JointChain, horizon: int, blur: float) -> tuple[list[float], list[float]]:
+    """Compute what each agent earns in so many steps, on average, and bounds on the errors: [N] each.
+
+    The distribution over joint states is followed step by step. All its numbers are positive, so that roundings are
+    parts of them: in a step those of a move's chance, and one for each move that leads to a state.
+    """
+    first, target, chance = joint.chain
+    agents, states = joint.paid.shape[1], joint.chain.states
+    if not states:
+        return [0.0] * agents, [0.0] * agents
+    steps = csr_array((chance, target, first), shape=(states, states + 1)).T.tocsr()[:states]
+    into, out = int(np.bincount(target).max()), int(np.diff(first).max())  # the most moves that a state has
+    share, mean, error = np.zeros(states), np.zeros(agents), 0.0
+    share[0] = 1.0
+    for step in range(horizon + joint.lead):
+        mean += share @ joint.paid
+        roundings = (step + 1) * (blur + (into + 2) * UNIT) + (out + states + horizon) * UNIT
+        error += float(share.sum()) * roundings
+        share = steps @ share
+    return mean.tolist(), (1.01 * error * joint.most_paid).tolist()
 
 
 def _happening(

@@ -78,6 +78,8 @@ class JointChain(NamedTuple):
     cell: Words  # [states, N]
     state: Shorts  # [states, N] of their machines
     happened: EventSets  # [transitions] which of the watched events happen; of no transition, where none is watched
+    paid: Floats  # [states, N] what each agent expects to be paid in the next step; [0, N] where only completion pays
+    most_paid: Floats  # [N] the most that a step may pay it or cost it
 
     @property
     def lead(self) -> int:
@@ -97,6 +99,8 @@ class ChainBuffers(NamedTuple):
     happened: EventSets  # [transitions], or [0] where no event is watched
     watched: Ints  # [W] events
     pick: Ints  # [N] which of its moves each agent makes
+    paid: Floats  # [states, N] or [0, N]
+    most_paid: Floats  # [N]
 
 
 class ExploredStates(NamedTuple):
@@ -119,7 +123,7 @@ def explore(
     if starts > MOST_STATES:
         raise SettingsError(f"the joint chain has {starts:,} starts, up to {MOST_STATES:,} can be solved")
     room = (max(FIRST_ROOM[0], 2 * starts), max(FIRST_ROOM[1], starts))
-    buffers = _make_buffers(*room, len(tables.start), np.array(watched, np.int64))
+    buffers = _make_buffers(*room, len(tables.start), np.array(watched, np.int64), tables.has_rewards)
     progress = ExploredStates(0, start_in(buffers, team, world), 0)
     if starts > 1 and progress.states:
         progress = ExploredStates(1, start_anywhere(buffers, team, world, 1 / starts), starts)
@@ -132,10 +136,11 @@ def explore(
     states, transitions = progress.states, progress.transitions
     target = np.where(buffers.target[:transitions] == GOAL, states, buffers.target[:transitions])
     chain = Chain(buffers.first[: states + 1], target, buffers.chance[:transitions])
-    return JointChain(chain, buffers.cell[:states], buffers.state[:states], buffers.happened[:transitions])
+    listed = (buffers.cell[:states], buffers.state[:states], buffers.happened[:transitions], buffers.paid[:states])
+    return JointChain(chain, *listed, buffers.most_paid)
 
 
-def _make_buffers(states: int, transitions: int, agents: int, watched: Ints) -> ChainBuffers:
+def _make_buffers(states: int, transitions: int, agents: int, watched: Ints, has_rewards: bool) -> ChainBuffers:
     return ChainBuffers(
         np.zeros((states, agents), np.int32),
         np.zeros((states, agents), np.int16),
@@ -146,6 +151,8 @@ def _make_buffers(states: int, transitions: int, agents: int, watched: Ints) -> 
         np.zeros(transitions if len(watched) else 0, np.uint64),
         watched,
         np.zeros(agents, np.int64),
+        np.zeros((states * has_rewards, agents)),
+        np.zeros(agents),
     )
 
 
@@ -162,9 +169,10 @@ def _grow(buffers: ChainBuffers, progress: ExploredStates) -> ChainBuffers:
             f"{progress.transitions:,} transitions; up to {MOST_STATES:,} states and {MOST_TRANSITIONS:,} transitions "
             "can be solved, so estimate it instead"
         )
-    larger = _make_buffers(states, transitions, len(buffers.pick), buffers.watched)
-    for new, old in ((larger.cell, buffers.cell), (larger.state, buffers.state), (larger.first, buffers.first)):
-        new[: len(old)] = old
+    larger = _make_buffers(states, transitions, len(buffers.pick), buffers.watched, len(buffers.paid) > 0)
+    for name in ("cell", "state", "first", "paid", "most_paid"):
+        old = getattr(buffers, name)
+        getattr(larger, name)[: len(old)] = old
     larger.target[: progress.transitions] = buffers.target[: progress.transitions]
     larger.chance[: progress.transitions] = buffers.chance[: progress.transitions]
     if len(buffers.watched):
@@ -252,6 +260,7 @@ def step_jointly(
         team.cell[agent], team.state[agent] = cell, state
         ready += enter(agent, moves.end[agent, state, cell, pick], team, tables)
         chance *= moves.chance[agent, state, cell, pick]
+        team.earned[agent] = 0.0
     for event in buffers.watched:
         team.event_time[event] = -1
     return chance, settle(ready, 0, team, tables) == DONE
@@ -265,6 +274,14 @@ def watched_events(buffers: ChainBuffers, team: TeamState) -> np.uint64:
         if team.event_time[buffers.watched[bit]] >= 0:
             events |= np.uint64(1) << np.uint64(bit)
     return events
+
+
+@inlined
+def expect_rewards(now: int, chance: float, buffers: ChainBuffers, team: TeamState) -> None:
+    """Add what a step from a joint state has paid, with its chance, to what agents expect there."""
+    for agent in range(len(team.earned)):
+        buffers.paid[now, agent] += chance * team.earned[agent]
+        buffers.most_paid[agent] = max(buffers.most_paid[agent], abs(team.earned[agent]))
 
 
 @inlined
@@ -292,6 +309,8 @@ def expand(
     """List the transitions of joint states, as far as there is room; return how far it has come."""
     while expanded < min(states, until):
         buffers.first[expanded] = transitions
+        if tables.has_rewards:
+            buffers.paid[expanded, :] = 0.0
         more = True
         while more:
             chance, done = step_jointly(expanded, buffers, moves, team, tables)
@@ -304,6 +323,8 @@ def expand(
                     buffers.target[transitions] = number_of(buffers, states, team)
                     states = max(states, buffers.target[transitions] + 1)
                 buffers.chance[transitions] = chance
+                if tables.has_rewards:
+                    expect_rewards(expanded, chance, buffers, team)
                 if len(buffers.watched) > 0:
                     buffers.happened[transitions] = watched_events(buffers, team)
                 transitions += 1

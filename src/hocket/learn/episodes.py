@@ -13,7 +13,7 @@ from hocket.learn.kernels.primitives import Unsigned
 from hocket.learn.kernels.team import PlayParameters, TeamState, TeamTables
 from hocket.learn.kernels.teams import Hand, Learnt, Lot, Teams, make_hand, make_teams, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
-from hocket.learn.testing import Recording, TestResults, make_results, recording
+from hocket.learn.testing import Recording, TestResults, recording
 from hocket.random import TRAINING, stream_key, threshold
 from hocket.task.grid import Numbers
 from hocket.task.settling import EndlessError
@@ -45,6 +45,8 @@ def team_tables(tables: Tables) -> TeamTables:
         tables.most_rounds,
         tables.body_rule,
         tables.body,
+        tables.reward,
+        tables.has_rewards,
     )
 
 
@@ -62,7 +64,7 @@ def team_state(tables: Tables, seed: int = 0) -> TeamState:
 
     keys = np.array([stream_key(TRAINING, seed, agent) for agent in range(agents)], np.uint64)
     now, bodies = (room(agents), room(agents), room(agents)), (room(agents), room(len(tables.body)))
-    return TeamState(*now, room(agents, -1), room(events), keys, room(agents), room(events), *bodies)
+    return TeamState(*now, room(agents, -1), room(events), keys, room(agents), room(events), *bodies, np.zeros(agents))
 
 
 def require_settled(settled: bool) -> None:
@@ -78,6 +80,7 @@ class TeamPlayer(Player):
         self.world, self.team = team_tables(tables), team_state(tables)
         self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
         self.finish, self.event_time = self.team.finish, self.team.event_time
+        self.returns = self.team.earned[: len(tables.start) * tables.has_rewards]
 
     def how(self, seed: int, greedy: bool) -> PlayParameters:
         """Say how episodes are played, as kernels take it."""
@@ -95,7 +98,7 @@ class ValuePlayer(TeamPlayer):
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         results = self.play_all(arrays["q"][None], [seed], range(number, number + 1), greedy, record)
-        self.finish[:], self.event_time[:] = results.finish[0], results.event_time[0]
+        self.keep(results)
         return int(results.steps[0])
 
     def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
@@ -105,10 +108,10 @@ class ValuePlayer(TeamPlayer):
         self, q: NDArray[np.float32], seeds: Sequence[int], numbers: range, greedy: bool, record: Recording
     ) -> TestResults:
         """Play episodes of each seed with its q-functions, some at a time; of the first of all, keep a record."""
-        agents, events, count = len(self.finish), len(self.event_time), len(seeds) * len(numbers)
-        results, size = make_results(count, agents, events), max(1, min(count, AT_ONCE // agents))
+        agents, count = len(self.finish), len(seeds) * len(numbers)
+        results, size = self.make_results(count), max(1, min(count, AT_ONCE // agents))
         if self.side is None or len(self.side[0].seed) != size:
-            self.side = make_teams(size, agents, events), make_hand(size, agents)
+            self.side = make_teams(size, agents, len(self.event_time)), make_hand(size, agents)
         (teams, hand), learnt = self.side, Learnt(q, self.policy_input is PolicyInput.MEMORY)
         lot, how = Lot(np.array(seeds, np.uint64), numbers.start, len(numbers)), self.how(0, greedy)
         for first in range(0, count, size):
@@ -116,6 +119,7 @@ class ValuePlayer(TeamPlayer):
             play_teams(learnt, lot, first, self.world, teams, self.team, hand, how, record, results.steps[part])
             used = part.stop - first
             results.finish[part], results.event_time[part] = teams.finish[:used], teams.event_time[:used]
+            results.returns[part] = teams.earned[:used, : len(self.returns)]
         require_settled(results.steps.min(initial=0) > team.NEVER_SETTLED)
         return results
 

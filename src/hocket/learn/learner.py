@@ -55,6 +55,7 @@ class Player(ABC):
 
     finish: NDArray[np.int64]  # [N] when each agent was first done in the last episode, in steps; -1: never
     event_time: NDArray[np.int64]  # [E] when each event first happened in it, likewise; empty where nobody keeps it
+    returns: NDArray[np.float64]  # [N] what each agent's machine paid in it; empty where only completion pays
 
     @abstractmethod
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
@@ -62,12 +63,21 @@ class Player(ABC):
 
     def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
         """Play episodes of a seed."""
-        agents, events = len(self.finish), len(self.event_time)
-        results, nothing = make_results(len(numbers), agents, events), recording(0, agents)
+        results, nothing = self.make_results(len(numbers)), recording(0, len(self.finish))
         for index, number in enumerate(numbers):
             results.steps[index] = self.play(arrays, seed, number, greedy, nothing)
             results.finish[index], results.event_time[index] = self.finish, self.event_time
+            results.returns[index] = self.returns
         return results
+
+    def make_results(self, count: int) -> TestResults:
+        """Make room for what comes of so many episodes."""
+        return make_results(count, len(self.finish), len(self.event_time), len(self.returns))
+
+    def keep(self, results: TestResults) -> None:
+        """Keep what came of the first of some episodes."""
+        self.finish[:], self.event_time[:] = results.finish[0], results.event_time[0]
+        self.returns[:] = results.returns[0]
 
     def play_seeds(self, block: Block, seeds: Sequence[int], numbers: range, greedy: bool) -> TestResults:
         """Play episodes of each seed with what it has learnt so far."""

@@ -134,8 +134,9 @@ class _WorldReviews:
     def _review(self, step: int) -> int:
         """Play the team, and let agents believe what they see. Return the steps that were played.
 
-        If it fails, one agent at a time: if all changed at once, each would answer what the others no longer do. If it
-        succeeds, all expect the more what has happened, and nobody expects less.
+        If it fails, or earns rewards of which there may be more, one agent at a time: if all changed at once, each
+        would answer what the others no longer do. If it succeeds, all expect the more what has happened, and nobody
+        expects less.
         """
         tables, agents = self.readiness.tables, len(self.chances)
         played = play_team(
@@ -147,7 +148,7 @@ class _WorldReviews:
             patience=patience_of(tables),
             seed=self.seed,
         )
-        succeeds = bool((played.steps >= 0).all())
+        succeeds = bool((played.steps >= 0).all()) and not tables.has_rewards
         counted = self.readiness.count(played.counts, self.chances if succeeds else self.first)
         believed = np.maximum(self.chances, counted) if succeeds else counted
         change = np.where(self.readiness.waits, np.abs(believed - self.chances), 0.0).max(axis=(1, 2, 3))

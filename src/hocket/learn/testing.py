@@ -25,6 +25,7 @@ class TestEpisode(NamedTuple):
     success: bool
     finish: tuple[int, ...] = ()  # when each agent's own part was first done, in steps; -1: never
     event_time: tuple[int, ...] = ()  # when each event of the task first happened; empty where nobody keeps it
+    returns: tuple[float, ...] = ()  # what each agent's machine paid; empty where only completion pays
 
 
 class TestEpisodes(NamedTuple):
@@ -33,6 +34,7 @@ class TestEpisodes(NamedTuple):
     step: NDArray[np.int64]  # [T] of training
     test_steps: NDArray[np.int64]  # [T] a failure counts as the most steps
     success: NDArray[np.bool_]  # [T]
+    returns: NDArray[np.float64] | None = None  # [T] what the team earned; None where only completion pays
 
 
 class TestResults(NamedTuple):
@@ -41,15 +43,19 @@ class TestResults(NamedTuple):
     steps: Times  # [runs * K] or less than 0 where the task was not done
     finish: Times  # [runs * K, N] when each agent's own part was first done; -1: never
     event_time: Times  # [runs * K, E] when each event first happened; no events where nobody keeps them
+    returns: NDArray[
+        np.float64
+    ]  # [runs * K, N] what each agent's machine paid; of no agents where only completion pays
 
 
 for _kind in (TestEpisode, TestEpisodes, TestResults):
     _kind.__test__ = False  # type: ignore[union-attr]  # for pytest, which takes classes of such names for tests
 
 
-def make_results(count: int, agents: int, events: int) -> TestResults:
-    """Make room for what comes of so many episodes."""
-    return TestResults(*(np.zeros(shape, np.int64) for shape in (count, (count, agents), (count, events))))
+def make_results(count: int, agents: int, events: int, paid: int) -> TestResults:
+    """Make room for what comes of so many episodes; `paid` is how many agents are paid for more than completion."""
+    steps, finish, event_time = (np.zeros(shape, np.int64) for shape in (count, (count, agents), (count, events)))
+    return TestResults(steps, finish, event_time, np.zeros((count, paid)))
 
 
 class Recording(NamedTuple):
@@ -81,9 +87,11 @@ class TestTable(Sequence[TestEpisode]):
         taken: NDArray[np.int32],  # [T, 2, K] steps; -1: failed
         finish: NDArray[np.int32],  # [T, 2, K, N] or of nobody
         event_time: NDArray[np.int32],  # [T, 2, K, E] or of no events
+        returns: NDArray[np.float64],  # [T, 2, K, N] or of nobody
         most_steps: int,  # that a failed test counts as
     ) -> None:
-        self.step, self.taken, self.finish, self.event_time, self.most = step, taken, finish, event_time, most_steps
+        self.step, self.taken, self.finish, self.event_time = step, taken, finish, event_time
+        self.returns, self.most = returns, most_steps
 
     def __len__(self) -> int:
         return self.taken.size
@@ -102,8 +110,8 @@ class TestTable(Sequence[TestEpisode]):
             return tuple(self[index] for index in range(*place.indices(len(self))))
         at = np.unravel_index(range(len(self))[place], self.taken.shape)
         taken = int(self.taken[at])
-        times = (tuple(self.finish[at].tolist()), tuple(self.event_time[at].tolist()))
-        return TestEpisode(int(self.step[at[0]]), KINDS[at[1]], self.most if taken < 0 else taken, taken >= 0, *times)
+        kept = (tuple(array[at].tolist()) for array in (self.finish, self.event_time, self.returns))
+        return TestEpisode(int(self.step[at[0]]), KINDS[at[1]], self.most if taken < 0 else taken, taken >= 0, *kept)
 
     def __eq__(self, other: object) -> bool:
         is_alike = isinstance(other, Sequence) and len(self) == len(other)
@@ -115,7 +123,8 @@ class TestTable(Sequence[TestEpisode]):
         """List the tests of one kind of policy."""
         taken = self.taken[:, KINDS.index(policy)]
         steps = np.where(taken < 0, self.most, taken).astype(np.int64)
-        return TestEpisodes(np.repeat(self.step, taken.shape[1]), steps.ravel(), (taken >= 0).ravel())
+        earned = self.returns[:, KINDS.index(policy)].sum(axis=-1).ravel() if self.returns.shape[-1] else None
+        return TestEpisodes(np.repeat(self.step, taken.shape[1]), steps.ravel(), (taken >= 0).ravel(), earned)
 
 
 class TestLog:
@@ -123,13 +132,14 @@ class TestLog:
 
     __test__ = False
 
-    def __init__(self, settings: Settings, steps: int, runs: int, agents: int, events: int) -> None:
+    def __init__(self, settings: Settings, steps: int, runs: int, agents: int, events: int, paid: int) -> None:
         self.every, self.episodes, self.done = settings.test_every, settings.test_episodes, 0
         self.first = min(steps, 1)  # what is planned without a step is tested at once
         shape = (runs, steps // self.every + 1 - self.first, len(KINDS), self.episodes)
         self.taken = np.zeros(shape, np.int32)
         self.finish = np.zeros((*shape, agents), np.int32)
         self.event_time = np.zeros((*shape, events), np.int32)
+        self.returns = np.zeros((*shape, paid))
 
     @property
     def next_numbers(self) -> range:
@@ -143,8 +153,9 @@ class TestLog:
     def keep(self, results: Sequence[TestResults]) -> None:
         """Keep the results of the next test, by softmax and greedily."""
         for kind, played in enumerate(results):
-            pairs = ((self.finish, played.finish), (self.event_time, played.event_time))
-            for mine, theirs in ((self.taken[..., None], played.steps[:, None]), *pairs):
+            table: list[tuple[NDArray[Any], NDArray[Any]]] = [(self.taken[..., None], played.steps[:, None])]
+            table += [(self.finish, played.finish), (self.event_time, played.event_time)]
+            for mine, theirs in (*table, (self.returns, played.returns)):
                 kept = mine[:, self.done, kind]  # [runs, episodes, and what is kept]
                 kept[:] = theirs[:, : kept.shape[2]].reshape(kept.shape)
         self.done += 1
@@ -152,9 +163,9 @@ class TestLog:
     def of(self, run: int, most_steps: int) -> TestTable:
         """Return the tests of a run, as far as they were made."""
         step = np.arange(self.first, self.first + self.done, dtype=np.int64) * self.every
-        arrays = (self.taken, self.finish, self.event_time)
-        taken, finish, event_time = (array[run, : self.done].copy() for array in arrays)
-        return TestTable(step, taken, finish, event_time, most_steps)
+        times = (self.taken, self.finish, self.event_time)
+        taken, finish, event_time = (array[run, : self.done].copy() for array in times)
+        return TestTable(step, taken, finish, event_time, self.returns[run, : self.done].copy(), most_steps)
 
     def latest(self, runs: range, most_steps: int) -> list[int]:
         """Return the steps that the last tests by softmax of some runs took."""

@@ -313,7 +313,7 @@ def train_batch(
     keeper = cast(WorldBlock, block) if learner.keeps_world else None
     if world is not None and keeper is not None:
         keeper.begin_with(world)
-    tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time))
+    tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time), len(player.returns))
     done, pace = 0, Pace(len(seeds) * len(task.agents))
     while done < steps and not (stop is not None and stop.is_set()):
         chunk = min(settings.test_every - done % settings.test_every, steps - done, pace.steps)

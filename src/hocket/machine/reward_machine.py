@@ -185,6 +185,11 @@ class RewardMachine:
             else Names(map(self._states.at, numbers))
         )
 
+    @property
+    def ends(self) -> Flags:
+        """Where an agent with this machine is done: in final states; with rewards of its own, if nothing leads on."""
+        return self.is_final if self.has_completion_rewards else self.is_final & (np.diff(self.graph.first) == 0)
+
     @cached_property
     def transitions(self) -> Mapping[tuple[str, str], str]:
         """The transition function as a read-only mapping from (state, event) to state."""

@@ -85,7 +85,7 @@ class TrainingLoop:
         compile_kernels(self.learner.name, len(self.seeds), self.task, self.settings)
         self.block = self.learner.block(self.tables, self.settings, self.seeds, 1)
         self.player = self.learner.player(self.tables, self.settings.temperature, self.settings.max_episode_steps)
-        kept = (len(self.player.finish), len(self.player.event_time))
+        kept = (len(self.player.finish), len(self.player.event_time), len(self.player.returns))
         self.tests = TestLog(self.settings, self.steps, len(self.seeds), *kept)
         send(self.output, {"now": "training"})
         pace = Pace()

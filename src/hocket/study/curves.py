@@ -15,10 +15,11 @@ import numpy as np
 from hocket.background import in_pieces
 from hocket.files import Growing
 from hocket.learn.settings import SettingValue
-from hocket.study.digits import digits, in_rows
+from hocket.study.digits import Texts, digits, in_rows
 from hocket.study.records import KINDS, Record, differences, task_titles
 
 COLUMNS = ("task", "learner", "seed", "step", "policy", "test_steps", "success")
+RETURN = "return"  # the last column, where a task has rewards other than for its completion
 PIECE = 250  # runs that are laid out before anybody looks at whether to stop
 
 
@@ -28,27 +29,32 @@ class Layout(NamedTuple):
     titles: Mapping[str, str]  # of tasks, by their digests
     swept: Sequence[str]  # settings that have a column each
     apart: Mapping[str, Mapping[str, SettingValue]]  # what is in those, by the kind of a run
+    has_returns: bool  # whether a task has rewards, so that there is a column for what a team earned
 
     @property
-    def header(self) -> bytes:
-        """Name the columns."""
-        return _csv_line(*COLUMNS, *self.swept)
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return [*COLUMNS, *self.swept, *[RETURN] * self.has_returns]
 
     def rows(self, record: Record) -> Iterator[bytes]:
         """Lay out the test episodes of a run."""
         run = _csv_line(self.titles[record.digest], record.learner, record.seed)[:-1] + b","
         values = [self.apart[record.kind].get(name, "") for name in self.swept]
-        ends = np.array([_csv_line("", success, *values) for success in (0, 1)])
+        ends = np.array([_csv_line("", success, *values)[:-1] for success in (0, 1)])
         for kind, tests in ((kind, record.tests[kind]) for kind in KINDS if kind in record.tests):
             what, success = f",{kind},".encode(), tests.success.astype(np.intp)
-            yield in_rows(run, digits(tests.step), what, digits(tests.test_steps), ends[success])
+            last: Texts | bytes = b",\n" if self.has_returns else b"\n"
+            if tests.returns is not None:
+                last = np.array([f",{earned:.12g}\n".encode() for earned in tests.returns.tolist()], np.bytes_)
+            yield in_rows(run, digits(tests.step), what, digits(tests.test_steps), ends[success], last)
 
 
 def layout_of(records: Sequence[Record]) -> Layout:
     """Find what the rows of some runs have in common; runs that differ in their seeds alone may come as one."""
     apart = differences(records)
     swept = list(dict.fromkeys(name for settings in apart.values() for name in settings))
-    return Layout(task_titles(records), swept, {record.kind: apart[record.key] for record in records})
+    has_returns = any(tests.returns is not None for record in records for tests in record.tests.values())
+    return Layout(task_titles(records), swept, {record.kind: apart[record.key] for record in records}, has_returns)
 
 
 def _csv_line(*values: object) -> bytes:
@@ -60,7 +66,7 @@ def _csv_line(*values: object) -> bytes:
 def curves_csv(records: Sequence[Record]) -> Iterator[bytes]:
     """Lay test episodes out as a table, run by run."""
     layout = layout_of(records)
-    yield layout.header
+    yield _csv_line(*layout.columns)
     for record in records:
         yield from layout.rows(record)
 
@@ -71,7 +77,7 @@ class CurveTable:
     def __init__(self, file: Growing, layout: Layout) -> None:
         self.file, self.layout = file, layout
         self.keys: list[str] = []  # of the runs that are in it
-        self.file.add(layout.header)
+        self.file.add(_csv_line(*layout.columns))
 
     def add(self, records: Iterable[Record]) -> None:
         """Add rows of some runs."""

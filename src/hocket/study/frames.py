@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import HocketError
-from hocket.study.curves import COLUMNS, layout_of
+from hocket.study.curves import RETURN, layout_of
 from hocket.study.records import KINDS, Record
 
 DataFrame = Any  # of pandas or polars, which need not be there
@@ -22,7 +22,9 @@ class Episodes(NamedTuple):
 
     common: dict[str, list[object]]  # by column: a value for each run and kind of policy
     row: NDArray[np.intp]  # of each episode, in `common`
-    single: dict[str, NDArray[np.int64] | NDArray[np.bool_]]  # by column: a value for each episode
+    single: dict[
+        str, NDArray[np.int64] | NDArray[np.bool_] | NDArray[np.float64]
+    ]  # by column: a value for each episode
     columns: list[str]  # in their order
 
 
@@ -39,16 +41,16 @@ def gather_episodes(records: Sequence[Record]) -> Episodes:
         **{name: [layout.apart[record.kind].get(name) for record, _ in tested] for name in layout.swept},
     }
     nothing = np.zeros(0, np.int64)
-    return Episodes(
-        common,
-        np.repeat(np.arange(len(tests)), [len(part.step) for part in tests]),
-        {
-            "step": np.concatenate([nothing, *(part.step for part in tests)]),
-            "test_steps": np.concatenate([nothing, *(part.test_steps for part in tests)]),
-            "success": np.concatenate([nothing.astype(np.bool_), *(part.success for part in tests)]),
-        },
-        [*COLUMNS, *layout.swept],
-    )
+    single: dict[str, NDArray[np.int64] | NDArray[np.bool_] | NDArray[np.float64]] = {
+        "step": np.concatenate([nothing, *(part.step for part in tests)]),
+        "test_steps": np.concatenate([nothing, *(part.test_steps for part in tests)]),
+        "success": np.concatenate([nothing.astype(np.bool_), *(part.success for part in tests)]),
+    }
+    if layout.has_returns:
+        earned = (np.full(len(part.step), np.nan) if part.returns is None else part.returns for part in tests)
+        single[RETURN] = np.concatenate([np.zeros(0), *earned])
+    row = np.repeat(np.arange(len(tests)), [len(part.step) for part in tests])
+    return Episodes(common, row, single, layout.columns)
 
 
 def to_pandas(records: Sequence[Record]) -> DataFrame:

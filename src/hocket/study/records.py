@@ -62,6 +62,7 @@ class TestSummary:
     visits: NDArray[np.int64]  # [N, S]: how often each agent was in each cell; of no cells, where there are too many
     replays: Mapping[str, Replay]  # softmax and greedy
     policy: str = "softmax"  # of the episodes
+    returns: tuple[float, ...] = ()  # [N]: the mean of what each agent's machine paid; where a task has rewards
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,8 @@ def _tests_to(tests: TestEpisodes) -> str:
     """Lay tests out as JSON, which is most of a record."""
     step, taken = listed(digits(tests.step)), listed(digits(tests.test_steps))
     success = listed(TRUTH[tests.success.astype(np.intp)])
-    return f'{{"step":{step},"test_steps":{taken},"success":{success}}}'
+    earned = "" if tests.returns is None else f',"return":{_json([float(f"{one:.12g}") for one in tests.returns])}'
+    return f'{{"step":{step},"test_steps":{taken},"success":{success}{earned}}}'
 
 
 def _summary_to(summary: TestSummary) -> dict[str, object]:
@@ -225,6 +227,7 @@ def _summary_to(summary: TestSummary) -> dict[str, object]:
         "policy": summary.policy,
         "successes": summary.successes,
         "own_successes": list(summary.own_successes),
+        **({"returns": list(summary.returns)} if summary.returns else {}),
         "visits": summary.visits.tolist(),
         "replays": {
             kind: {
@@ -297,7 +300,9 @@ def _setting(value: object) -> SettingValue:
 
 def _tests_from(document: Mapping[str, list[int]]) -> TestEpisodes:
     columns = [_numbers(document[name], kind) for name, kind in (("step", int), ("test_steps", int), ("success", bool))]
-    if len({len(column) for column in columns}) != 1:
+    if "return" in document:
+        columns.append(np.array(document["return"], np.float64))
+    if len({column.shape for column in columns}) != 1 or not np.isfinite(columns[-1]).all():
         raise ValueError
     return TestEpisodes(*columns)
 
@@ -317,9 +322,11 @@ def _summary_from(document: Mapping[str, Any]) -> TestSummary:
     episodes, successes = (_count(document[name]) for name in ("episodes", "successes"))
     replays = {kind: _replay_from(replay, agents) for kind, replay in document["replays"].items() if kind in KINDS}
     counts = tuple(_count(count) for count in document["own_successes"])
-    if document["policy"] not in KINDS or (visits < 0).any() or max(successes, *counts) > episodes:
+    returns = tuple(float(mean) for mean in document.get("returns", ()))
+    is_odd = len(returns) not in (0, agents) or not all(map(math.isfinite, returns))
+    if is_odd or document["policy"] not in KINDS or (visits < 0).any() or max(successes, *counts) > episodes:
         raise ValueError
-    return TestSummary(episodes, successes, counts, visits, replays, document["policy"])
+    return TestSummary(episodes, successes, counts, visits, replays, document["policy"], returns)
 
 
 def _replay_from(document: Mapping[str, Any], agents: int) -> Replay:

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+
 from hocket.documents import Document, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, HocketError, SettingsError, known_names, shown
 from hocket.files import MEGABYTE, exists, read_text
@@ -31,7 +33,7 @@ from hocket.learn.training import (
 from hocket.learn.world import WorldModel, as_world
 from hocket.machine.formats import toml
 from hocket.study.published import Published, published_from
-from hocket.study.records import Record, run_keys
+from hocket.study.records import KINDS, Record, TestEpisodes, run_keys
 from hocket.task.catalogue import as_task, load_task
 from hocket.task.task import Task
 
@@ -57,9 +59,11 @@ class JobGroup(NamedTuple):
         return run_keys(self.task.digest, self.learner, self.seeds, self.steps, asdict(self.settings))
 
     def sample(self) -> Record:
-        """Make a record that stands for those of its jobs, without tests."""
+        """Make a record that stands for those of its jobs, without any test episode."""
         task, learner, settings, steps, seeds, _ = self
-        return Record(task.name, task.digest, learner, seeds[0], steps, asdict(settings), {})
+        nothing = np.zeros(0, np.int64)
+        tests = TestEpisodes(nothing, nothing, nothing.astype(bool), np.zeros(0) if task.has_rewards else None)
+        return Record(task.name, task.digest, learner, seeds[0], steps, asdict(settings), {KINDS[0]: tests})
 
     @property
     def label(self) -> str:

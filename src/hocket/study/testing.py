@@ -37,11 +37,12 @@ def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = 
     counts = agents * cells <= MOST_VISITS and agents * most_steps <= MOST_RECORDED
     record = recording(most_steps if counts else 0, agents)
     visits, first = np.zeros((agents, cells if counts else 0), np.int64), np.arange(agents) * cells
-    successes, agent_successes = 0, np.zeros(agents, np.int64)
+    successes, agent_successes, earned = 0, np.zeros(agents, np.int64), np.zeros_like(player.returns)
     for number in range(episodes):
         steps = player.play(policy.arrays, _seed(policy), number, True, record)
         successes += steps >= 0
         agent_successes += player.finish >= 0
+        earned += player.returns
         if counts:  # everyone at once, each with cells of its own
             paths = record.cell[: steps if steps >= 0 else most_steps] + first
             visits += np.bincount(paths.ravel(), minlength=visits.size).reshape(visits.shape)
@@ -50,7 +51,8 @@ def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = 
         for kind, greedy in (("softmax", False), ("greedy", True))
         if (replay := watch(task, tables, player, policy, greedy, most_steps)) is not None
     }
-    return TestSummary(episodes, successes, tuple(agent_successes.tolist()), visits, replays, "greedy")
+    means = tuple((earned / episodes).tolist())
+    return TestSummary(episodes, successes, tuple(agent_successes.tolist()), visits, replays, "greedy", means)
 
 
 def _seed(policy: Policy) -> int:

@@ -52,13 +52,14 @@ def log_records(records: Iterable[Record], folder: Path, tracker: str = "tensorb
 
 def _log(record: Record, log: Scalars) -> None:
     rows = [
-        (step, kind, taken, success)
+        (step, kind, taken, earned)
         for kind, tests in record.tests.items()
-        for step, taken, success in zip(*(column.tolist() for column in tests), strict=True)
+        for columns in [(tests.step, tests.test_steps, tests.success if tests.returns is None else tests.returns)]
+        for step, taken, earned in zip(*(column.tolist() for column in columns), strict=True)
     ]
-    for step, kind, taken, success in sorted(rows, key=lambda row: row[0]):  # some tools take steps in order only
+    for step, kind, taken, earned in sorted(rows, key=lambda row: row[0]):  # some tools take steps in order only
         log(f"{TAGS[kind]}/episodic_length", taken, step)
-        log(f"{TAGS[kind]}/episodic_return", float(success), step)
+        log(f"{TAGS[kind]}/episodic_return", float(earned), step)
     if record.seconds > 0:
         log("charts/SPS", record.steps / record.seconds, record.steps)
 

@@ -62,6 +62,7 @@ class TeamEpisode:
         self.team_state: object = self.task.machine.initial
         self._remembered = memory_of(self.task)
         self.memory: dict[str, frozenset[str]] = {name: frozenset() for name in self.task.agents}
+        self.earned = dict.fromkeys(self.task.agents, 0.0)  # what each agent's machine has paid
         self.keys = [stream_key(TEAM, self.seed, index, self.number) for index in range(len(self.task.agents))]
         self.put_at_starts()
         self._closed = {name: closed_cells(self.task, name) for name in self.task.agents}
@@ -156,6 +157,7 @@ class TeamEpisode:
     def _apply(self, event: str) -> None:
         for name, machine in self.task.machines.items():
             if event in machine.events:
+                self.earned[name] += machine.rewards[self.states[name], event]
                 self.states[name] = machine.transitions[self.states[name], event]
         self.memory = {
             name: latched | {event} if event in self._remembered[name] else latched
@@ -222,6 +224,8 @@ class IndividualEpisode:
         starts = self.task.agents[self.agent].starts
         self.cell = starts[start_draw(self._key, 0, len(starts))]
         self._closed = closed_cells(self.task, self.agent)
+        states = zip(self.machine.states, self.task.end_states(self.agent).tolist(), strict=True)
+        self._final = frozenset(state for state, is_over in states if is_over)
 
     def random_action(self) -> str:
         """Choose evenly among all actions."""
@@ -234,11 +238,11 @@ class IndividualEpisode:
         self.cell = move(self.task, self.cell, action, closed, slip_draw(self._key, self.time))
         proposed = propose(self.task, self.agent, self.cell, self.state)
         drawn = sync_draw(self._key, self.time)
-        is_over = self.state in self.machine.final  # then nothing more happens to the agent alone
+        is_over = self.state in self._final  # then nothing more happens to the agent alone
         ready = [] if is_over else [event for event in proposed if drawn < threshold(self._chance(event) or 1.0)]
         events, reward = self._settle(ready[0]) if ready else ((), 0.0)
         self.time += 1
-        return IndividualEpisodeStep(self.cell, proposed, events, self.state, reward, self.state in self.machine.final)
+        return IndividualEpisodeStep(self.cell, proposed, events, self.state, reward, self.state in self._final)
 
     def _settle(self, event: str) -> tuple[tuple[str, ...], float]:
         """Let an event happen, and then in rounds what the agent does by itself, until a machine state comes again.
@@ -253,7 +257,7 @@ class IndividualEpisode:
             self.state = self.machine.transitions[self.state, event]
             proposed = propose(self.task, self.agent, self.cell, self.state)
             by_itself = [other for other in proposed if self._chance(other) is None]
-            if not by_itself or self.state in seen or self.state in self.machine.final:
+            if not by_itself or self.state in seen or self.state in self._final:
                 return tuple(events), reward
             event = by_itself[0]
 

@@ -35,7 +35,7 @@ class IndividualTable(NamedTuple):
     next_state: Shorts  # [U, H, J] its machine's state after it
     reward: NDArray[Any]  # [U, H, J] what its machine pays; kernels take single precision
     happened: Numbers  # [U, H, J, R] the events that have happened, in their order, or -1
-    is_final: Bools  # [U]
+    is_final: Bools  # [U] its own episode is over
     starts: NDArray[np.int64]  # cells, of which each is as likely
     initial: int  # machine state
     slip: float  # chance that a move goes astray
@@ -92,7 +92,7 @@ class Simulation:
             next_state=outcomes.next_state,
             reward=outcomes.reward,
             happened=np.where(outcomes.happened < 0, -1, proposed.ravel()[outcomes.happened]).astype(proposed.dtype),
-            is_final=tables.is_final[agent, :states],
+            is_final=tables.is_over[agent, :states],
             starts=tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]].astype(np.int64),
             initial=int(tables.initial[agent]),
             slip=tables.slip,
@@ -112,7 +112,7 @@ class Simulation:
             self.chances(np.array([agent]))[0, :states],
             tables.next_state[agent, :states],
             tables.reward[agent, :states],
-            tables.is_final[agent, :states],
+            tables.is_over[agent, :states],
         )
         key = (bytes([one_each]), *(part.tobytes() for part in rule))
         if key not in self._made:
@@ -123,7 +123,7 @@ class Simulation:
         """Group agents that should act alike: all that decides it is the same, wherever they start."""
         tables = self.tables
         rule = (tables.event >= 0, self.chances(np.arange(len(tables.start))), tables.next_state, tables.reward)
-        parts = (tables.world, tables.states, tables.dynamics, tables.kind, tables.is_final, *rule)
+        parts = (tables.world, tables.states, tables.dynamics, tables.kind, tables.is_over, *rule)
         alike: dict[tuple[bytes, ...], list[int]] = {}
         for agent in range(len(tables.start)):
             alike.setdefault(tuple(part[agent].tobytes() for part in parts), []).append(agent)

@@ -82,6 +82,8 @@ class Tables(NamedTuple):
     team_final: Bools  # [V]
     team_initial: int
     team_class: Shorts  # [N, V] the agent's machine state that contains a team state
+    is_over: Bools  # [N, U] where an agent's own episode ends (see `Task.end_states`)
+    has_rewards: bool  # other than 1 for completing the task
 
     @property
     def cells(self) -> int:
@@ -89,14 +91,11 @@ class Tables(NamedTuple):
         return int(self.kind.shape[1])
 
 
-def compile_task(task: Task, *, any_rewards: bool = False) -> Tables:
-    """Compile a task, refusing one in which a step would never settle; with `any_rewards` for checks alone.
+def compile_task(task: Task) -> Tables:
+    """Compile a task, refusing one in which a step would never settle.
 
     It is done once and kept with the task, which never changes; so whoever wants to write to tables makes a copy.
     """
-    if not (any_rewards or task.machine.has_completion_rewards or task.is_single_agent):
-        rule = "a team is trained and played for completing its task only (1 on entering a final state, 0 otherwise)"
-        raise TaskError(f"{rule}; other rewards are checked and shared out among the agents", key="machine.rewards")
     kept = task.__dict__
     if "tables" not in kept:
         kept["tables"] = _compile(task)
@@ -117,9 +116,9 @@ def _compile(task: Task) -> Tables:
     endless = find_endless(task, kinds)
     if endless is not None:
         raise endless
-    is_final = np.zeros((len(machines), max(sizes)), np.bool_)
-    for index, machine in enumerate(machines):
-        is_final[index, : sizes[index]] = machine.is_final
+    is_final, is_over = np.zeros((2, len(machines), max(sizes)), np.bool_)
+    for index, (agent, machine) in enumerate(task.machines.items()):
+        is_final[index, : sizes[index]], is_over[index, : sizes[index]] = machine.is_final, task.end_states(agent)
     next_cell, world, dynamics = _dynamics(task, max(sizes))
     kind, event, next_state, reward = _proposals(task, list(kinds.values()), max(sizes))
     knowers = np.array([len(agents) for agents in task.knowers.values()], np.int32)
@@ -163,6 +162,8 @@ def _compile(task: Task) -> Tables:
         team_final=team_final,
         team_initial=team_initial,
         team_class=team_class,
+        is_over=is_over,
+        has_rewards=task.has_rewards,
     )
 
 

@@ -135,6 +135,25 @@ class Task:
         """Whether there is one agent, which knows every event, so that nothing has to be decomposed."""
         return len(self.agents) == 1 and all(known == self.machine.events for known in self.knows.values())
 
+    @property
+    def has_rewards(self) -> bool:
+        """Whether it rewards anything else than being completed (1 on entering a final state, 0 otherwise)."""
+        return not self.machine.has_completion_rewards
+
+    @cached_property
+    def is_continuing(self) -> bool:
+        """Whether it has rewards and no end: an agent's machine has no final state."""
+        return self.has_rewards and not all(machine.is_final.any() for machine in self.machines.values())
+
+    def end_states(self, agent: str) -> NDArray[np.bool_]:
+        """Flag the states of an agent's machine in which its own episode is over: the final ones.
+
+        With rewards, an agent goes on until the *team* is done: in a final state in which events may still happen to
+        it, it may still be paid.
+        """
+        machine = self.machines[agent]
+        return machine.ends if self.has_rewards and not self.is_single_agent else machine.is_final
+
     def with_knows(self, knows: Mapping[str, Iterable[str]]) -> Task:
         """Change the local event sets of some agents."""
         for name in knows:

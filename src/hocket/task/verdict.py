@@ -210,23 +210,19 @@ class Verdict:
 
 def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
     """Check a task: decomposability, completion, labelling, gates, whether agents get to where they propose, and
-    whether a team of planned policies completes it; without `play`, all but that.
+    whether a team of planned policies completes it, or what it earns; without `play`, all but that.
     """
     task = as_task(task)
     verdict = Verdict(task.machine, find_completion(task.machine), task.decomposition, task, check_labelling(task))
     if not task.decomposition.ok:
         return verdict  # the rest builds on it
     try:
-        tables = compile_task(task, any_rewards=True)
+        tables = compile_task(task)
     except EndlessError as error:
         return replace(verdict, endless=error)
     verdict = replace(verdict, reachability=find_unreachable(task, tables))
     if not play or not verdict.ok:
         return verdict
-    if not (task.machine.has_completion_rewards or task.is_single_agent):
-        return verdict.with_part(
-            Part("team", True, notes=("The team is not played: its task has rewards of its own.",))
-        )
     return verdict.with_part(_play(task, verdict.reachability.steps_lower_bound))
 
 

@@ -55,10 +55,12 @@ class CqrmPlayer(Player):
         )
         self.beta, self.max_episode_steps = np.float32(1 / temperature), max_episode_steps
         self.finish, self.event_time = np.zeros(agents, np.int64), np.zeros(0, np.int64)
+        self.earned = np.zeros(agents)
+        self.returns = self.earned[: agents * tables.has_rewards]
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         how = PlayParameters(self.beta, greedy, seed, self.max_episode_steps)
-        about = (self.world, self.workspace, self.place, self.finish)
+        about = (self.world, self.workspace, self.place, self.finish, self.earned)
         return kernel.play_jointly(arrays["q"], *about, how, number, record)
 
 
@@ -81,8 +83,6 @@ def check_size(tables: Tables, settings: CqrmSettings) -> None:
     agents, cells = tables.kind.shape
     states = len(tables.team_final)
     needed = cells**agents * len(ACTIONS) ** agents * max(states, 1) * 4
-    if agents == 1 and _pays_otherwise(tables):
-        raise SettingsError("cqrm trains for completing the task only (1 on entering a final state, 0 otherwise)")
     if states == 0:
         raise SettingsError("cqrm needs the team machine with all its states, and this one is too large")
     if needed > settings.most_memory:
@@ -93,13 +93,6 @@ def check_size(tables: Tables, settings: CqrmSettings) -> None:
     if (workspace := kernel.workspace_bytes(len(different), states)) > settings.most_memory:
         limit = f"the limit is {settings.most_memory:,}"
         raise SettingsError(f"cqrm would need {workspace:,} bytes for {len(different):,} joint dynamics; {limit}")
-
-
-def _pays_otherwise(tables: Tables) -> bool:
-    """Say whether the machine of a single agent rewards anything else than completion."""
-    is_final = tables.is_final[0]
-    entering = is_final[tables.next_state[0]] & ~is_final[:, None, None]
-    return bool(((tables.event[0] >= 0) & (tables.reward[0] != entering)).any())
 
 
 def joint_dynamics(
@@ -115,12 +108,17 @@ def joint_tables(tables: Tables) -> kernel.JointTables:
     """Pick what agents as one need."""
     agents = np.arange(len(tables.start))[:, None]
     dynamics, combination = joint_dynamics(tables.dynamics, tables.team_class)
+    settled, reward = _settled(tables)
+    completes = tables.team_final[settled] & ~tables.team_final
     return kernel.JointTables(
         unsigned(tables.next_cell[tables.world]),
         dynamics,
         combination,
         unsigned(tables.kind),
-        np.ascontiguousarray(_settled(tables).T),
+        settled,
+        reward.sum(axis=0).astype(np.float32) if tables.has_rewards else completes.astype(np.float32),
+        reward,
+        tables.has_rewards,
         tables.team_final,
         np.ascontiguousarray(tables.team_class),
         np.ascontiguousarray(tables.is_final[agents, tables.team_class]),
@@ -135,10 +133,17 @@ def joint_tables(tables: Tables) -> kernel.JointTables:
     )
 
 
-def _settled(tables: Tables) -> NDArray[np.uint32]:
-    """Tabulate the team state after a step; a final one leads to itself: [V, H ** N]."""
+def _settled(tables: Tables) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Tabulate the team state after a step and what each agent is paid, where a task has rewards.
+
+    A final state leads to itself and pays nothing: [H ** N, V], [N, H ** N, V].
+    """
     agents, kinds = len(tables.start), tables.event.shape[2]
     shape = (len(tables.team_final), *(kinds,) * agents)
     team, *each = np.unravel_index(np.arange(prod(shape)), shape)
-    settled = settle(tables, np.stack(each, axis=1), tables.team_class[:, team].T, team).team
-    return np.where(tables.team_final[team], team, settled).reshape(shape[0], -1).astype(np.uint32)
+    settled = settle(tables, np.stack(each, axis=1), tables.team_class[:, team].T, team)
+    following = np.where(tables.team_final[team], team, settled.team).astype(np.uint32).reshape(shape[0], -1)
+    if not tables.has_rewards:
+        return np.ascontiguousarray(following.T), np.zeros((agents, 1, 1))
+    paid = np.where(tables.team_final[team], 0.0, settled.reward.T).reshape(agents, shape[0], -1)
+    return np.ascontiguousarray(following.T), np.ascontiguousarray(paid.transpose(0, 2, 1))

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hocket.learn.cqrm import LEARNER
 from hocket.learn.cqrm.block import begin_training, joint_tables
@@ -44,6 +45,7 @@ class DeviceWorkspaces(NamedTuple):
     claim: Ints  # [threads, S], if agents have bodies
     place: Ints  # [threads, N] the agents' cells in a test
     finish: Ints  # [threads, N] when each agent was first done in a test
+    earned: NDArray[np.float64]  # [threads, N] what each agent was paid in a test
 
 
 class JointTeams(NamedTuple):
@@ -120,14 +122,24 @@ def play_team(
     index = begin + thread
     if thread < len(workspaces.value) and index < len(played.steps):
         run, finish = index // episodes % len(runs.seed), workspaces.finish[thread]
+        earned = workspaces.earned[thread]
         workspace = workspace_at(workspaces, thread)
         play = play_at(parameters, runs, run, index >= len(runs.seed) * episodes)
         record = Recording(played.finish[:0], tables.own_state[:0], tables.own_state[:0])  # of no steps
         played.steps[index] = play_jointly(
-            teams.q[run], tables, workspace, workspaces.place[thread], finish, play, number + index % episodes, record
+            teams.q[run],
+            tables,
+            workspace,
+            workspaces.place[thread],
+            finish,
+            earned,
+            play,
+            number + index % episodes,
+            record,
         )
         for agent in range(len(finish)):
             played.finish[index, agent] = finish[agent]
+            played.returns[index, agent] = earned[agent]
 
 
 @device_kernel
@@ -163,8 +175,8 @@ class CqrmDeviceBlock(DeviceBlock):
         self.teams = JointTeams(q, placed(place), placed(keys))
         workspace = make_workspace(agents, max(1, len(tables.body)), len(host.dynamics), shape[2])
         arrays: list[Any] = [placed(np.stack([array] * count)) for array in workspace]
-        whole = [zeros((count, agents), np.int64) for _ in range(2)]
-        self.workspaces = DeviceWorkspaces(*arrays, *whole)
+        kept = [zeros((count, agents), kind) for kind in (np.int64, np.int64, np.float64)]
+        self.workspaces = DeviceWorkspaces(*arrays, *kept)
 
     @classmethod
     def size(cls, tables: Tables) -> int:

@@ -50,6 +50,9 @@ class JointTables(NamedTuple):
     combination: NDArray[np.uint32]  # [V] which of them a team state has
     kind: Unsigned  # [N, S]
     settled: NDArray[np.uint32]  # [H ** N, V] the team state after a step, by the kinds of the agents' cells
+    reward: Floats  # [H ** N, V] what the step pays
+    agent_reward: NDArray[np.float64]  # [N, H ** N, V] the part of it that each agent's machine pays, of `has_rewards`
+    has_rewards: bool  # other than 1 for completing the task
     is_final: Bools  # [V]
     own_state: Shorts  # [N, V] the state of an agent's own machine that contains a team state
     is_own_final: Bools  # [N, V] whether that is final
@@ -201,14 +204,14 @@ def find_best(q: Floats, agents: tuple[int, ...], cells: Index, workspace: Joint
 
 @inlined
 def go(place: Ints, state: Index, workspace: JointWorkspace, tables: JointTables) -> Index:
-    """Move all agents; return the team state after the step."""
+    """Move all agents; return the kinds of the cells where the step ends."""
     kinds = u64(0)
     arrive(place, u64(tables.combination[state]), workspace, tables)
     for agent in range(len(tables.agents)):
         end = u64(workspace.cell[agent])
         kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, end])
         place[agent] = end
-    return u64(tables.settled[kinds, state])
+    return kinds
 
 
 @kernel
@@ -240,12 +243,12 @@ def train_jointly(
         for team_state in range(u64(len(tables.is_final))):
             if parameters.counterfactual or team_state == state:
                 combination = u64(tables.combination[team_state])
-                target = u64(tables.settled[u64(workspace.end[1, combination]), team_state])
-                reward = UNIT if tables.is_final[target] and not tables.is_final[team_state] else NOTHING
+                kinds = u64(workspace.end[1, combination])
+                target, reward = u64(tables.settled[kinds, team_state]), tables.reward[kinds, team_state]
                 old = q[cells, action, team_state]
                 goal = reward + parameters.discount * workspace.best[combination, target]
                 q[cells, action, team_state] = old + alpha * (goal - old)
-        state = go(place, state, workspace, tables)
+        state = u64(tables.settled[go(place, state, workspace, tables), state])
         clock += 1
         if tables.is_final[state] or clock >= parameters.max_episode_steps:
             for agent in range(agents):
@@ -264,6 +267,7 @@ def play_jointly(
     workspace: JointWorkspace,
     place: Ints,  # [N] room for the agents' cells
     finish: Ints,  # [N] out: when each agent's own machine was first final, in steps; -1: never
+    earned: NDArray[np.float64],  # [N] out: what it has paid, where a task has rewards
     play: PlayParameters,
     number: int,
     recording: Recording,
@@ -276,6 +280,7 @@ def play_jointly(
     actions = stream_key(TEAM, play.seed, np.int64(0), number)
     for agent in range(agents):
         first, key = tables.first_start[agent], stream_key(TEAM, play.seed, np.int64(agent), number)
+        earned[agent] = 0.0
         place[agent] = start_cell(key, 0, first, tables.first_start[agent + 1] - first, tables.start_cell)
         finish[agent] = 0 if tables.is_own_final[agent, state] else -1
     for time in range(play.most_steps):
@@ -286,7 +291,11 @@ def play_jointly(
         for agent in range(agents):
             key = stream_key(TEAM, play.seed, np.int64(agent), number)
             workspace.move[1, agent] = slip_outcome(second_number(key, time), tables.slip_limit)
-        state = go(place, state, workspace, tables)
+        kinds = go(place, state, workspace, tables)
+        if tables.has_rewards:
+            for agent in range(agents):
+                earned[agent] += tables.agent_reward[agent, kinds, state]
+        state = u64(tables.settled[kinds, state])
         for agent in range(agents):
             if finish[agent] < 0 and tables.is_own_final[agent, state]:
                 finish[agent] = time + 1

@@ -67,19 +67,18 @@ class DeviceBlock(ABC):
         (agents, _), events = self.tables.kind.shape, len(self.tables.knowers)
         count = 2 * len(self.seeds) * len(numbers)
         played = TestResults(
-            zeros((count,), np.int32), zeros((count, agents), np.int32), zeros((count, max(events, 1)), np.int32)
+            zeros((count,), np.int32),
+            zeros((count, agents), np.int32),
+            zeros((count, max(events, 1)), np.int32),
+            zeros((count, agents), np.float64),
         )
         begin = 0
         while begin < count:
             begin += self._play(numbers.start, len(numbers), begin, played)
             synchronize()
-        steps, finish, event_time = map(fetched, played)
-        require_settled(bool((steps != NEVER_SETTLED).all()))
-        half = count // 2
-        return (
-            TestResults(steps[:half], finish[:half], event_time[:half]),
-            TestResults(steps[half:], finish[half:], event_time[half:]),
-        )
+        results, half = [*map(fetched, played)], count // 2
+        require_settled(bool((results[0] != NEVER_SETTLED).all()))
+        return TestResults(*(part[:half] for part in results)), TestResults(*(part[half:] for part in results))
 
 
 class TeamBlock(DeviceBlock):

@@ -58,11 +58,12 @@ class DeviceTeams(NamedTuple):
     event_time: Ints  # [E, threads]
     before: Ints  # [N, threads]
     claim: Ints  # [S, threads], if agents have bodies
+    earned: NDArray[np.float64]  # [N, threads]
 
 
 def team_bytes(tables: Tables) -> int:
     """Say how much room a team takes."""
-    return 8 * (7 * len(tables.start) + 2 * len(tables.knowers) + len(tables.body))
+    return 8 * (8 * len(tables.start) + 2 * len(tables.knowers) + len(tables.body))
 
 
 def make_teams(tables: Tables, threads: int) -> DeviceTeams:
@@ -79,6 +80,7 @@ def make_teams(tables: Tables, threads: int) -> DeviceTeams:
         zeros(all_events, np.int64),
         zeros(of_agents, np.int64),
         zeros((max(1, len(tables.body)), threads), np.int64),
+        zeros(of_agents, np.float64),
     )
 
 
@@ -96,6 +98,7 @@ def team_at(teams: DeviceTeams, thread: Index) -> TeamState:
         teams.event_time[:, thread],
         teams.before[:, thread],
         teams.claim[:, thread],
+        teams.earned[:, thread],
     )
 
 
@@ -149,6 +152,7 @@ def play_team(
         played.steps[index] = play_episode(run, learnt, tables, team, play, number + index % episodes)
         for agent in range(len(team.finish)):
             played.finish[index, agent] = team.finish[agent]
+            played.returns[index, agent] = team.earned[agent]
         for event in range(len(team.event_time)):
             played.event_time[index, event] = team.event_time[event]
 

@@ -104,9 +104,9 @@ def _chunks(batches: Sequence[Batch], tables: Tables, details: bool) -> Iterator
 def _most_runs(batch: Batch, tables: Tables, details: bool) -> int:
     """Say how many runs fit into a chunk."""
     agents, events = len(tables.start), len(tables.knowers)
-    per_episode = 4 * (1 + details * (agents + events))
+    per_episode = 4 * (1 + details * (agents + events)) + 8 * agents * tables.has_rewards
     tests = batch.steps // batch.settings.test_every * batch.settings.test_episodes * 2
-    on_device = find_block(batch.learner).size(tables) + 4 * (1 + agents + events) * batch.settings.test_episodes
+    on_device = find_block(batch.learner).size(tables) + 4 * (1 + 3 * agents + events) * batch.settings.test_episodes
     free = free_memory()
     if on_device > free:
         raise SettingsError(f"{batch.learner} would need {on_device:,} bytes a run on the device, which has {free:,}")
@@ -121,7 +121,11 @@ class _DeviceTraining:
         self.chunk, self.told, self.agents = chunk, told, len(tables.start)
         self.first = chunk.parts[0][0]
         self.block = find_block(self.first.learner)(tables, chunk.jobs)
-        kept = (len(tables.start) * details, len(tables.knowers) * (details and self.block.keeps_events))
+        kept = (
+            len(tables.start) * details,
+            len(tables.knowers) * (details and self.block.keeps_events),
+            len(tables.start) * tables.has_rewards,
+        )
         self.tests = TestLog(self.first.settings, self.first.steps, len(self.block.seeds), *kept)
 
     def run(self, stop: StopSignal | None, policies: int | None) -> list[Trained]:

@@ -142,7 +142,7 @@ def lane_tables(tables: Tables, outcomes_of: Sequence[Outcomes | IndividualTable
         reward[agent, :, :cases, :count] = table.reward.transpose(1, 2, 0)
         dynamics[agent, :count], is_final[agent, :count] = (
             tables.dynamics[agent, :count],
-            tables.is_final[agent, :count],
+            tables.is_over[agent, :count],
         )
     return kernel.LaneTables(
         next_cell=unsigned(tables.next_cell.reshape(*tables.next_cell.shape[:3], -1)),

@@ -37,6 +37,7 @@ from hocket.learn.kernels.team import (
     record_step,
     reset_team,
     settle,
+    team_return,
 )
 from hocket.learn.testing import Recording
 from hocket.random import CHANCE_BITS
@@ -181,7 +182,7 @@ def train_hierarchically(
             for agent in range(len(team.cell)):
                 options.current[agent] = -1
         begin_options(meta, options, team, parameters.beta, SOFTLY, time)
-        ready = np.int64(0)
+        ready, earned = np.int64(0), team_return(team, False, tables)
         for agent in range(len(team.cell)):
             key, cell = team.key[agent], team.cell[agent]
             action = act(low, options, agent, cell, parameters.beta, SOFTLY, first_number(key, time))
@@ -191,13 +192,14 @@ def train_hierarchically(
         if ended == ENDLESS:
             return False
         done = ended == DONE
+        reward = team_return(team, done, tables) - earned
         for agent in range(len(team.cell)):
             memory, end = team.memory[agent], team.cell[agent]
             learn_options(low, options, agent, before[agent, 0], before[agent, 1], end, memory, parameters)
             if options.current[agent] >= 0:
                 options.age[agent] += 1
-                if done:
-                    options.earned[agent] += np.float64(parameters.discount) ** options.age[agent]
+                if reward != 0.0:
+                    options.earned[agent] += np.float64(parameters.discount) ** options.age[agent] * reward
                 if done or options.target[agent, options.current[agent], end]:
                     learn_meta(meta, options, agent, memory, not done or parameters.bootstrap_past_end, parameters)
                     options.current[agent] = -1

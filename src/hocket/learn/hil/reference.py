@@ -38,10 +38,10 @@ class HilAgent:
         beta, options = 1 / self.settings.temperature, self.available(m)
         if self.option is None and options:
             self.option = options[softmax(self.meta[m, options], beta, option_draw)]
-            self.chosen_in, self.age = m, 0
+            self.chosen_in, self.age, self.earned = m, 0, 0.0
         return STAY if self.option is None else softmax(self.low[s, :, self.option], beta, action_draw)
 
-    def learn(self, s: int, a: int, s_next: int, m: int, done: bool) -> None:
+    def learn(self, s: int, a: int, s_next: int, m: int, reward: float, done: bool) -> None:
         """Update the policies of available options, and where the current one ends, the value of having chosen it."""
         for option in self.available(m):
             is_reached = bool(self.target[option, s_next])
@@ -52,11 +52,13 @@ class HilAgent:
         if self.option is None:
             return
         self.age += 1
+        self.earned += float(self.gamma) ** self.age * reward
         if done or self.target[self.option, s_next]:
-            discount = float(self.gamma) ** self.age
-            target = f32(discount if done else 0.0)
+            target = f32(self.earned)
             if not done or self.settings.bootstrap_past_end:
-                target = target + f32(discount) * max((self.meta[m, option] for option in self.available(m)), default=0)
+                target = target + f32(float(self.gamma) ** self.age) * max(
+                    (self.meta[m, option] for option in self.available(m)), default=0
+                )
             self.meta[self.chosen_in, self.option] += self.alpha * (target - self.meta[self.chosen_in, self.option])
             self.option = None
 
@@ -71,10 +73,12 @@ def train_team(task: Task, settings: HilSettings, seed: int, steps: int) -> list
         cells, actions = list(episode.cells.values()), list[int]()
         for agent, key, s, m in zip(agents, keys, cells, remembered(task, episode), strict=True):
             actions.append(agent.act(s, m, _option_draw(key, t), random.action_draw(key, t)))
+        earned = sum(episode.earned.values())
         done = episode.step({name: ACTIONS[a] for name, a in zip(names, actions, strict=True)}).done
+        reward = sum(episode.earned.values()) - earned if task.has_rewards else float(done)
         after = zip(episode.cells.values(), remembered(task, episode), strict=True)
         for agent, s, a, (s_next, m_next) in zip(agents, cells, actions, after, strict=True):
-            agent.learn(s, a, s_next, m_next, done)
+            agent.learn(s, a, s_next, m_next, reward, done)
         if done or t + 1 - begin >= settings.max_episode_steps:
             episode, begin = training_episode(task, keys, t + 1), t + 1
             for agent in agents:

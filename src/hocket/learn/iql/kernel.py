@@ -8,9 +8,7 @@ import numpy as np
 
 from hocket.learn.kernels.compiler import inlined, kernel
 from hocket.learn.kernels.primitives import (
-    NOTHING,
     SOFTLY,
-    UNIT,
     Floats,
     Ints,
     beta_at,
@@ -19,7 +17,17 @@ from hocket.learn.kernels.primitives import (
     second_number,
     u64,
 )
-from hocket.learn.kernels.team import DONE, ENDLESS, TeamState, TeamTables, choose, move_agent, reset_team, settle
+from hocket.learn.kernels.team import (
+    DONE,
+    ENDLESS,
+    TeamState,
+    TeamTables,
+    choose,
+    move_agent,
+    reset_team,
+    settle,
+    team_return,
+)
 from hocket.learn.settings import Schedule
 
 
@@ -61,6 +69,7 @@ def train_independently(
             reset_team(time, team, tables)
             clock[0] = 0
         alpha, beta = rate_at(parameters.schedule, time), beta_at(parameters.schedule, time)
+        earned = team_return(team, False, tables)
         ready = np.int64(0)
         for agent in range(len(team.cell)):
             cell, memory, key = team.cell[agent], team.memory[agent], team.key[agent]
@@ -71,7 +80,7 @@ def train_independently(
         if ended == ENDLESS:
             return False
         done = ended == DONE
-        reward = UNIT if done else NOTHING
+        reward = np.float32(team_return(team, done, tables) - earned)
         for agent in range(len(team.cell)):
             target = reward
             if not done or parameters.bootstrap_past_end:

@@ -27,10 +27,12 @@ def train_team(task: Task, settings: IqlSettings, seed: int, steps: int) -> NDAr
         actions = [
             softmax(q[agent, s, :, m], beta, random.action_draw(keys[agent], t)) for agent, (s, m) in enumerate(before)
         ]
+        earned = sum(episode.earned.values())
         done = episode.step({name: ACTIONS[a] for name, a in zip(names, actions, strict=True)}).done
+        reward = sum(episode.earned.values()) - earned if task.has_rewards else float(done)
         after = zip(episode.cells.values(), remembered(task, episode), strict=True)
         for agent, ((s, m), a, (s_next, m_next)) in enumerate(zip(before, actions, after, strict=True)):
-            target = f32(done)
+            target = f32(reward)
             if not done or settings.bootstrap_past_end:
                 target = target + gamma * q[agent, s_next, :, m_next].max()
             q[agent, s, a, m] += alpha * (target - q[agent, s, a, m])

@@ -54,6 +54,8 @@ class TeamTables(NamedTuple):
     most_rounds: int
     body_rule: int
     body: NDArray[np.int32]  # [S], or nothing
+    reward: NDArray[np.float64]  # [N, U, H, C]
+    has_rewards: bool  # other than 1 for completing the task
 
 
 class TeamState(NamedTuple):
@@ -69,6 +71,7 @@ class TeamState(NamedTuple):
     event_time: Ints  # [E] when the event first happened, in steps; -1: never
     before: Ints  # [N] room for where agents with bodies came from
     claim: Ints  # [S] room for who goes to a cell, if agents have bodies; zero between steps
+    earned: NDArray[np.float64]  # [N] what the agent's machine has paid in the episode, where a task has rewards
 
 
 class PlayParameters(NamedTuple):
@@ -92,6 +95,7 @@ def reset_team(time: Index, team: TeamState, tables: TeamTables) -> bool:
         team.memory[agent] = 0
         is_final = tables.is_final[agent, tables.initial[agent]]
         team.finish[agent] = 0 if is_final else -1
+        team.earned[agent] = 0.0
         done = done and is_final
     for event in range(len(team.event_time)):
         team.event_time[event] = -1
@@ -252,10 +256,23 @@ def _happen(event: int, time: int, team: TeamState, tables: TeamTables) -> None:
         for slot in range(u64(tables.event.shape[3])):
             if tables.event[agent, state, kind, slot] == event:
                 team.following[agent] = tables.next_state[agent, state, kind, slot]
+                if tables.has_rewards:
+                    team.earned[agent] += tables.reward[agent, state, kind, slot]
     if team.event_time[event] < 0:
         team.event_time[event] = time
     for place in range(tables.first_memory[event], tables.first_memory[event + 1]):
         team.memory[u64(tables.memory_agent[place])] |= np.int64(1) << np.int64(tables.memory_bit[place])
+
+
+@inlined
+def team_return(team: TeamState, done: bool, tables: TeamTables) -> float:
+    """Add up what an episode has paid so far: all agents' rewards, or 1 once the task is done where only that pays."""
+    if not tables.has_rewards:
+        return 1.0 if done else 0.0
+    paid = 0.0
+    for agent in range(len(team.earned)):
+        paid += team.earned[agent]
+    return paid
 
 
 @inlined

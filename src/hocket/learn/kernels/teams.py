@@ -41,6 +41,7 @@ from hocket.learn.kernels.team import (
     move_agent,
     record_step,
     settle,
+    team_return,
 )
 from hocket.learn.kernels.vectors import load, store
 from hocket.learn.testing import Recording
@@ -57,6 +58,7 @@ class Teams(NamedTuple):
     key: NDArray[np.uint64]  # [copies, N] of the streams of random numbers
     finish: Ints  # [copies, N] when the agent's machine was first final, in steps; -1: never
     event_time: Ints  # [copies, E] when the event first happened, in steps; -1: never
+    earned: NDArray[np.float64]  # [copies, N] what the agent's machine has paid, where a task has rewards
     seed: Any  # [copies] of np.uint64
     number: Any  # [copies] of np.uint64: of the episode, among those of the seed
 
@@ -71,6 +73,7 @@ def make_teams(copies: int, agents: int, events: int) -> Teams:
         key=np.zeros(shape, np.uint64),
         finish=np.zeros(shape, np.int64),
         event_time=np.full((copies, events), -1, np.int64),
+        earned=np.zeros(shape),
         seed=np.zeros(copies, np.uint64),
         number=np.zeros(copies, np.uint64),
     )
@@ -90,6 +93,7 @@ def team_of(copy: Index, teams: Teams, workspace: TeamState) -> TeamState:
         teams.event_time[copy],
         workspace.before,
         workspace.claim,
+        teams.earned[copy],
     )
 
 
@@ -255,7 +259,6 @@ def step_teams(
     clock: Clock,
     workspace: TeamState,
     tables: TeamTables,
-    paid: NDArray[np.float64],  # [U, H] what a lone agent's machine pays for a step, by its state and kind of cell
     max_episode_steps: int,
     earned: Earned,
 ) -> bool:
@@ -277,13 +280,11 @@ def step_teams(
         was_done, ready = True, np.int64(0)
         for agent in range(len(team.cell)):
             was_done = was_done and tables.is_final[u64(agent), u64(team.state[agent])]
+            team.earned[agent] = 0.0
             drawn = second_number(team.key[agent], time)
             ready += move_agent(agent, actions[copy, agent], drawn, team, tables)
-        if len(paid) > 0:
-            earned.reward[copy] = paid[u64(team.state[0]), u64(tables.kind[0, u64(team.cell[0])])]
         ended = settle(ready, time + 1, team, tables)
-        if len(paid) == 0 and ended == DONE and not was_done:
-            earned.reward[copy] = 1.0
+        earned.reward[copy] = team_return(team, ended == DONE and not was_done, tables)
         settled = settled and ended != ENDLESS
         clock.time[copy] = time + 1
         earned.terminated[copy], earned.truncated[copy] = ended == DONE, time + 1 >= max_episode_steps

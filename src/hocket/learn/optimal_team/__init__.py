@@ -1,5 +1,7 @@
 """The team's own optimum: the joint policy with the fewest expected steps, for teams with few joint states.
 
+Where a task has rewards, it is the joint policy with the largest discounted return.
+
 It acts by everyone's cell and the state of the team machine, which no agent alone can see: a reference line that
 no learner can get below.
 """
@@ -15,11 +17,11 @@ from hocket.learn.settings import Settings, setting
 
 @dataclass(frozen=True)
 class OptimalTeamSettings(Settings):
-    """The fewest expected steps, by value iteration over joint states; nothing is learnt."""
+    """The fewest expected steps or the largest return, by value iteration over joint states; nothing is learnt."""
 
-    unused = frozenset({"learning_rate", "discount"})
+    unused = frozenset({"learning_rate"})
 
-    tolerance: float = setting(1e-6, "relative change of expected steps at which iteration ends", above=0, most=1)
+    tolerance: float = setting(1e-6, "relative change of expected values at which iteration ends", above=0, most=1)
 
 
 LEARNER = Learner(

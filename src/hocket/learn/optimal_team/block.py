@@ -1,4 +1,4 @@
-"""Joint policies with the fewest expected steps, and how they play."""
+"""Joint policies with the fewest expected steps or, where a task has rewards, the largest return; how they play."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError, TaskError
 from hocket.learn.learner import Arrays, Player, Shapes
 from hocket.learn.optimal_team import OptimalTeamSettings, kernel
-from hocket.learn.testing import Recording, TestResults, make_results, recording
+from hocket.learn.testing import Recording, TestResults, recording
 from hocket.random import TEAM
 from hocket.task.grid import ACTIONS, outcome_chances
 from hocket.task.tables import SettledCases, Tables
@@ -52,7 +52,9 @@ class OptimalTeamBlock:
     """The optimal joint policy, the same for all seeds."""
 
     def __init__(self, tables: Tables, settings: OptimalTeamSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        self.value, self.action = solve_jointly(find_space(tables), settings.tolerance, settings.max_episode_steps)
+        self.value, self.action = solve_jointly(
+            find_space(tables), settings.tolerance, settings.max_episode_steps, settings.discount
+        )
 
     def train(self, begin: int, steps: int) -> None:
         pass  # there is nothing to learn
@@ -62,12 +64,12 @@ class OptimalTeamBlock:
 
 
 def solve_jointly(
-    space: JointSpace, tolerance: float, most_steps: int
+    space: JointSpace, tolerance: float, most_steps: int, discount: float = 1.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
     """Compute the fewest expected steps of each joint state, a failure counting as the most, and the best action.
 
-    Joint states are looked at in the reverse order of how soon they can be reached, which is about that of how far they
-    are from the end.
+    Where a task has rewards: the largest discounted return. Joint states are looked at in the reverse order of how
+    soon they can be reached, which is about that of how far they are from the end.
     """
     agents = len(space.cells)
     straight, aside, _ = outcome_chances(space.tables.slip)
@@ -78,19 +80,22 @@ def solve_jointly(
     cell = np.zeros(end.shape[::2], np.int64)
     for agent, cells in enumerate(space.cells):
         cell[agent, : len(cells)] = cells
-    settled = space.settle(everything).astype(np.int32)
-    model = kernel.JointModel(np.array(space.sizes[1:]), end, settled, straight, aside, *bodies, cell)
-    value, action = np.full(space.states, float(most_steps)), np.zeros(space.states, np.float32)
-    value[space.tables.team_final[space.team_state(everything)]] = 0.0
+    has_rewards, scale = space.tables.has_rewards, float(np.abs(space.paid).max(initial=0.0)) or 1.0
+    cost = -space.paid[space.situation(everything)] / scale if has_rewards else np.zeros(0)
+    worth = (space.settle(everything).astype(np.int32), cost, discount)
+    model = kernel.JointModel(np.array(space.sizes[1:]), end, *worth, straight, aside, *bodies, cell)
+    value = np.full(space.states, 0.0 if has_rewards else float(most_steps))
+    action, is_done = np.zeros(space.states, np.float32), space.tables.team_final[space.team_state(everything)]
+    value[is_done] = 0.0
     order = reachable_states(space)[::-1]
-    order = np.ascontiguousarray(order[value[order] > 0])
+    order = np.ascontiguousarray(order[~is_done[order]])
     place, before, after = np.zeros((3, agents), np.int64)
     held, claim = np.full(agents, -1, np.int64), np.zeros(len(space.tables.body), np.int64)
     room = kernel.JointRoom(place, np.zeros(len(ACTIONS) ** agents), before, after, held, claim)
     for _ in range(MOST_SWEEPS):
         if kernel.improve(order, model, value, action, float(most_steps), room) <= tolerance:
             break
-    return value, action
+    return -scale * value if has_rewards else value, action
 
 
 class JointPolicy:
@@ -130,10 +135,11 @@ class JointPlayer(Player):
         self.tables, self.space, self.most_steps = tables, find_space(tables), max_episode_steps
         self.moves = TeamMoves.true(tables)
         self.finish, self.event_time = np.zeros(len(tables.start), np.int64), np.zeros(len(tables.knowers), np.int64)
+        self.returns = np.zeros(len(tables.start) * tables.has_rewards)
 
     def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
         results = self._play(arrays, seed, range(number, number + 1), record)
-        self.finish[:], self.event_time[:] = results.finish[0], results.event_time[0]
+        self.keep(results)
         return int(results.steps[0])
 
     def play_many(self, arrays: Arrays, seed: int, numbers: range, greedy: bool) -> TestResults:
@@ -142,7 +148,7 @@ class JointPlayer(Player):
     def _play(self, arrays: Arrays, seed: int, numbers: range, record: Recording) -> TestResults:
         """Play episodes side by side; of the first one, keep a record."""
         tables, agents = self.tables, np.arange(len(self.finish))
-        results = make_results(len(numbers), len(self.finish), len(self.event_time))
+        results = self.make_results(len(numbers))
         results.finish[:] = np.where(tables.is_final[agents, tables.initial], 0, -1)
         results.event_time[:] = -1
         step = 0
@@ -155,6 +161,7 @@ class JointPlayer(Player):
             finish = results.finish[going]
             is_fresh = (finish < 0) & tables.is_final[agents, settled.state]
             results.finish[going] = np.where(is_fresh, step, finish)
+            results.returns[going] += settled.reward[:, : len(self.returns)]
             for cases, events in settled.rounds:
                 rows = going[cases]
                 unseen = results.event_time[rows, events] < 0

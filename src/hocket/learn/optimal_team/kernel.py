@@ -1,4 +1,8 @@
-"""Value iteration over joint states: the fewest expected steps, all joint actions of a state at once."""
+"""Value iteration over joint states: the least expected costs, all joint actions of a state at once.
+
+A step costs 1 until the task is done. Where a task has rewards, a step costs what it pays, with its sign changed, and
+later costs are discounted.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,8 @@ class JointModel(NamedTuple):
     size: Ints  # [N] cells of each agent
     end: Ints  # [N, V, S, A] where an action leads if it does not slip
     settled: NDArray[np.int32]  # [joint states] the joint state in which a step settles
+    cost: Doubles  # [joint states] of a step before it settles there; [0]: every step costs 1
+    discount: float
     straight: float  # chance that a move does not slip
     aside: float  # chance that it slips to a given side
     body_rule: int  # of `hocket.task.bodies`
@@ -69,7 +75,10 @@ def gather(state: np.int64, model: JointModel, value: Doubles, room: JointRoom) 
             reached += end * factor
             factor *= model.size[agent]
             number //= 5
-        room.block[joint] = value[model.settled[reached + rest * factor]]
+        reached += rest * factor
+        room.block[joint] = value[model.settled[reached]]
+        if len(model.cost) > 0:
+            room.block[joint] = model.cost[reached] + model.discount * room.block[joint]
 
 
 @inlined
@@ -92,7 +101,7 @@ def slip(model: JointModel, block: Doubles) -> None:
 def improve(
     order: Ints,  # the joint states to look at
     model: JointModel,
-    value: Doubles,  # [joint states] expected steps
+    value: Doubles,  # [joint states] expected costs
     action: NDArray[np.float32],  # [joint states] out: the best joint action
     most: float,  # steps that a failure counts as
     room: JointRoom,
@@ -108,7 +117,7 @@ def improve(
         for joint in range(len(block)):
             if block[joint] < least - 1e-9:
                 best, least = joint, block[joint]
-        steps = min(1.0 + least, most)
-        change = max(change, abs(steps - value[state]) / max(steps, 1.0))
-        value[state], action[state] = steps, best
+        cost = least if len(model.cost) > 0 else min(1.0 + least, most)
+        change = max(change, abs(cost - value[state]) / max(abs(cost), 1.0))
+        value[state], action[state] = cost, best
     return change

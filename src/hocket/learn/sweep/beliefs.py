@@ -21,7 +21,7 @@ from hocket.task.individual import IndividualTable
 from hocket.task.teamwork.planning import plan_values
 from hocket.task.teamwork.play import TeamMoves, Values
 from hocket.task.teamwork.readiness import Chances, Readiness
-from hocket.task.teamwork.search import BELIEFS, ENOUGH, TeamSearch
+from hocket.task.teamwork.search import BELIEFS, TeamSearch
 
 FIRST_FULL_SEARCH = 4_000  # from which on a team that succeeds is looked for that takes fewer steps, once
 KNOWN = 4  # tries after which a move is taken to turn out as it did
@@ -60,6 +60,7 @@ class Beliefs:
         self.starts = (chance, *(other for other in BELIEFS if other < chance))
         self.chances: Chances = readiness.believe(chance)
         self.searched = False
+        self.best = -np.inf  # the mean return of the best team so far, where a task has rewards
 
     def review(self, step: int, discount: float, moves: TeamMoves) -> list[int]:
         """Imagine the team, and look for another one where it does not succeed; list agents whose beliefs change."""
@@ -80,7 +81,8 @@ class Beliefs:
         if not is_full and self._succeeds(search):
             return []
         self.searched = self.searched or is_full
-        chances = search.run(self.chances).chances
+        team = search.run(self.chances)
+        chances, self.best = team.chances, max(self.best, team.score[0])
         changed = np.flatnonzero((chances != self.chances).any(axis=(1, 2, 3))).tolist()
         self.chances = chances
         return changed
@@ -90,5 +92,7 @@ class Beliefs:
         return believed_table(self.readiness, agent, self.chances)
 
     def _succeeds(self, search: TeamSearch) -> bool:
+        """Play the team, and say whether it completes its task; with rewards, whether it earns as much as the best."""
         values: Values = np.stack([search.values(agent, self.chances) for agent in range(len(self.chances))])
-        return search.play(values).score(self.max_steps)[0] >= ENOUGH
+        score = search.play(values).score(self.max_steps)
+        return search.is_enough(score) or (search.tables.has_rewards and score[0] >= self.best)

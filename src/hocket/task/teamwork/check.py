@@ -1,4 +1,7 @@
-"""Does a team of planned policies complete its task? It is played in the task's own world; if not, where it stalls."""
+"""Does a team of planned policies complete its task, or what does it earn? It is played in the task's own world.
+
+If it does not, it stalls, and this says where.
+"""
 
 from __future__ import annotations
 
@@ -102,6 +105,7 @@ class TeamCheck:
     rewarded: Mapping[str, bool]  # whether an agent, alone, can ever be rewarded, or is final from the start
     success: float | None = None  # of episodes; None: the team was not played
     median_steps: float | None = None  # a failure counts as the most steps; None where most fail
+    mean_return: float | None = None  # of an episode, where the task has rewards
     fewest_steps: int | None = None  # that the agents together could take if nobody slipped; None: not computed
     stall: Stall | None = None
     remark: str = ""  # why the team was not played
@@ -109,19 +113,32 @@ class TeamCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether the team completes its task, or was not played."""
+        """Whether the team completes its task, or was not played; with rewards, whether it earns what can be earned.
+
+        That is something, unless no agent alone can hope for anything.
+        """
+        if self.mean_return is not None:
+            return self.mean_return > 0 or not any(self.rewarded.values())
         return self.success is None or self.success >= ENOUGH
 
     @property
     def passes(self) -> bool:
-        """Whether the team completes its task, or was not played, and every agent alone can be rewarded."""
-        return self.ok and all(self.rewarded.values())
+        """Whether the team completes its task, or was not played, and every agent alone can be rewarded.
+
+        With rewards, there may be agents that can only lose.
+        """
+        return self.ok and (self.mean_return is not None or all(self.rewarded.values()))
 
     @cached_property
     def answer(self) -> str:
         """The answer, in one sentence."""
         if self.success is None:
             return ""
+        if self.mean_return is not None:
+            stalls = "" if self.ok else ": the agents, each planning alone, stall"
+            ends = "" if self.median_steps is None else f"; it completes the task in {self.median_steps:g} steps"
+            episode = f"an episode{f' of {MAX_STEPS:,} steps' if self.success == 0 else ''}"
+            return f"The team of planned policies earns {self.mean_return:g} in {episode}{ends}{stalls}."
         if self.ok:
             least = f" (at least {self.fewest_steps})" if self.fewest_steps is not None else ""
             return f"The team of planned policies completes the task: {self.median_steps:g} steps{least}."
@@ -136,7 +153,8 @@ class TeamCheck:
     def as_json(self) -> dict[str, object] | None:
         if self.success is None:
             return None
-        return {
+        earned = {} if self.mean_return is None else {"return": self.mean_return}
+        return earned | {
             "success": self.success,
             "steps": self.median_steps,
             "fewest_steps": self.fewest_steps,
@@ -156,7 +174,7 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
             {}, remark=f"The team was not played: with {pairs:,} pairs of a machine state and a cell, it takes long."
         )
     readiness = Readiness(tables)
-    fewest = _optimum(tables)
+    fewest = None if tables.has_rewards else _optimum(tables)
     search = TeamSearch(
         tables,
         readiness,
@@ -167,19 +185,23 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
         fewest_steps=least_steps if fewest is None else fewest,
     )
     team = search.run()
-    dead_ends = _dead_ends(task, search)
-    rewarded = {agent: agent not in dead_ends for agent in task.agents}
+    hopes = {agent: _start_value(search, number) > 0 for number, agent in enumerate(task.agents)}
+    dead_ends = {} if tables.has_rewards else _dead_ends(task, search, hopes)
+    rewarded = hopes if tables.has_rewards else {agent: agent not in dead_ends for agent in task.agents}
     first = 1_000_000  # others are played than those by which it was chosen
     played = search.play(team.values, EPISODES, first)
-    if 0.5 < (played.steps >= 0).mean() < ENOUGH:
+    if not tables.has_rewards and 0.5 < (played.steps >= 0).mean() < ENOUGH:
         team, first = search.thorough().run(team.chances), 2 * first
         played = search.play(team.values, EPISODES, first)
     is_done = played.steps >= 0
     success = float(is_done.mean())
-    median = float(np.median(np.where(is_done, played.steps, MAX_STEPS)))
-    failed = np.flatnonzero(~is_done)
-    stall = find_stall(task, team.values, first + int(failed[0])) if success < ENOUGH else None
-    return TeamCheck(rewarded, success, median if success > 0.5 else None, fewest, stall, dead_ends=dead_ends)
+    median = float(np.median(np.where(is_done, played.steps, MAX_STEPS))) if success > 0.5 else None
+    earned = float(played.returns.mean()) if tables.has_rewards else None
+    check = TeamCheck(rewarded, success, median, earned, fewest, dead_ends=dead_ends)
+    if check.ok:
+        return check
+    worst = int(np.argmin(played.returns)) if tables.has_rewards else int(np.flatnonzero(~is_done)[0])
+    return replace(check, stall=find_stall(task, team.values, first + worst))
 
 
 def _optimum(tables: Tables) -> int | None:
@@ -189,14 +211,19 @@ def _optimum(tables: Tables) -> int | None:
         return None
 
 
-def _dead_ends(task: Task, search: TeamSearch) -> dict[str, UnrewardedState]:
+def _start_value(search: TeamSearch, agent: int) -> float:
+    """Plan what an agent alone can hope for, with teammates that are ready now and then."""
+    tables, values = search.tables, search.plan(agent, search.readiness.believe(BELIEFS[0]))
+    starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
+    return float(values[starts, :, tables.initial[agent]].max())
+
+
+def _dead_ends(task: Task, search: TeamSearch, hopes: Mapping[str, bool]) -> dict[str, UnrewardedState]:
     """Find agents that can never be rewarded, alone and with teammates that are ready now and then."""
     tables, chances = search.tables, search.readiness.believe(BELIEFS[0])
     dead_ends = {}
     for number, agent in enumerate(task.agents):
-        starts = tables.start_cell[tables.first_start[number] : tables.first_start[number + 1]]
-        state = int(tables.initial[number])
-        if tables.is_final[number, state] or search.plan(number, chances)[starts, :, state].max() > 0:
+        if tables.is_final[number, tables.initial[number]] or hopes[agent]:
             continue
         reached = reachable_states(search.readiness.table(number, chances))
         if not tables.is_final[number, : len(reached)][reached].any():  # values of far rewards may be rounded to 0

@@ -27,6 +27,7 @@ class JointSpace(NamedTuple):
     end: list[Ints]  # [agent][team state, cell, action] where an action leads if it does not slip, by place in `cells`
     kinds: list[Ints]  # [agent][cell] of each
     settled: Ints  # [V x kinds of the first agent x ...] the team state in which a step settles
+    paid: NDArray[np.float64]  # [likewise] what the step pays the team, where a task has rewards
     starts: Ints  # that the team may begin in
 
     @property
@@ -46,13 +47,16 @@ class JointSpace(NamedTuple):
         """Find the team state of some joint states."""
         return states // self.place(-1)
 
-    def settle(self, states: Ints) -> Ints:
-        """Find the joint states after events have happened, where everyone has moved."""
-        team = self.team_state(states)
-        situation = team
+    def situation(self, states: Ints) -> Ints:
+        """Number the team states and kinds of cells of some joint states, by which steps settle."""
+        situation = self.team_state(states)
         for agent, kinds in enumerate(self.kinds):
             situation = situation * (int(kinds.max()) + 1) + kinds[self.cell(states, agent)]
-        return states + (self.settled[situation] - team) * self.place(-1)
+        return situation
+
+    def settle(self, states: Ints) -> Ints:
+        """Find the joint states after events have happened, where everyone has moved."""
+        return states + (self.settled[self.situation(states)] - self.team_state(states)) * self.place(-1)
 
 
 def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSpace:
@@ -74,7 +78,7 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
         end.append(place[reached])
         first, last = tables.first_start[agent : agent + 2]
         starts = (starts[:, None] * len(reachable) + place[tables.start_cell[first:last]]).ravel()
-    return JointSpace(tables, sizes, cells, end, kinds, _settle_all(tables, kinds), starts)
+    return JointSpace(tables, sizes, cells, end, kinds, *_settle_all(tables, kinds), starts)
 
 
 def _reachable(tables: Tables, agent: int) -> Ints:
@@ -89,13 +93,13 @@ def _reachable(tables: Tables, agent: int) -> Ints:
     return np.flatnonzero(is_reached)
 
 
-def _settle_all(tables: Tables, kinds: list[Ints]) -> Ints:
-    """Settle a step in every team state and joint kind of cells."""
+def _settle_all(tables: Tables, kinds: list[Ints]) -> tuple[Ints, NDArray[np.float64]]:
+    """Settle a step in every team state and joint kind of cells: the team state after it, and what it pays."""
     shape = (len(tables.team_next), *(int(kind.max()) + 1 for kind in kinds))
     team, *kind = np.unravel_index(np.arange(prod(shape)), shape)
     states = tables.team_class[:, team].T.astype(np.int64)
     settled = settle(tables, np.stack(kind, axis=1), states, team)
-    return settled.team
+    return settled.team, settled.reward.sum(axis=1)
 
 
 def fewest_steps(space: JointSpace) -> int | None:

@@ -55,11 +55,16 @@ class PlayedEpisodes(NamedTuple):
     cell: Ints  # [B, N] where agents were in the end
     state: Ints  # [B, N] the states of their machines
     length: Ints  # [B] steps until it was done or given up
+    returns: NDArray[np.float64]  # [B] what the team earned; [0] where only completion pays
 
     def score(self, max_steps: int) -> tuple[float, float]:
-        """Rate a team: by success, then by mean steps, of which fewer are better; a failure counts as the limit."""
+        """Rate a team: by success, then by mean steps, of which fewer are better; a failure counts as the limit.
+
+        Where a task has rewards, its mean return takes the place of success.
+        """
         done = self.steps >= 0
-        return float(done.mean()), -float(np.where(done, self.steps, max_steps).mean())
+        first = self.returns if len(self.returns) else done
+        return float(first.mean()), -float(np.where(done, self.steps, max_steps).mean())
 
 
 class GreedyPolicy:
@@ -102,7 +107,7 @@ def play_team(
     key = stream_key(purpose, seeds, agents.astype(np.uint64)[None], np.array(episodes, np.uint64)[:, None])
     cell, state = draw_starts(tables, key), np.tile(tables.initial.astype(np.int64), (len(episodes), 1))
     steps, (last_event, length) = np.full(len(episodes), -1), np.zeros((2, len(episodes)), np.int64)
-    is_over = _is_done(tables, state)
+    is_over, returns = _is_done(tables, state), np.zeros(len(episodes) * tables.has_rewards)
     steps[is_over] = 0
     for step in range(max_steps):
         going = np.flatnonzero(~is_over)
@@ -122,12 +127,14 @@ def play_team(
         if watch is not None:
             watch(going, cell[going], action, settled)
         state[going] = settled.state
+        if tables.has_rewards:
+            returns[going] += settled.reward.sum(axis=1)
         for cases, _ in settled.rounds[:1]:
             last_event[going[cases]] = step + 1
         is_done = _is_done(tables, settled.state)
         steps[going[is_done]], length[going] = step + 1, step + 1
         is_over[going] = is_done | (step + 1 - last_event[going] >= patience)
-    return PlayedEpisodes(steps, counter.counts(), cell, state, length)
+    return PlayedEpisodes(steps, counter.counts(), cell, state, length, returns)
 
 
 def _numbers(key: NDArray[np.uint64], position: int) -> NDArray[np.uint64]:

@@ -2,8 +2,9 @@
 
 Agents plan alone, against what they believe of their teammates. The team is played, and what happens of what an agent
 proposes is counted: that is what it believes when it plans again, the others being as they are. The best team is kept,
-by success and then by steps. There are other starts: agreements, each a trace of the team machine that everybody
-expects the team to follow, and, where these end badly too, less trust in teammates.
+by success and then by steps, or by its mean return where the task has rewards. There are other starts: agreements, each
+a trace of the team machine that everybody expects the team to follow, and, where these end badly too, less trust in
+teammates.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class PlannedTeam(NamedTuple):
 
     values: Values
     chances: Chances
-    score: tuple[float, float]  # success, and the mean steps with their sign changed
+    score: tuple[float, float]  # success or the mean return, and the mean steps with their sign changed
     changes: int  # plans until it was found
 
 
@@ -65,7 +66,7 @@ class TeamSearch:
         waiting: list[tuple[PlannedTeam, Iterator[tuple[PlannedTeam, PlayedEpisodes]]]] = []
         work = 0.0
         for start, is_agreement in self._starts(first):
-            if best is not None and best.score[0] >= ENOUGH and not is_agreement:
+            if best is not None and self.is_enough(best.score) and not is_agreement:
                 continue
             improvements = self._improve(start)
             team, played = next(improvements)
@@ -75,7 +76,7 @@ class TeamSearch:
             waiting.append((team, improvements))
         assert best is not None
         for _, improvements in sorted(waiting, key=lambda pair: pair[0].score, reverse=True):
-            is_enough = best.score[0] >= ENOUGH
+            is_enough = self.is_enough(best.score)
             for team, played in improvements:
                 is_better = team.score > best.score
                 best, work = self._better(best, team), work + self._work(played)
@@ -84,6 +85,10 @@ class TeamSearch:
                 if is_enough and not is_better:
                     break
         return best
+
+    def is_enough(self, score: tuple[float, float]) -> bool:
+        """Say whether a team succeeds; with rewards, there may always be one that earns more."""
+        return not self.tables.has_rewards and score[0] >= ENOUGH
 
     def _better(self, best: PlannedTeam | None, team: PlannedTeam) -> PlannedTeam:
         """Keep the better one of two teams."""
