@@ -1,9 +1,12 @@
 """Training in worlds that are not hocket's: tables over what agents see, alone and then as a team."""
 
+from typing import ClassVar
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from pettingzoo import ParallelEnv
 
 import hocket as hk
 from hocket.adapters.world_training import LearningAgent
@@ -46,7 +49,7 @@ CONTROL = {"key": {"A1"}, "door": {"A2"}, "meet": {"A1", "A2"}}
 def here(step):
     """A1 finds the key at the right end, A2 the door; they meet in the middle."""
     place = {agent: int(np.ravel(seen)[0]) for agent, seen in step.observations.items()}
-    ends = {"A1": "key", "A2": "door"}
+    ends = {"A1": "key", "A2": "door", "ghost": "boo"}
     return {agent: [ends[agent]] if at == LENGTH - 1 else ["meet"] if at == 2 else [] for agent, at in place.items()}
 
 
@@ -82,6 +85,48 @@ def test_the_same_seed_learns_the_same_and_others_do_not():
     )
     assert all(np.array_equal(one[name], again[name]) for name in one) and one.keys() == again.keys()
     assert not all(np.array_equal(one[name], other[name]) for name in one)
+
+
+class Corridors(ParallelEnv):
+    """Two corridors and a third, of somebody who is not of the team, as one world for all of them."""
+
+    metadata: ClassVar = {"name": "corridors"}
+
+    def __init__(self):
+        self.possible_agents, self.agents = ["A1", "A2", "ghost"], []
+        self.worlds = {agent: Corridor() for agent in self.possible_agents}
+        self.acted = set()
+
+    def observation_space(self, agent):
+        return self.worlds[agent].observation_space
+
+    def action_space(self, agent):
+        return self.worlds[agent].action_space
+
+    def reset(self, seed=None, options=None):
+        self.agents = list(self.possible_agents)
+        return {agent: world.reset(seed=seed)[0] for agent, world in self.worlds.items()}, {}
+
+    def step(self, actions):
+        assert set(actions) == set(self.agents)
+        self.acted.add(tuple(actions.items()))
+        seen = {agent: self.worlds[agent].step(act)[0] for agent, act in actions.items()}
+        flags = dict.fromkeys(seen, False)
+        return seen, dict.fromkeys(seen, 0.0), flags, flags, {agent: {} for agent in seen}
+
+
+def test_agents_of_one_world_train_in_copies_of_it_in_which_the_others_act_at_random():
+    def label(step):
+        assert step.observations.keys() == {"A1", "A2", "ghost"} and step.env.possible_agents[-1] == "ghost"
+        return {agent: said for agent, said in here(step).items() if agent != "ghost"}
+
+    world = Corridors()
+    env = hk.gym.wrap(world, machine=DOOR, knows=KNOWS, control=CONTROL, label=label, waits=["meet"])
+    (run,) = hk.train(env, seeds=1, steps=3_000, settings=SETTINGS)
+    assert run.tests("greedy").success[-1] and run.tests("greedy").test_steps.min() == 6
+    (evaluation,) = hk.evaluate(env, run, episodes=3)
+    assert evaluation.success.value == 1.0
+    assert len({dict(acts)["ghost"] for acts in world.acted}) == 3
 
 
 def values_of(machine, discount, chance):

@@ -12,7 +12,8 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import aec_to_parallel
 
 from hocket.adapters.dict_team import DictTeam, is_plain
-from hocket.adapters.events import PARTS, share_of, told_of
+from hocket.adapters.events import PARTS, check_info, share_of, told_of
+from hocket.adapters.observations import copied
 from hocket.errors import SettingsError
 
 Environment = Any  # an environment of PettingZoo or Gymnasium, or what behaves like one
@@ -95,15 +96,16 @@ class TupleTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
 
 class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
-    """A PettingZoo environment with one agent, as a Gymnasium environment."""
+    """A PettingZoo environment for one of its agents, as a Gymnasium environment; others, if any, act at random."""
 
-    def __init__(self, env: Environment) -> None:
-        self.env, (self.agent,) = env, env.possible_agents
+    def __init__(self, env: Environment, agent: str | None = None) -> None:
+        self.env, self.agent = env, env.possible_agents[0] if agent is None else agent
         self.time = 0
         self.metadata = dict(env.metadata)
         self.render_mode = getattr(env, "render_mode", None)
         self.observation_space = env.observation_space(self.agent)
         self.action_space = env.action_space(self.agent)
+        self.last: dict[str, Any] = {}  # what the last step was for all, by the fields of a `RawStep`
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
@@ -111,17 +113,25 @@ class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
         with told_of(self.env, "reset"):
             observations, infos = self.env.reset(seed=seed, options=options)
         observation = share_of(self.env, observations, self.agent, PARTS[0], "reset")
-        return observation, share_of(self.env, infos, self.agent, PARTS[-1], "reset")
+        self.last = {"observations": {name: copied(seen) for name, seen in observations.items()}}
+        for place, other in enumerate(self.env.possible_agents if seed is not None else ()):
+            if other != self.agent:
+                self.env.action_space(other).seed(seed + place)  # type: ignore[operator]
+        return observation, dict(check_info(self.env, infos, "in reset").get(self.agent, {}))
 
     def step(self, action: Action) -> Experience:
         self.time += 1
-        when = f"step {self.time}"
-        with told_of(self.env, when):
-            observations, rewards, terminated, truncated, infos = self.env.step({self.agent: action})
-        parts = zip(PARTS, (observations, rewards, terminated, truncated, infos), strict=True)
+        actions = {name: self.env.action_space(name).sample() for name in self.env.agents if name != self.agent}
+        actions[self.agent] = action
+        with told_of(self.env, when := f"step {self.time}"):
+            observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        parts = (observations, rewards, terminated, truncated, infos)
         observation, reward, over, cut, info = (
-            share_of(self.env, part, self.agent, what, when) for what, part in parts
+            share_of(self.env, part, self.agent, what, when) for what, part in zip(PARTS, parts, strict=True)
         )
+        seen = {name: copied(each) for name, each in observations.items()}
+        names = ("previous", "actions", "observations", "rewards", "terminated", "truncated", "infos")
+        self.last = dict(zip(names, (self.last["observations"], actions, seen, *parts[1:]), strict=True))
         return observation, float(reward), over, cut, info
 
 

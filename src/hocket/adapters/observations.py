@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -179,3 +180,8 @@ def tell_events(events: tuple[str, ...]) -> dict[str, Any]:
     {'events': ('take', 'open'), 'event': 'open'}
     """
     return {"events": events, "event": events[-1] if events else None}
+
+
+def copied(value: Observation) -> Observation:
+    """Copy what a world shows or a label remembers; arrays are quick to copy."""
+    return value.copy() if type(value) is np.ndarray and not value.dtype.hasobject else deepcopy(value)

@@ -15,11 +15,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-import gymnasium
 from gymnasium import spaces
 
-from hocket.adapters.convert import Action, Environment, Experience, SeparateWorlds
-from hocket.adapters.events import PARTS, IndividualStep, Proposed, RawStep, share_of, told_of
+from hocket.adapters.convert import Action, IndividualWorld, SeparateWorlds
+from hocket.adapters.events import IndividualStep, Proposed, RawStep
 from hocket.adapters.q_tables import QTable, TableActor, choose, observation_key, read_tables, require_discrete
 from hocket.adapters.wrap_individual import IndividualView
 from hocket.adapters.wrap_team import WrappedTeam
@@ -270,57 +269,25 @@ def table_actors(env: object, policy: Policy, greedy: bool) -> dict[str, Callabl
     return {agent: partial(act, agent) for agent in env.possible_agents}
 
 
-# A world for one agent, where nobody has made one: that of the team, in which the others act at random.
-
-
-class LoneWorld(gymnasium.Env[Any, Any]):
-    """The world of a team for one of its agents; the others act at random."""
-
-    def __init__(self, team: WrappedTeam, agent: str) -> None:
-        self.env: Environment
-        self.given: Environment  # what labels see
-        try:
-            if isinstance(team.env, SeparateWorlds):
-                self.given = deepcopy({agent: team.given[agent]})
-                self.env = SeparateWorlds(self.given)
-            else:
-                self.env, self.given = deepcopy((team.env, team.given))
-        except Exception as error:
-            said = f"{team.env} cannot be copied ({type(error).__name__})"
-            raise SettingsError(f"{said}: {NEEDS_VIEWS}") from error
-        self.agent, self.metadata, self.render_mode = agent, dict(team.metadata), None
-        self.observation_space, self.action_space = self.env.observation_space(agent), self.env.action_space(agent)
-        self.last: dict[str, Any] = {}
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        observations, infos = self.env.reset(seed=seed, options=options)
-        for other in self.env.possible_agents if seed is not None else ():
-            self.env.action_space(other).seed(seed)
-        self.last, self.time = {"observations": observations}, 0
-        return observations[self.agent], infos.get(self.agent, {})
-
-    def step(self, action: Action) -> Experience:
-        self.time += 1
-        actions = {a: action if a == self.agent else self.env.action_space(a).sample() for a in self.env.agents}
-        with told_of(self.env, when := f"step {self.time}"):
-            parts = self.env.step(actions)
-        previous = self.last["observations"]
-        names = ("observations", "rewards", "terminated", "truncated", "infos")
-        self.last = {"previous": previous, "actions": actions, **dict(zip(names, parts, strict=True))}
-        seen, reward, over, cut, info = (
-            share_of(self.env, part, self.agent, what, when) for part, what in zip(parts, PARTS, strict=True)
-        )
-        return seen, float(reward), bool(over), bool(cut) or self.agent not in self.env.agents, info
+# A view for one agent, where nobody has made one: of the team's own world, in which the others act at random.
 
 
 def view_alone(team: WrappedTeam, agent: str) -> IndividualView:
     """Make a view for an agent to train in, of the team's own world and labels."""
-    world, initial = LoneWorld(team, agent), {name: machine.initial for name, machine in team.machines.items()}
+    try:
+        if isinstance(team.env, SeparateWorlds):
+            given: Any = deepcopy({agent: team.given[agent]})
+            world = IndividualWorld(SeparateWorlds(given))
+        else:
+            env, given = deepcopy((team.env, team.given))
+            world = IndividualWorld(env, agent)
+    except Exception as error:
+        raise SettingsError(f"{team.env} cannot be copied ({type(error).__name__}): {NEEDS_VIEWS}") from error
+    initial = {name: machine.initial for name, machine in team.machines.items()}
 
     def label(step: IndividualStep) -> Proposed:
         states = {**initial, agent: step.state}
-        shown = {"states": states, "team_state": None, "memory": step.memory, "env": world.given}
+        shown = {"states": states, "team_state": None, "memory": step.memory, "env": given}
         answer = team.label(RawStep(step.time, **world.last, **shown))
         if not isinstance(answer, Mapping):
             raise SettingsError(f"labels must say what each agent proposes, not what happens to all: {NEEDS_VIEWS}")

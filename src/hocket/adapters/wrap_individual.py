@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -21,7 +20,7 @@ from hocket.adapters.events import (
     told_of,
 )
 from hocket.adapters.individual import SEEDS, check_shaping, potentials
-from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, tell_events
+from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, copied, tell_events
 from hocket.errors import AssignmentError, SettingsError, known_names, shown
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
@@ -188,8 +187,3 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
 
     def _say(self, proposed: tuple[str, ...], events: tuple[str, ...], raw_reward: float) -> dict[str, Any]:
         return {**tell_events(events), "proposed": proposed, "machine_state": self.state, "raw_reward": raw_reward}
-
-
-def copied(value: Observation) -> Observation:
-    """Copy what a world shows or a label remembers; arrays are quick to copy."""
-    return value.copy() if type(value) is np.ndarray and not value.dtype.hasobject else deepcopy(value)

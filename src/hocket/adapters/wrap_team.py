@@ -26,8 +26,8 @@ from hocket.adapters.events import (
     share_of,
     told_of,
 )
-from hocket.adapters.observations import Observation, ObservationEncoder, tell_events
-from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid, copied
+from hocket.adapters.observations import Observation, ObservationEncoder, copied, tell_events
+from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.draw.scene import Scene
 from hocket.errors import AssignmentError, HocketError, known_names
 from hocket.lazy import Lazy
