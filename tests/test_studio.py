@@ -25,6 +25,7 @@ from hocket.machine.formats import toml
 from hocket.studio import guard
 from hocket.studio.folder import ConflictError, Folder
 from hocket.studio.lines import keys_of, line_of
+from hocket.studio.pictures import MOST_INTERESTING, excerpt_of
 from hocket.studio.processes import CutOffError, Worker
 from hocket.studio.repairs import cheapest_repairs
 from hocket.studio.server import Studio, _body, _while_wanted
@@ -760,3 +761,31 @@ def test_a_training_is_ended_by_the_next_one(client):
     second = client.post("/api/train", json={**job, "steps": 1_000, "seeds": 1}).json()["training"]
     assert follow(client, first)[-1] == {"now": "ended"}
     assert follow(client, second)[-1]["now"] == "done"
+
+
+def test_files_are_listed_by_name_but_not_hidden_ones_nor_those_far_below(tmp_path):
+    for name in ("b.toml", "a.json", "notes.md", ".git/c.toml", "one/two/three/d.toml", "one/two/three/four/e.toml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert Folder(tmp_path).files() == ["a.json", "b.toml", "one/two/three/d.toml"]
+
+
+def test_a_walk_to_where_a_team_stalls_is_told_step_by_step():
+    text = (Path(__file__).parent / "teams" / "silent.toml").read_text()
+    told = judge(subject_of(text))
+    task, stall = subject_of(text), told["stall"]
+    assert not told["ok"] and stall["waits"] == ["A1 waits at (0, 2) for on", "A2 is done"]
+    grid, last = task.grid, stall["steps"][-1]
+    for before, after in zip(stall["steps"], stall["steps"][1:], strict=False):
+        for one, other in zip(before["cells"], after["cells"], strict=True):
+            (row, column), (next_row, next_column) = grid.row_column(one), grid.row_column(other)
+            assert abs(row - next_row) + abs(column - next_column) <= 1
+    assert last["closed"] == [0] and last["cells"][0] == 2 and {*last["states"]} == {"A1", "A2"}
+
+
+def test_a_large_machine_has_an_excerpt_around_its_counterexample():
+    chain = {(f"s{number}", f"e{number}"): f"s{number + 1}" for number in range(500)}
+    machine = hk.RewardMachine(initial="s0", transitions=chain, final={"s500"})
+    part = excerpt_of(machine, ["s0", "s7"])
+    assert {*part.states} == {"s0", "s1", "s6", "s7", "s8"} and part.transitions["s7", "e7"] == "s8"
+    assert len(excerpt_of(machine, [f"s{number}" for number in range(99)]).states) <= MOST_INTERESTING + 1

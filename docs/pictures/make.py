@@ -191,7 +191,7 @@ def open_studio(height: int) -> Iterator[Any]:
     with TemporaryDirectory() as folder:
         file = Path(folder, "buttons.toml")
         file.write_text((resources.files("hocket.task.builtin") / "buttons.toml").read_text("utf-8"), encoding="utf-8")
-        command = [sys.executable, "-m", "hocket", "studio", str(file), "--no-browser"]
+        command = [sys.executable, "-m", "hocket", "studio", str(file), "--no-browser", "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as studio:
             assert studio.stdout is not None
             try:
@@ -214,12 +214,12 @@ def photograph_studio(path: Path) -> None:
 
 
 def photograph_map(path: Path) -> None:
-    """Show who knows what, and the map with a brush for gates."""
+    """Show the map with a brush for gates."""
     with open_studio(1600) as page:
         page.locator("#map").get_by_role("button", name="Gate", exact=True).click()
         page.evaluate("() => document.activeElement.blur()")
         page.mouse.move(0, 0)
-        page.locator(".pair").screenshot(path=path)
+        page.locator("#map").screenshot(path=path)
 
 
 def photograph_game(path: Path) -> None:
