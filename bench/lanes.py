@@ -1,8 +1,9 @@
 """How far is the lane kernel of DQPRM from plain C++ on the same tables?
 
-    python bench/lanes.py [--out lanes.json]
+    python bench/lanes.py [--cpu znver3] [--out lanes.json]
 
-Needs g++. Rivals take turns, in rounds of at least a second each; what counts is processor time, the median over
+`--cpu` compiles both for a processor with fewer instructions than this one: on one with AVX-512, znver3 or haswell show
+how they do with AVX2. Needs g++. Rivals take turns, in rounds of at least a second each; what counts is processor time, the median over
 rounds, and the ratio. hocket is timed through `hk.train`, everything included but tests, and with them. C++ is timed
 with the same bits as hocket (no fused multiplications), which are compared, and with whatever the compiler likes best.
 """
@@ -16,6 +17,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+import numba
 import numpy as np
 
 import hocket as hk
@@ -53,10 +55,10 @@ class CRule(ctypes.Structure):
     ]
 
 
-def build(folder: Path, number: int, flags: list[str]) -> ctypes.CDLL:
-    """Compile lanes.cpp."""
+def build(folder: Path, number: int, cpu: str, flags: list[str]) -> ctypes.CDLL:
+    """Compile lanes.cpp for a processor."""
     path = folder / f"lanes{number}.so"
-    options = ["-O3", "-march=native", "-fno-trapping-math", *flags, "-shared", "-fPIC", "-o", str(path), str(SOURCE)]
+    options = ["-O3", f"-march={cpu}", "-fno-trapping-math", *flags, "-shared", "-fPIC", "-o", str(path), str(SOURCE)]
     subprocess.run(["g++", *options], check=True)
     return ctypes.CDLL(str(path))
 
@@ -70,7 +72,7 @@ class Rival:
         self.lanes = self.block.lanes
         self.clock = np.zeros(len(self.lanes.agent), np.int64)
         arrays = (own.dynamics, own.kind, own.limit, own.next_state, own.reward, own.is_final)
-        self.tables = (CTables * len(own.start))(
+        self.tables = (CTables * len(own.initial))(
             *(
                 CTables(
                     own.next_cell[own.world[agent]].ctypes.data,
@@ -78,10 +80,10 @@ class Rival:
                     int(own.distinct[agent]),
                     own.kind.shape[1],
                     own.next_state.shape[2],
-                    int(own.start[agent]),
+                    int(own.start_cell[own.first_start[agent]]),
                     int(own.initial[agent]),
                 )
-                for agent in range(len(own.start))
+                for agent in range(len(own.initial))
             )
         )
         self.rule = CRule(*map(float, rule.schedule), float(rule.discount), rule.max_episode_steps, own.slip_limit)
@@ -132,10 +134,15 @@ def compare(name: str, libraries: dict[str, ctypes.CDLL]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cpu", default="native", help="a processor that g++ and LLVM know, such as znver3")
     parser.add_argument("--out", type=Path, default=None, help="write the numbers as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        libraries = {title: build(Path(folder), place, own) for place, (title, own) in enumerate(FLAGS.items())}
+        if options.cpu != "native":  # before anything is compiled, and kept apart from what is
+            numba.config.CPU_NAME, numba.config.CPU_FEATURES, numba.config.CACHE_DIR = options.cpu, "", folder
+        libraries = {
+            title: build(Path(folder), place, options.cpu, own) for place, (title, own) in enumerate(FLAGS.items())
+        }
         results = {name: compare(name, libraries) for name in TASKS}
     print(f"M agent-steps per second of processor time, {SEEDS} seeds, one thread; load {os.getloadavg()[0]:.1f}")
     for name, own in results.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hocket.errors import FormulaError
 
-MOST_STATES = 2_000_000
+MOST_STATES = 1_000_000  # each takes up to 400 bytes while automata are made
 MOST_SECONDS = 8.0  # of the processor
 MOST_MOVES = 10_000_000  # states x kinds of events of an automaton; each takes four bytes, and more while it grows
 
