@@ -5,87 +5,87 @@ Exit code 0: success; 1: the answer is no; 2: invalid input; 70: an internal err
 
 from __future__ import annotations
 
+import ast
 import gc
 import io
 import os
 import shlex
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, suppress
-from dataclasses import dataclass
-from typing import Annotated, get_args
+from dataclasses import dataclass, make_dataclass
+from functools import reduce
+from importlib import import_module
+from operator import or_
+from pkgutil import get_data
+from typing import Annotated, Any, Optional
 
 import tyro
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
 
 from hocket import __version__
-from hocket.cli.ask import Ask
-from hocket.cli.bench import Bench
-from hocket.cli.check import Check
-from hocket.cli.completion import completion_script
-from hocket.cli.evaluate import Evaluate
-from hocket.cli.explore import Explore
-from hocket.cli.export import ExportTeam
-from hocket.cli.infer import Infer
 from hocket.cli.interrupt import BY_SIGNAL, INTERRUPTED
-from hocket.cli.keys import Keys
-from hocket.cli.learners import ListLearners, print_settings
-from hocket.cli.new import New
-from hocket.cli.paper import Paper
-from hocket.cli.play import PlayTask
-from hocket.cli.repair import Repair
-from hocket.cli.report import Report
-from hocket.cli.run import RunTeam
-from hocket.cli.show import Show
-from hocket.cli.simulate import Simulate
-from hocket.cli.studio import OpenStudio
-from hocket.cli.study import RunStudy
-from hocket.cli.survey import SurveyMap
-from hocket.cli.tasks import ListTasks
 from hocket.cli.terminal import Flag, drop, make_console, option
-from hocket.cli.train import Train
-from hocket.cli.verify import Verify
 from hocket.errors import HocketError, known_names, printable
 
 INVALID_INPUT, INTERNAL_ERROR = 2, 70  # the second is EX_SOFTWARE of sysexits.h
 GC_THRESHOLDS = (100_000, 20, 20)  # large, since results are many objects without cycles
 
-Command = (  # in the order in which a newcomer needs them
-    Annotated[ListTasks, subcommand("tasks")]
-    | Annotated[New, subcommand("new")]
-    | Annotated[Check, subcommand("check")]
-    | Annotated[Repair, subcommand("repair")]
-    | Annotated[Show, subcommand("show")]
-    | Annotated[PlayTask, subcommand("play")]
-    | Annotated[OpenStudio, subcommand("studio")]
-    | Annotated[ListLearners, subcommand("learners")]
-    | Annotated[Train, subcommand("train")]
-    | Annotated[SurveyMap, subcommand("survey")]
-    | Annotated[RunStudy, subcommand("study")]
-    | Annotated[Paper, subcommand("paper")]
-    | Annotated[Report, subcommand("report")]
-    | Annotated[Evaluate, subcommand("evaluate")]
-    | Annotated[Infer, subcommand("infer")]
-    | Annotated[Ask, subcommand("ask")]
-    | Annotated[Explore, subcommand("explore")]
-    | Annotated[ExportTeam, subcommand("export")]
-    | Annotated[Simulate, subcommand("simulate")]
-    | Annotated[RunTeam, subcommand("run")]
-    | Annotated[Verify, subcommand("verify")]
-    | Annotated[Keys, subcommand("keys")]
-    | Annotated[Bench, subcommand("bench")]
-)
+SUMMARY = "Reward machines for teams: split a team task into one task per agent, prove the split sound, train and test."
+COMMANDS = {  # in the order in which a newcomer needs them: the module and the class of each
+    "tasks": "tasks.ListTasks",
+    "new": "new.New",
+    "check": "check.Check",
+    "repair": "repair.Repair",
+    "show": "show.Show",
+    "play": "play.PlayTask",
+    "studio": "studio.OpenStudio",
+    "learners": "learners.ListLearners",
+    "train": "train.Train",
+    "survey": "survey.SurveyMap",
+    "study": "study.RunStudy",
+    "paper": "paper.Paper",
+    "report": "report.Report",
+    "evaluate": "evaluate.Evaluate",
+    "infer": "infer.Infer",
+    "ask": "ask.Ask",
+    "explore": "explore.Explore",
+    "export": "export.ExportTeam",
+    "simulate": "simulate.Simulate",
+    "run": "run.RunTeam",
+    "verify": "verify.Verify",
+    "keys": "keys.Keys",
+    "bench": "bench.Bench",
+}
+CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes)
+
+Form = Any  # the type of a command, or of several, which tyro reads
 
 
-@dataclass(frozen=True)
-class Hocket:
-    """Reward machines for teams: split a team task into one task per agent, prove the split sound, train and test."""
+def __getattr__(name: str) -> Form:
+    """Make the type of all commands, which loads them."""
+    if name == "Command":
+        return _either(find_command)
+    raise AttributeError(name)
 
-    command: Command
-    version: Annotated[Flag, option(None, "-V")] = False
-    """Print the version and exit."""
-    completion: Annotated[str | None, option("SHELL")] = None
-    """Print a completion script for SHELL (bash or zsh) and exit. Load it with eval."""
+
+def find_command(name: str) -> Form:
+    """Load a command."""
+    module, _, kind = COMMANDS[name].partition(".")
+    return getattr(import_module(f"hocket.cli.{module}"), kind)
+
+
+def _either(make: Callable[[str], Form]) -> Form:
+    return reduce(or_, (Annotated[make(name), subcommand(name)] for name in COMMANDS))
+
+
+def _summary(name: str) -> type:
+    """Make a command of the same name and summary, without loading it: help needs no more of it."""
+    module, _, kind = COMMANDS[name].partition(".")
+    source = get_data("hocket.cli", f"{module}.py") or b""
+    classes = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == kind)
+    return make_dataclass(kind, (), namespace={"__doc__": ast.get_docstring(next(classes))})
 
 
 def main(args: list[str] | None = None) -> None:
@@ -131,29 +131,51 @@ def _dispatch(args: list[str]) -> int:
         print(f"hocket {__version__}")
         return 0
     if args[:1] == ["--completion"] and len(args) == 2:
-        print(completion_script(args[1], Command))
+        from hocket.cli.completion import completion_script
+
+        print(completion_script(args[1], _either(find_command)))
         return 0
-    commands = [command.__metadata__[0].name for command in get_args(Command)]
-    if args and args[0].isprintable() and not args[0].startswith("-") and args[0] not in commands:
-        raise HocketError(f"there is no command {args[0]!r} ({known_names(args[0], commands)})")
+    if args and args[0].isprintable() and not args[0].startswith("-") and args[0] not in COMMANDS:
+        raise HocketError(f"there is no command {args[0]!r} ({known_names(args[0], COMMANDS)})")
     try:
-        parsed = _parse(args or ["--help"])
+        command = _parse(args or ["--help"])
     except SystemExit as stop:  # help was asked for, or the arguments are invalid
         if stop.code == 0 and args[:1] == ["train"]:
+            from hocket.cli.learners import print_settings
+
             print_settings()
         return stop.code if isinstance(stop.code, int) else 2
-    return parsed.command.run()
+    return int(command.run())
 
 
-def _parse(args: list[str]) -> Hocket:
+def _parse(args: list[str]) -> Form:
     """Parse arguments; control characters in them are escaped before an error message repeats them."""
     errors = io.StringIO()
     try:
         with nullcontext() if all(word.isprintable() for word in args) else redirect_stderr(errors):
-            return tyro.cli(Hocket, prog="hocket", args=args, config=(OmitArgPrefixes, OmitSubcommandPrefixes))
+            if args[0] in COMMANDS:
+                return tyro.cli(find_command(args[0]), prog=f"hocket {args[0]}", args=args[1:], config=CONFIG)
+            tyro.cli(_overview(), prog="hocket", args=args, config=CONFIG)
+            raise HocketError("the command comes first, as in `hocket check buttons`")
     except SystemExit:
         make_console(stderr=True).print(errors.getvalue(), end="")
         raise
+
+
+def _overview() -> type:
+    """Make what is parsed where no command comes first."""
+
+    @dataclass(frozen=True)
+    class Hocket:
+        command: Any
+        version: Annotated[Flag, option(None, "-V")] = False
+        """Print the version and exit."""
+        completion: Annotated[Optional[str], option("SHELL")] = None  # noqa: UP045  # else tyro loads more
+        """Print a completion script for SHELL (bash or zsh) and exit. Load it with eval."""
+
+    Hocket.__doc__ = SUMMARY
+    Hocket.__annotations__["command"] = _either(_summary)
+    return Hocket
 
 
 def _prepare_streams() -> None:
