@@ -3,9 +3,10 @@
     python bench/lanes.py [--cpu znver3] [--out lanes.json]
 
 `--cpu` compiles both for a processor with fewer instructions than this one: on one with AVX-512, znver3 or haswell show
-how they do with AVX2. Needs g++. Rivals take turns, in rounds of at least a second each; what counts is processor time, the median over
-rounds, and the ratio. hocket is timed through `hk.train`, everything included but tests, and with them. C++ is timed
-with the same bits as hocket (no fused multiplications), which are compared, and with whatever the compiler likes best.
+how they do with AVX2. Needs g++. Rivals take turns, in rounds of at least a second each; what counts is processor time,
+the median over rounds, and the ratio. hocket is timed through `hk.train`, everything included but tests, and with them.
+C++ is timed with the same bits as hocket (no fused multiplications), which are compared, and with whatever the compiler
+likes best.
 """
 
 import argparse
