@@ -83,6 +83,7 @@ from hocket.task.files import save_task as save_task
 from hocket.task.grid import Grid as Grid
 from hocket.task.repair import repair_task as repair_task
 from hocket.task.task import Task as Task
+from hocket.task.tokens import token_task as token_task
 from hocket.task.trajectory import Triplet as Triplet
 from hocket.task.trajectory import label_trajectory as label_trajectory
 from hocket.task.verdict import Verdict as Verdict

@@ -22,6 +22,7 @@ from hocket.task.files import WORLD_KEYS, has_world, read_task
 from hocket.task.grid import Grid
 from hocket.task.task import Task
 from hocket.task.template import MOST_AGENTS
+from hocket.task.tokens import token_task
 
 WORLD = re.compile(rf"""^\s*\[?\s*["']?(?:{"|".join(WORLD_KEYS)})\b""", re.MULTILINE)
 
@@ -186,4 +187,8 @@ def _ends(
     return cells[first], cells[(first + step) % len(cells)]
 
 
-FAMILIES: dict[str, Callable[[int], Task]] = {"rendezvous": rendezvous}
+FAMILIES: dict[str, Callable[[int], Task]] = {
+    "rendezvous": rendezvous,
+    "token-buttons": lambda agents: token_task(f"token-buttons-{agents}"),
+    "token-rooms": lambda agents: token_task(f"token-rooms-{agents}"),
+}

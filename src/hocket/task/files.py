@@ -31,8 +31,8 @@ from hocket.task.template import expand_team
 
 LIMIT = 128 * MEGABYTE
 TASK_KEYS = (
-    "name", "description", "slip", "team", "bodies", "map", "legend", "places", "agents", "gates", "events", "memory",
-    "machine",
+    "name", "description", "slip", "team", "bodies", "torus", "map", "legend", "places", "agents", "gates", "events",
+    "memory", "machine",
 )  # fmt: skip
 WORLD_KEYS = ("map", "agents", "legend", "places", "machine")  # a task has some of these, a machine alone has none
 GATE_KEYS = ("open", "close", "starts_open")
@@ -132,7 +132,10 @@ def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dic
     }
     starts = [row["start"] for row in rows.values() if isinstance(row.get("start"), str)]
     text = as_text(table["map"], "map")
-    grid, letters = read_map(text, legend, [str(start) for start in starts])
+    torus = table.get("torus", False)
+    if not isinstance(torus, bool):
+        raise FormatError(f"must be true or false, got {torus!r:.60}", where="torus")
+    grid, letters = read_map(text, legend, [str(start) for start in starts], torus=torus)
     places = dict(grid.places)
     for name, value in as_table(table.get("places", {}), "places").items():
         key = f"places.{name}"

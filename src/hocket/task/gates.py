@@ -43,7 +43,8 @@ def closed_regions(task: Task, agent: str) -> list[list[str]]:
 def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
     """For each state: whether the last event of a gate to happen has opened it.
 
-    It is the same on all traces to the state, or it is an error. What no trace reaches counts as closed.
+    It is the same on all traces to the state, or it is an error, unless the state is final: then it counts as closed,
+    as does what no trace reaches.
     """
     ways = _ways(machine, gate)
     told = {opened for _, opened in ways}
@@ -52,12 +53,12 @@ def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
     if False not in told:
         raise TaskError(f"this gate can never close: {_never(gate.closes)} in the agent's machine", key=key)
     for state, opened in ways:
-        if opened and (state, False) in ways:
+        if opened and (state, False) in ways and state not in machine.final:
             closed, open_ = (", ".join(_trace(ways, (state, seen))) or "nothing" for seen in (False, True))
             plain = isinstance(gate.short, str)
             what = f"whether {gate.short} has happened" if plain else "whether the gate is open"
             raise TaskError(f"a state must tell {what}, but {closed} and {open_} both lead to {state}", key=key)
-    return np.array([(state, True) in ways for state in machine.states], np.bool_)
+    return np.array([(state, True) in ways and (state, False) not in ways for state in machine.states], np.bool_)
 
 
 def _ways(machine: RewardMachine, gate: Gate) -> dict[Seen, tuple[Seen, str] | None]:

@@ -25,7 +25,7 @@ STAY = 4
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1), (0, 0))  # (rows, columns) of each action
 OUTCOMES = 3  # of an action: as intended, slipped a quarter turn to the right, slipped a quarter turn to the left
 
-WALL, FLOOR = "#", "."
+WALL, FLOOR, CORNER = "#", ".", "+"  # on a map; a corner of cells is drawn where there are thin walls
 MOST_CELLS = 1_000_000
 
 
@@ -38,6 +38,8 @@ class Grid:
     walls: frozenset[int] = frozenset()
     places: Mapping[str, frozenset[int]] = field(default_factory=dict)
     letters: Mapping[str, str] = field(default_factory=dict, compare=False)  # place -> its letter on the map of a file
+    thin: frozenset[tuple[int, int]] = frozenset()  # pairs of cells with a thin wall between them, the lower one first
+    torus: bool = False  # whether who leaves the map on one side comes in on the other
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.columns < 1 or self.cells > MOST_CELLS:
@@ -49,6 +51,10 @@ class Grid:
         for name, letter in self.letters.items():
             if name not in self.places or len(letter) != 1 or letter in (WALL, FLOOR, "\n"):
                 raise TaskError("a place has a single letter other than '#' and '.'", key=f"letters.{name}")
+        object.__setattr__(self, "thin", frozenset((min(pair), max(pair)) for pair in self.thin))
+        for pair in self.thin:
+            if pair[1] not in {self.beside(pair[0], action) for action in range(STAY)} - {pair[0]}:
+                raise TaskError(f"a thin wall stands between two cells side by side, got {pair}", key="map")
         if any(not 0 <= wall < self.cells for wall in self.walls):
             raise TaskError(f"walls must lie on the map of {self.rows} rows and {self.columns} columns", key="map")
         for name, cells in self.places.items():
@@ -59,7 +65,9 @@ class Grid:
                 self.check_cell(cell, f"places.{name}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Grid, (self.rows, self.columns, self.walls, dict(self.places), dict(self.letters))
+        return Grid, (
+            self.rows, self.columns, self.walls, dict(self.places), dict(self.letters), self.thin, self.torus,
+        )  # fmt: skip
 
     @property
     def cells(self) -> int:
@@ -99,25 +107,36 @@ class Grid:
 
     def neighbor(self, cell: int, action: int, closed: Collection[int] = ()) -> int:
         """Find where an action leads if it succeeds: a move off the map, into a wall or a closed cell goes nowhere."""
+        target = self.beside(cell, action)
+        blocked = target in self.walls or target in closed or (min(cell, target), max(cell, target)) in self.thin
+        return cell if blocked else target
+
+    def beside(self, cell: int, action: int) -> int:
+        """Find the cell in a direction, or the same cell at an edge of the map."""
         row, column = self.row_column(cell)
         row, column = row + STEPS[action][0], column + STEPS[action][1]
-        if not (0 <= row < self.rows and 0 <= column < self.columns):
-            return cell
-        target = self.cell(row, column)
-        return cell if target in self.walls or target in closed else target
+        if self.torus:
+            return self.cell(row % self.rows, column % self.columns)
+        return self.cell(row, column) if 0 <= row < self.rows and 0 <= column < self.columns else cell
 
     def outcomes(self, closed: Iterable[int] = ()) -> Numbers:
         """Tabulate where each action leads from each cell, for each of its outcomes: [cells, actions, outcomes]."""
-        row, column = np.divmod(np.arange(self.cells), self.columns)
+        here = np.arange(self.cells)
+        row, column = np.divmod(here, self.columns)
         barred = ~self.floor
         barred[list(closed)] = True
+        thin = np.array([low * self.cells + high for low, high in self.thin], np.int64)
         moved = np.empty((self.cells, len(ACTIONS)), shortest(self.cells))
         for action, (down, right) in enumerate(STEPS):
             new_row, new_column = row + down, column + right
             inside = (new_row >= 0) & (new_row < self.rows) & (new_column >= 0) & (new_column < self.columns)
-            target = np.where(inside, new_row * self.columns + new_column, np.arange(self.cells))
-            moved[:, action] = np.where(barred[target], np.arange(self.cells), target)
-        moved[:, STAY] = np.arange(self.cells)  # also where a gate has closed over it
+            around = new_row % self.rows * self.columns + new_column % self.columns
+            target = np.where(inside | self.torus, around, here)
+            blocked = barred[target]
+            if len(thin):
+                blocked |= np.isin(np.minimum(here, target) * self.cells + np.maximum(here, target), thin)
+            moved[:, action] = np.where(blocked, here, target)
+        moved[:, STAY] = here  # also where a gate has closed over it
         return np.stack([moved[:, slipped_actions(outcome)] for outcome in range(OUTCOMES)], axis=2)
 
 
@@ -146,13 +165,17 @@ def outcome_chances(slip: float) -> tuple[float, float, float]:
 
 
 def read_map(
-    text: str, legend: Mapping[str, Sequence[str]], starts: Collection[str] = ()
+    text: str, legend: Mapping[str, Sequence[str]], starts: Collection[str] = (), *, torus: bool = False
 ) -> tuple[Grid, dict[str, list[int]]]:
     """Read an ASCII map: `#` is a wall, `.` floor, and any other letter a place that the legend names.
 
-    A letter may have several names, and letters in `starts` need none. Returns the grid and the cells of each letter.
+    A letter may have several names, and letters in `starts` need none. A map that begins with `+` is drawn with thin
+    walls. Returns the grid and the cells of each letter.
     """
     lines = text.strip("\n").split("\n")
+    thin: frozenset[tuple[int, int]] = frozenset()
+    if lines[0].startswith(CORNER):
+        lines, thin = _read_thin(lines, torus)
     where: dict[str, list[int]] = {}
     walls = set()
     for row, line in enumerate(lines):
@@ -183,4 +206,45 @@ def read_map(
         for name in places
     }
     named = {name: frozenset(cells) for name, cells in places.items()}
-    return Grid(len(lines), len(lines[0]), frozenset(walls), named, letters), where
+    return Grid(len(lines), len(lines[0]), frozenset(walls), named, letters, thin, torus), where
+
+
+def _read_thin(lines: Sequence[str], torus: bool = False) -> tuple[list[str], frozenset[tuple[int, int]]]:
+    """Take a map with thin walls apart: its cells line by line, and between which of them walls stand.
+
+    Every other line and column is between cells: `|` or `-` is a thin wall there, a blank is none.
+
+    >>> _read_thin(["+-+-+", "|.|.|", "+ +-+", "|. .|", "+-+-+"])[1] == {(0, 1), (1, 3)}
+    True
+    """
+    if len(lines) % 2 == 0 or any(len(line) != len(lines[0]) or len(line) % 2 == 0 for line in lines):
+        raise TaskError("a map with thin walls has an odd number of lines, all of the same odd length", key="map")
+    rows, columns = len(lines) // 2, len(lines[0]) // 2
+    thin = set()
+    for cell in range(rows * columns):
+        row, column = divmod(cell, columns)
+        right, below = lines[2 * row + 1][2 * column + 2], lines[2 * row + 2][2 * column + 1]
+        to_right, to_below = row * columns + (column + 1) % columns, (row + 1) % rows * columns + column
+        for mark, wall, other in ((right, "|", to_right), (below, "-", to_below)):
+            if mark not in (wall, " "):
+                where = f"row {row}, column {column}"
+                raise TaskError(f"between cells stands {wall!r} or a blank, got {mark!r} beside {where}", key="map")
+            if mark == wall and (other > cell or (torus and other != cell)):
+                thin.add((cell, other))
+    return [line[1::2] for line in lines[1::2]], frozenset(thin)
+
+
+def write_thin(grid: Grid, lines: Sequence[str]) -> list[str]:
+    """Draw a map with its thin walls, given the letters of its cells line by line."""
+    edge, drawn = not grid.torus, [[" "] * (2 * grid.columns + 1) for _ in range(2 * grid.rows + 1)]
+    for cell in range(grid.cells):
+        row, column = grid.row_column(cell)
+        down, right = 2 * row + 1, 2 * column + 1
+        drawn[down][right] = lines[row][column]
+        for action, (rows, columns) in enumerate(STEPS[:STAY]):
+            other = grid.beside(cell, action)
+            if (other == cell and edge) or (min(cell, other), max(cell, other)) in grid.thin:
+                drawn[down + rows][right + columns] = "-" if rows else "|"
+    for line in drawn[::2]:
+        line[::2] = CORNER * (grid.columns + 1)
+    return ["".join(line) for line in drawn]

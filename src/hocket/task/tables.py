@@ -78,6 +78,7 @@ class Tables(NamedTuple):
     body_rule: int  # of `hocket.task.bodies`
     body: Words  # [S] what an agent in a cell has for itself, or -1; empty where agents have no bodies
     columns: int  # of the map, whose cells are numbered row by row
+    torus: bool  # whether it has no edges
     team_next: Words  # [V, E] the team machine's next state, or -1; V is 0 where it is too large
     team_final: Bools  # [V]
     team_initial: int
@@ -158,6 +159,7 @@ def _compile(task: Task) -> Tables:
         body_rule=rule_of(task.bodies),
         body=units_of(task.bodies, task.grid) if task.bodies else np.zeros(0, np.int32),
         columns=task.grid.columns,
+        torus=task.grid.torus,
         team_next=team_next,
         team_final=team_final,
         team_initial=team_initial,

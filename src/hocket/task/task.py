@@ -25,7 +25,7 @@ from hocket.task.agents import Agent, Gate
 from hocket.task.bodies import Bodies, check_bodies, units_of
 from hocket.task.conditions import ANYWHERE, Condition, Lexicon, parse_conditions, write_conditions
 from hocket.task.consistency import check_events, check_rewards, check_tidy, check_words, checked, in_order
-from hocket.task.grid import FLOOR, WALL, Grid
+from hocket.task.grid import FLOOR, WALL, Grid, write_thin
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,7 +189,9 @@ class Task:
         document: Document = {"name": self.name, "description": self.description, "slip": float(self.slip)}
         if self.bodies:
             document["bodies"] = list(self.bodies) if isinstance(self.bodies, tuple) else self.bodies
-        document["map"] = "\n".join(lines) + "\n"
+        if grid.torus:
+            document["torus"] = True
+        document["map"] = "\n".join(write_thin(grid, lines) if grid.thin else lines) + "\n"
         if legend:
             document["legend"] = {letter: legend[letter] for letter in reversed(legend) if letter in text}
         listed = {

@@ -243,7 +243,7 @@ class _MovesOfWorlds:
     def __init__(self, tables: Tables, prior: str = "distance") -> None:
         self.prior = prior
         self.world, self.made = tables.world, dict[tuple[int, int], MoveTable]()
-        self.without_walls = open_moves(tables.cells, tables.columns)
+        self.without_walls = open_moves(tables.cells, tables.columns, tables.torus)
 
     def of(self, table: IndividualTable) -> MoveTable:
         """Find the moves of an agent's world."""
@@ -263,9 +263,9 @@ class _MovesOfWorlds:
         return flat, flat
 
 
-def open_moves(cells: int, columns: int) -> MoveTable:
+def open_moves(cells: int, columns: int, torus: bool) -> MoveTable:
     """List the moves of a map that has no walls."""
-    return list_moves(Grid(cells // columns, columns).outcomes()[None])
+    return list_moves(Grid(cells // columns, columns, torus=torus).outcomes()[None])
 
 
 def _view(table: IndividualTable, moves: MoveTable, discount: float, worlds: _MovesOfWorlds) -> _View:

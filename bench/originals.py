@@ -1,0 +1,104 @@
+"""Are the worlds of tasks from the field those of their authors, step for step? Random walks in both, compared.
+
+    python bench/originals.py record RECORDS --tokens CONFIGS [--steps 1000000]
+    python bench/originals.py compare RECORDS
+
+The first command walks in the original, and runs where that is installed (hocket need not be); the second takes the
+same actions in hocket. For tokens: `pip install dfa-gym pyyaml`, and CONFIGS is the folder acc_marl/config of the
+repository rad-dfa/acc-marl, whose four files have the maps. Prints how many steps agree, in where everyone is and on
+which token it stood last.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+COPIES = 1_000  # walks side by side
+TURNED = np.array([2, 1, 0, 3, 4])  # TokenEnv's actions are down, right, up, left, none
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("record", "compare"))
+    parser.add_argument("records", type=Path)
+    parser.add_argument("--tokens", type=Path)
+    parser.add_argument("--steps", type=int, default=1_000_000)
+    options = parser.parse_args()
+    options.records.mkdir(exist_ok=True)
+    if options.what == "compare":
+        compare(options.records)
+    elif options.tokens:
+        for config in sorted(options.tokens.glob("*.yaml")):
+            kind = "rooms" if "rooms" in config.stem else "buttons"
+            walked = walk_tokens(config, options.steps // COPIES)
+            np.savez_compressed(options.records / f"token-{kind}-{config.stem[0]}.npz", **walked)
+
+
+def walk_tokens(config: Path, steps: int) -> dict[str, Any]:
+    """Walk at random in the original: actions, where everyone was (row and column), and on which token, or -1."""
+    import jax
+    import jax.numpy as jnp
+    import yaml
+    from dfa_gym import TokenEnv
+
+    env = TokenEnv(layout=yaml.safe_load(config.read_text())["LAYOUT"], max_steps_in_episode=steps + 1)
+    _, first = env.reset(jax.random.PRNGKey(0))
+    key, agents = jax.random.PRNGKey(1), env.n_agents
+    actions = jax.random.randint(key, (steps, COPIES, agents), 0, 5)
+
+    def step(state: Any, chosen: Any) -> Any:
+        _, after, _, _, _ = env.step_env(key, state, {name: chosen[i] for i, name in enumerate(env.agents)})
+        tokens = env.label_f(after)
+        return after, (after.agent_positions, jnp.stack([tokens[name] for name in env.agents]))
+
+    walk = jax.jit(jax.vmap(lambda chosen: jax.lax.scan(step, first, chosen)[1], in_axes=1, out_axes=1))
+    where, token = walk(actions)
+    return {
+        "action": TURNED[np.asarray(actions)].astype(np.int8),
+        "where": np.asarray(where, np.int8),
+        "token": np.asarray(token, np.int8),
+        "start": np.asarray(first.agent_positions, np.int8),
+    }
+
+
+def compare(records: Path) -> None:
+    """Take the recorded actions in hocket."""
+    for path in sorted(records.glob("token-*.npz")):
+        with np.load(path) as walked:
+            agree = compare_tokens(path.stem, walked)
+        print(f"{path.stem}: {agree.sum():,} of {agree.size:,} steps agree")
+
+
+def compare_tokens(name: str, walked: Any) -> np.ndarray:
+    import hocket as hk
+    from hocket.task.tokens import MAPS, token_task
+
+    seen = ["none", *map(str, range(10))]
+    moves = {(before, token): token for before in seen for token in seen[1:] if token != before}
+    machine = hk.RewardMachine(initial="none", transitions=moves, final=())
+    agents = [letter for letter in "ABCD" if letter in MAPS[name]]
+    task = token_task(name, dict.fromkeys(agents, machine))
+    action, where, token = walked["action"], walked["where"].astype(np.int64), walked["token"]
+    steps, copies, count = action.shape
+    envs = hk.gym.team_vector_env(task, copies, max_episode_steps=steps + 1)
+    envs.reset(seed=0)
+    assert envs.state()[0, :count].tolist() == (walked["start"].astype(int) @ [task.grid.columns, 1]).tolist()
+    last = np.full((copies, count), -1)
+    states = [[seen.index(state.split()[0]) - 1 for state in task.machines[name].states] for name in agents]
+    agree = np.zeros((steps, copies), np.bool_)
+    for step in range(steps):
+        envs.step(action[step])
+        cells, state = np.split(envs.state(), 2, axis=1)
+        last = np.where(token[step] >= 0, token[step], last)
+        told = np.stack([np.array(states[agent])[state[:, agent]] for agent in range(count)], axis=1)
+        same = (cells == where[step] @ np.array([task.grid.columns, 1])) & (told == last)
+        agree[step] = same.all(axis=1)
+    return agree
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""The maps of TokenEnv: tokens in rooms behind doors, each of which is open while an agent stands on a button of it.
+
+The rules and the four maps are those of Yalcinkaya, Vazquez-Chanlatte, Shah and Seshia, "Automata-Conditioned
+Cooperative Multi-Agent Reinforcement Learning" (ACC-MARL), in the packages dfa-gym and acc-marl. Agents have bodies:
+where two would collide, both stay. The map has no edges. A door is open in a step if somebody stood on one of its
+buttons, or in the door itself, after the step before. There, each agent has an automaton over the tokens it stands on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+from hocket.errors import TaskError, require_known
+from hocket.machine.algebra import project
+from hocket.machine.composition import Composition
+from hocket.machine.reward_machine import RewardMachine
+from hocket.task.agents import Agent, Gate
+from hocket.task.bodies import SYMMETRIC
+from hocket.task.conditions import Condition
+from hocket.task.grid import Grid, read_map
+from hocket.task.task import Task
+
+# Digits are tokens, capitals starts of agents, a to d buttons, and w to z their doors.
+DOORS = {"a": "w", "b": "x", "c": "y", "d": "z"}
+MAPS = {
+    "token-rooms-2": """
+#########
+#0.2#1.3#
+#...#...#
+#...#...#
+#a8AwB9a#
+#...#...#
+#...#...#
+#6.4#7.5#
+#########
+""",
+    "token-rooms-4": """
+#################
+#0.2#0.1#5.6#1.3#
+#...#...#...#...#
+#...#.B.#.a.#...#
+#a8Aw.4.w.9.wD9a#
+#...#.a.#.C.#...#
+#...#...#...#...#
+#6.4#3.2#8.7#7.5#
+#################
+""",
+    "token-buttons-2": """
+0...#####
+..a.w0.2#
+A.a.w.8.#
+..a.w6.4#
+1..3#####
+..b.x1.3#
+B.b.x.9.#
+..b.x7.5#
+2...#####
+""",
+    "token-buttons-4": """
+#####...0...#####
+#0.1y.c.A.a.w0.2#
+#.4.y.c...a.w.8.#
+#3.2y.c.B.a.w6.4#
+#####2.....3#####
+#5.6z.d.C.b.x1.3#
+#.9.z.d...b.x.9.#
+#8.7z.d.D.b.x7.5#
+#####...1...#####
+""",
+}
+OVER = "over"  # an event that nobody knows: so agents that are done go on noticing doors
+
+Machines = Mapping[str, RewardMachine]
+
+
+def token_task(name: str, machines: Machines | None = None) -> Task:
+    """Make a task on one of the four maps, with a machine for each agent over the tokens 0 to 9 that it comes to.
+
+    A machine may also have tokens of others as events, such as "B on 3". Without machines, A goes to a token behind a
+    door while another agent helps it, and each of the others to a token of its own.
+    """
+    require_known(name, MAPS, "map of tokens")
+    grid, starts = _read(MAPS[name])
+    given = _first_machines(name) if machines is None else machines
+    if given.keys() != starts.keys():
+        raise TaskError(
+            f"there must be a machine for each of {', '.join(starts)}, got {', '.join(given)}", key="agents"
+        )
+    buttons = [button for button in DOORS if button in grid.places]
+    parts = {
+        agent: _with_doors(_renamed(machine, agent), agent, buttons, [*starts]) for agent, machine in given.items()
+    }
+    used = {event for part in parts.values() for event in part.events}
+    tokens = ((agent, str(token)) for agent in starts for token in range(10))
+    events = {f"{agent} on {token}": {agent: Condition(token)} for agent, token in tokens}
+    events = {event: conditions for event, conditions in events.items() if event in used}
+    for agent, button in product(starts, buttons):
+        events[f"{agent} opens {button}"] = {agent: Condition(button)}
+        events[f"{agent} leaves {button}"] = {agent: Condition(button, inside=False)}
+    gates = {
+        f"door {button}": Gate(
+            tuple(f"{agent} opens {button}" for agent in starts), tuple(f"{agent} leaves {button}" for agent in starts)
+        )
+        for button in buttons
+    }
+    return Task(
+        name=name,
+        grid=grid,
+        agents={agent: Agent(start, parts[agent].events, gates) for agent, start in starts.items()},
+        events=events,
+        machine=Composition(parts),
+        slip=0.0,
+        description="Tokens in rooms whose doors are open while somebody stands on a button (TokenEnv of ACC-MARL).",
+        bodies=SYMMETRIC,
+    )
+
+
+def _read(drawn: str) -> tuple[Grid, dict[str, int]]:
+    """Read a map: its places, and where agents start."""
+    agents = [letter for letter in "ABCD" if letter in drawn]
+    legend = {letter: [letter] for letter in "0123456789" if letter in drawn}
+    for button, door in DOORS.items():
+        if button in drawn:
+            legend |= {button: [button], door: [button, f"door {button}"]}
+    grid, where = read_map(drawn, legend, agents, torus=True)
+    return grid, {agent: where[agent][0] for agent in agents}
+
+
+def _renamed(machine: RewardMachine, agent: str) -> RewardMachine:
+    """Name an agent's tokens after it."""
+    moves = {
+        (state, f"{agent} on {event}" if event.isdigit() else event): target
+        for (state, event), target in machine.transitions.items()
+    }
+    return RewardMachine(initial=machine.initial, transitions=moves, final=machine.final, states=machine.states)
+
+
+def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], everyone: list[str]) -> RewardMachine:
+    """Let an agent's machine also tell which doors are closed, open because of others, or of itself."""
+    moves: dict[tuple[str, str], str] = {}
+    for doors in product(("", "{}", "+{}"), repeat=len(buttons)):
+
+        def named(state: str, doors: tuple[str, ...] = doors) -> str:
+            told = [door.format(button) for door, button in zip(doors, buttons, strict=True) if door]
+            return " ".join([state, *told])
+
+        for (state, event), target in machine.transitions.items():
+            moves[named(state), event] = named(target)
+        for state, (number, button), other in product(machine.states, enumerate(buttons), everyone):
+            held, does = ("+{}" if other == agent else "{}"), "leaves" if doors[number] else "opens"
+            if doors[number] in ("", held):
+                after = (*doors[:number], "" if doors[number] else held, *doors[number + 1 :])
+                moves[named(state), f"{other} {does} {button}"] = named(state, after)
+        for state in machine.final:
+            moves[named(state), OVER] = named(OVER)
+    final = {target for (_, event), target in moves.items() if event == OVER}
+    whole = RewardMachine(initial=machine.initial, transitions=moves, final=final)
+    return project(whole, {event for _, event in moves} - {OVER})
+
+
+def _first_machines(name: str) -> Machines:
+    """Let A go to a token behind a door, B or D help it and then go to a token of its own, and others do so at once."""
+    tokens, helper = {
+        "token-rooms-2": ({"A": "1", "B": "5"}, "B"),
+        "token-rooms-4": ({"A": "5", "B": "4", "C": "9", "D": "1"}, "D"),
+        "token-buttons-2": ({"A": "8", "B": "1"}, "B"),
+        "token-buttons-4": ({"A": "4", "B": "2", "C": "3", "D": "1"}, "B"),
+    }[name]
+    help_first = {("help", f"A on {tokens['A']}"): "go"}
+    return {
+        agent: RewardMachine(
+            initial="help" if agent == helper else "go",
+            transitions={**(help_first if agent == helper else {}), ("go", token): "done"},
+            final={"done"},
+        )
+        for agent, token in tokens.items()
+    }
