@@ -32,6 +32,7 @@ from hocket.task.catalogue import MOST_AGENTS, built_in_tasks
 from hocket.task.consistency import MOST_LATCHED
 from hocket.task.settling import propose
 from hocket.task.tables import MOST_ENTRIES, MOST_EVENTS, MOST_STATES
+from hocket.task.tokens import MAPS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
@@ -127,7 +128,7 @@ def test_the_page_on_files_has_every_suffix_of_a_machine():
 def test_the_page_on_tasks_has_every_builtin_task_as_it_is():
     (rows,) = [rows for _, columns, rows in tables(PAGES["docs/tasks.md"]) if columns[0] == "task"]
     shown = {code(row[0])[0]: row[1:4] for row in rows}
-    assert {*shown} - {"rendezvous-N"} == {*built_in_tasks()}
+    assert {*shown} - {"rendezvous-N", *MAPS} == {*built_in_tasks()}
     for name, (agents, size, machine) in shown.items():
         task = hk.load_task(name.replace("-N", "-7"))
         assert agents == ("N" if name == "rendezvous-N" else str(len(task.agents)))
