@@ -3,6 +3,7 @@
 import hocket as hk
 from hocket import random
 from hocket.machine.composition import SEPARATOR
+from hocket.task.endless import Kinds
 from interpreter import interpret, walk_apart
 from worlds import Individual, own_states
 
@@ -16,16 +17,17 @@ class DefinedWorld:
         self.cells, self.states, self.slip_limit = task.grid.cells, len(self.names), random.threshold(task.slip)
         self.final = frozenset(map(self.names.index, self.world.over))
         self.starts, self.initial = task.agents[name].starts, self.names.index(self.world.machine.initial)
+        self.past = (Kinds.of(task, name).offset // self.cells).tolist()
 
     def move(self, s: int, u: int, a: int, outcome: int) -> int:
         return self.world.arrive(self.names[u], s, a, outcome)
 
-    def settle(self, s_next: int, u: int, draw: int) -> tuple[int, float]:
-        state, reward = self.world.settle(self.names[u], s_next, lambda chance: draw < random.threshold(chance))
+    def settle(self, s: int, s_next: int, u: int, draw: int) -> tuple[int, float]:
+        state, reward = self.world.settle(self.names[u], s_next, lambda chance: draw < random.threshold(chance), s)
         return self.names.index(state), reward
 
-    def outcomes(self, s_next: int, u: int) -> list[tuple[float, int, float]]:
-        outcomes = self.world.outcomes(self.names[u], s_next)
+    def outcomes(self, s: int, s_next: int, u: int) -> list[tuple[float, int, float]]:
+        outcomes = self.world.outcomes(self.names[u], s_next, s)
         return [(chance, self.names.index(state), reward) for chance, state, reward in outcomes]
 
 
@@ -55,10 +57,10 @@ class DefinedTeam:
         regions = [{*self.task.grid.places[name]} for name in bodies] if isinstance(bodies, tuple) else None
         return tuple(walk_apart(bodies, regions or [{cell} for cell in range(self.cells)], list(s), list(s_next)))
 
-    def settle(self, s_next: tuple[int, ...], v: int) -> tuple[int, float]:
-        cells, states = (dict(zip(self.task.agents, part, strict=True)) for part in (s_next, self.local(v)))
+    def settle(self, s: tuple[int, ...], s_next: tuple[int, ...], v: int) -> tuple[int, float]:
+        before, cells, states = (dict(zip(self.task.agents, part, strict=True)) for part in (s, s_next, self.local(v)))
         state, reward = self.names[v], 0.0
-        for events in interpret(self.task, cells, states)[0]:
+        for events in interpret(self.task, cells, states, before)[0]:
             for event in events:
                 reward += self.team.rewards[state, event]
                 state = self.team.transitions[state, event]

@@ -1,22 +1,28 @@
 """How a step settles, after the words of the rule: with sets, dictionaries and no tables."""
 
 import hocket as hk
-from task_strategies import cells_of
+from task_strategies import is_edge, is_met
 
 
 class TurningError(Exception):
     """The same joint state came again."""
 
 
-def interpret(task: hk.Task, cells: dict[str, int], states: dict[str, str]) -> tuple[list[list[str]], dict[str, str]]:
-    """Play the rounds of a step."""
+def interpret(
+    task: hk.Task, cells: dict[str, int], states: dict[str, str], before: dict[str, int] | None = None
+) -> tuple[list[list[str]], dict[str, str]]:
+    """Play the rounds of a step, from the cells before it, if there was one."""
     states, rounds, history = dict(states), [], []
     while True:
-        history.append(dict(states))
+        edges = [event for events in rounds for event in events if is_edge(task.events[event])]
+        history.append((dict(states), edges))
         can = []
         for event in task.events:
             everyone = [name for name in task.agents if event in task.agents[name].knows]
-            if everyone and all(is_candidate(task, name, event, cells[name], states[name]) for name in everyone):
+            if event not in edges and everyone and all(
+                is_candidate(task, name, event, cells[name], states[name], (before or {}).get(name))
+                for name in everyone
+            ):  # fmt: skip
                 can.append(event)
         took_part: set[str] = set()
         happening = []
@@ -32,13 +38,13 @@ def interpret(task: hk.Task, cells: dict[str, int], states: dict[str, str]) -> t
                 if event in task.agents[name].knows:
                     states[name] = dict(task.machines[name].transitions)[states[name], event]
         rounds.append(happening)
-        if states in history:
+        if (states, edges + [event for event in happening if is_edge(task.events[event])]) in history:
             raise TurningError
 
 
-def is_candidate(task: hk.Task, name: str, event: str, cell: int, state: str) -> bool:
+def is_candidate(task: hk.Task, name: str, event: str, cell: int, state: str, before: int | None) -> bool:
     condition = task.events[event].get(name)
-    met = condition is None or cell in cells_of(task.grid, condition)
+    met = condition is None or is_met(task.grid, condition, cell, before)
     return met and (state, event) in task.machines[name].transitions
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import hocket as hk
+from hocket.task.conditions import parse_conditions
 from hocket.task.endless import find_endless
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS
@@ -23,6 +24,7 @@ from searches import examples
 
 NAMES = ("A1", "A2", "A3")
 PLACES = ("red", "blue", "green room", "here and there")
+EDGY = 3  # one of so many tasks has edges
 CHANCES = (0.02, 0.0, 0.3, 1.0)  # of slipping
 
 Cells = frozenset[int]
@@ -59,6 +61,9 @@ def random_pair(rng: Random) -> Pair:
     """Draw a task that is decomposable, settles, and whose gates an agent can tell open from closed."""
     while True:
         pair = _random_pair(rng)
+        number = int(pair.listed.digest[:8], 16)
+        if number % EDGY == 0:
+            pair = Pair(*(with_edges(task, number) for task in pair))
         if find_endless(pair.lazy) is None and find_endless(pair.listed) is None:
             return pair
 
@@ -125,6 +130,51 @@ def cells_of(grid: hk.Grid, condition: hk.Condition) -> Cells:
     if condition.place is None:
         return ground
     return grid.places[condition.place] if condition.inside else ground - grid.places[condition.place]
+
+
+def is_met(grid: hk.Grid, condition: hk.Condition, cell: int, before: int | None) -> bool:
+    """Say whether a condition holds after a step from one cell to another, by the words that it is written in.
+
+    None: there was no step.
+    """
+    for way in str(condition).split(" or "):
+        word, _, place = way.replace("not at", "not-at").replace("stays at", "stays-at").partition(" ")
+        is_in, was_in = (here is not None and here in grid.places.get(place, ()) for here in (cell, before))
+        was_out = before is not None and not was_in
+        if {
+            "anywhere": True,
+            "at": is_in,
+            "not-at": not is_in and cell not in grid.walls,
+            "enters": is_in and was_out,
+            "leaves": not is_in and was_in,
+            "stays-at": is_in and was_in,
+        }[word]:
+            return True
+    return False
+
+
+def is_edge(conditions: Mapping[str, hk.Condition]) -> bool:
+    """Say whether an event happens at most once in a step, by the words of its conditions."""
+    words = {word for condition in conditions.values() for word in str(condition).split()}
+    return not words.isdisjoint({"enters", "leaves", "stays"})
+
+
+def with_edges(task: hk.Task, seed: int) -> hk.Task:
+    """Make edges of some conditions of a task, each by chance."""
+    rng = Random(seed)
+    words = ("at", "not at", "enters", "enters", "leaves", "stays at")
+
+    def drawn(name: str, condition: hk.Condition) -> hk.Condition:
+        if condition.place is None or rng.random() < 0.3:
+            return condition
+        ways = [f"{rng.choice(words)} {place}" for place in rng.sample(PLACES, rng.choice((1, 1, 2)))]
+        return parse_conditions(f"{name} {' or '.join(ways)}", [name], PLACES, "events")[name]
+
+    events = {
+        event: {name: drawn(name, condition) for name, condition in conditions.items()}
+        for event, conditions in task.events.items()
+    }
+    return replace(task, events=events)
 
 
 def _random_part(

@@ -15,7 +15,7 @@ from hocket.errors import AssignmentError, SettingsError
 from hocket.machine.names import Names
 from hocket.random import threshold
 from hocket.task.episode import IndividualEpisode
-from hocket.task.settling import settle
+from hocket.task.settling import propose, settle
 from task_strategies import random_task
 
 LIBRARIES = [np, torch, array_api_strict]
@@ -33,9 +33,10 @@ def positions(task: hk.Task, rng: Random) -> np.ndarray:
     return np.array([[rng.choice(rng.choice((floor, places))) for _ in task.agents] for _ in range(COPIES)])
 
 
-def plain_step(task: hk.Task, cells, states, team):
+def plain_step(task: hk.Task, cells, before, states, team):
     """One copy, by the plain interpreter."""
-    settled = settle(task, dict(zip(task.agents, cells.tolist(), strict=True)), states)
+    now, was = (dict(zip(task.agents, part.tolist(), strict=True)) for part in (cells, before))
+    settled = settle(task, now, states, was)
     reward = 0.0
     for event in settled.events:
         if isinstance(task.machine, hk.RewardMachine):
@@ -61,11 +62,12 @@ def test_steps_are_those_of_the_plain_interpreter_on_random_tasks(seed):
     plain = [(dict(zip(task.agents, (m.initial for m in task.machines.values()), strict=True)), task.machine.initial)]
     plain *= COPIES
     for _ in range(12):
-        cells = positions(task, rng)
-        state, happened, reward, done = machines.step(state, machines.holds(xp.asarray(cells)), xp.float64)
+        cells, was = positions(task, rng), positions(task, rng)
+        holds = machines.holds(xp.asarray(cells), xp.asarray(was))
+        state, happened, reward, done = machines.step(state, holds, xp.float64)
         for copy in range(COPIES):
             before, team = plain[copy]
-            settled, team, paid = plain_step(task, cells[copy], before, team)
+            settled, team, paid = plain_step(task, cells[copy], was[copy], before, team)
             if task.machine.has_completion_rewards:
                 paid = float(is_done(task, settled.states) and not is_done(task, before))
             plain[copy] = (dict(settled.states), team)
@@ -102,10 +104,11 @@ def test_rewards_of_transitions_add_up_to_the_same_number():
         state = machines.reset(COPIES, like=xp.zeros(1))
         plain = [({name: machine.initial for name, machine in task.machines.items()}, task.machine.initial)] * COPIES
         for _ in range(12):
-            cells = positions(task, rng)
-            state, _, reward, _ = machines.step(state, machines.holds(xp.asarray(cells)), xp.float64)
+            cells, was = positions(task, rng), positions(task, rng)
+            holds = machines.holds(xp.asarray(cells), xp.asarray(was))
+            state, _, reward, _ = machines.step(state, holds, xp.float64)
             for copy in range(COPIES):
-                settled, team, paid = plain_step(task, cells[copy], *plain[copy])
+                settled, team, paid = plain_step(task, cells[copy], was[copy], *plain[copy])
                 plain[copy] = (dict(settled.states), team)
                 assert float(reward[copy]) == paid
                 assert task.machine.states.index(str(team)) == int(state.team[copy])
@@ -126,7 +129,7 @@ def test_a_decomposition_steps_as_a_wrapped_world_does():
     happened_at_all = 0
     for number, decomposition in enumerate(drawn_decompositions(25)):
         assert decomposition.ok
-        rules = Synchronisation(decomposition, Names())
+        rules = Synchronisation(decomposition, Names(), Names())
         machines = hk.gym.batched(decomposition)
         rng, state = np.random.default_rng(number), machines.reset(COPIES)
         for _ in range(8):
@@ -138,7 +141,7 @@ def test_a_decomposition_steps_as_a_wrapped_world_does():
                     agent: [event for e, event in enumerate(machines.events) if holds[copy, a, e] and event in knows]
                     for a, (agent, knows) in enumerate(decomposition.knows.items())
                 }
-                events = rules.happen(answer, named(machines, before.agents[copy]), machines.agents).events
+                events = rules.happen(answer, named(machines, before.agents[copy]), machines.agents, {}).events
                 assert {machines.events[e] for e in np.flatnonzero(happened[copy])} == set(events)
                 happened_at_all += len(events)
                 after = named(machines, before.agents[copy])
@@ -149,13 +152,13 @@ def test_a_decomposition_steps_as_a_wrapped_world_does():
     assert happened_at_all > 1_000
 
 
-def alone_step(task: hk.Task, agent: str, state: str, cell: int, draw: int):
+def alone_step(task: hk.Task, agent: str, state: str, cell: int, before: int, draw: int):
     """One agent alone, by the plain interpreter, from any state in any cell."""
     episode = IndividualEpisode(task, agent)
-    episode.state, episode.cell = state, cell
+    episode.state, episode.cell, episode.before = state, cell, before
     if state in episode.machine.final:
         return state, (), 0.0
-    for event in (proposed := [e for e in task.knows[agent] if is_proposed(task, agent, cell, state, e)]):
+    for event in (proposed := propose(task, agent, cell, state, before)):
         if draw < threshold(episode._chance(event) or 1.0):
             events, reward = episode._settle(event)
             return episode.state, events, reward
@@ -163,30 +166,27 @@ def alone_step(task: hk.Task, agent: str, state: str, cell: int, draw: int):
     return state, (), 0.0
 
 
-def is_proposed(task: hk.Task, agent: str, cell: int, state: str, event: str) -> bool:
-    return (state, event) in task.machines[agent].transitions and bool(task.where(agent, event)[cell])
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_agents_alone_advance_as_the_plain_interpreter_lets_them_from_every_state(seed):
     rng = Random(seed)
     task, xp = random_task(rng), LIBRARIES[seed % len(LIBRARIES)]
     machines = hk.gym.batched(task)
-    cells = positions(task, rng)
+    cells, was = positions(task, rng), positions(task, rng)
     draws = np.array([[rng.randrange(threshold(1.0)) for _ in task.agents] for _ in range(COPIES)])
     chances = np.array([
         [IndividualEpisode(task, agent)._chance(event) or 1.0 if event in task.knows[agent] else 0.0
          for event in machines.events] for agent in machines.agents
     ])  # fmt: skip
     ready = draws[..., None] < np.vectorize(threshold)(chances)
-    holds = machines.holds(xp.asarray(cells))
+    holds = machines.holds(xp.asarray(cells), xp.asarray(was))
     all_states = machines.counterfactuals(holds, xp.asarray(ready), xp.float64)
     compared = 0
     for copy in range(COPIES):
         for place, agent in enumerate(machines.agents):
             for number, name in enumerate(machines.states[agent]):
                 at = (copy, number, place)
-                after, events, reward = alone_step(task, agent, name, int(cells[copy, place]), int(draws[copy, place]))
+                drawn = (int(part[copy, place]) for part in (cells, was, draws))
+                after, events, reward = alone_step(task, agent, name, *drawn)
                 assert machines.states[agent][int(all_states.state[at])] == after
                 happened = np.flatnonzero(to_numpy(all_states.happened)[at])
                 assert {machines.events[e] for e in happened} == set(events)

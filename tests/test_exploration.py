@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 
 import pytest
@@ -66,9 +67,9 @@ def test_a_step_shows_what_is_attempted_and_what_of_it_is_refused(plates):
     hidden = HiddenTask(hk.load_task(plates), seed=0)
     right, stay = ACTIONS.index("right"), ACTIONS.index("stay")
     assert hidden.step({"A1": right, "A2": stay}) == [Attempt("leave", False)]
-    assert hidden.walk("A2", hidden.where("A2", "out")) is None  # the gate is closed
+    assert hidden.walk("A2", partial(hidden.is_met, "A2", "out")) is None  # the gate is closed
     assert hidden.step({"A1": right, "A2": right}) == [Attempt("press", True), Attempt("press", False)]
-    assert hidden.walk("A2", hidden.where("A2", "out")) == right
+    assert hidden.walk("A2", partial(hidden.is_met, "A2", "out")) == (right, 1)
     assert hidden.step({"A1": stay, "A2": right}) == [Attempt("press", False), Attempt("out", True, True)]
     assert hidden.steps == 3
 

@@ -32,7 +32,7 @@ from hocket.task.grid import ACTIONS, outcome_chances
 from hocket.task.individual import IndividualTable, Simulation, individual_table
 from hocket.task.reachability import Exploration, explore, shared_events
 from hocket.task.tables import Tables, compile_task
-from task_strategies import some, tasks
+from task_strategies import is_met, some, tasks
 
 WORDS = ("a", "b", "ab", "a b", "b a", "a, b", "ä", "all", "x" * 9)
 
@@ -54,15 +54,25 @@ def test_a_lexicon_finds_the_longest_whole_name(names, text):
 
 @some
 @given(task=tasks())
-def test_cells_are_of_a_kind_if_the_same_conditions_hold_in_them(task):
+def test_steps_are_of_a_kind_if_the_same_conditions_hold_after_them(task):
+    floor = [cell for cell in range(task.grid.cells) if task.grid.floor[cell]]
     for agent in task.agents:
         kinds = Kinds.of(task, agent)
         assert kinds.events == tuple(event for event, own in task.events.items() if agent in own)
-        floor = [cell for cell in range(task.grid.cells) if task.grid.floor[cell]]
-        seen = [tuple(bool(task.where(agent, event)[cell]) for event in kinds.events) for cell in floor]
-        order = list(dict.fromkeys(seen))  # the first cell of a kind decides its place
-        assert [order.index(own) for own in seen] == kinds.kind[floor].tolist()
+        steps = {
+            int(kinds.offset[cell]) + end: (cell, end)
+            for cell in floor
+            for end in {task.grid.neighbor(cell, action) for action in range(5)}
+        }
+        arrivals = sorted(steps)
+        seen = [
+            tuple(is_met(task.grid, task.events[event][agent], *steps[arrival][::-1]) for event in kinds.events)
+            for arrival in arrivals
+        ]
+        order = list(dict.fromkeys(seen))  # the first step of a kind decides its place
+        assert [order.index(own) for own in seen] == kinds.kind[arrivals].tolist()
         assert [tuple(row) for row in kinds.holds.tolist()] == order
+        assert task.edges or arrivals == floor
 
 
 def test_cells_are_told_apart_by_more_conditions_than_a_number_has_bits():
@@ -80,18 +90,19 @@ def test_cells_are_told_apart_by_more_conditions_than_a_number_has_bits():
 def explore_by_definition(tables: Tables, agent: int) -> Exploration:
     """Try all moves of all machine states and cells at once, step by step."""
     states = int(tables.states[agent])
-    can_wait = np.append(tables.knowers > 1, True)  # the last one is for no event
-    arrived = np.zeros((states, tables.cells), np.bool_)
-    rests = np.zeros_like(arrived)
+    can_wait = np.append((tables.knowers > 1) | tables.is_edge, True)  # the last one is for no event
+    arrived = np.zeros((states, tables.arrivals), np.bool_)
+    rests = np.zeros((states, tables.cells), np.bool_)
     rests[tables.initial[agent], tables.start[agent]] = True
     moving = rests.copy()
     is_final = tables.is_final[agent, :states]
     step = fewest = 0
     while moving.any():
         step += 1
-        reached, resting = np.zeros_like(arrived), np.zeros_like(arrived)
+        reached, resting = np.zeros_like(arrived), np.zeros_like(rests)
         for state in np.flatnonzero(moving.any(axis=1)).tolist():
             moves = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]]
+            moves = moves + tables.offset[agent][:, None, None]
             reached[state, moves[moving[state]].ravel()] = True
         while (reached := reached & ~arrived).any():
             arrived |= reached
@@ -99,7 +110,7 @@ def explore_by_definition(tables: Tables, agent: int) -> Exploration:
             kind = tables.kind[agent, cell]
             event = tables.event[agent, own, kind]
             stays = can_wait[event].all(axis=1)
-            resting[own[stays], cell[stays]] = True
+            resting[own[stays], cell[stays] % tables.cells] = True
             here, slot = np.nonzero(event >= 0)
             reached[tables.next_state[agent, own[here], kind[here], slot], cell[here]] = True
         moving = resting & ~rests
@@ -133,7 +144,7 @@ def test_an_edge_lies_on_a_cycle_if_a_way_leads_back(edges):
 @given(task=tasks())
 def test_what_may_repeat_is_the_largest_set_of_events_on_cycles_for_everyone_who_knows_them(task):
     kinds = {agent: Kinds.of(task, agent) for agent in task.agents}
-    alive = set(task.events)
+    alive = set(task.events) - task.edges
     for _ in task.events:
         for agent, machine in task.machines.items():
             names, graph = tuple(machine.events), machine.graph
@@ -169,11 +180,11 @@ def test_sentences_of_twice_as_many_agents_take_twice_as_many_looks(monkeypatch)
 
 def solve_by_definition(table: IndividualTable, discount: float, tolerance: float) -> np.ndarray:
     """Value iteration as it is written down: every outcome of every action looked up in every sweep."""
-    next_cell = table.next_cell[table.dynamics]  # [U, S, A, K]
+    next_cell = table.next_cell[table.dynamics] + table.offset[:, None, None]  # [U, S, A, K]
     weights = np.array(outcome_chances(table.slip))
     chance, reward, target = (part[:, table.kind] for part in (table.chance, table.reward, table.next_state))
-    value = np.zeros(chance.shape[:2])  # [U, S]
-    cells, rows = np.arange(len(table.kind))[None, :, None], np.arange(len(value))[:, None, None, None]
+    value = np.zeros((len(chance), table.cells))  # [U, S]
+    cells, rows = (np.arange(len(table.kind)) % table.cells)[:, None], np.arange(len(value))[:, None, None, None]
     while True:
         arrival = (chance * (reward + discount * value[target, cells])).sum(axis=2)
         q = (arrival[rows, next_cell] * weights).sum(axis=3)

@@ -298,7 +298,7 @@ def test_a_state_is_worth_what_its_machine_can_still_earn():
 
 def solve(world: IndividualModel, discount: float) -> np.ndarray:
     """Solve an agent's world by value iteration: the worth of each action, [machine states, cells, actions]."""
-    states, cells = len(world.table.is_final), len(world.table.kind)
+    states, cells = len(world.table.is_final), world.table.cells
     state, cell, action = np.indices((states, cells, len(ACTIONS)))
     slip, most = world.table.slip_limit / 2**CHANCE_BITS, 2**CHANCE_BITS - 1
     cases = []  # (chance, what came of it), for each way to slip and for teammates that are ready or not

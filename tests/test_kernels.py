@@ -361,10 +361,10 @@ def test_what_learners_play_is_what_plain_python_plays(learner, slip):
 def assert_theorem_2(task: hk.Task, taken: int, record: Recording) -> int:
     """Run the team machine on the events of a recording: each agent's state always stands for the machine's."""
     states = {name: machine.initial for name, machine in task.machines.items()}
-    team, trace = task.machine.initial, []
+    team, trace, cells = task.machine.initial, [], {name: agent.start for name, agent in task.agents.items()}
     for time in range(len(record.cell) if taken < 0 else taken):
-        cells = dict(zip(states, record.cell[time].tolist(), strict=True))
-        for event in (event for events in interpret(task, cells, states)[0] for event in events):
+        before, cells = cells, dict(zip(states, record.cell[time].tolist(), strict=True))
+        for event in (event for events in interpret(task, cells, states, before)[0] for event in events):
             team = task.machine.step(team, event)
             assert team is not None
             trace.append(event)
@@ -554,7 +554,8 @@ def test_the_world_of_a_table_is_the_world_by_definition():
             for s, u, a, outcome in product(cells, range(defined.states), range(len(ACTIONS)), range(3)):
                 assert tabled.move(s, u, a, outcome) == defined.move(s, u, a, outcome)
             for s, u, draw in product(cells, range(defined.states), (0, random.threshold(0.3), 2**31 - 1)):
-                assert tabled.settle(s, u, draw) == defined.settle(s, u, draw)
+                for s_next in {defined.move(s, u, a, 0) for a in range(len(ACTIONS))}:
+                    assert tabled.settle(s, s_next, u, draw) == defined.settle(s, s_next, u, draw)
 
 
 # What is kept on disk.

@@ -17,7 +17,7 @@ from hocket.task.settling import propose
 from hocket.task.tables import compile_task
 from local_labelling import LocalLabelling, localize
 from searches import search
-from task_strategies import cells_of, few, random_pair, random_task, some, tasks
+from task_strategies import few, is_met, random_pair, random_task, some, tasks
 
 LINE = hk.Grid(
     1,
@@ -95,20 +95,19 @@ def test_a_sound_labelling_has_no_witness():
 @given(tasks())
 def test_labels_are_those_of_the_definitions(task):
     """Team: possible in the team machine, all conditions met. Local: possible in the own machine, own condition met."""
-    grid = task.grid
-    where = {
-        (name, event): cells_of(grid, task.events[event].get(name, hk.Condition()))
-        for name in task.agents
-        for event in task.events
-    }
+    grid, rng = task.grid, Random(0)
+
+    def holds(name: str, event: str, cell: int, before: int | None) -> bool:
+        return is_met(grid, task.events[event].get(name, hk.Condition()), cell, before)
+
     ground = sorted(set(range(grid.cells)) - grid.walls)
     for name, machine in task.machines.items():
         for state, cell in product(machine.states, ground):
-            possible = [e for e in task.events if (state, e) in machine.transitions and cell in where[name, e]]
-            assert list(propose(task, name, cell, state)) == [e for e in possible if e in task.knows[name]]
-    rng = Random(0)
+            before = rng.choice((None, *ground))
+            possible = [e for e in task.events if (state, e) in machine.transitions and holds(name, e, cell, before)]
+            assert list(propose(task, name, cell, state, before)) == [e for e in possible if e in task.knows[name]]
     for _ in range(20):
-        cells = {name: rng.choice(ground) for name in task.agents}
+        cells, before = ({name: rng.choice(ground) for name in task.agents} for _ in range(2))
         state = task.machine.initial
         for _ in range(rng.randrange(4)):
             ends = [end for event in task.events if (end := task.machine.step(state, event)) is not None]
@@ -117,9 +116,9 @@ def test_labels_are_those_of_the_definitions(task):
             event
             for event, conditions in task.events.items()
             if task.machine.step(state, event) is not None
-            and all(cells[own] in where[own, event] for own in conditions)
+            and all(holds(name, event, cells[name], before[name]) for name in conditions)
         ]
-        assert list(team_label(task, cells, state)) == happens
+        assert list(team_label(task, cells, state, before)) == happens
 
 
 def test_an_event_happens_iff_all_who_know_it_take_it_for_possible():
@@ -138,9 +137,9 @@ def test_what_agents_agree_on_is_what_happens_to_the_team(task):
     ground = np.flatnonzero(task.grid.floor).tolist()
     team, states = task.machine.initial, {name: own.initial for name, own in task.machines.items()}
     for _ in range(100):
-        cells = {name: rng.choice(ground) for name in task.agents}
-        proposals = {name: propose(task, name, cells[name], states[name]) for name in task.agents}
-        assert set(synchronize(task.knowers, proposals)) == set(team_label(task, cells, team))
+        cells, before = ({name: rng.choice(ground) for name in task.agents} for _ in range(2))
+        proposals = {name: propose(task, name, cells[name], states[name], before[name]) for name in task.agents}
+        assert set(synchronize(task.knowers, proposals)) == set(team_label(task, cells, team, before))
         possible = [event for event in task.events if task.machine.step(team, event) is not None]
         if not possible:
             return

@@ -75,8 +75,8 @@ def walk_tables(task: hk.Task, index: int, seed: int, number: int, actions: list
     cell, state = int(tables.start[index]), int(tables.initial[index])
     for step, action in enumerate(actions):
         outcome = slip_outcome(slip_draw(key, step), threshold(tables.slip))
-        cell = int(table.next_cell[table.dynamics[state], cell, action, outcome])
-        kind, drawn = int(table.kind[cell]), sync_draw(key, step)
+        offset, cell = table.offset[cell], int(table.next_cell[table.dynamics[state], cell, action, outcome])
+        kind, drawn = int(table.kind[offset + cell]), sync_draw(key, step)
         case = sum(drawn >= limit for limit in table.limit[state, kind].tolist())
         proposed = tuple(events[event] for event in tables.event[index, state, kind].tolist() if event >= 0)
         happened = tuple(events[event] for event in table.happened[state, kind, case].tolist() if event >= 0)
@@ -143,11 +143,12 @@ def play_tables(task: hk.Task, seed: int, number: int, plan: list[list[int]]) ->
     cells, states, team = tables.start.tolist(), tables.initial.tolist(), tables.team_initial
     memory, bits = [0 for _ in agents], memory_bits(tables)
     for step, actions in enumerate(plan):
+        before = list(cells)
         for i in agents:
             outcome = slip_outcome(slip_draw(keys[i], step), threshold(tables.slip))
             moves = tables.next_cell[tables.world[i], tables.dynamics[i, states[i]]]
             cells[i] = int(moves[cells[i], actions[i], outcome])
-        kinds = np.array([[tables.kind[i, cells[i]] for i in agents]])
+        kinds = np.array([[tables.kind[i, tables.offset[i, before[i]] + cells[i]] for i in agents]])
         proposed = [tables.event[i, states[i], kinds[0, i]].tolist() for i in agents]
         settled = settle(tables, kinds, np.array([states]), np.array([team]) if len(tables.team_next) else None)
         states, happened = settled.state[0].tolist(), settled.events()[0]
@@ -370,7 +371,9 @@ def test_arrays_are_as_large_as_their_letters_say(task):
         "next_cell": (int(tables.world.max()) + 1, d, s, 5, 3),
         "world": (n,),
         "dynamics": (n, u),
-        "kind": (n, s),
+        "kind": (n, s * (int(tables.offset.max()) // s + 1)),
+        "offset": (n, s),
+        "is_edge": (e,),
         "event": (n, u, h, c),
         "next_state": (n, u, h, c),
         "reward": (n, u, h, c),
@@ -492,7 +495,7 @@ def test_more_events_than_there_are_numbers_for_are_refused(monkeypatch):
 
 def test_tables_that_would_be_too_large_are_refused_with_their_sizes(monkeypatch):
     monkeypatch.setattr("hocket.task.tables.MOST_ENTRIES", 20)
-    sizes = "3 agents x 5 machine states x 3 kinds of cells x 1 events at once"
+    sizes = "3 agents x 5 machine states x 3 kinds of steps x 1 events at once"
     with pytest.raises(hk.HocketError, match=f"entries in its tables, got {sizes}"):
         compile_task(hk.load_task("buttons"))
 

@@ -99,7 +99,8 @@ def joint_search(task: hk.Task) -> int | None:
             ways.append({int(end) for end in tables.next_cell[tables.world[number], dynamics, cell, :, 0]})
         for cells in product(*ways):
             states = {agent: state for agent, (_, state) in zip(agents, here, strict=True)}
-            after = settle(task, dict(zip(agents, cells, strict=True)), states).states
+            before = {agent: cell for agent, (cell, _) in zip(agents, here, strict=True)}
+            after = settle(task, dict(zip(agents, cells, strict=True)), states, before).states
             there = tuple((cell, after[agent]) for agent, cell in zip(agents, cells, strict=True))
             if there not in seen:
                 seen.add(there)

@@ -26,7 +26,7 @@ def _shortest(task: hk.Task, agent: str) -> np.ndarray:
             for action in range(len(ACTIONS)):
                 target = task.grid.neighbor(cell, action, closed[state])
                 moved = [place[end] for event, end in machine.moves.get(name, {}).items()
-                         if end != name and task.where(agent, event)[target]]  # fmt: skip
+                         if end != name and task.holds(agent, event, target, cell)]  # fmt: skip
                 after[state, cell, action] = (_nearest(machine, moved) if moved else state) * cells + target
     distance = np.full(states * cells, 1_000_000)
     before: dict[int, list[int]] = {}

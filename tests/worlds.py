@@ -11,6 +11,7 @@ from hocket.learn.warmup import compile_kernels
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slipped_actions
 from hocket.task.labelling import team_label
+from task_strategies import is_edge, is_met
 
 RIGHT, LEFT, STAY = ACTIONS.index("right"), ACTIONS.index("left"), ACTIONS.index("stay")
 
@@ -174,35 +175,40 @@ class Individual:
         """Find where an action leads."""
         return self.task.grid.neighbor(cell, slipped_actions(outcome)[action], self.closed[state])
 
-    def settle(self, state: str, end: int, ready: Callable[[float], bool]) -> tuple[str, float]:
+    def settle(
+        self, state: str, end: int, ready: Callable[[float], bool], before: int | None = None
+    ) -> tuple[str, float]:
         """Find the machine state and the reward after a step, given whether teammates are ready by a chance."""
         if state in self.over:
             return state, 0.0
-        happens = [event for event in self._possible(state, end) if ready(self.chance(event))]
-        reward, past = 0.0, set()
+        happens = [event for event in self._possible(state, end, before) if ready(self.chance(event))]
+        reward, past, edges = 0.0, list[tuple[str, list[str]]](), list[str]()
         while happens:
-            past.add(state)
+            past.append((state, edges))
+            edges = [*edges, *(event for event in happens[:1] if is_edge(self.task.events[event]))]
             reward += self.machine.rewards[state, happens[0]]
             state = self.machine.transitions[state, happens[0]]
-            happens = [event for event in self._possible(state, end) if not self.waits(event)]
-            if state in past or state in self.over:
+            possible = self._possible(state, end, before)
+            happens = [event for event in possible if not self.waits(event) and event not in edges]
+            if (state, edges) in past or state in self.over:
                 break
         return state, reward
 
-    def outcomes(self, state: str, end: int) -> list[tuple[float, str, float]]:
+    def outcomes(self, state: str, end: int, before: int | None = None) -> list[tuple[float, str, float]]:
         """List what may come of a step: chance, machine state, reward."""
         chances = {self.chance(event) for event in self.task.knows[self.name]}
         borders = sorted({0.0, 1.0} | chances)
         return [
-            (high - low, *self.settle(state, end, lambda chance, draw=(low + high) / 2: draw < chance))
+            (high - low, *self.settle(state, end, lambda chance, draw=(low + high) / 2: draw < chance, before))
             for low, high in pairwise(borders)
         ]
 
-    def _possible(self, state: str, end: int) -> list[str]:
+    def _possible(self, state: str, end: int, before: int | None) -> list[str]:
+        conditions = {event: self.task.events[event].get(self.name, hk.Condition()) for event in self.machine.events}
         return [
             event
             for event in self.task.events
-            if (state, event) in self.machine.transitions and self.task.where(self.name, event)[end]
+            if (state, event) in self.machine.transitions and is_met(self.task.grid, conditions[event], end, before)
         ]
 
     def waits(self, event: str) -> bool:
@@ -231,7 +237,7 @@ def action_values(world: Individual, discount: float = 0.9) -> np.ndarray:
         case = 0
         for outcome, weight in enumerate(slips):
             end = world.arrive(state, cell, action, outcome)
-            for chance, target, reward in world.outcomes(state, end):
+            for chance, target, reward in world.outcomes(state, end, cell):
                 at = (cell, action, own, case)
                 ways[at] = end, machine.states.index(target)
                 odds[at], pay[at] = weight * chance, reward
@@ -267,7 +273,7 @@ def fewest_steps(task: hk.Task) -> int:
                 for name, cell in zip(names, cells, strict=True)
             ]
             for ends in product(*moves):
-                after = settle_team(task, dict(zip(names, ends, strict=True)), state)
+                after = settle_team(task, *(dict(zip(names, each, strict=True)) for each in (ends, cells)), state)
                 if (ends, after) not in seen:
                     seen.add((ends, after))
                     following.append((ends, after))
@@ -275,14 +281,16 @@ def fewest_steps(task: hk.Task) -> int:
     raise AssertionError("the task cannot be done")
 
 
-def settle_team(task: hk.Task, cells: dict[str, int], state: object) -> object:
+def settle_team(task: hk.Task, cells: dict[str, int], before: dict[str, int], state: object) -> object:
     """Find the team state after a step, by the team's own labelling function, round by round."""
-    while events := team_label(task, cells, state):
+    edges: set[str] = set()
+    while events := [event for event in team_label(task, cells, state, before) if event not in edges]:
         busy: set[str] = set()
         for event in events:
             if busy.isdisjoint(task.knowers[event]):
                 state = task.machine.step(state, event)
                 busy.update(task.knowers[event])
+                edges |= {event} if is_edge(task.events[event]) else set()
     return state
 
 

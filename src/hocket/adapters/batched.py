@@ -57,7 +57,8 @@ class AloneStep(NamedTuple):
 def batched(task: Task | Decomposition | str | Path, *, rounds: int | None = None) -> BatchedMachines:
     """Make array functions of a task's machines, or of those of a decomposition for a world of one's own.
 
-    A step settles in rounds, as everywhere; of a decomposition each event happens at most once in a step, as in `wrap`.
+    A step settles in rounds, as everywhere; of a decomposition each event happens at most once in a step, as in `wrap`,
+    and of a task each edge.
     So many `rounds` are computed in every step, by default as many as the machines can need.
     """
     source = task if isinstance(task, Decomposition) else as_task(task)
@@ -99,7 +100,7 @@ class BatchedMachines:
     @cached_property
     def tables(self) -> BatchedTables:
         """The machines as arrays of numpy."""
-        plain, (xp, _) = tabulate(self.source, self.events), _library(None)
+        plain, (xp, _) = tabulate(self.source, self.events, self.once), _library(None)
         sizes, controls = [len(states) for states in self.states.values()], plain.is_known & ~plain.is_told
 
         def step(agents: Array, team: Array, holds: Array, _: Array) -> tuple[Array, ...]:
@@ -157,8 +158,8 @@ class BatchedMachines:
         for _ in range(self.rounds):
             after = _look_up(xp, constants.next_state, now)  # [..., N, E]
             can = xp.all(((after >= 0) & is_ready) | ~constants.is_known, axis=-2) & constants.has_knowers
-            if self.once:
-                can = can & ~happened
+            if self.once.any():
+                can = can & ~(happened & constants.once)
             chosen = _choose(xp, constants.rivals, can)
             if constants.team_next.shape[0]:
                 team, reward = self._follow_team(xp, constants, chosen, team, reward)
@@ -198,13 +199,16 @@ class BatchedMachines:
         reward = xp.zeros(now.shape, dtype=dtype, device=compat.device(holds))
         happened = xp.zeros((*now.shape, len(self.events)), dtype=xp.bool, device=compat.device(holds))
         goes_on, is_able = ~_look_up(xp, constants.is_over, now), is_free & (ready | ~constants.waits)
-        for _ in range(constants.next_state.shape[1] + 1):
+        edges = int(self.once.sum()) if isinstance(self.source, Task) else 0
+        for _ in range((constants.next_state.shape[1] + 1) * (1 + edges)):
             after = _look_up(xp, constants.next_state, now)
-            can = (after >= 0) & is_able & constants.is_known & goes_on[..., None]
+            can = (after >= 0) & is_able & constants.is_known & goes_on[..., None] & ~(happened & constants.once)
             first = can & (xp.cumulative_sum(xp.astype(can, xp.int32), axis=-1) == 1)  # in the order of the events
             paid = xp.astype(_look_up(xp, constants.reward, now), reward.dtype)
             reward = reward + _only(xp, first, paid)
             seen = seen | (constants.one_state == now[..., None])
+            if edges:  # after which states that were seen before may lead elsewhere
+                seen = seen & ~xp.any(first & constants.once, axis=-1)[..., None]
             moved = _only(xp, first, after + 1)
             now, happened = xp.where(moved > 0, moved - 1, now), happened | first
             again = xp.any(seen & (constants.one_state == now[..., None]), axis=-1)
@@ -241,17 +245,29 @@ class BatchedMachines:
         xp = compat.array_namespace(observation)
         return xp.concat([observation, xp.astype(self.encode(state, encoding), observation.dtype)], axis=-1)
 
-    def holds(self, cells: Array) -> Array:
-        """Say which conditions hold where the agents are, [..., N] cells of a task's map: [..., N, E]."""
+    def holds(self, cells: Array, before: Array = None) -> Array:
+        """Say which conditions hold where the agents are, [..., N] cells of a task's map: [..., N, E].
+
+        A task with edges (an agent enters, leaves or stays) needs the cells before the step, too.
+        """
         if not isinstance(self.source, Task):
             raise SettingsError("a decomposition has no map: whether conditions hold is the world's to say")
         xp, constants = self._constants(cells)
-        return _look_up(xp, constants.where, cells)
+        holds = _look_up(xp, constants.where[0], cells)
+        if len(constants.where) == 1:
+            return holds
+        if before is None:
+            event = min(self.source.edges, key=self.events.index)
+            raise SettingsError(f"{event} depends on the cells before the step: holds(cells, before)")
+        for now, was in zip(constants.where[1::2], constants.where[2::2], strict=True):
+            holds = holds | (_look_up(xp, now, cells) & _look_up(xp, was, before))
+        return holds
 
-    @property
-    def once(self) -> bool:
-        """Whether an event happens at most once in a step."""
-        return isinstance(self.source, Decomposition)
+    @cached_property
+    def once(self) -> Bools:
+        """Which events happen at most once in a step: all of a decomposition, and the edges of a task: [E]."""
+        source = self.source
+        return np.array([not isinstance(source, Task) or event in source.edges for event in self.events], np.bool_)
 
     def _follow_team(
         self, xp: Library, constants: BatchedTables, chosen: Array, team: Array, reward: Array

@@ -35,7 +35,8 @@ class BatchedTables(NamedTuple):
     has_knowers: Array  # [E]
     one_state: Array  # [U] their numbers
     is_state: Bools  # [U, N] of a machine, and not over; of numpy
-    where: Array  # [N, S, E] where conditions hold; of no cells without a map
+    once: Array  # [E] whether it happens at most once in a step
+    where: tuple[Array, ...]  # [N, S, E] where conditions hold; then, for edges, pairs of cells after and before a step
     rivals: tuple[tuple[int, ...], ...]  # of each event: those before it that it may lose an agent to
     team_next: Array  # [V, E] or of no states where completion is all that is paid for
     team_reward: Array  # [V, E]
@@ -45,9 +46,10 @@ class BatchedTables(NamedTuple):
 
     def to(self, xp: Library, device: Device) -> BatchedTables:
         """Convert the arrays."""
-        fixed = {"is_state", "rivals", "team_initial", "team_lookup", "alone_lookup"}
+        fixed = {"is_state", "where", "rivals", "team_initial", "team_lookup", "alone_lookup"}
         arrays = {name: value for name, value in self._asdict().items() if name not in fixed}
         moved = {name: xp.asarray(value, device=device) for name, value in arrays.items()}
+        moved["where"] = tuple(xp.asarray(part, device=device) for part in self.where)
 
         def move(table: Lookup | None) -> Lookup | None:
             return None if table is None else type(table)(*(xp.asarray(part, device=device) for part in table))
@@ -55,7 +57,7 @@ class BatchedTables(NamedTuple):
         return self._replace(**moved, team_lookup=move(self.team_lookup), alone_lookup=move(self.alone_lookup))
 
 
-def tabulate(source: Source, events: tuple[str, ...]) -> BatchedTables:
+def tabulate(source: Source, events: tuple[str, ...], once: Bools) -> BatchedTables:
     """Lay the machines of a team out as arrays of numpy."""
     number = {event: place for place, event in enumerate(events)}
     parts = list(source.machines.values())
@@ -81,7 +83,7 @@ def tabulate(source: Source, events: tuple[str, ...]) -> BatchedTables:
     told, owned = known & ~controls, known.any(axis=0)
     rivals = _rivals(next_state, known)
     numbers, where = np.arange(shape[1], dtype=np.int32), _where(source, events)
-    fixed = (initial, next_state, reward, is_final, is_over, known, told, waits, owned, numbers, is_state, where)
+    fixed = (initial, next_state, reward, is_final, is_over, known, told, waits, owned, numbers, is_state, once, where)
     return BatchedTables(*fixed, rivals, *_team(source, number))
 
 
@@ -98,16 +100,22 @@ def _controls(source: Source, events: tuple[str, ...]) -> Bools:
     )  # fmt: skip
 
 
-def _where(source: Source, events: tuple[str, ...]) -> Bools:
-    """Tabulate where conditions hold: [N, S, E]."""
+def _where(source: Source, events: tuple[str, ...]) -> tuple[Bools, ...]:
+    """Tabulate where conditions hold: [N, S, E], and for edges, as many as a condition has, after and before a step."""
     if not isinstance(source, Task):
-        return np.zeros((len(source.machines), 0, len(events)), np.bool_)
-    where = np.zeros((len(source.machines), source.grid.cells, len(events)), np.bool_)
+        return ()
+    shape = (len(source.machines), source.grid.cells, len(events))
+    where = [np.zeros(shape, np.bool_)]
     for place, agent in enumerate(source.machines):
         for number, event in enumerate(events):
-            if event in source.knows[agent]:
-                where[place, :, number] = source.where(agent, event)
-    return where
+            masks = source.masks(agent, event) if event in source.knows[agent] else ()
+            for now in (now for now, was in masks if was is None):
+                where[0][place, :, number] |= now
+            flags = [flag for now, was in masks if was is not None for flag in (now, was)]
+            where += [np.zeros(shape, np.bool_) for _ in range(len(flags) + 1 - len(where))]
+            for table, flag in zip(where[1:], flags, strict=False):
+                table[place, :, number] = flag
+    return tuple(where)
 
 
 def _rivals(next_state: Ints, known: Bools) -> tuple[tuple[int, ...], ...]:

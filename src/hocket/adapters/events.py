@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from hocket.adapters.observations import ObservationEncoder
-from hocket.errors import HocketError, LabelError, LabelWarning, SettingsError, known_names, shown
+from hocket.errors import AssignmentError, HocketError, LabelError, LabelWarning, SettingsError, known_names, shown
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
@@ -67,6 +67,7 @@ class StepEvents(NamedTuple):
     proposed: Mapping[str, tuple[str, ...]]  # by each agent, in the first round
     events: tuple[str, ...]  # what happens, round by round, in the order of the machine
     problems: tuple[str, ...]  # one sentence each
+    named: Mapping[str, Names]  # by the labelling function, for each agent
 
 
 def read_events(answer: Proposed, known: Names, whose: str) -> Names:
@@ -85,6 +86,21 @@ def read_events(answer: Proposed, known: Names, whose: str) -> Names:
 def possible_events(machine: RewardMachine, state: str, events: Iterable[str]) -> list[str]:
     """List the events that a machine allows in a state; the others leave it where it is."""
     return [event for event in events if (state, event) in machine.transitions]
+
+
+def begun(events: Names, before: Collection[str], edges: Collection[str]) -> Names:
+    """Leave out the edges that were named in the step before, too."""
+    return Names(event for event in events if event not in edges or event not in before)
+
+
+def check_events(events: str | Iterable[str], known: Names, key: str) -> Names:
+    """Require events that a machine has."""
+    listed = Names((events,) if isinstance(events, str) else events)
+    for event in listed:
+        if event not in known:
+            hint = known_names(str(event), known)
+            raise AssignmentError(f"{key}: event {event!r} does not exist in this machine ({hint})")
+    return listed
 
 
 def check_problems(problems: str) -> None:
@@ -109,11 +125,13 @@ class Synchronisation:
 
     An event happens when all that control it propose it in the same step and every agent that knows it is there and in
     a state in which it is defined. Where nothing says who controls an event, all that know it do; the others are told.
-    `waits` has the events for which it is normal that some propose them before others do, like those of a meeting.
+    `waits` has the events for which it is normal that some propose them before others do, like those of a meeting, and
+    `edges` those that an agent proposes only when its label begins to name them.
     """
 
     decomposition: Decomposition
     waits: Names
+    edges: Names
 
     @cached_property
     def knowers(self) -> dict[str, tuple[str, ...]]:
@@ -127,13 +145,17 @@ class Synchronisation:
         control = self.decomposition.control
         return {event: tuple(control.get(event, ())) or knowers for event, knowers in self.knowers.items()}
 
-    def happen(self, answer: Answer, states: Mapping[str, str], present: Collection[str]) -> StepEvents:
+    def happen(
+        self, answer: Answer, states: Mapping[str, str], present: Collection[str], before: Mapping[str, Names]
+    ) -> StepEvents:
         """Find out what happens when a labelling function gives an answer, and what is wrong with it.
 
         It happens in rounds, as in hocket's own worlds, until nothing more can; each event at most once, for an answer
-        says what happened in this step of the world. An event on which agents disagree does not happen.
+        says what happened in this step of the world. An event on which agents disagree does not happen. `before` is
+        what the answer before this one has named.
         """
-        proposed = self._proposed(answer, present)
+        named = self._proposed(answer, present)
+        proposed = {agent: begun(events, before.get(agent, ()), self.edges) for agent, events in named.items()}
         machines, now = self.decomposition.machines, dict(states)
         possible = {a: tuple(possible_events(machines[a], now[a], events)) for a, events in proposed.items()}
         problems = tuple(self._disagreements(proposed, now, present))
@@ -142,7 +164,7 @@ class Synchronisation:
             for event in events:
                 now.update({agent: machines[agent].transitions[now[agent], event] for agent in self.knowers[event]})
             happened += events
-        return StepEvents(possible, tuple(happened), problems)
+        return StepEvents(possible, tuple(happened), problems, named)
 
     def _round(
         self, proposed: Mapping[str, Names], states: Mapping[str, str], present: Collection[str], past: Collection[str]

@@ -124,14 +124,13 @@ class IndividualEnv(Env[Observation, np.int64]):
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
         number = check_action(action)
         outcome, sync = self._draw()
-        situations, cells = self._situations, self._situations.cells
+        situations, width = self._situations, self._situations.width
         before, first = self.state, self.cell
-        cell = situations[before * cells + first].ends[number * OUTCOMES + outcome]
-        met = situations[before * cells + cell]
+        met = situations[before * width + situations[before * width + first].ends[number * OUTCOMES + outcome]]
         case = met.cases[bisect_right(met.limits, sync)]
         self.time += 1
-        self.cell, self.state = cell, case.state
-        after = situations[case.state * cells + cell]
+        self.cell, self.state = met.cell, case.state
+        after = situations[case.state * width + met.cell]
         truncated = self.time >= self.max_episode_steps
         self._is_over = after.is_final or truncated
         info = {**tell_events(case.events), "proposed": met.proposed, "machine_state": after.name}
@@ -167,9 +166,10 @@ class Case(NamedTuple):
 
 
 class IndividualSituation(NamedTuple):
-    """An agent in a cell, with its machine in a state."""
+    """An agent after a step, with its machine in a state."""
 
-    ends: tuple[int, ...]  # [A * K] where each outcome of an action leads
+    cell: int
+    ends: tuple[int, ...]  # [A * K] the arrival to which each outcome of an action leads
     proposed: tuple[str, ...]
     limits: list[int]  # ascending: a draw below the first makes the first case, and so on
     cases: list[Case]
@@ -179,19 +179,20 @@ class IndividualSituation(NamedTuple):
 
 
 class IndividualSituations(dict[int, IndividualSituation]):
-    """Situations of an agent, state by state and cell by cell in each, worked out when it first comes there."""
+    """Situations of an agent, state by state and arrival by arrival in each, worked out when it first comes there."""
 
     def __init__(self, world: IndividualModel, sight: ObservationEncoder, names: tuple[str, ...]) -> None:
         super().__init__()
-        self.world, self.sight, self.names, self.cells = world, sight, names, len(world.table.kind)
+        self.world, self.sight, self.names, self.width = world, sight, names, len(world.table.kind)
 
     def __missing__(self, place: int) -> IndividualSituation:
         world, table = self.world, self.world.table
-        state, cell = divmod(place, self.cells)
-        at = (state, table.kind[cell])
+        state, arrival = divmod(place, self.width)
+        at, cell = (state, table.kind[arrival]), arrival % table.cells
         cases = zip(table.next_state[at].tolist(), world.reward[at].tolist(), world.events[at], strict=True)
         self[place] = IndividualSituation(
-            tuple(table.next_cell[table.dynamics[state], cell].ravel().tolist()),
+            cell,
+            tuple((table.next_cell[table.dynamics[state], cell] + table.offset[cell]).ravel().tolist()),
             world.proposed[at],
             table.limit[at].tolist(),
             [Case(*case) for case in cases],
@@ -285,7 +286,7 @@ def advance(
     """
     table = world.table
     end = table.next_cell[table.dynamics[state], cell, action, outcome].astype(np.int64)
-    kind = table.kind[end]
+    kind = table.kind[table.offset[cell] + end]
     case = (np.asarray(sync)[..., None] >= table.limit[state, kind]).sum(axis=-1)
     at = (state, kind, case)
     after = table.next_state[at].astype(np.int64)

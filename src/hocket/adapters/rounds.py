@@ -19,9 +19,10 @@ MOST_UNROLLED = 256  # rounds, each of which is written out
 def most_rounds(source: Task | Decomposition) -> int:
     """Bound the rounds of a step in which something happens.
 
-    Of a decomposition each event happens at most once in a step. Of a task a round moves at least one machine, and a
-    machine in one place goes at most as far as its longest path of events that are possible there; where it could go in
-    circles as teammates let it, the team machine never comes to the same state twice.
+    Of a decomposition each event happens at most once in a step, and of a task each edge. Of a task a round moves at
+    least one machine, and a machine in one place goes at most as far, between two edges, as its longest path of other
+    events that are possible there; where it could go in circles as teammates let it, the team machine never comes to
+    the same state twice between two edges.
     """
     if isinstance(source, Decomposition):
         return max(1, len(source.machine.events))
@@ -30,7 +31,9 @@ def most_rounds(source: Task | Decomposition) -> int:
     team = source.machine
     joint = team.most_states if isinstance(team, Composition) else len(team.states)
     paths = [steps for steps in longest if steps is not None]
-    rounds = min(joint - 1, sum(paths)) if len(paths) == len(longest) else joint - 1
+    edges = len(source.edges)
+    most = joint - 1 if not edges else (edges + 1) * joint
+    rounds = min(most, sum(paths)) if len(paths) == len(longest) else most
     if rounds > MOST_UNROLLED:
         raise TaskError(f"a step could need {rounds:,} rounds: say how many are enough (rounds=)", key="machine")
     return max(1, rounds)
@@ -42,12 +45,14 @@ def _longest_path(task: Task, agent: str) -> int | None:
     if not len(machine.graph.source):
         return 0
     where = np.stack([kinds.where(event) for event in machine.events])  # [events, kinds]
+    is_edge = np.array([event in task.edges for event in machine.events])
     longest = 0
     for allowed in np.unique(where.T, axis=0):
-        steps = _longest_walk(machine, allowed[machine.graph.label])
+        edges = int((allowed & is_edge).sum())
+        steps = _longest_walk(machine, (allowed & ~is_edge)[machine.graph.label])
         if steps is None:
             return None
-        longest = max(longest, steps)
+        longest = max(longest, steps + edges * (steps + 1))
     return longest
 
 

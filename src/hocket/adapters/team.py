@@ -82,7 +82,7 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         self._keys = np.zeros(len(sizes), np.uint64)
         self._outcomes: list[list[int]] = []  # of everyone's moves, of steps from ...
         self._drawn_from = 0
-        self._width, self._sees_numbers = cells, observation == "index"
+        self._width, self._sees_numbers = self.tables.arrivals, observation == "index"
         self._events, self._knowers = tuple(task.events), [tuple(knowers) for knowers in task.knowers.values()]
         self._spots = [
             Situations(self.tables, place, sight, tuple(machine.states), self._events)
@@ -170,20 +170,22 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
         """Put everyone back to the start."""
         return self._put(draw_starts(self.tables, self._keys).tolist(), self.tables.initial.tolist())
 
-    def _put(self, cells: Iterable[int], states: Iterable[int]) -> list[Situation]:
+    def _put(self, arrivals: Iterable[int], states: Iterable[int]) -> list[Situation]:
         """Find out about everyone's spot."""
         width = self._width
-        situations = zip(self._spots, states, cells, strict=True)
-        return [spots[state * width + cell] for spots, state, cell in situations]
+        situations = zip(self._spots, states, arrivals, strict=True)
+        return [spots[state * width + arrival] for spots, state, arrival in situations]
 
     def _move(self, actions: list[int]) -> list[Situation]:
         """Move everyone."""
         moves = zip(self._here, actions, self._draw(), strict=True)
-        cells = [spot.ends[action * OUTCOMES + outcome] for spot, action, outcome in moves]
+        arrivals = [spot.ends[action * OUTCOMES + outcome] for spot, action, outcome in moves]
         if self.task.bodies:
             before = {agent: spot.cell for agent, spot in enumerate(self._here)}
-            cells = [*hold_apart(self.task.bodies, self.task.units, before, dict(enumerate(cells))).values()]
-        return self._put(cells, [spot.state for spot in self._here])
+            after = {agent: arrival % self.tables.cells for agent, arrival in enumerate(arrivals)}
+            ends = hold_apart(self.task.bodies, self.task.units, before, after)
+            arrivals = [arrival - after[agent] + ends[agent] for agent, arrival in enumerate(arrivals)]
+        return self._put(arrivals, [spot.state for spot in self._here])
 
     def _draw(self) -> list[int]:
         """Say what everyone has drawn in the next step: the outcome of its move."""
@@ -238,12 +240,12 @@ class TeamEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo says nothing of 
 
 
 class Situation(NamedTuple):
-    """An agent in a cell, with its machine in a state."""
+    """An agent after a step, with its machine in a state."""
 
     cell: int
     state: int
-    kind: int  # of the cell
-    ends: tuple[int, ...]  # [A * K] where each outcome of an action leads
+    kind: int  # of the step
+    ends: tuple[int, ...]  # [A * K] the arrival to which each outcome of an action leads
     events: tuple[int, ...]  # that the agent proposes
     proposed: tuple[str, ...]  # the same by name
     name: str  # of the state
@@ -251,7 +253,7 @@ class Situation(NamedTuple):
 
 
 class Situations(dict[int, Situation]):
-    """Situations of an agent, state by state and cell by cell in each."""
+    """Situations of an agent, state by state and arrival by arrival in each."""
 
     def __init__(
         self, tables: Tables, agent: int, sight: ObservationEncoder, states: tuple[str, ...], events: tuple[str, ...]
@@ -260,15 +262,15 @@ class Situations(dict[int, Situation]):
         self.tables, self.agent, self.sight, self.states, self.events = tables, agent, sight, states, events
 
     def __missing__(self, place: int) -> Situation:
-        state, cell = divmod(place, self.tables.cells)
-        kind = int(self.tables.kind[self.agent, cell])
+        state, arrival = divmod(place, self.tables.arrivals)
+        kind, cell = int(self.tables.kind[self.agent, arrival]), arrival % self.tables.cells
         numbers = tuple(event for event in self.tables.event[self.agent, state, kind].tolist() if event >= 0)
-        moves = self.tables.next_cell[self.tables.world[self.agent]]
+        moves, dynamics = self.tables.next_cell[self.tables.world[self.agent]], self.tables.dynamics[self.agent, state]
         self[place] = Situation(
             cell,
             state,
             kind,
-            tuple(moves[self.tables.dynamics[self.agent, state], cell].ravel().tolist()),
+            tuple((moves[dynamics, cell] + self.tables.offset[self.agent, cell]).ravel().tolist()),
             numbers,
             tuple(self.events[number] for number in numbers),
             self.states[state],
@@ -287,7 +289,7 @@ class Settlement(NamedTuple):
 
 
 class Settlements(dict[tuple[tuple[int, ...], tuple[int, ...]], Settlement]):
-    """How steps settle, by everyone's kind of cell and machine state; of a large team a few are remembered."""
+    """How steps settle, by everyone's kind of step and machine state; of a large team a few are remembered."""
 
     def __init__(self, tables: Tables) -> None:
         super().__init__()

@@ -13,6 +13,8 @@ from hocket.adapters.convert import Action, Environment, EnvWrapper, Experience,
 from hocket.adapters.events import (
     IndividualStep,
     Proposed,
+    begun,
+    check_events,
     check_info,
     check_seen,
     named_step,
@@ -21,7 +23,7 @@ from hocket.adapters.events import (
 )
 from hocket.adapters.individual import SEEDS, check_shaping, potentials
 from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, copied, tell_events
-from hocket.errors import AssignmentError, SettingsError, known_names, shown
+from hocket.errors import SettingsError, shown
 from hocket.machine.names import Names
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, stream_key, sync_draw, threshold
@@ -33,6 +35,7 @@ Valid = Callable[[IndividualStep, str], bool]  # could the world have done the s
 class Outcome(NamedTuple):
     """What a step of the world means to a machine."""
 
+    named: Names  # by the labelling function
     proposed: tuple[str, ...]
     events: tuple[str, ...]  # that take effect, in their order
     state: str
@@ -45,8 +48,9 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
     `label` is called after every step with an `IndividualStep` and returns the events that the agent proposes, if any.
     The first that the machine allows takes effect, in the order of the machine: at once, or with the chance that
     `chances` gives it, where teammates have to be ready, too. Then, in rounds, whatever the agent does by itself takes
-    effect, each event at most once. Events that the agent is `told` of need not be proposed. The same seeds and actions
-    give the same episode; `place` tells apart agents that train with the same seed.
+    effect, each event at most once. Events that the agent is `told` of need not be proposed. Those of `edges` are
+    proposed only in the step in which the label begins to name them. The same seeds and actions give the same episode;
+    `place` tells apart agents that train with the same seed.
 
     `shaping` is a discount, the learner's own: it adds potential-based rewards for advancing in the machine, which
     leave the best policies the best.
@@ -66,6 +70,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         label: IndividualLabel,
         chances: Mapping[str, float] | None = None,
         told: Iterable[str] = (),
+        edges: Iterable[str] = (),
         valid: Valid | None = None,
         observation: str = "dict",
         place: int = 0,
@@ -74,12 +79,9 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
     ) -> None:
         self.env, self.machine, self.label, self.valid = individual_world(env), machine, label, valid
         self.given = env  # the world as it was passed, which labels see
-        self.told, self.place = Names((told,) if isinstance(told, str) else told), place
-        self.chances = {} if chances is None else dict(chances)
-        for event in (*self.chances, *self.told):
-            if event not in machine.events:
-                hint = known_names(str(event), machine.events)
-                raise AssignmentError(f"event {event!r} does not exist in this machine ({hint})")
+        self.told, self.edges = check_events(told, machine.events, "told"), check_events(edges, machine.events, "edges")
+        self.place, self.chances = place, {} if chances is None else dict(chances)
+        check_events(self.chances, machine.events, "chances")
         for event, chance in self.chances.items():
             if not 0 < chance <= 1:
                 raise SettingsError(f"the chance of {event!r} must be above 0 and at most 1, got {shown(chance)}")
@@ -96,6 +98,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         worth = np.zeros(len(machine.states)) if shaping is None else potentials(machine, shaping)
         self._worth = dict(zip(machine.states, worth.tolist(), strict=True))
         self._limits = {pair: threshold(self.chances.get(pair[1], 1.0)) for pair in machine.transitions}
+        self._named = Names()  # by the label of the last step
         states = zip(machine.states, machine.ends.tolist(), strict=True)
         self._ends = frozenset(state for state, is_end in states if is_end)
         self._others = [state for state in machine.states if state not in self._ends]
@@ -112,7 +115,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         info = check_info(self.env, given, "in reset")
         check_seen(self.env, self.sight, observation, "the agent", "reset")
         self.time, self.state, self._is_over = 0, self.machine.initial, False
-        self._memory, self.seen = {}, copied(observation)
+        self._memory, self._named, self.seen = {}, Names(), copied(observation)
         return self._see(observation), {**info, **self._say((), (), 0.0)}
 
     def step(self, action: Action) -> Experience:
@@ -129,12 +132,13 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
         memory = copied(self._memory) if self.counterfactuals else None
         step = IndividualStep(self.time, self.seen, *shown, self.state, self._memory, self.given)
         self.seen, self._is_over = copied(observation), over or truncated
-        proposed, events, self.state, reward = self._outcome(step, draw)
+        named, proposed, events, self.state, reward = self._outcome(step, draw)
         terminated = over or self.state in self._ends
         self._is_over = terminated or truncated
         said = {**info, **self._say(proposed, events, earned)}
         if memory is not None:
             said["counterfactuals"] = self._counterfactuals(step._replace(memory=memory), draw)
+        self._named = named
         return self._see(observation), reward, terminated, truncated, said
 
     def believe(self, chances: Mapping[tuple[str, str], float]) -> None:
@@ -144,7 +148,8 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
     def _outcome(self, step: IndividualStep, draw: int) -> Outcome:
         """Work out what a step of the world means in the machine state that it shows."""
         with named_step(step):
-            answered = read_events(self.label(step), self.machine.events, "the agent")
+            named = read_events(self.label(step), self.machine.events, "the agent")
+        answered = begun(named, self._named, self.edges)
         moves, state, events = self.machine.moves, step.state, list[str]()
         candidates = [event for event in self.machine.events if event in answered or event in self.told]
         proposed = [event for event in candidates if event in moves.get(state, ())]
@@ -160,7 +165,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
             ready = [event for event in by_itself if event in moves.get(state, ())]
         if self.shaping is not None:  # the end of the world is worth nothing more either
             reward += (0.0 if step.terminated else self.shaping * self._worth[state]) - self._worth[step.state]
-        return Outcome(tuple(proposed), tuple(events), state, reward)
+        return Outcome(named, tuple(proposed), tuple(events), state, reward)
 
     def _counterfactuals(self, step: IndividualStep, draw: int) -> Counterfactuals:
         """Work out what the same step of the world would have meant in the other machine states."""

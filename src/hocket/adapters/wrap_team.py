@@ -18,6 +18,7 @@ from hocket.adapters.events import (
     RawStep,
     StepEvents,
     Synchronisation,
+    check_events,
     check_info,
     check_problems,
     check_seen,
@@ -46,7 +47,7 @@ TeamLabel = Callable[[RawStep], Answer]
 Points = Mapping[str, tuple[float, float]]
 Where = Callable[[Any], Points]  # from a world to where its agents are
 
-NOTHING = StepEvents({}, (), ())
+NOTHING = StepEvents({}, (), (), {})
 TRAIN, TEST = Lazy("hocket.adapters.world_training", "train_world"), Lazy("hocket.adapters.policies", "play_tests")
 
 
@@ -58,6 +59,7 @@ def wrap(
     label: TeamLabel,
     control: Control | None = None,
     waits: Iterable[str] = (),
+    edges: Iterable[str] = (),
     observation: str = "dict",
     problems: Problems = "raise",
     where: Where | None = None,
@@ -73,6 +75,10 @@ def wrap(
     none, all that know the event. Where some propose it and others do not, the labels contradict each other, unless
     the event is one of `waits`. `problems` says whether such labels raise a `LabelError`, are warned of or pass. An
     event that an agent's machine does not allow in its state does not happen, and is no problem.
+
+    An event happens at most once in a step, and in every step in which the label names it. Those of `edges` happen at
+    most once per change: an agent proposes them in the step in which its label begins to name them, and not again
+    before there was a step in which it did not.
 
     `where` says of the world as it was passed where its agents are, for replays: agent to (x, y), across and down.
     Without it the world may have an attribute `where`.
@@ -96,13 +102,10 @@ def wrap(
     decomposition = decompose(machine, team, control)
     if not decomposition.ok:
         raise AssignmentError(_why_not(decomposition))
-    waiting = Names((waits,) if isinstance(waits, str) else waits)
-    for event in waiting:
-        if event not in decomposition.machine.events:
-            hint = known_names(str(event), decomposition.machine.events)
-            raise AssignmentError(f"waits: event {event!r} does not exist in this machine ({hint})")
+    known = decomposition.machine.events
+    rules = Synchronisation(decomposition, check_events(waits, known, "waits"), check_events(edges, known, "edges"))
     check_problems(problems)
-    return WrappedTeam(world, Synchronisation(decomposition, waiting), label, observation, problems, env, where)
+    return WrappedTeam(world, rules, label, observation, problems, env, where)
 
 
 class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
@@ -174,6 +177,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.team_state: Any = self.decomposition.machine.initial
         self.seen: Mapping[str, Observation] = {}  # of the world, after the last step
         self._memory: dict[str, Any] = {}
+        self._named: Mapping[str, Names] = {}  # by the label of the last step
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         with told_of(self.env, "reset"):
@@ -209,7 +213,8 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.agents, self.seen = list(self.env.agents), {agent: copied(seen) for agent, seen in observations.items()}
         self._check_gone(before, step)
         with named_step(step):
-            happening = self._rules.happen(self.label(step), step.states, step.observations)
+            happening = self._rules.happen(self.label(step), step.states, step.observations, self._named)
+        self._named = happening.named
         complain(happening.problems, self.problems, step)
         reward = sum((self._apply(event) for event in happening.events), 0.0)
         if isinstance(team, Composition):  # which pays for nothing but completion
@@ -282,6 +287,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             label=label,
             chances=dict.fromkeys(shared, sync_probability),
             told=[event for event in knows if agent not in parties[event]],
+            edges=[event for event in knows if event in self._rules.edges],
             valid=valid,
             observation=self._kind,
             place=list(self.machines).index(agent),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 from hocket.errors import SettingsError, TaskError
-from hocket.exploration.hidden import HiddenTask
+from hocket.exploration.hidden import HiddenTask, StepTest
 from hocket.inference.ask import TRIALS, Answer, Inquiry, Purpose
 from hocket.inference.encoding import LocalMachine
 from hocket.inference.infer import Inferred, UnexplainedError, as_reward_machine
@@ -155,38 +155,56 @@ class Explorer:
     def choose_actions(self, machines: Sequence[LocalMachine], left: Sequence[str]) -> dict[str, int] | None:
         """Let all that control the next event walk to where it can happen, if they can without causing others.
 
-        Who does not goes ahead to where a later event needs it, if that causes nothing on the way.
+        Who does not goes ahead to where a later event needs it, if that causes nothing on the way. For an edge all have
+        to come at once, so whoever is nearer waits; and nobody goes ahead.
         """
-        actions = dict.fromkeys(self.hidden.cells, STAY)
-        for agent in self.hidden.cells:
-            event = next((event for event in left if agent in self.hidden.controllers(event)), None)
+        hidden, actions = self.hidden, dict.fromkeys(self.hidden.cells, STAY)
+        ways: dict[str, tuple[int, int]] = {}  # of those that control the next event: an action, and how far it is
+        for agent in hidden.cells:
+            event = next((event for event in left if agent in hidden.controllers(event)), None)
             if event is None:
                 continue
-            avoided, targets = self.avoided(machines, agent, left[0]), self.hidden.where(agent, event)
+            is_target, is_avoided = partial(hidden.is_met, agent, event), self.avoided(machines, agent, left[0])
             if event != left[0]:
-                ahead = self.hidden.walk(agent, frozenset(targets) - avoided, avoided)
-                actions[agent] = STAY if ahead is None else ahead
+                if not hidden.is_edge(event):
+                    actions[agent] = self.go_ahead(agent, is_target, is_avoided)
                 continue
-            action = self.hidden.walk(agent, targets, avoided)
-            action = self.hidden.walk(agent, targets) if action is None else action
-            if action is None:
+            way = hidden.walk(agent, is_target, is_avoided) or hidden.walk(agent, is_target)
+            if way is None:
                 return None
-            actions[agent] = action
-        return actions
+            ways[agent] = way
+        farthest = max((steps for _, steps in ways.values()), default=0)
+        waits = hidden.is_edge(left[0])
+        return actions | {agent: STAY if waits and steps < farthest else go for agent, (go, steps) in ways.items()}
 
-    def avoided(self, machines: Sequence[LocalMachine], agent: str, event: str) -> frozenset[int]:
-        """The cells in which an agent would make something else happen that the machines expect to be accepted."""
-        cells, avoided = dict(self.hidden.cells), set[int]()
-        for other in self.inquiry.facts.events:
-            if (
-                other != event
-                and agent in self.hidden.controllers(other)
-                and self.inquiry.expect(machines, other) != "refused"
-            ):
-                others = [name for name in self.hidden.controllers(other) if name != agent]
-                if all(cells[name] in self.hidden.where(name, other) for name in others):
-                    avoided.update(self.hidden.where(agent, other))
-        return frozenset(avoided)
+    def go_ahead(self, agent: str, is_target: StepTest, is_avoided: StepTest) -> int:
+        """Choose an action that leads on without causing anything; staying, where there is none."""
+
+        def is_harmless_target(before: int, cell: int) -> bool:
+            return is_target(before, cell) and not is_avoided(before, cell)
+
+        ahead = self.hidden.walk(agent, is_harmless_target, is_avoided)
+        return STAY if ahead is None else ahead[0]
+
+    def avoided(self, machines: Sequence[LocalMachine], agent: str, event: str) -> StepTest:
+        """Say of steps whether an agent would make something else happen that the machines expect to be accepted.
+
+        Where teammates control it, too, they are taken to stay.
+        """
+        hidden, cells = self.hidden, dict(self.hidden.cells)
+        causes = [
+            other
+            for other in self.inquiry.facts.events
+            if other != event
+            and agent in hidden.controllers(other)
+            and self.inquiry.expect(machines, other) != "refused"
+            and all(
+                hidden.is_met(name, other, cells[name], cells[name])
+                for name in hidden.controllers(other)
+                if name != agent
+            )
+        ]
+        return cache(lambda before, cell: any(hidden.is_met(agent, other, before, cell) for other in causes))
 
     def observe(
         self, machines: Sequence[LocalMachine], actions: Mapping[str, int], left: list[str], purpose: Purpose

@@ -7,7 +7,7 @@ knows it takes part in another event of the round: then it happens, or the machi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from hocket.inference.logs import Attempt
 from hocket.task.episode import TeamEpisode
@@ -15,6 +15,7 @@ from hocket.task.grid import ACTIONS, STAY
 from hocket.task.task import Task
 
 Cells = Mapping[str, int]
+StepTest = Callable[[int, int], bool]  # of the cells in which a step begins and ends
 
 
 class HiddenTask:
@@ -50,29 +51,36 @@ class HiddenTask:
         """The agents that control an event."""
         return self._task.controllers[event]
 
-    def where(self, agent: str, event: str) -> Collection[int]:
-        """The cells in which an agent meets its condition for an event."""
-        return frozenset(self._task.where(agent, event).nonzero()[0].tolist())
+    def is_met(self, agent: str, event: str, before: int | None, cell: int) -> bool:
+        """Say whether an agent meets its condition for an event after a step from one cell to another."""
+        return self._task.holds(agent, event, cell, before)
 
-    def is_met(self, event: str, cells: Cells) -> bool:
-        """Say whether all agents that control an event are where it can happen."""
-        return all(self._task.where(agent, event)[cells[agent]] for agent in self._task.controllers[event])
+    def is_edge(self, event: str) -> bool:
+        """Say whether an event depends on where agents were before a step; it happens at most once in a step."""
+        return event in self._task.edges
 
     def step(self, actions: Mapping[str, int]) -> list[Attempt]:
         """Let all agents act at once; list the attempts of the step, in their order."""
         self.steps += 1
-        self.moved = True
+        self.moved, before = True, dict(self.cells)
         seen = self._episode.step({agent: ACTIONS[action] for agent, action in actions.items()})
-        attempts = list(self._attempts(seen.rounds, seen.cells))
+        attempts = list(self._attempts(seen.rounds, before, seen.cells))
         for attempt in attempts:
             if attempt.accepted:
                 self._move_gates(attempt.event)
         return attempts
 
-    def _attempts(self, rounds: tuple[tuple[str, ...], ...], cells: Cells) -> Iterator[Attempt]:
-        met = [event for event in self._task.events if self.is_met(event, cells)]
+    def _attempts(self, rounds: tuple[tuple[str, ...], ...], before: Cells, cells: Cells) -> Iterator[Attempt]:
+        met = [
+            event
+            for event, agents in self._task.controllers.items()
+            if all(self.is_met(agent, event, before[agent], cells[agent]) for agent in agents)
+        ]
+        spent: set[str] = set()
         for number, happened in enumerate((*rounds, ())):
             busy: set[str] = set()
+            met = [event for event in met if event not in spent]
+            spent.update(self._task.edges.intersection(happened))
             for event in met:
                 if event in happened:
                     busy.update(self._task.knowers[event])
@@ -89,21 +97,22 @@ class HiddenTask:
                 if event in gate.events:
                     self._is_open[agent][region] = event in gate.opens
 
-    def walk(self, agent: str, targets: Collection[int], avoided: Collection[int] = ()) -> int | None:
-        """Choose the first action of a shortest way to one of some cells; None where there is no way."""
+    def walk(self, agent: str, is_target: StepTest, is_avoided: StepTest | None = None) -> tuple[int, int] | None:
+        """Choose the first action of a shortest way whose last step is a target, with its length; None: there is none.
+
+        No other step of it is avoided.
+        """
         start, closed, grid = self.cells[agent], self.closed(agent), self._task.grid
-        if start in targets:
-            return STAY
-        first: dict[int, int] = {start: STAY}
+        first: dict[int, tuple[int, int]] = {start: (STAY, 0)}
         queue = deque([start])
         while queue:
             cell = queue.popleft()
-            for action in range(STAY):
-                end = grid.neighbor(cell, action, closed)
-                if end in first or (end in avoided and end not in targets):
-                    continue
-                first[end] = action if cell == start else first[cell]
-                if end in targets:
-                    return first[end]
-                queue.append(end)
+            for action in (STAY, *range(STAY)):
+                end, (begun, steps) = grid.neighbor(cell, action, closed), first[cell]
+                way = action if cell == start else begun, steps + 1
+                if is_target(cell, end):
+                    return way
+                if end not in first and not (is_avoided is not None and is_avoided(cell, end)):
+                    first[end] = way
+                    queue.append(end)
         return None

@@ -44,9 +44,10 @@ class Measurement:
 
 def _straightforward(
     next_cell: NDArray[np.int16],  # [U, S, A, K]
-    next_state: NDArray[np.int16],  # [U, S, J]
-    reward: NDArray[np.float32],  # [U, S, J]
-    limit: NDArray[np.float64],  # [U, S, J] up to which a draw leads to an outcome
+    offset: NDArray[np.int32],  # [S] of the cell before a step: with the cell after it, its arrival
+    next_state: NDArray[np.int16],  # [U, arrivals, J]
+    reward: NDArray[np.float32],  # [U, arrivals, J]
+    limit: NDArray[np.float64],  # [U, arrivals, J] up to which a draw leads to an outcome
     is_final: NDArray[np.bool_],
     start: int,
     initial: int,
@@ -77,11 +78,11 @@ def _straightforward(
         for machine_state in range(q.shape[0]):
             if not is_final[machine_state]:
                 end = next_cell[machine_state, cell, action, outcome]
-                case = 0
-                while ready >= limit[machine_state, end, case]:
+                case, arrival = 0, offset[cell] + end
+                while ready >= limit[machine_state, arrival, case]:
                     case += 1
-                target = next_state[machine_state, end, case]
-                goal = reward[machine_state, end, case]
+                target = next_state[machine_state, arrival, case]
+                goal = reward[machine_state, arrival, case]
                 if not is_final[target]:
                     goal += 0.9 * q[target, end].max()
                 q[machine_state, cell, action] += 0.8 * (goal - q[machine_state, cell, action])
@@ -144,6 +145,7 @@ def _plain(tables: Tables, agent: int, steps: int) -> NDArray[np.float32]:
     table = individual_table(tables, agent, SYNC_PROBABILITY)
     return straightforward(
         table.next_cell[table.dynamics],
+        table.offset,
         np.ascontiguousarray(table.next_state[:, table.kind]),
         table.reward[:, table.kind].astype(np.float32),
         np.where(table.chance > 0, table.chance.cumsum(axis=2) + EDGE, 2.0)[:, table.kind],

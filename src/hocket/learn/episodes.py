@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.kernels import team
-from hocket.learn.kernels.primitives import Unsigned
+from hocket.learn.kernels.primitives import Edges, Unsigned
 from hocket.learn.kernels.team import PlayParameters, TeamState, TeamTables
 from hocket.learn.kernels.teams import Hand, Learnt, Lot, Teams, make_hand, make_teams, play_teams
 from hocket.learn.learner import Arrays, Block, Player, PolicyInput
@@ -29,6 +29,7 @@ def team_tables(tables: Tables) -> TeamTables:
         tables.world,
         tables.dynamics,
         tables.kind,
+        tables.offset,
         tables.event,
         tables.next_state,
         tables.is_final,
@@ -42,12 +43,19 @@ def team_tables(tables: Tables) -> TeamTables:
         tables.start_cell,
         tables.initial,
         threshold(tables.slip),
+        tables.is_edge,
+        edges_of(tables),
         tables.most_rounds,
         tables.body_rule,
         tables.body,
         tables.reward,
         tables.has_rewards,
     )
+
+
+def edges_of(tables: Tables) -> Edges:
+    """Say whether a task has edges, in a form for which kernels are compiled."""
+    return (0, 0) if tables.is_edge.any() else (0,)
 
 
 def unsigned(numbers: Numbers) -> Unsigned:
@@ -63,7 +71,8 @@ def team_state(tables: Tables, seed: int = 0) -> TeamState:
         return np.full(size, filled, np.int64)
 
     keys = np.array([stream_key(TRAINING, seed, agent) for agent in range(agents)], np.uint64)
-    now, bodies = (room(agents), room(agents), room(agents)), (room(agents), room(len(tables.body)))
+    now = (room(agents), room(agents), room(agents), room(agents))
+    bodies = (room(agents), room(len(tables.body)))
     return TeamState(*now, room(agents, -1), room(events), keys, room(agents), room(events), *bodies, np.zeros(agents))
 
 

@@ -29,6 +29,7 @@ class AgentWorld(Protocol):
 
     agent: int  # its place among the agents
     cells: int
+    past: Sequence[int]  # of each cell as one in which a step begins: steps of the same past settle alike
     final: frozenset[int]  # machine states
     states: int  # how many there are
     starts: Sequence[int]  # cells, of which each is as likely
@@ -38,10 +39,10 @@ class AgentWorld(Protocol):
     def move(self, s: int, u: int, a: int, outcome: int) -> int:
         """Return the cell in which an action ends; its outcome is 0 as intended, 1 or 2 slipped."""
 
-    def settle(self, s_next: int, u: int, draw: int) -> tuple[int, float]:
-        """Return the machine state and the reward after a step that ends in a cell, by the draw of synchronisation."""
+    def settle(self, s: int, s_next: int, u: int, draw: int) -> tuple[int, float]:
+        """Return the machine state and the reward after a step between two cells, by the draw of synchronisation."""
 
-    def outcomes(self, s_next: int, u: int) -> list[tuple[float, int, float]]:
+    def outcomes(self, s: int, s_next: int, u: int) -> list[tuple[float, int, float]]:
         """List what may come of such a step: probability, machine state and reward."""
 
 
@@ -50,7 +51,8 @@ class TableWorld:
 
     def __init__(self, table: IndividualTable) -> None:
         self.table, self.agent, self.slip_limit = table, table.place, table.slip_limit
-        self.cells, self.states = len(table.kind), len(table.is_final)
+        self.cells, self.states = table.cells, len(table.is_final)
+        self.past = (table.offset // table.cells).tolist()
         self.final = frozenset(np.flatnonzero(table.is_final).tolist())
         self.starts, self.initial = tuple(table.starts.tolist()), table.initial
 
@@ -58,15 +60,15 @@ class TableWorld:
         """Look up the cell in which an action ends."""
         return int(self.table.next_cell[self.table.dynamics[u], s, a, outcome])
 
-    def settle(self, s_next: int, u: int, draw: int) -> tuple[int, float]:
+    def settle(self, s: int, s_next: int, u: int, draw: int) -> tuple[int, float]:
         """Look up the machine state and the reward after a step."""
-        kind = self.table.kind[s_next]
+        kind = self.table.kind[self.table.offset[s] + s_next]
         case = int((draw >= self.table.limit[u, kind]).sum())
         return int(self.table.next_state[u, kind, case]), float(self.table.reward[u, kind, case])
 
-    def outcomes(self, s_next: int, u: int) -> list[tuple[float, int, float]]:
+    def outcomes(self, s: int, s_next: int, u: int) -> list[tuple[float, int, float]]:
         """Look up what may come of a step."""
-        kind = self.table.kind[s_next]
+        kind = self.table.kind[self.table.offset[s] + s_next]
         parts = (part[u, kind].tolist() for part in (self.table.chance, self.table.next_state, self.table.reward))
         return list(zip(*parts, strict=True))
 

@@ -67,7 +67,8 @@ class Agent:
             task, run, agreed, addresses, keys=key_folder, insecure=insecure, transport=transport, durable=durable
         )
         self.task, self.name, self.policy, self.stay = task, name, policy, stay
-        self._conditions, self._masks = conditions, None if conditions else cell_conditions(task, name)
+        self._conditions, self._cells = conditions, None if conditions else cell_conditions(task, name)
+        self._before: int | None = None  # the cell of the step before
         self._states = tuple(task.machines[name].states)
         self._number = {event: place for place, event in enumerate(task.machine.events)}
         self._stamp = 0
@@ -131,11 +132,12 @@ class Agent:
         return action
 
     def _willing(self, observation: Observation) -> int:
-        if self._masks is not None:
-            if not isinstance(observation, int) or not 0 <= observation < len(self._masks):
-                rule = f"an observation must be a cell from 0 to {len(self._masks) - 1}"
+        if self._cells is not None:
+            if not isinstance(observation, int) or not 0 <= observation < self.task.grid.cells:
+                rule = f"an observation must be a cell from 0 to {self.task.grid.cells - 1}"
                 raise SettingsError(f"{rule}, got {observation!r:.60}")
-            return self._masks[observation]
+            before, self._before = self._before, observation
+            return self._cells(observation, before)
         assert self._conditions is not None
         willing = 0
         for event in self._conditions(observation):

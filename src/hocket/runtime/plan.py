@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,10 +24,19 @@ class Plan:
     deciders: tuple[tuple[int, ...], ...]  # of each event: who agree on it, ascending
     controllers: tuple[tuple[int, ...], ...]  # of each event: the deciders whose condition has to hold
     knowers: tuple[tuple[int, ...], ...]  # of each event, ascending
+    edges: tuple[int, ...] = ()  # of each agent: the events, as bits, that it agrees on at most once after a move
 
     @classmethod
-    def of(cls, decomposition: Decomposition, deciders: Control | None = None) -> Plan:
-        """Lay out a decomposable task; without `deciders`, those who control an event decide on it."""
+    def of(
+        cls,
+        decomposition: Decomposition,
+        deciders: Control | None = None,
+        edges: Mapping[str, Collection[str]] | None = None,
+    ) -> Plan:
+        """Lay out a decomposable task; without `deciders`, those who control an event decide on it.
+
+        `edges` has the events of each agent that happen on its way into a place or out of it.
+        """
         if not decomposition.ok:
             raise AssignmentError(f"only a decomposable task can be run: {decomposition.problems[0]}")
         agents, events = tuple(decomposition.machines), tuple(decomposition.machine.events)
@@ -41,7 +50,8 @@ class Plan:
                 known[event].append(place[agent])
         knowers = [tuple(known[event]) for event in events]
         machines = tuple(decomposition.machines.values())
-        return cls(agents, events, machines, tuple(numbers), tuple(control), tuple(knowers))
+        bits = tuple(sum(1 << events.index(event) for event in (edges or {}).get(agent, ())) for agent in agents)
+        return cls(agents, events, machines, tuple(numbers), tuple(control), tuple(knowers), bits)
 
     @cached_property
     def moves(self) -> tuple[LocalMoves, ...]:

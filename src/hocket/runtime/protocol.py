@@ -51,7 +51,7 @@ class Participant:
 
     __slots__ = (
         "agent", "clock", "entries", "incarnation", "known_offers", "messages", "newest", "number", "outbox", "plan",
-        "promise", "stamp", "state", "told_offers", "willing",
+        "promise", "spent", "stamp", "state", "told_offers", "willing",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, agent: int) -> None:
@@ -67,6 +67,7 @@ class Participant:
         # What a crash loses, and may.
         self.willing = 0  # events, as bits, whose conditions hold for this agent
         self.stamp = 0  # of what it last perceived; kept in the log
+        self.spent = 0  # edges, as bits, that have happened since it came to where it is
         self.known_offers: dict[int, tuple[int, int]] = {}  # agent -> its incarnation, and what it offers, as bits
         self.told_offers: dict[int, int] = {}  # agent -> the last offer that it was told
         self.entries: list[Entry] = []
@@ -120,7 +121,8 @@ class Participant:
 
         An agent that moves is willing to nothing: `perceive(0)`. One that is holding must not move.
         """
-        self.willing, self.stamp = willing, stamp
+        self._come(stamp)
+        self.willing = willing & ~self.spent
         self._act()
         return self._output()
 
@@ -148,6 +150,16 @@ class Participant:
         return self._output()
 
     # What they come to.
+
+    def _come(self, stamp: int) -> None:
+        if stamp != self.stamp:
+            self.stamp, self.spent = stamp, 0
+
+    def _spend(self, event: int) -> None:
+        """Let an edge happen once until the agent has moved again."""
+        if self.plan.edges:
+            self.spent |= self.plan.edges[self.agent] & 1 << event
+            self.willing &= ~self.spent
 
     def _output(self) -> Output:
         output = Output(self.entries, self.messages)
@@ -222,6 +234,7 @@ class Participant:
 
     def _apply_decision(self, first: int, number: int, event: int, others: list[int], clock: Clock) -> None:
         self.state = self.plan.moves[self.agent][self.state][event]
+        self._spend(event)
         if number:
             self.newest[first] = number
         row, message = self.agent * len(self.plan.agents), (EVENT, first, number, event, clock)
@@ -329,6 +342,7 @@ class Participant:
             if count > heard.get(pair, 0):
                 heard[pair] = count
         self.state = self.plan.moves[self.agent][self.state][event]
+        self._spend(event)
         if promise is not None and promise.first == first and promise.number == number:
             self.promise = None
 
@@ -361,13 +375,15 @@ class Participant:
                 self.incarnation = incarnation
             case ("promise", int(first), int(number), int(event), incarnations, clock, int(stamp)):
                 self.promise = Promise(first, number, event, incarnations, clock)
-                self.newest[first], self.stamp = number, stamp
+                self.newest[first] = number
+                self._come(stamp)
                 if first == self.agent:
                     self.number = number
             case ("release", _, _):
                 self.promise = None
             case ("decide", int(first), int(number), int(event), clock, int(stamp)):
-                self.clock, self.stamp = dict(clock), stamp
+                self.clock = dict(clock)
+                self._come(stamp)
                 others = [agent for agent in self.plan.knowers[event] if agent != self.agent]
                 self._apply_decision(first, number, event, others, clock)
             case ("hear", _, int(first), int(number), int(event), clock):

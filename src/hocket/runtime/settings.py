@@ -42,7 +42,11 @@ class RunSettings:
 
     @cached_property
     def plan(self) -> Plan:
-        return Plan.of(self.task.decomposition, self.deciders)
+        edges = {
+            agent: [event for event in events if self.task.events[event][agent].is_edge]
+            for agent, events in self.task.controlled.items()
+        }
+        return Plan.of(self.task.decomposition, self.deciders, edges)
 
     @property
     def security(self) -> Security:

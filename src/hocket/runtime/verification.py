@@ -261,18 +261,25 @@ def check_moves(settings: RunSettings, entries: tuple[Entry, ...], logs: Mapping
                     raise ContradictionError(f"the world has a move of {agent} that is not the next")
                 if walk.after(action, state, walks) != cell:
                     raise ContradictionError(f"the world moves {agent} to where move {number} does not lead")
-                walk.moves, walk.cell = number, cell
+                walk.go(number, cell)
                 cells[agent].append(cell)
             case _:
                 raise ContradictionError(f"the world's log has an entry that makes no sense: {str(entry)[:60]}")
     for agent, log in logs.items():
+        decided = set()
         for entry in log.entries:
             if entry[0] not in ("decide", "promise"):
                 continue
             event, stamp = settings.plan.events[entry[3]], entry[-1]
             if agent in task.events[event] and not _holds(task, agent, event, cells[agent], stamp):
                 raise ContradictionError(f"{agent} agrees on {event} where its condition does not hold")
+            if entry[0] == "decide" and agent in task.events[event] and task.events[event][agent].is_edge:
+                if (event, stamp) in decided:
+                    raise ContradictionError(f"{agent} decides on {event} twice after one move")
+                decided.add((event, stamp))
 
 
 def _holds(task: Task, agent: str, event: str, cells: list[int], stamp: object) -> bool:
-    return isinstance(stamp, int) and 0 <= stamp < len(cells) and bool(task.where(agent, event)[cells[stamp]])
+    if not isinstance(stamp, int) or not 0 <= stamp < len(cells):
+        return False
+    return task.holds(agent, event, cells[stamp], cells[stamp - 1] if stamp else None)

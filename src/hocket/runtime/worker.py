@@ -10,7 +10,9 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -28,14 +30,16 @@ RETRY = 0.05  # seconds until the world is asked again
 STAY = ACTIONS.index("stay")
 
 
-def conditions(task: Task, agent: str) -> list[int]:
-    """Of each cell: the events that an agent controls and whose conditions hold there, as bits."""
+def conditions(task: Task, agent: str) -> Callable[[int, int | None], int]:
+    """Make a function of a cell, and of the one before the last move: which of an agent's conditions hold, as bits."""
     number = {event: place for place, event in enumerate(task.machine.events)}
-    masks = [0] * task.grid.cells
-    for event in task.controlled[agent]:
-        for cell in np.flatnonzero(task.where(agent, event)).tolist():
-            masks[cell] |= 1 << number[event]
-    return masks
+
+    @cache
+    def willing(cell: int, before: int | None) -> int:
+        events = (event for event in task.controlled[agent] if task.holds(agent, event, cell, before))
+        return sum(1 << number[event] for event in events)
+
+    return willing
 
 
 class Walker:
@@ -46,7 +50,7 @@ class Walker:
         self.host = Host(settings, agent, folder / f"{agent}.log")
         self.host.changed = self.tell
         self.world = WorldClient(settings, agent)
-        self.masks = conditions(settings.task, agent)
+        self.willing = conditions(settings.task, agent)
         self.actions = np.load(folder / f"{agent}.actions.npy", allow_pickle=False)  # [states, cells] as bits
         self.random = Random(f"{settings.seed} {agent}")
         self.states = tuple(settings.plan.machines[self.host.number].states)
@@ -67,7 +71,7 @@ class Walker:
         """Stand for a while, then move, as long as the world answers."""
         host, world = self.host, self.world
         while not stop.is_set():
-            host.perceive(self.masks[world.cell], world.moves)
+            host.perceive(self.willing(world.cell, world.before), world.moves)
             self.tell()
             await _pause(stop, 1 / self.settings.pace if self.settings.pace else 0)
             if host.holding or stop.is_set():

@@ -34,7 +34,12 @@ class Walk:
         self.key, self.moves = stream_key(TEAM, seed, list(task.agents).index(agent), 0), 0
         starts = task.agents[agent].starts
         self.cell = starts[start_draw(self.key, 0, len(starts))]
+        self.before: int | None = None  # its cell before the last move
         self.closed = closed_cells(task, agent)
+
+    def go(self, number: int, cell: int) -> None:
+        """Take note of a move."""
+        self.moves, self.before, self.cell = number, self.cell, cell
 
     def after(self, action: int, state: int, walks: Mapping[str, Walk]) -> int:
         """Find the cell after the next move, in a state of the agent's machine, on which its gates depend.
@@ -62,8 +67,7 @@ class WorldServer:
 
     def _redo(self, entry: Entry) -> None:
         if entry[0] == "move":
-            walk = self.walks[str(entry[1])]
-            walk.moves, walk.cell = int(entry[2]), int(entry[5])
+            self.walks[str(entry[1])].go(int(entry[2]), int(entry[5]))
 
     async def start(self) -> None:
         """Listen."""
@@ -103,8 +107,9 @@ class WorldServer:
             if number == walk.moves + 1 and 0 <= action < len(ACTIONS) and 0 <= state < len(walk.closed):
                 cell = walk.after(action, state, self.walks)
                 self.log.append([("move", agent, number, action, state, cell)])
-                walk.moves, walk.cell = number, cell
-            writer.write(json.dumps({"number": walk.moves, "cell": walk.cell}).encode() + b"\n")
+                walk.go(number, cell)
+            place = {"number": walk.moves, "cell": walk.cell, "before": walk.before}
+            writer.write(json.dumps(place).encode() + b"\n")
             await writer.drain()
 
 
@@ -114,6 +119,7 @@ class WorldClient:
     def __init__(self, settings: RunSettings, agent: str) -> None:
         self.settings, self.agent = settings, agent
         self.moves, self.cell = -1, settings.task.agents[agent].starts[0]  # -1: not asked yet
+        self.before: int | None = None  # the cell before the last move
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, action: int = -1, state: int = 0) -> bool:
@@ -128,7 +134,9 @@ class WorldClient:
             writer.write(json.dumps(question).encode() + b"\n")
             await writer.drain()
             answer = json.loads(await reader.readline())
+            before = answer["before"]
             self.moves, self.cell = int(answer["number"]), int(answer["cell"])
+            self.before = None if before is None else int(before)
         except (OSError, ValueError, KeyError, TypeError):
             if self.streams is not None:
                 self.streams[1].close()

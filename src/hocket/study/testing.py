@@ -32,7 +32,7 @@ def play_tests(task: Task, tables: Tables, policy: Policy, most_episodes: int = 
     settings = learner.check_policy(policy.arrays, policy.settings, tables)
     most_steps = settings.max_episode_steps
     player = learner.player(tables, settings.temperature, most_steps)
-    agents, cells = tables.kind.shape
+    agents, cells = tables.offset.shape
     episodes = max(1, min(most_episodes, MOST_TEST_WORK // (agents * most_steps)))
     counts = agents * cells <= MOST_VISITS and agents * most_steps <= MOST_RECORDED
     record = recording(most_steps if counts else 0, agents)
@@ -115,6 +115,5 @@ def _events(
 ) -> tuple[tuple[int, str], ...]:
     """Find what happened in each step."""
     names = list(task.events)
-    kind = tables.kind[np.arange(cells.shape[1]), cells[1:]]
-    settled = settle(tables, kind, states[:-1])
+    settled = settle(tables, tables.kinds(cells[:-1], cells[1:]), states[:-1])
     return tuple((step, names[event]) for step, events in enumerate(settled.events(), start=1) for event in events)

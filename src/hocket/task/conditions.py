@@ -1,11 +1,11 @@
-"""Conditions: where agents have to be for an event to happen, and the sentences that say so."""
+"""Conditions: where agents have to be or to go for an event to happen, and the sentences that say so."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Literal
@@ -16,59 +16,95 @@ from numpy.typing import NDArray
 from hocket.errors import TaskError, known_names
 from hocket.task.grid import Grid
 
-_WHERE = re.compile(r"(?:not at|not in|at|in)(?:\s+|$)")
+_WHERE = re.compile(r"(?:not at|not in|at|in|enters?|leaves?|stays? at|stays? in)(?:\s+|$)")
 _CONDITION = re.compile(rf"{_WHERE.pattern}|anywhere(?=\s|,|$)")
 _AND = re.compile(r"(?:\s+and\s+|\s*,\s*)")
 _OR = re.compile(r"\s+or\s+")
 _ALL = re.compile(r"all\s+")
-_BEFORE_WHERE = re.compile(r"\s+(?:not|at|in|anywhere)\b")
+_BEFORE_WHERE = re.compile(r"\s+(?:not|at|in|anywhere|enters?|leaves?|stays?)\b")
 _BLANKS = re.compile(r"\s*")
 
 
 Named = Literal["agent", "place"]  # what a sentence has names of
+Mask = tuple[NDArray[np.bool_], NDArray[np.bool_] | None]  # cells after a step, and before it, if that matters
+
+_WORDS: dict[tuple[bool, bool | None], tuple[str, str]] = {  # of one agent, of several
+    (True, None): ("at", "at"),
+    (False, None): ("not at", "not at"),
+    (True, False): ("enters", "enter"),
+    (False, True): ("leaves", "leave"),
+    (True, True): ("stays at", "stay at"),
+}
+_MEANINGS = {word.split()[0]: meaning for meaning, words in _WORDS.items() for word in words} | {"in": (True, None)}
 
 
 @dataclass(frozen=True)
 class Condition:
     """Where an agent has to be for an event: at a place, not at a place, or anywhere; `|` joins alternatives.
 
-    >>> print(Condition("red") | Condition("blue", inside=False))
-    at red or not at blue
+    `was` makes it a condition of a step, an edge: not only where the agent is, but also where it was before. At a
+    place now and not before is `enters`, not now but before `leaves`, both now and before `stays at`.
+
+    >>> print(Condition("red") | Condition("blue", inside=False) | Condition("mat", was=False))
+    at red or not at blue or enters mat
     """
 
     place: str | None = None  # None: anywhere
     inside: bool = True
     others: tuple[Condition, ...] = ()  # where it may be instead
+    was: bool | None = None  # inside before the step; None: no matter
+
+    def __post_init__(self) -> None:
+        if (self.inside, self.was) not in _WORDS or (self.place is None and self.was is not None):
+            raise TaskError("a condition is: at, not at, enters, leaves or stays at a place; or anywhere", key="events")
 
     def __or__(self, other: Condition) -> Condition:
         ways = tuple(dict.fromkeys((*self.ways, *other.ways)))
-        return ANYWHERE if ANYWHERE in ways else Condition(ways[0].place, ways[0].inside, ways[1:])
+        return ANYWHERE if ANYWHERE in ways else replace(ways[0], others=ways[1:])
 
     @property
     def ways(self) -> tuple[Condition, ...]:
         """The alternatives, of which one has to hold."""
-        return (Condition(self.place, self.inside), *self.others) if self.others else (self,)
+        return (replace(self, others=()), *self.others) if self.others else (self,)
 
     @property
     def places(self) -> tuple[str, ...]:
         """The places that it is about."""
         return tuple(way.place for way in self.ways if way.place is not None)
 
-    def cells(self, grid: Grid, key: str) -> NDArray[np.bool_]:
-        """Flag the cells in which it holds."""
-        if self.others:
-            holds: NDArray[np.bool_] = np.logical_or.reduce([way.cells(grid, key) for way in self.ways])
-            return holds
+    @property
+    def is_edge(self) -> bool:
+        """Whether it depends on where the agent was before the step."""
+        return any(way.was is not None for way in self.ways)
+
+    def as_edge(self) -> Condition:
+        """Read `at` as `enters`, and `not at` as `leaves`."""
+        ways = (
+            way if way.place is None or way.was is not None else replace(way, was=not way.inside) for way in self.ways
+        )
+        return reduce(or_, ways)
+
+    def masks(self, grid: Grid, key: str) -> tuple[Mask, ...]:
+        """Flag for each alternative the cells in which a step has to end and, for an edge, to begin."""
+        return tuple(way._mask(grid, key) for way in self.ways)
+
+    def _mask(self, grid: Grid, key: str) -> Mask:
         if self.place is None:
-            return grid.floor
+            return grid.floor, None
         flags = np.zeros(grid.cells, np.bool_)
         flags[list(grid.place(self.place, key))] = True
-        return flags if self.inside else grid.floor & ~flags
+        now, before = (flags if inside else grid.floor & ~flags for inside in (self.inside, self.was))
+        return now, None if self.was is None else before
+
+    def describe(self, agents: int = 1) -> str:
+        """Say it of one agent, or of several."""
+        return " or ".join(
+            "anywhere" if way.place is None else f"{_WORDS[way.inside, way.was][agents > 1]} {way.place}"
+            for way in self.ways
+        )
 
     def __str__(self) -> str:
-        if self.others:
-            return " or ".join(map(str, self.ways))
-        return "anywhere" if self.place is None else f"{'at' if self.inside else 'not at'} {self.place}"
+        return self.describe()
 
 
 ANYWHERE = Condition()
@@ -128,7 +164,7 @@ def rename_in_conditions(
     everywhere = [str(renamed("place", name)) for name in places]
     meant = {
         renamed("agent", agent): reduce(
-            or_, (Condition(renamed("place", way.place), way.inside) for way in condition.ways)
+            or_, (replace(way, place=renamed("place", way.place)) for way in condition.ways)
         )
         for agent, condition in before.items()
     }
@@ -188,11 +224,11 @@ class _Reader:
         return named
 
     def condition(self) -> Condition:
-        """Read where agents have to be: "at red", "at red or blue", "at red or not at green", "anywhere"."""
-        word = self.match(_CONDITION, "at, in, not at, not in or anywhere")
+        """Read where agents have to be: "at red", "enters red or blue", "at red or not at green", "anywhere"."""
+        word = self.match(_CONDITION, "at, in, not at, not in, enters, leaves, stays at or anywhere")
         if word == "anywhere":
             return ANYWHERE
-        condition = Condition(self.name(self.places, "place"), inside=not word.startswith("not"))
+        condition = self.way(word)
         while _OR.match(self.text, self.position):
             self.match(_OR, "'or'")
             if _WHERE.match(self.text, self.position):
@@ -206,8 +242,13 @@ class _Reader:
             elif word.startswith("not"):
                 rest = f"'or at {self.rest}' or 'or not at {self.rest}'"
                 raise TaskError(f"after 'not at' say {rest}, got 'or {self.rest}' in {self.text!r}", key=self.key)
-            condition |= Condition(self.name(self.places, "place"), inside=not word.startswith("not"))
+            condition |= self.way(word)
         return condition
+
+    def way(self, word: str) -> Condition:
+        """Read the place after a word."""
+        inside, was = _MEANINGS[word.split()[0]]
+        return Condition(self.name(self.places, "place"), inside, was=was)
 
     def name(self, known: Lexicon, what: Named) -> str:
         """Read the longest known name that is not part of a longer word."""
@@ -216,7 +257,7 @@ class _Reader:
             self.names.append((what, self.position, self.position + len(name)))
             self.position += len(name)
             return name
-        unknown = re.split(r"\s+(?:and|or|not|at|in|anywhere)\b|,", self.rest)[0]
+        unknown = re.split(rf"\s+(?:and|or)\b|{_BEFORE_WHERE.pattern}|,", self.rest)[0]
         raise TaskError(f"{what} {unknown!r} does not exist ({known_names(unknown, known.names)})", key=self.key)
 
 
@@ -241,4 +282,5 @@ def write_conditions(conditions: Mapping[str, Condition]) -> str:
     together: dict[Condition, list[str]] = {}
     for agent, condition in conditions.items():
         together.setdefault(condition, []).append(agent)
-    return " and ".join(f"{' and '.join(agents)} {condition}" for condition, agents in together.items())
+    parts = (f"{' and '.join(agents)} {condition.describe(len(agents))}" for condition, agents in together.items())
+    return " and ".join(parts)

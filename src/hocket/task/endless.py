@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,36 +21,46 @@ Ints = NDArray[np.int64]
 
 MOST_SITUATIONS = 2_000_000  # joint kinds of places times team states that are tried
 MOST_COMPOSED = 20_000  # states of a composition up to which they are listed for that
+MOST_TRIED = 2_000  # steps that are tried one by one, in which edges happen
 CODED = 40  # events by which cells are told apart at once; with a bit for each, and millions of cells, in 64
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """The kinds of cells that an agent can tell apart by the conditions of the events it controls."""
+    """The kinds of steps that an agent can tell apart by the conditions of the events it controls.
+
+    A step is known by its *arrival*: the cell in which it ends, and of the cell in which it begins as much as edges ask
+    for. It has the number `offset` of the one plus the other; where nothing asks for it, that is the cell itself.
+    """
 
     agent: str
     events: tuple[str, ...]  # that it controls
     holds: Bools  # [kinds, events]
-    kind: NDArray[np.int32]  # [S]; walls have kind 0
+    kind: NDArray[np.int32]  # [arrivals]; 0 where there is a wall, or no step leads
+    offset: NDArray[np.int32]  # [S]
 
     @classmethod
     def of(cls, task: Task, agent: str) -> Kinds:
-        """Sort the cells of a task by what an agent could do there; kind 0 is that of the first floor cell."""
-        events, floor = task.controlled[agent], task.grid.floor_cells
-        code = np.zeros(len(floor), np.int64)  # a bit for each event
-        for place, event in enumerate(events):
-            if place % CODED == CODED - 1:
-                code = np.unique(code, return_inverse=True)[1].ravel()
-            code = 2 * code + task.where(agent, event)[floor]
-        _, first, group = np.unique(code, return_index=True, return_inverse=True)
-        order = np.argsort(first)  # in the order of the map
-        rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        kind = np.zeros(task.grid.cells, np.int32)
-        kind[floor] = rank[group.ravel()]
-        typical = floor[first[order]]  # a cell of each kind
-        holds = np.array([task.where(agent, event)[typical] for event in events], np.bool_)
-        return cls(agent, events, np.ascontiguousarray(holds.reshape(len(events), len(typical)).T), kind)
+        """Sort the steps in a task by what an agent could do; kind 0 is that of the first floor cell."""
+        events, floor, cells = task.controlled[agent], task.grid.floor_cells, task.grid.cells
+        masks = [task.masks(agent, event) for event in events]
+        asked = [was[floor] for ways in masks for _, was in ways if was is not None]
+        group, begin = _sort_out(asked, len(floor))
+        offset, arrivals = np.zeros(cells, np.int32), floor
+        if asked:
+            offset[floor] = group * cells
+            arrivals = np.unique(offset[floor][:, None] + task.grid.outcomes()[floor, :, 0])
+        past, end = np.divmod(arrivals, cells)
+        before = floor[begin][past]
+        flags = [
+            np.logical_or.reduce([now[end] if was is None else now[end] & was[before] for now, was in ways])
+            for ways in masks
+        ]
+        group, first = _sort_out(flags, len(arrivals))
+        kind = np.zeros(len(begin) * cells, np.int32)
+        kind[arrivals] = group
+        holds = np.array([flag[first] for flag in flags], np.bool_).reshape(len(events), len(first))
+        return cls(agent, events, np.ascontiguousarray(holds.T), kind, offset)
 
     def __len__(self) -> int:
         return len(self.holds)
@@ -60,9 +70,29 @@ class Kinds:
         return {event: place for place, event in enumerate(self.events)}
 
     def where(self, event: str) -> Bools:
-        """Flag the kinds of cells in which the agent's condition of an event holds: [kinds]."""
+        """Flag the kinds of steps after which the agent's condition of an event holds: [kinds]."""
         place = self._place.get(event)
         return np.ones(len(self), np.bool_) if place is None else self.holds[:, place]
+
+    def example(self, kind: int, floor: NDArray[np.integer]) -> tuple[int, int]:
+        """Find a step of a kind: the cell in which it begins, and the one in which it ends."""
+        cells = len(self.offset)
+        arrival = int(np.flatnonzero(self.kind == kind)[0] if kind else floor[0])
+        return int(floor[np.argmax(self.offset[floor] == arrival - arrival % cells)]), arrival % cells
+
+
+def _sort_out(flags: Sequence[Bools], count: int) -> tuple[NDArray[np.int32], Ints]:
+    """Put things with the same flags into groups, numbered as they first come; also list the first of each."""
+    code = np.zeros(count, np.int64)  # a bit for each flag
+    for place, flag in enumerate(flags):
+        if place % CODED == CODED - 1:
+            code = np.unique(code, return_inverse=True)[1].ravel()
+        code = 2 * code + flag
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return rank[group.ravel()], first[order]
 
 
 def find_endless(task: Task, kinds: Mapping[str, Kinds] | None = None) -> EndlessError | None:
@@ -91,9 +121,9 @@ def _may_repeat(task: Task, kinds: Mapping[str, Kinds]) -> set[str]:
     """List the events that might happen any number of times in one step, as far as each agent can tell by itself.
 
     Such an event lies on a cycle of the machine of everyone who knows it, of events that are such themselves and whose
-    conditions hold in one kind of place.
+    conditions hold after one kind of step. An edge event is none.
     """
-    alive = set(task.events)
+    alive = {*task.events} - task.edges
     asked = deque(kinds)
     waiting = set(kinds)
     while asked and alive:
@@ -143,41 +173,56 @@ def _try_all(task: Task, team: RewardMachine, kinds: Mapping[str, Kinds], situat
     shape = tuple(map(len, kinds.values()))
     joint = dict(zip(kinds, np.unravel_index(np.arange(situations), shape), strict=True))  # agent -> [situations]
     rounds = [_one_round(task, team, kinds, joint, state) for state in range(len(team.states))]
-    following, moving = (np.stack(part) for part in zip(*rounds, strict=True))  # [V, situations] each
+    following, moving, spends = (np.stack(part) for part in zip(*rounds, strict=True))  # [V, situations] each
     settled, count = following, 1
     everything = np.arange(situations)
     while count < len(team.states):  # then all that settles has settled
+        spends = spends | spends[settled, everything]
         settled, count = settled[settled, everything], 2 * count
     reachable = team.reach.order
-    turning = moving[settled[reachable], everything]
-    if not turning.any():
-        return None
-    row, situation = np.argwhere(turning)[0].tolist()
-    trace = team.trace_to(int(settled[reachable[row], situation]))
-    cells = {
-        agent: int(np.flatnonzero((agent_kinds.kind == joint[agent][situation]) & task.grid.floor)[0])
-        for agent, agent_kinds in kinds.items()
-    }
+    ends = settled[reachable]
+    turning = moving[ends, everything]  # as if edges could happen any number of times
+    sure = turning & ~spends[ends, everything]
+    for row, situation in np.argwhere(sure if sure.any() else turning)[:MOST_TRIED].tolist():
+        state = ends[row, situation] if sure.any() else reachable[row]
+        steps = {
+            agent: each.example(int(joint[agent][situation]), task.grid.floor_cells) for agent, each in kinds.items()
+        }
+        error = _refused(task, team.trace_to(int(state)), steps)
+        if error is not None or sure.any():
+            return error
+    return None
+
+
+def _refused(task: Task, trace: Sequence[str], steps: Mapping[str, tuple[int, int]]) -> EndlessError | None:
+    """Settle a step after a trace, from some cells to others; None where it settles.
+
+    Also where machines and the team's have come apart, as the task is not decomposable.
+    """
+    before, cells = ({agent: step[place] for agent, step in steps.items()} for place in (0, 1))
     states = {
         agent: machine.run([event for event in trace if event in machine.events], undefined="blocking").states[-1]
         for agent, machine in task.machines.items()
     }
     try:
-        settle(task, cells, states)
+        settle(task, cells, states, before)
     except EndlessError as error:
         return error
-    return None  # the agents' machines and the team's have come apart: not decomposable
+    return None
 
 
 def _one_round(
     task: Task, team: RewardMachine, kinds: Mapping[str, Kinds], joint: Mapping[str, Ints], state: int
-) -> tuple[Ints, Bools]:
-    """Find the team state after a round from a state, and whether anything happens in it: [situations] each."""
+) -> tuple[Ints, Bools, Bools]:
+    """Find the team state after a round from a state, whether anything happens in it, and an edge: [situations] each.
+
+    Here an edge may happen again; where it does in a circle of rounds, the step itself tells whether it ends.
+    """
     graph, names = team.graph, tuple(team.events)
     row = slice(graph.first[state], graph.first[state + 1])
     enabled = {names[label] for label in graph.label[row].tolist()}
     situations = len(next(iter(joint.values())))
-    after, moving = np.full(situations, state), np.zeros(situations, np.bool_)
+    after, (moving, spends) = np.full(situations, state), np.zeros((2, situations), np.bool_)
     busy = {agent: np.zeros(situations, np.bool_) for agent in kinds}
     for event in task.events:
         if event in enabled and task.knowers[event]:
@@ -188,7 +233,8 @@ def _one_round(
                 busy[agent] |= happens
             after = np.where(happens, _targets(team, event)[after], after)
             moving |= happens
-    return after, moving
+            spends |= happens & (event in task.edges)
+    return after, moving, spends
 
 
 def _targets(team: RewardMachine, event: str) -> Ints:

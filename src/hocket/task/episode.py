@@ -58,6 +58,8 @@ class TeamEpisode:
 
     def __post_init__(self) -> None:
         self.time = 0
+        self.before: dict[str, int] = {}  # the cells before the last step, if there was one
+        self.spent: set[str] = set()  # the edge events of the last step
         self.states = {name: machine.initial for name, machine in self.task.machines.items()}
         self.team_state: object = self.task.machine.initial
         self._remembered = memory_of(self.task)
@@ -110,7 +112,10 @@ class TeamEpisode:
     @property
     def proposals(self) -> dict[str, tuple[str, ...]]:
         """What each agent proposes as things stand; after a step that is what waits for others."""
-        return {name: propose(self.task, name, self.cells[name], self.states[name]) for name in self.cells}
+        return {
+            name: propose(self.task, name, cell, self.states[name], self.before.get(name), self.spent)
+            for name, cell in self.cells.items()
+        }
 
     def random_actions(self) -> dict[str, str]:
         """Choose evenly among all actions."""
@@ -134,14 +139,15 @@ class TeamEpisode:
 
     def arrive(self, cells: Mapping[str, int]) -> TeamStep:
         """Let events happen with the agents in these cells, however they got there."""
-        self.cells = dict(cells)
+        self.before, self.spent, self.cells = dict(self.cells), set(), dict(cells)
         proposed = self.proposals
-        settled = settle(self.task, self.cells, self.states)
+        settled = settle(self.task, self.cells, self.states, self.before)
         self.time += 1
         for events in settled.rounds:
             self._check_label(events)
             for event in events:
                 self._apply(event)
+            self.spent |= self.task.edges.intersection(events)
             self._check_members()
         self._check_label(())
         return TeamStep(dict(self.cells), proposed, settled.rounds, dict(self.states), self.team_state, self.done)
@@ -151,7 +157,8 @@ class TeamEpisode:
         if not self.strict:
             return
         agreed = synchronize(self.task.knowers, self.proposals)
-        if set(agreed) != set(team_label(self.task, self.cells, self.team_state)) or not {*chosen} <= {*agreed}:
+        label = {*team_label(self.task, self.cells, self.team_state, self.before)} - self.spent
+        if set(agreed) != label or not {*chosen} <= {*agreed}:
             raise InvariantError(f"step {self.time}: the agents agreed on {agreed}, which is not the team's label")
 
     def _apply(self, event: str) -> None:
@@ -218,6 +225,7 @@ class IndividualEpisode:
             )
         self.time = 0
         self.machine: RewardMachine = self.task.machines[self.agent]
+        self.before: int | None = None  # the cell before the last step, if there was one
         self.state = self.machine.initial
         place = list(self.task.agents).index(self.agent)
         self._key = stream_key(INDIVIDUAL, self.seed, place, self.number)
@@ -235,8 +243,8 @@ class IndividualEpisode:
         """Let the agent act."""
         check_action(action)
         closed = self._closed[self.machine.states.index(self.state)]
-        self.cell = move(self.task, self.cell, action, closed, slip_draw(self._key, self.time))
-        proposed = propose(self.task, self.agent, self.cell, self.state)
+        self.before, self.cell = self.cell, move(self.task, self.cell, action, closed, slip_draw(self._key, self.time))
+        proposed = propose(self.task, self.agent, self.cell, self.state, self.before)
         drawn = sync_draw(self._key, self.time)
         is_over = self.state in self._final  # then nothing more happens to the agent alone
         ready = [] if is_over else [event for event in proposed if drawn < threshold(self._chance(event) or 1.0)]
@@ -247,15 +255,19 @@ class IndividualEpisode:
     def _settle(self, event: str) -> tuple[tuple[str, ...], float]:
         """Let an event happen, and then in rounds what the agent does by itself, until a machine state comes again.
 
+        An edge event happens once; so, after it, states that were seen before may lead elsewhere.
         What waits for teammates has to wait for the next step: they need one to notice that the agent is ready.
         """
         events, reward, seen = list[str](), 0.0, set[str]()
         while True:
             seen.add(self.state)
+            if event in self.task.edges:
+                seen.clear()
             events.append(event)
             reward += self.machine.rewards[self.state, event]
             self.state = self.machine.transitions[self.state, event]
-            proposed = propose(self.task, self.agent, self.cell, self.state)
+            spent = self.task.edges.intersection(events)
+            proposed = propose(self.task, self.agent, self.cell, self.state, self.before, spent)
             by_itself = [other for other in proposed if self._chance(other) is None]
             if not by_itself or self.state in seen or self.state in self._final:
                 return tuple(events), reward

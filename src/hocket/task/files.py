@@ -89,6 +89,7 @@ def task_from(
         _check_agent(agent, row, is_part="parts" in as_table(table["machine"], "machine"))
     grid, letters = _grid_from(table, rows)
     machine = _machine_from(as_table(table["machine"], "machine"), folder)
+    is_edgy = isinstance(machine, Reading) and _is_edgy(as_table(table["machine"], "machine"))
     if isinstance(machine, Reading):
         check_conditions(machine.events, as_table(table["events"], "events"))
         machine = _shared_out(
@@ -108,7 +109,7 @@ def task_from(
             for agent, row in rows.items()
         },
         events={
-            event: _conditions_from(value, everyone, places, f"events.{event}")
+            event: _conditions_from(value, everyone, places, f"events.{event}", is_edgy)
             for event, value in as_table(table["events"], "events").items()
         },
         machine=machine,
@@ -186,8 +187,16 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
             }
         )
     if {*LANGUAGES} & {*table}:
-        return sentence_from(table, "machine.")
+        return sentence_from(table, "machine.", ("edges",))
     return machine_from(table, "machine.", files_in(folder))
+
+
+def _is_edgy(table: Document) -> bool:
+    """Say whether `at` means `enters` for events of one agent: what a sentence counts is coming, not standing there."""
+    edges = table.get("edges", True)
+    if not isinstance(edges, bool):
+        raise FormatError(f"must be true or false, got {edges!r:.60}", where="machine.edges")
+    return edges
 
 
 def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]]) -> RewardMachine | Composition:
@@ -272,16 +281,18 @@ def _start_from(value: object, grid: Grid, letters: Mapping[str, list[int]], key
     return _cells_from(value, grid, key)
 
 
-def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str) -> dict[str, Condition]:
+def _conditions_from(value: object, agents: Lexicon, places: Lexicon, key: str, is_edgy: bool) -> dict[str, Condition]:
     if not isinstance(value, str | dict):
         raise FormatError(f"must be a sentence such as 'A1 at door', got {value!r:.60}", where=key)
     if isinstance(value, str):
         if not value.strip():
             raise FormatError("must say when the event happens, such as 'A1 at door'", where=key)
-        return parse_conditions(value, agents, places, key)
-    conditions: dict[str, Condition] = {}
-    for agent, text in as_table(value, key).items():
-        conditions[agent] = _condition_from(agent, text, places, f"{key}.{agent}")
+        conditions = parse_conditions(value, agents, places, key)
+    else:
+        rows = as_table(value, key).items()
+        conditions = {agent: _condition_from(agent, text, places, f"{key}.{agent}") for agent, text in rows}
+    if is_edgy and len(conditions) == 1:
+        return {agent: condition.as_edge() for agent, condition in conditions.items()}
     return conditions
 
 

@@ -14,13 +14,13 @@ from hocket.random import threshold
 from hocket.task.grid import Numbers
 from hocket.task.tables import Bools, Shorts, Tables
 
-MOST_HAPPENING = 50_000_000  # events that may follow each other in a step, from all states and kinds of cells
+MOST_HAPPENING = 50_000_000  # events that may follow each other in a step, from all states and kinds of steps
 
 
 class IndividualTable(NamedTuple):
     """What an agent that trains with simulated teammates needs of a task, U being the states of its own machine.
 
-    One draw decides in a step whether the teammates are ready. What comes of it in a machine state and kind of cell is
+    One draw decides in a step whether the teammates are ready. What comes of it in a machine state and kind of step is
     one of a few outcomes, J at most: the first where the draw lies below the first limit, and so on. A final state
     leads to itself and pays nothing.
     """
@@ -28,7 +28,8 @@ class IndividualTable(NamedTuple):
     place: int  # of the agent among all
     next_cell: Numbers  # [D, S, A, K]
     dynamics: Shorts  # [U]
-    kind: Numbers  # [S] of each cell
+    kind: Numbers  # [arrivals] of steps
+    offset: NDArray[np.int32]  # [S] of the cell in which a step begins: with the cell in which it ends, its arrival
     proposed: Numbers  # [U, H, C] the events that the agent proposes, or -1
     limit: NDArray[np.int64]  # [U, H, J - 1] ascending; beyond all draws where there are fewer outcomes
     chance: NDArray[np.float64]  # [U, H, J] of each outcome
@@ -40,6 +41,11 @@ class IndividualTable(NamedTuple):
     initial: int  # machine state
     slip: float  # chance that a move goes astray
     slip_limit: int  # the same as a threshold
+
+    @property
+    def cells(self) -> int:
+        """S, how many cells there are."""
+        return len(self.offset)
 
 
 class Outcomes(NamedTuple):
@@ -75,6 +81,7 @@ class Simulation:
         self.tables, self.probability, self.literal = tables, sync_probability, sync_literal
         self._is_shared = np.append(tables.knowers > 1, False)  # the last one is for no event
         self._controller = np.append(tables.controller, -1)
+        self._edge = np.append(np.where(tables.is_edge, np.arange(len(tables.is_edge)), -1), -1)
         self._made: dict[tuple[bytes, ...], Outcomes] = {}
 
     def table(self, agent: int, *, one_each: bool = False) -> IndividualTable:
@@ -85,7 +92,8 @@ class Simulation:
             place=agent,
             next_cell=tables.next_cell[tables.world[agent]],
             dynamics=tables.dynamics[agent, :states],
-            kind=tables.kind[agent],
+            kind=tables.kind[agent, : int(tables.offset[agent].max()) + tables.cells],  # others may have more arrivals
+            offset=tables.offset[agent],
             proposed=proposed,
             limit=outcomes.limit,
             chance=outcomes.chance,
@@ -113,6 +121,7 @@ class Simulation:
             tables.next_state[agent, :states],
             tables.reward[agent, :states],
             tables.is_over[agent, :states],
+            np.unique(np.append(-1, self._edge[event]), return_inverse=True)[1][1:].reshape(event.shape),
         )
         key = (bytes([one_each]), *(part.tobytes() for part in rule))
         if key not in self._made:
@@ -123,7 +132,8 @@ class Simulation:
         """Group agents that should act alike: all that decides it is the same, wherever they start."""
         tables = self.tables
         rule = (tables.event >= 0, self.chances(np.arange(len(tables.start))), tables.next_state, tables.reward)
-        parts = (tables.world, tables.states, tables.dynamics, tables.kind, tables.is_over, *rule)
+        edge = self._edge[tables.event]
+        parts = (tables.world, tables.states, tables.dynamics, tables.kind, tables.offset, tables.is_over, edge, *rule)
         alike: dict[tuple[bytes, ...], list[int]] = {}
         for agent in range(len(tables.start)):
             alike.setdefault(tuple(part[agent].tobytes() for part in parts), []).append(agent)
@@ -153,10 +163,11 @@ class _ProposalRule(NamedTuple):
     next_state: Shorts  # [U, H, C]
     reward: NDArray[np.float64]  # [U, H, C]
     is_final: Bools  # [U]
+    edge: NDArray[np.int64]  # [U, H, C] which edge event of the agent it is, from 1; 0: none
 
 
 def _tabulate(rule: _ProposalRule, list_outcomes: Callable[[_ProposalRule, int, int], list[_SyncOutcome]]) -> Outcomes:
-    """List what may come of a step that ends in each kind of cell, and lay it out in arrays."""
+    """List what may come of each kind of step, and lay it out in arrays."""
     states, kinds, _ = rule.is_event.shape
     rows = [[list_outcomes(rule, state, kind) for kind in range(kinds)] for state in range(states)]
     everything = [outcomes for row in rows for outcomes in row]
@@ -185,7 +196,7 @@ def _tabulate(rule: _ProposalRule, list_outcomes: Callable[[_ProposalRule, int, 
 
 
 def _outcomes(rule: _ProposalRule, state: int, kind: int) -> list[_SyncOutcome]:
-    """List what may come of a step that ends in a kind of cell, in the order of the draw.
+    """List what may come of a kind of step, in the order of the draw.
 
     An event that waits for teammates happens in the first round only: they need a step to notice that the agent is
     ready. What the agent does by itself happens in rounds, in the order of the task, until a machine state comes again.
@@ -217,15 +228,19 @@ def _one_each(rule: _ProposalRule, state: int, kind: int) -> list[_SyncOutcome]:
 
 
 def _settle_alone(rule: _ProposalRule, state: int, kind: int, slot: int) -> _SyncOutcome:
-    """Let a proposed event happen, and then in rounds what the agent does by itself."""
-    seen, reward, entries = {state}, 0.0, list[int]()
+    """Let a proposed event happen, and then in rounds what the agent does by itself; an edge happens once."""
+    seen, spent, reward, entries = {state}, set[int](), 0.0, list[int]()
     shape = rule.is_event.shape
     while True:
         at = (state, kind, slot)
         entries.append((state * shape[1] + kind) * shape[2] + slot)
         reward += float(rule.reward[at])
+        if rule.edge[at]:
+            spent.add(int(rule.edge[at]))
+            seen.clear()
         state = int(rule.next_state[at])
         by_itself = np.flatnonzero(rule.is_event[state, kind] & np.isnan(rule.chance[state, kind])).tolist()
+        by_itself = [other for other in by_itself if rule.edge[state, kind, other] not in spent]
         if state in seen or rule.is_final[state] or not by_itself:
             return _SyncOutcome(1.0, state, reward, tuple(entries))
         seen.add(state)

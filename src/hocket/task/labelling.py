@@ -27,13 +27,19 @@ class LabellingCheck:
         return {"ok": self.ok, "condition": self.condition, "witness": self.witness}
 
 
-def team_label(task: Task, cells: Mapping[str, int], state: object) -> tuple[str, ...]:
-    """List the events that happen in a joint state: defined in the team machine's state, with all conditions met."""
+def team_label(
+    task: Task, cells: Mapping[str, int], state: object, before: Mapping[str, int] | None = None
+) -> tuple[str, ...]:
+    """List the events that happen in a joint state: defined in the team machine's state, with all conditions met.
+
+    `before` are the cells before the step, if there was one.
+    """
+    was = before or {}
     return tuple(
         event
         for event, conditions in task.events.items()
         if task.machine.step(state, event) is not None  # type: ignore[arg-type]
-        and all(task.where(agent, event)[cells[agent]] for agent in conditions)
+        and all(task.holds(agent, event, cells[agent], was.get(agent)) for agent in conditions)
     )
 
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hocket.graphs import can_reach
+from hocket.machine.counterexample import listing
 from hocket.task.conditions import ANYWHERE
 from hocket.task.gates import closed_regions
 from hocket.task.tables import Bools, Tables
@@ -22,7 +24,7 @@ class Exploration(NamedTuple):
     """Where an agent can get to, if its teammates synchronise as it likes."""
 
     ends: Bools  # [states] machine states in which it can end a step
-    arrived: Bools  # [states, cells] where it can be in each, at the end of a step or in a round of it
+    arrived: Bools  # [states, arrivals] of steps, in each, at their end or in a round
     fewest_steps: int  # to a final state; 0 if it never gets there
 
 
@@ -57,28 +59,47 @@ def _problems(
     ends, arrived, _ = exploration
     states, local_events = tuple(machine.states), tuple(machine.events)
     closed, gates = closed_regions(task, agent), task.gates[agent]
+    can_complete = can_reach(machine.graph, machine.is_final)
     problems = []
     for state in np.flatnonzero(ends & ~machine.is_final).tolist():
         row = slice(machine.graph.first[state], machine.graph.first[state + 1])
         kinds = np.unique(tables.kind[index, arrived[state]])
         possible = {events[event] for event in np.unique(tables.event[index, state, kinds]).tolist() if event >= 0}
-        for label in machine.graph.label[row].tolist():
+        alone = [event for event in task.knows[agent] if event in possible and len(task.knowers[event]) == 1]
+        for label, target in zip(machine.graph.label[row].tolist(), machine.graph.target[row].tolist(), strict=True):
             event = local_events[label]
-            if event not in possible:
-                where = task.events[event].get(agent, ANYWHERE)
-                shut = [f"{region} is closed {gates[region]}" for region in closed[state]]
-                why = f" ({', '.join(shut)})" if shut else ""
-                problems.append(
-                    f"{agent} never proposes {event} in state {states[state]}: no cell {where} is reachable{why}."
-                )
+            if event in possible or (len(machine.final) and not can_complete[target]):
+                continue  # nobody needs an event after which the task cannot be completed
+            where = task.events[event].get(agent, ANYWHERE)
+            shut = [f"{region} is closed {gates[region]}" for region in closed[state]]
+            why = f" ({', '.join(shut)})" if shut else ""
+            cause = f"no step that {where} is possible" if where.is_edge else f"no cell {where} is reachable"
+            if alone and (_walk(tables, index, state, arrived[state]) & task.where(agent, event)).any():
+                cause = f"{listing(alone, 'or')} happens before it {where if where.is_edge else f'is {where}'}"
+            problems.append(f"{agent} never proposes {event} in state {states[state]}: {cause}{why}.")
     if len(machine.final) and not (ends & machine.is_final).any() and not problems:
         problems.append(f"The local reward machine of {agent} can never reach a final state.")
     return problems
 
 
+def _walk(tables: Tables, agent: int, state: int, arrived: Bools) -> Bools:
+    """Flag the cells that an agent could walk to in a machine state if nothing happened on its way: [cells]."""
+    reached: Bools = np.logical_or.reduce(arrived.reshape(-1, tables.cells))
+    ends = tables.next_cell[tables.world[agent], tables.dynamics[agent, state], :, :, 0]
+    while True:
+        more = reached.copy()
+        more[ends[reached]] = True
+        if np.array_equal(more, reached):
+            return reached
+        reached = more
+
+
 def shared_events(tables: Tables) -> Bools:
-    """Flag the events that more than one agent knows; the last flag is for no event."""
-    return np.append(tables.knowers > 1, True)
+    """Flag the events that an agent may propose in vain: those that others know, too, and edges, which happen once.
+
+    The last flag is for no event.
+    """
+    return np.append((tables.knowers > 1) | tables.is_edge, True)
 
 
 def _inputs(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
@@ -86,16 +107,20 @@ def _inputs(tables: Tables, agent: int, is_shared: Bools) -> tuple[bytes, ...]:
     event = tables.event[agent]
     machine = (event >= 0, is_shared[event], tables.next_state[agent], tables.is_final[agent], tables.initial[agent])
     starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
-    world = (tables.dynamics[agent], tables.kind[agent], tables.world[agent], starts, tables.states[agent])
+    place = (tables.world[agent], starts, tables.states[agent])
+    world = (tables.dynamics[agent], tables.kind[agent], tables.offset[agent], *place)
     return tuple(part.tobytes() for part in (*machine, *world))
 
 
 def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
-    """Try all moves, with synchronisation or without; each pair of machine state and cell is visited once."""
-    states, cells = int(tables.states[agent]), tables.cells
+    """Try all moves, with synchronisation or without; each pair of machine state and arrival is visited once.
+
+    An edge may happen more than once in a step here, so that more counts as reachable than is.
+    """
+    states, cells, arrivals = int(tables.states[agent]), tables.cells, tables.arrivals
     next_cell, dynamics = tables.next_cell[tables.world[agent]], tables.dynamics[agent].astype(np.intp)
-    arrived, rests = np.zeros(states * cells, np.bool_), np.zeros(states * cells, np.bool_)
-    last = np.zeros(states * cells, np.intp)
+    arrived, rests = np.zeros(states * arrivals, np.bool_), np.zeros(states * cells, np.bool_)
+    last = np.zeros(states * arrivals, np.intp)
     starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
     moving = int(tables.initial[agent]) * cells + starts.astype(np.intp)
     rests[moving] = True
@@ -103,21 +128,25 @@ def explore(tables: Tables, agent: int, is_shared: Bools) -> Exploration:
     while len(moving):
         step += 1
         state, cell = np.divmod(moving, cells)
-        after = next_cell[dynamics[state], cell].reshape(len(state), -1).astype(np.intp)
-        reached, resting = _unseen((state[:, None] * cells + after).ravel(), arrived, last), []
+        end, offset = (
+            next_cell[dynamics[state], cell].reshape(len(state), -1),
+            tables.offset[agent, cell].astype(np.intp),
+        )
+        reached, resting = _unseen(((state * arrivals + offset)[:, None] + end).ravel(), arrived, last), []
         while len(reached):  # a round, in which whatever is proposed may happen
-            state, cell = np.divmod(reached, cells)
-            kind = tables.kind[agent, cell]
+            state, arrival = np.divmod(reached, arrivals)
+            kind = tables.kind[agent, arrival]
             event = tables.event[agent, state, kind]  # [here, C]
-            resting.append(reached[is_shared[event].all(axis=1)])
+            may_rest = is_shared[event].all(axis=1)
+            resting.append(state[may_rest] * cells + arrival[may_rest] % cells)
             here, slot = np.nonzero(event >= 0)
             target = tables.next_state[agent, state[here], kind[here], slot].astype(np.intp)
-            reached = _unseen(target * cells + cell[here], arrived, last)
+            reached = _unseen(target * arrivals + arrival[here], arrived, last)
         moving = _unseen(np.concatenate([moving[:0], *resting]), rests, last)
         if not fewest and tables.is_final[agent, moving // cells].any():
             fewest = step
     ends: Bools = np.logical_or.reduce(rests.reshape(states, cells), axis=1)
-    return Exploration(ends, arrived.reshape(states, cells), fewest)
+    return Exploration(ends, arrived.reshape(states, arrivals), fewest)
 
 
 def _unseen(visited: Ints, seen: Bools, last: Ints) -> Ints:

@@ -3,6 +3,7 @@
 An event can happen if every agent that knows it proposes it. In a round they go in the order of the task; one happens
 unless an agent that knows it has taken part in an event of this round already. So the events of a round have disjoint
 knowers and commute, and a round is a step of the paper's model in which nobody moves: at most one event for each agent.
+An event with an edge in its conditions (an agent enters, leaves or stays) happens at most once in a step.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ class Settled(NamedTuple):
         return tuple(event for events in self.rounds for event in events)
 
 
-def propose(task: Task, agent: str, cell: int, state: str) -> tuple[str, ...]:
-    """List the events that an agent proposes: possible in its machine, with its own condition met."""
+def propose(
+    task: Task, agent: str, cell: int, state: str, before: int | None = None, spent: Collection[str] = ()
+) -> tuple[str, ...]:
+    """List the events that an agent proposes: possible in its machine, with its own condition met.
+
+    `before` is its cell before the step, `spent` the edge events that have happened in this step.
+    """
     machine = task.machines[agent]
     return tuple(
         event
         for event in task.knows[agent]
-        if machine.step(state, event) is not None and task.where(agent, event)[cell]
+        if event not in spent and machine.step(state, event) is not None and task.holds(agent, event, cell, before)
     )
 
 
@@ -50,15 +56,26 @@ def choose_events(task: Task, proposals: Mapping[str, Collection[str]]) -> tuple
     return tuple(chosen)
 
 
-def settle(task: Task, cells: Mapping[str, int], states: Mapping[str, str]) -> Settled:
-    """Let events happen until nothing more can; refuse a step that would go round for ever."""
-    now, rounds = dict(states), list[tuple[str, ...]]()
+def settle(
+    task: Task, cells: Mapping[str, int], states: Mapping[str, str], before: Mapping[str, int] | None = None
+) -> Settled:
+    """Let events happen until nothing more can; refuse a step that would go round for ever.
+
+    `before` are the cells before the step, if there was one.
+    """
+    now, rounds, was = dict(states), list[tuple[str, ...]](), before or {}
+    spent: set[str] = set()
     seen = {tuple(now.values()): 0}
-    while events := choose_events(task, {agent: propose(task, agent, cells[agent], now[agent]) for agent in now}):
+    while events := choose_events(
+        task, {agent: propose(task, agent, cells[agent], now[agent], was.get(agent), spent) for agent in now}
+    ):
         for event in events:
             for agent in task.knowers[event]:
                 now[agent] = task.machines[agent].transitions[now[agent], event]
         rounds.append(events)
+        if not task.edges.isdisjoint(events):  # which cannot happen again: nothing goes round so far
+            spent.update(task.edges.intersection(events))
+            seen.clear()
         first = seen.setdefault(tuple(now.values()), len(rounds))
         if first < len(rounds):
             raise EndlessError(_describe_round(task, cells, [event for turn in rounds[first:] for event in turn]))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, partial
 from itertools import combinations, islice
 
 import numpy as np
 
 from hocket.machine.reward_machine import RewardMachine
+from hocket.task.endless import Kinds
 from hocket.task.settling import describe_cell
 from hocket.task.task import Task
 
@@ -31,15 +33,18 @@ def _some(notes: Iterable[str], rest: str) -> list[str]:
 
 def _order_notes(task: Task) -> Iterator[str]:
     told: set[tuple[str, str]] = set()
+    kinds = cache(partial(Kinds.of, task))
     for agent, machine in task.machines.items():
         for state, moves in machine.moves.items():
             for one, other in combinations(sorted(moves, key=task.event_numbers.__getitem__), 2):
                 if (one, other) in told or _commute(machine, moves, one, other):
                     continue
-                both = task.where(agent, one) & task.where(agent, other)
-                if both.any() and _can_coincide(task, one, other):
+                controllers = (task.events[one].keys() & task.events[other].keys()) | {agent}
+                both = {name: kinds(name).where(one) & kinds(name).where(other) for name in controllers}
+                if all(flags.any() for flags in both.values()):
                     told.add((one, other))
-                    where = describe_cell(task, int(np.flatnonzero(both)[0]))
+                    _, cell = kinds(agent).example(int(np.argmax(both[agent])), task.grid.floor_cells)
+                    where = describe_cell(task, cell)
                     yield (
                         f"The order of events matters: {agent} {where} in state {state} may propose {one} and {other}; "
                         f"{one} goes first, as in the file."
@@ -50,7 +55,7 @@ def _repeat_notes(task: Task) -> Iterator[str]:
     """Look for events that everyone who knows them can have twice in a row, each in some state of its machine."""
     again = {agent: _repeated(machine) for agent, machine in task.machines.items()}
     for event, knowers in task.knowers.items():
-        if knowers and all(event in again[agent] for agent in knowers):
+        if knowers and event not in task.edges and all(event in again[agent] for agent in knowers):
             yield (
                 f"{event} may happen several times in one step, as no move is needed in between: {knowers[0]} in "
                 f"state {again[knowers[0]][event]} proposes it, and then again."
@@ -70,9 +75,3 @@ def _commute(machine: RewardMachine, moves: Mapping[str, str], one: str, other: 
     """Say whether two events of a state lead to the same state in either order."""
     ends = machine.step(moves[one], other), machine.step(moves[other], one)
     return ends[0] is not None and ends[0] == ends[1]
-
-
-def _can_coincide(task: Task, one: str, other: str) -> bool:
-    """Say whether all agents that control both of two events can be where both are met."""
-    agents = task.events[one].keys() & task.events[other].keys()
-    return all((task.where(agent, one) & task.where(agent, other)).any() for agent in agents)

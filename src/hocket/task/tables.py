@@ -1,9 +1,12 @@
 """Tasks as arrays of numbers: the only form that kernels see.
 
 N agents, U states of the largest machine, W worlds (what gates close to an agent, and when), D dynamics (sets of open
-gates), S cells, H kinds of cells (sets of an agent's conditions that hold), C events that an agent may propose at once,
+gates), S cells, H kinds of steps (sets of an agent's conditions that hold), C events that an agent may propose at once,
 A actions, K outcomes of an action, E events, O options, V states of the team machine. What an agent has fewer of is
 padded. Nothing has an entry for each agent and each event, as most agents know few of them.
+
+The kind of a step follows from its arrival: the cell in which it ends plus an offset for the one in which it begins,
+which is 0 where no condition asks for that (see `hocket.task.endless.Kinds`). So there are S arrivals, or some times S.
 """
 
 from __future__ import annotations
@@ -32,12 +35,12 @@ from hocket.task.task import Task
 
 MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
 MOST_EVENTS = 1_000_000
-MOST_ENTRIES = 200_000_000  # agents x states x kinds of cells x events at once: padded, they take twelve bytes each
+MOST_ENTRIES = 200_000_000  # agents x states x kinds of steps x events at once: padded, they take twelve bytes each
 MOST_COMPOSED = 20_000  # states of a composition up to which the team machine is tabulated
 MOST_ROUNDS = 1_000_000  # of a step: more are taken for a step that never settles
 MOST_TEAM_ENTRIES = 100_000_000  # of the team machine's table; past that the team's own state is not followed
 
-BYTES = 8  # of an agent and a cell: of which kind it is, twice, and which options are completed there
+BYTES = 8  # of an agent and an arrival: of which kind it is, twice, and which options are completed there
 
 Shorts = NDArray[np.int16]
 Bools = NDArray[np.bool_]
@@ -50,7 +53,8 @@ class Tables(NamedTuple):
     next_cell: Numbers  # [W, D, S, A, K] where an action leads
     world: Words  # [N] which of the W an agent lives in
     dynamics: Shorts  # [N, U] which of the D apply
-    kind: Numbers  # [N, S] which of the agent's conditions hold in a cell
+    kind: Numbers  # [N, arrivals] which of the agent's conditions hold after a step
+    offset: Words  # [N, S] of the cell in which a step begins: with the cell in which it ends, its arrival
     event: Numbers  # [N, U, H, C] the events that the agent proposes, in the order of the task; then -1
     next_state: Shorts  # [N, U, H, C] its machine's state after each of them; the same state where there is none
     reward: NDArray[np.float64]  # [N, U, H, C] what its machine pays for each of them
@@ -67,6 +71,7 @@ class Tables(NamedTuple):
     first_sync: Words  # [N + 1] where an agent's own chances of synchronisation begin ...
     sync_event: Words  # ... in this list of events ...
     sync_chance: NDArray[np.float64]  # ... and of their chances per step
+    is_edge: Bools  # [E] whether the event happens at most once in a step
     most_rounds: int  # in which a step settles, if it settles at all
     first_memory: Words  # [E + 1] where those begin that remember the event ...
     memory_agent: Words  # ... in this list of agents ...
@@ -89,6 +94,17 @@ class Tables(NamedTuple):
     @property
     def cells(self) -> int:
         """S, how many cells there are."""
+        return int(self.offset.shape[1])
+
+    def kinds(self, before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
+        """Look up the kinds of everyone's steps: [..., N], by the cells in which they begin and end."""
+        agents = np.arange(len(self.start))
+        kinds: NDArray[Any] = self.kind[agents, self.offset[agents, before] + after]
+        return kinds
+
+    @property
+    def arrivals(self) -> int:
+        """How many arrivals there are: S, or some times S where conditions ask for the cell before a step."""
         return int(self.kind.shape[1])
 
 
@@ -114,6 +130,8 @@ def _compile(task: Task) -> Tables:
     if max(sizes) > MOST_STATES:
         raise TaskError(f"an agent's machine may have {MOST_STATES:,} states, got {max(sizes):,}", key="machine")
     kinds = {agent: Kinds.of(task, agent) for agent in task.agents}
+    most_arrivals = max(len(each.kind) for each in kinds.values())
+    require_memory(BYTES * len(task.agents) * most_arrivals, what, partial(TaskError, key="map"))
     endless = find_endless(task, kinds)
     if endless is not None:
         raise endless
@@ -121,7 +139,11 @@ def _compile(task: Task) -> Tables:
     for index, (agent, machine) in enumerate(task.machines.items()):
         is_final[index, : sizes[index]], is_over[index, : sizes[index]] = machine.is_final, task.end_states(agent)
     next_cell, world, dynamics = _dynamics(task, max(sizes))
-    kind, event, next_state, reward = _proposals(task, list(kinds.values()), max(sizes))
+    event, next_state, reward = _proposals(task, list(kinds.values()), max(sizes))
+    kind = np.zeros((len(kinds), most_arrivals), shortest(event.shape[2]))
+    offset = np.zeros((len(kinds), task.grid.cells), np.int32)
+    for index, each in enumerate(kinds.values()):
+        kind[index, : len(each.kind)], offset[index] = each.kind, each.offset
     knowers = np.array([len(agents) for agents in task.knowers.values()], np.int32)
     first_sync, sync_event, sync_chance = _fixed_sync(task)
     first_memory, memory_agent, memory_bit = _memory(task)
@@ -132,6 +154,7 @@ def _compile(task: Task) -> Tables:
         world=world,
         dynamics=dynamics,
         kind=kind,
+        offset=offset,
         event=event,
         next_state=next_state,
         reward=reward,
@@ -148,7 +171,8 @@ def _compile(task: Task) -> Tables:
         first_sync=first_sync,
         sync_event=sync_event,
         sync_chance=sync_chance,
-        most_rounds=_product(sizes, MOST_ROUNDS),
+        is_edge=np.array([event in task.edges for event in task.events], np.bool_),
+        most_rounds=_product([*sizes, 1 + len(task.edges)], MOST_ROUNDS),
         first_memory=first_memory,
         memory_agent=memory_agent,
         memory_bit=memory_bit,
@@ -220,16 +244,14 @@ def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
     return next_cell, world, dynamics
 
 
-def _proposals(
-    task: Task, everyone: Sequence[Kinds], most: int
-) -> tuple[Numbers, Numbers, Shorts, NDArray[np.float64]]:
+def _proposals(task: Task, everyone: Sequence[Kinds], most: int) -> tuple[Numbers, Shorts, NDArray[np.float64]]:
     """Tabulate which events each agent proposes where, where its machine then goes, and what that pays."""
     rows = [_rows(task, kinds) for kinds in everyone]
     most_kinds = max(map(len, everyone))
     candidates = max(1, *(len(row) for agent_rows in rows for row in agent_rows.values()), 1)
     shape = (len(everyone), most, most_kinds, candidates)
     if prod(shape) > MOST_ENTRIES:
-        kinds_and_events = f"{most_kinds:,} kinds of cells x {candidates:,} events at once"
+        kinds_and_events = f"{most_kinds:,} kinds of steps x {candidates:,} events at once"
         sizes = f"{shape[0]:,} agents x {most:,} machine states x {kinds_and_events}"
         raise TaskError(f"a task may have {MOST_ENTRIES:,} entries in its tables, got {sizes}", key="machine")
     event: Numbers = np.full(shape, -1, shortest(len(task.events)))
@@ -241,11 +263,11 @@ def _proposals(
                 event[index, state, kind, slot] = number
                 next_state[index, state, kind, slot] = target
                 reward[index, state, kind, slot] = paid
-    return np.stack([kinds.kind for kinds in everyone]).astype(shortest(most_kinds)), event, next_state, reward
+    return event, next_state, reward
 
 
 def _rows(task: Task, kinds: Kinds) -> dict[tuple[int, int], list[tuple[int, int, float]]]:
-    """List for each machine state and kind of cell what an agent proposes: event, next state, reward."""
+    """List for each machine state and kind of step what an agent proposes: event, next state, reward."""
     machine = task.machines[kinds.agent]
     number = [task.event_numbers[name] for name in machine.events]
     where = [np.flatnonzero(kinds.where(name)).tolist() for name in machine.events]
@@ -353,7 +375,7 @@ class SettledCases(NamedTuple):
 
 
 def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArray[Any] | None = None) -> SettledCases:
-    """Let events happen in rounds until nothing more can, from machine states and kinds of cells: [cases, N] each.
+    """Let events happen in rounds until nothing more can, from machine states and kinds of steps: [cases, N] each.
 
     The same as `hocket.task.settling.settle`, for many cases at once. `team` are states of the team machine to follow.
     """
@@ -367,15 +389,17 @@ def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArra
         [],
     )
     going = np.arange(cases)
+    spent = np.zeros((cases, len(tables.is_edge)), np.bool_)
     for _ in range(tables.most_rounds + 1):
         proposed = tables.event[everyone, settled.state[going], kind[going]].astype(np.int64)  # [going, N, C]
-        chosen = _choose_events(tables, proposed)
+        chosen = _choose_events(tables, proposed, spent[going])
         active = chosen.any(axis=1)
         if not active.any():
             return settled
         going, proposed, chosen = going[active], proposed[active], chosen[active]
         case, event = np.nonzero(chosen)
         settled.rounds.append((going[case], event))
+        spent[going] |= chosen & tables.is_edge
         if team is not None:
             for number in np.flatnonzero(chosen.any(axis=0)).tolist():
                 cases = going[chosen[:, number]]
@@ -390,13 +414,16 @@ def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArra
     raise EndlessError("events")
 
 
-def _choose_events(tables: Tables, proposed: NDArray[np.int64]) -> Bools:
-    """Flag the events of a round: proposed by all who know them, in their order, one for each agent: [cases, E]."""
+def _choose_events(tables: Tables, proposed: NDArray[np.int64], spent: Bools) -> Bools:
+    """Flag the events of a round: proposed by all who know them, in their order, one for each agent: [cases, E].
+
+    Those that are spent happen no more in this step.
+    """
     cases, agents, _ = proposed.shape
     events = len(tables.knowers)
     place = proposed + (np.arange(cases) * (events + 1))[:, None, None] + 1  # a tally for each case
     tally = np.bincount(place.ravel(), minlength=cases * (events + 1)).reshape(cases, events + 1)[:, 1:]
-    ready: Bools = (tally == tables.knowers) & (tables.knowers > 0)
+    ready: Bools = (tally == tables.knowers) & (tables.knowers > 0) & ~spent
     if tables.event.shape[3] == 1:  # nobody proposes two events, so none of them share an agent
         return ready
     busy = np.zeros((cases, agents), np.bool_)

@@ -23,7 +23,7 @@ from hocket.machine.reward_machine import RewardMachine
 from hocket.notebook_hook import shown
 from hocket.task.agents import Agent, Gate
 from hocket.task.bodies import Bodies, check_bodies, units_of
-from hocket.task.conditions import ANYWHERE, Condition, Lexicon, parse_conditions, write_conditions
+from hocket.task.conditions import ANYWHERE, Condition, Lexicon, Mask, parse_conditions, write_conditions
 from hocket.task.consistency import check_events, check_rewards, check_tidy, check_words, checked, in_order
 from hocket.task.grid import FLOOR, WALL, Grid, write_thin
 
@@ -252,15 +252,31 @@ class Task:
         """What an agent with a body has for itself in each cell, as a number; -1 where others may be, too: [S]."""
         return units_of(self.bodies, self.grid)
 
-    def where(self, agent: str, event: str) -> NDArray[np.bool_]:
-        """Flag the cells in which an agent that knows an event proposes it."""
+    @cached_property
+    def edges(self) -> frozenset[str]:
+        """The events that depend on where an agent was before a step; such an event happens at most once in a step."""
+        return frozenset(event for event, row in self.events.items() if any(each.is_edge for each in row.values()))
+
+    def masks(self, agent: str, event: str) -> tuple[Mask, ...]:
+        """Flag the cells in which a step has to end, and to begin, if an agent that knows an event proposes it."""
         condition = self.events[event].get(agent, ANYWHERE)
-        if condition not in self._cells:
-            self._cells[condition] = condition.cells(self.grid, f"events.{event}")
-        return self._cells[condition]
+        if condition not in self._masks:
+            self._masks[condition] = condition.masks(self.grid, f"events.{event}")
+        return self._masks[condition]
+
+    def where(self, agent: str, event: str) -> NDArray[np.bool_]:
+        """Flag the cells in which an agent that knows an event may propose it; an edge also needs where it was."""
+        flags: NDArray[np.bool_] = np.logical_or.reduce([now for now, _ in self.masks(agent, event)])
+        return flags
+
+    def holds(self, agent: str, event: str, cell: int, before: int | None) -> bool:
+        """Say whether an agent's condition of an event holds after a step; None: there was none, as in a start cell."""
+        return any(
+            now[cell] and (was is None or (before is not None and was[before])) for now, was in self.masks(agent, event)
+        )
 
     @cached_property
-    def _cells(self) -> dict[Condition, NDArray[np.bool_]]:
+    def _masks(self) -> dict[Condition, tuple[Mask, ...]]:
         return {}
 
 

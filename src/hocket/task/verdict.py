@@ -272,6 +272,10 @@ def _tell_dead_end(task: Task, agent: str, dead_end: UnrewardedState) -> str:
     def cures(changed: Task) -> bool:
         return play_planned(changed, most_work=WORK_PER_TRY).rewarded.get(agent, False)
 
+    lasting = [event for event in dict.fromkeys(dead_end.at_once[1:]) if event not in task.edges]
+    if lasting:
+        while_there = f"the condition of {listing(lasting, 'and')} holds for as long as an agent is there"
+        return f"{dead_end.describe(agent)}; {while_there}: say that it enters or leaves instead."
     return f"{dead_end.describe(agent)}; {_advise(task, agent, cures)}"
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import SettingsError, shown_count
 from hocket.learn.cqrm import CqrmSettings, kernel, list_shapes
-from hocket.learn.episodes import unsigned
+from hocket.learn.episodes import edges_of, unsigned
 from hocket.learn.kernels.team import PlayParameters
 from hocket.learn.learner import Arrays, Player
 from hocket.learn.testing import Recording
@@ -80,7 +80,7 @@ def _zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 def check_size(tables: Tables, settings: CqrmSettings) -> None:
     """Require a team machine with all its states, and a q-function over joint cells and actions that memory holds."""
-    agents, cells = tables.kind.shape
+    agents, cells = tables.offset.shape
     states = len(tables.team_final)
     needed = cells**agents * len(ACTIONS) ** agents * max(states, 1) * 4
     if states == 0:
@@ -115,6 +115,8 @@ def joint_tables(tables: Tables) -> kernel.JointTables:
         dynamics,
         combination,
         unsigned(tables.kind),
+        tables.offset.astype(np.uint32),
+        edges_of(tables),
         settled,
         reward.sum(axis=0).astype(np.float32) if tables.has_rewards else completes.astype(np.float32),
         reward,

@@ -15,6 +15,7 @@ from hocket.learn.kernels.primitives import (
     SOFTLY,
     UNIT,
     Bools,
+    Edges,
     Floats,
     Index,
     Ints,
@@ -48,8 +49,10 @@ class JointTables(NamedTuple):
     next_cell: Unsigned  # [N, D, S, A, K]
     dynamics: NDArray[np.uint16]  # [B, N] of each agent, for each combination of them that occurs
     combination: NDArray[np.uint32]  # [V] which of them a team state has
-    kind: Unsigned  # [N, S]
-    settled: NDArray[np.uint32]  # [H ** N, V] the team state after a step, by the kinds of the agents' cells
+    kind: Unsigned  # [N, arrivals]
+    offset: NDArray[np.uint32]  # [N, S]
+    edges: Edges
+    settled: NDArray[np.uint32]  # [H ** N, V] the team state after a step, by the kinds of the agents' steps
     reward: Floats  # [H ** N, V] what the step pays
     agent_reward: NDArray[np.float64]  # [N, H ** N, V] the part of it that each agent's machine pays, of `has_rewards`
     has_rewards: bool  # other than 1 for completing the task
@@ -73,7 +76,7 @@ class JointWorkspace(NamedTuple):
     weight: Floats  # [A ** N and a few more]
     best: Floats  # [B, V and a few more] the best joint action's value where a step ends, for each dynamics
     move: Ints  # [2, N] the action of each agent, and whether and how it slips
-    end: Ints  # [2, B] the joint cell where a step ends, and the kinds of its cells, for each dynamics
+    end: Ints  # [2, B] the joint cell where a step ends, and the agents' kinds of steps, for each dynamics
     cell: Ints  # [N] where each agent ends
     held: Ints  # [N] marks of agents with bodies; -1 between steps
     claim: Ints  # [S] and of cells, if agents have bodies; zero between steps
@@ -178,14 +181,21 @@ def arrive(place: Ints, combination: Index, workspace: JointWorkspace, tables: J
 
 
 @inlined
+def kind_of(agent: int, cell: Index, end: Index, tables: JointTables) -> Index:
+    """Return the kind of an agent's step."""
+    offset = u64(tables.offset[agent, u64(cell)]) if len(tables.edges) > 1 else u64(0)
+    return u64(tables.kind[agent, offset + end])
+
+
+@inlined
 def find_ends(place: Ints, combination: Index, workspace: JointWorkspace, tables: JointTables) -> None:
-    """Note in which cells a step ends under some dynamics, and of which kinds they are."""
+    """Note in which cells a step ends under some dynamics, and of which kinds it is."""
     cells, kinds = u64(0), u64(0)
     arrive(place, combination, workspace, tables)
     for agent in range(len(tables.agents)):
         end = u64(workspace.cell[agent])
         cells = cells * u64(tables.next_cell.shape[2]) + end
-        kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, end])
+        kinds = kinds * u64(tables.kinds) + kind_of(agent, place[agent], end, tables)
     workspace.end[0, combination], workspace.end[1, combination] = cells, kinds
 
 
@@ -209,7 +219,7 @@ def go(place: Ints, state: Index, workspace: JointWorkspace, tables: JointTables
     arrive(place, u64(tables.combination[state]), workspace, tables)
     for agent in range(len(tables.agents)):
         end = u64(workspace.cell[agent])
-        kinds = kinds * u64(tables.kinds) + u64(tables.kind[agent, end])
+        kinds = kinds * u64(tables.kinds) + kind_of(agent, place[agent], end, tables)
         place[agent] = end
     return kinds
 

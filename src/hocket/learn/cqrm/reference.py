@@ -35,8 +35,8 @@ class JointWorld(Protocol):
     def hold_apart(self, s: tuple[int, ...], s_next: tuple[int, ...]) -> tuple[int, ...]:
         """Leave agents with bodies where they are that would be in each other's way."""
 
-    def settle(self, s_next: tuple[int, ...], v: int) -> tuple[int, float]:
-        """Return the team state after a step that ends in some cells, and what the step pays."""
+    def settle(self, s: tuple[int, ...], s_next: tuple[int, ...], v: int) -> tuple[int, float]:
+        """Return the team state after a step between some cells, and what the step pays."""
 
 
 def train_as_one(world: JointWorld, settings: CqrmSettings, seed: int, steps: int) -> NDArray[np.float32]:
@@ -58,7 +58,7 @@ def train_as_one(world: JointWorld, settings: CqrmSettings, seed: int, steps: in
             if u in world.final or not (settings.counterfactual or u == v):
                 continue
             s_next = world.hold_apart(s, tuple(world.move(i, s[i], u, int(each[i]), slips[i]) for i in everyone))
-            u_next, reward = world.settle(s_next, u)
+            u_next, reward = world.settle(s, s_next, u)
             target = f32(reward) + gamma * best[np.ravel_multi_index(s_next, cells), u_next]
             q[here, a, u] += alpha * (target - q[here, a, u])
             if u == v:

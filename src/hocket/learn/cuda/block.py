@@ -64,7 +64,7 @@ class DeviceBlock(ABC):
 
     def play(self, numbers: range) -> tuple[TestResults, TestResults]:
         """Play test episodes of every run: by softmax and, at the same time, greedily."""
-        (agents, _), events = self.tables.kind.shape, len(self.tables.knowers)
+        agents, events = len(self.tables.start), len(self.tables.knowers)
         count = 2 * len(self.seeds) * len(numbers)
         played = TestResults(
             zeros((count,), np.int32),

@@ -49,6 +49,7 @@ class DeviceTeams(NamedTuple):
     """Room for many teams, those of neighbouring threads side by side; see `TeamState`."""
 
     cell: Ints  # [N, threads]
+    kind: Ints  # [N, threads]
     state: Ints  # [N, threads]
     memory: Ints  # [N, threads]
     following: Ints  # [N, threads]
@@ -74,6 +75,7 @@ def make_teams(tables: Tables, threads: int) -> DeviceTeams:
         zeros(of_agents, np.int64),
         zeros(of_agents, np.int64),
         zeros(of_agents, np.int64),
+        zeros(of_agents, np.int64),
         zeros(all_events, np.int64),
         zeros(of_agents, np.uint64),
         zeros(of_agents, np.int64),
@@ -89,6 +91,7 @@ def team_at(teams: DeviceTeams, thread: Index) -> TeamState:
     """Return a thread's team."""
     return TeamState(
         teams.cell[:, thread],
+        teams.kind[:, thread],
         teams.state[:, thread],
         teams.memory[:, thread],
         teams.following[:, thread],

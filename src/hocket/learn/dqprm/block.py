@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.learn.dqprm import VECTOR_LANES, DqprmSettings, kernel
-from hocket.learn.episodes import unsigned
+from hocket.learn.episodes import edges_of, unsigned
 from hocket.learn.kernels.primitives import LANES
 from hocket.learn.learner import Arrays, Block, machine_shapes
 from hocket.learn.reviews import WorldReviewedBlock, is_reviewed
@@ -150,6 +150,8 @@ def lane_tables(tables: Tables, outcomes_of: Sequence[Outcomes | IndividualTable
         dynamics=dynamics,
         distinct=dynamics.max(axis=1) + np.uint32(1),
         kind=unsigned(tables.kind),
+        offset=tables.offset.astype(np.uint32),
+        edges=edges_of(tables),
         limit=limit,
         next_state=next_state,
         reward=reward,

@@ -92,6 +92,6 @@ def _lane_tables(tables: Tables, variants: Sequence[DqprmSettings]) -> tuple[Lan
             arrays = [np.pad(array, gap, constant_values=filled) for array, gap in zip(arrays, gaps, strict=True)]
         return np.concatenate(arrays)
 
-    common = ("next_cell", "slip_limit", "start_cell")
+    common = ("next_cell", "edges", "slip_limit", "start_cell")
     arrays: dict[str, Any] = {name: stack(name) for name in LaneTables._fields if name not in common}
     return parts[0]._replace(**arrays), np.array([place[kind] for kind in kinds], np.uint32)

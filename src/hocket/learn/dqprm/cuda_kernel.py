@@ -56,7 +56,7 @@ Words = NDArray[np.uint32]
 class LaneWorld(NamedTuple):
     """What the lanes of one agent under one setting need of a task, flat; see `LaneTables`."""
 
-    arrive: Words  # [D * S * A * K] where a move ends: the cell, and its kind above END_BITS
+    arrive: Words  # [D * S * A * K] where a move ends: the cell, and the kind of the step above END_BITS
     limit: Words  # [H * (J - 1) * U]
     next_state: Words  # [H * J * U]
     reward: Floats  # [H * J * U]
@@ -237,7 +237,7 @@ class LaneWorlds(NamedTuple):
 
 def is_small(tables: LaneTables) -> bool:
     """Say whether a cell and its kind fit into one word."""
-    return bool(max(tables.kind.shape[1], tables.limit.shape[1]) <= END_MASK)
+    return bool(max(tables.offset.shape[1], tables.limit.shape[1]) <= END_MASK)
 
 
 def without_final(tables: LaneTables) -> tuple[LaneTables, NDArray[np.int64]]:
@@ -266,10 +266,11 @@ def without_final(tables: LaneTables) -> tuple[LaneTables, NDArray[np.int64]]:
 
 
 def lane_worlds(tables: LaneTables) -> LaneWorlds:
-    """Lay tables out in rows, the kind of the cell where a move ends beside it."""
-    rows, cells = tables.kind.shape
-    end = tables.next_cell[tables.world].reshape(rows, -1)
-    kind = np.take_along_axis(tables.kind, end.astype(np.int64), axis=1)
+    """Lay tables out in rows, the kind of a step beside the cell where it ends."""
+    rows, cells = tables.offset.shape
+    end = tables.next_cell[tables.world]  # [rows, D, S, A * K]
+    arrival = (end + tables.offset[:, None, :, None].astype(np.int64)).reshape(rows, -1)
+    kind, end = np.take_along_axis(tables.kind, arrival, axis=1), end.reshape(rows, -1)
     return LaneWorlds(
         end.astype(np.uint32) | (kind.astype(np.uint32) << END_BITS),
         tables.limit.reshape(rows, -1),

@@ -21,6 +21,7 @@ from hocket.learn.kernels.primitives import (
     CHANCE_MASK,
     LANES,
     Bools,
+    Edges,
     Floats,
     Index,
     Numbers,
@@ -59,7 +60,9 @@ class LaneTables(NamedTuple):
     world: Words  # [N]
     dynamics: Words  # [N, U]
     distinct: Words  # [N] how many dynamics an agent has
-    kind: Unsigned  # [N, S]
+    kind: Unsigned  # [N, arrivals]
+    offset: Words  # [N, S]
+    edges: Edges
     limit: Words  # [N, H, J - 1, U]
     next_state: Words  # [N, H, J, U]; J is at least 2
     reward: Floats  # [N, H, J, U]
@@ -131,9 +134,10 @@ def learn(
     agent, cell, state = u64(lanes.agent[lane]), u64(lanes.cell[lane]), u64(lanes.state[lane])
     action = u64(move) // OUTCOMES
     world, next_cell, next_state = u64(tables.world[agent]), cell, state
+    offset = u64(tables.offset[agent, cell]) if len(tables.edges) > 1 else ZERO
     for u in range(u64(q.shape[3])):
         end = u64(tables.next_cell[world, u64(tables.dynamics[agent, u]), cell, u64(move)])
-        kind, case = u64(tables.kind[agent, end]), ZERO
+        kind, case = u64(tables.kind[agent, offset + end]), ZERO
         for later in range(u64(tables.limit.shape[2])):  # a branch would be guesswork
             case += u64(ready >= tables.limit[agent, kind, later, u])
         target = u64(tables.next_state[agent, kind, case, u])
@@ -175,6 +179,7 @@ def _learn_at_once(width: int) -> Learn:
         lane: Index,
         agent: Index,
         end: Index,
+        offset: Index,
         ready: Index,
         lanes: DqprmLanes,
         tables: LaneTables,
@@ -186,7 +191,7 @@ def _learn_at_once(width: int) -> Learn:
         left = max(load(q, first, width), load(q, first + states, width))
         right = max(load(q, first + u64(2) * states, width), load(q, first + u64(3) * states, width))
         best = max(max(left, right), load(q, first + u64(4) * states, width))
-        row = agent * u64(tables.limit.shape[1]) + u64(tables.kind[agent, end])
+        row = agent * u64(tables.limit.shape[1]) + u64(tables.kind[agent, offset + end])
         at, limit = row * cases * states, row * (cases - u64(1)) * states
         passed = ready >= load(tables.limit, limit, width)
         target = where(passed, load(tables.next_state, at + states, width), load(tables.next_state, at, width))
@@ -211,19 +216,20 @@ def _learn_at_once(width: int) -> Learn:
         q = lanes.q
         agent, cell, state = u64(lanes.agent[lane]), u64(lanes.cell[lane]), u64(lanes.state[lane])
         action, world = u64(move) // OUTCOMES, u64(tables.world[agent])
+        offset = u64(tables.offset[agent, cell]) if len(tables.edges) > 1 else ZERO
         end = u64(tables.next_cell[world, ZERO, cell, u64(move)])
-        goal = goals(lane, agent, end, ready, lanes, tables, parameters)
+        goal = goals(lane, agent, end, offset, ready, lanes, tables, parameters)
         for other in range(u64(1), u64(tables.distinct[agent])):
             own_end = u64(tables.next_cell[world, other, cell, u64(move)])
             if own_end != end:
                 mine = load(tables.dynamics, agent * states, width) == np.uint32(other)
-                goal = where(mine, goals(lane, agent, own_end, ready, lanes, tables, parameters), goal)
+                goal = where(mine, goals(lane, agent, own_end, offset, ready, lanes, tables, parameters), goal)
         here = ((lane * u64(q.shape[1]) + cell) * ACTIONS + action) * states
         old = load(q, here, width)
         fresh = old + alpha * (goal - old)
         dynamics = u64(tables.dynamics[agent, state])
         end = u64(tables.next_cell[world, dynamics, cell, u64(move)])
-        kind = u64(tables.kind[agent, end])
+        kind = u64(tables.kind[agent, offset + end])
         case = u64(ready >= tables.limit[agent, kind, ZERO, state])
         for later in range(u64(1), u64(tables.limit.shape[2])):
             case += u64(ready >= tables.limit[agent, kind, later, state])

@@ -62,7 +62,7 @@ class DqprmAgent:
             if u in world.final or not (settings.counterfactual or u == self.u):
                 continue
             s_next = world.move(s, u, a, outcome)
-            u_next, r = world.settle(s_next, u, draw)
+            u_next, r = world.settle(s, s_next, u, draw)
             q[s, a, u] += alpha * (f32(r) + gamma * best[s_next, u_next] - q[s, a, u])
             if u == self.u:
                 following = s_next, u_next

@@ -22,7 +22,7 @@ class HilSettings(Settings):
 
 def list_shapes(tables: Tables) -> Shapes:
     """List the arrays that are learnt on a task, with their shapes."""
-    agents, cells = tables.kind.shape
+    agents, cells = tables.offset.shape
     options = tables.option_bit.shape[1]
     return {"meta": (agents, int(tables.memories.max()), options), "low": (agents, cells, len(ACTIONS), options)}
 

@@ -23,7 +23,7 @@ class IqlSettings(ScheduledSettings):
 
 def list_shapes(tables: Tables) -> Shapes:
     """List the arrays that are learnt on a task, with their shapes."""
-    agents, cells = tables.kind.shape
+    agents, cells = tables.offset.shape
     return {"q": (agents, cells, len(ACTIONS), int(tables.memories.max()))}
 
 

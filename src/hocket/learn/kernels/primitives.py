@@ -23,6 +23,7 @@ Words = NDArray[np.uint32]
 Index = Any  # a whole number; numba finds out of which type
 Numbers = Any  # a number, or a vector of them
 LANES = 16  # agents whose actions are chosen at once
+Edges = tuple[int, ...]  # one number, or two where tasks have edges: kernels are compiled for either, and free without
 
 u64: Any = np.uint64  # an index of this type is never taken for one from the end, which would cost time
 

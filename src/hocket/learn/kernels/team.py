@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hocket.learn.kernels.compiler import inlined
 from hocket.learn.kernels.primitives import (
     Bools,
+    Edges,
     Floats,
     Index,
     Ints,
@@ -29,6 +30,7 @@ from hocket.task.bodies import NO_BODIES, NONE_GOES, ONE_IN_REGION
 ENDLESS, GOING, DONE = -1, 0, 1  # how a step ends: it never settles, the task is not done yet, or it is
 FEW = 4  # agents
 FAILED, NEVER_SETTLED = -1, -2  # in place of the steps of an episode
+SPENT = -(1 << 40)  # the tally of an edge event that has happened in this step: no number of proposals makes up for it
 
 
 class TeamTables(NamedTuple):
@@ -37,7 +39,8 @@ class TeamTables(NamedTuple):
     next_cell: Whole  # [W, D, S, A, K]
     world: NDArray[np.int32]  # [N]
     dynamics: Shorts  # [N, U]
-    kind: Whole  # [N, S]
+    kind: Whole  # [N, arrivals]
+    offset: NDArray[np.int32]  # [N, S]
     event: Whole  # [N, U, H, C]
     next_state: Shorts  # [N, U, H, C]
     is_final: Bools  # [N, U]
@@ -51,6 +54,8 @@ class TeamTables(NamedTuple):
     start_cell: NDArray[np.int32]  # [all cells in which agents may start]
     initial: Shorts  # [N]
     slip_limit: int
+    is_edge: Bools  # [E]
+    edges: Edges
     most_rounds: int
     body_rule: int
     body: NDArray[np.int32]  # [S], or nothing
@@ -62,10 +67,11 @@ class TeamState(NamedTuple):
     """Where a team is; owned by the caller and used again for every episode."""
 
     cell: Ints  # [N]
+    kind: Ints  # [N] of the last step
     state: Ints  # [N] of the agents' machines
     memory: Ints  # [N] bits
     following: Ints  # [N] room for the next states of the agents' machines; -1 between rounds
-    tally: Ints  # [E] how many propose an event; zero between steps
+    tally: Ints  # [E] how many propose an event; negative where it is spent; zero between steps
     key: NDArray[np.uint64]  # [N] of the streams of random numbers
     finish: Ints  # [N] when the agent's machine was first final, in steps; -1: never
     event_time: Ints  # [E] when the event first happened, in steps; -1: never
@@ -111,20 +117,30 @@ def move_agent(agent: int, action: int, drawn: np.uint64, team: TeamState, table
 @inlined
 def arrive(agent: Index, action: Index, outcome: Index, team: TeamState, tables: TeamTables) -> Index:
     """Move an agent and let it propose events; return how many of them everyone proposes now."""
-    index = u64(agent)
+    index, cell = u64(agent), u64(team.cell[agent])
     dynamics = u64(tables.dynamics[index, u64(team.state[index])])
-    world, cell = u64(tables.world[index]), u64(team.cell[index])
-    return enter(agent, tables.next_cell[world, dynamics, cell, u64(action), u64(outcome)], team, tables)
+    end = tables.next_cell[u64(tables.world[index]), dynamics, cell, u64(action), u64(outcome)]
+    return enter(agent, end, team, tables)
 
 
 @inlined
 def enter(agent: Index, cell: Index, team: TeamState, tables: TeamTables) -> Index:
     """Let an agent go to a cell and propose events; agents with bodies propose when it is clear where all end up."""
-    if tables.body_rule != NO_BODIES:
-        team.before[agent], team.cell[agent] = team.cell[agent], cell
-        return np.int64(0)
+    before = team.cell[agent]
     team.cell[agent] = cell
+    if tables.body_rule != NO_BODIES:
+        team.before[agent] = before
+        return np.int64(0)
+    note_kind(agent, before, team, tables)
     return propose(agent, team, tables)
+
+
+@inlined
+def note_kind(agent: Index, before: Index, team: TeamState, tables: TeamTables) -> None:
+    """Note of which kind an agent's step was."""
+    index = u64(agent)
+    offset = u64(tables.offset[index, u64(before)]) if len(tables.edges) > 1 else u64(0)
+    team.kind[index] = tables.kind[index, offset + u64(team.cell[index])]
 
 
 @inlined
@@ -190,7 +206,7 @@ def hold_apart(rule: int, unit: NDArray[np.int32], before: Ints, cell: Ints, hel
 @inlined
 def propose(agent: int, team: TeamState, tables: TeamTables) -> Index:
     """Count an agent among those that propose its events; return how many of them everyone proposes now."""
-    kind = u64(tables.kind[u64(agent), u64(team.cell[agent])])
+    kind = u64(team.kind[agent])
     ready = np.int64(0)
     for slot in range(u64(tables.event.shape[3])):
         proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
@@ -205,12 +221,13 @@ def propose(agent: int, team: TeamState, tables: TeamTables) -> Index:
 @inlined
 def withdraw(agent: int, team: TeamState, tables: TeamTables) -> None:
     """Take back what an agent has proposed."""
-    kind = u64(tables.kind[u64(agent), u64(team.cell[agent])])
+    kind = u64(team.kind[agent])
     for slot in range(u64(tables.event.shape[3])):
         proposed = tables.event[u64(agent), u64(team.state[agent]), kind, slot]
         if proposed < 0:
             break
-        team.tally[u64(proposed)] = 0
+        event = u64(proposed)
+        team.tally[event] = min(team.tally[event], np.int64(0))
 
 
 @inlined
@@ -219,6 +236,7 @@ def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
     if tables.body_rule != NO_BODIES:
         hold_apart(tables.body_rule, tables.body, team.before, team.cell, team.following, team.claim)
         for agent in range(len(team.cell)):
+            note_kind(agent, team.before[agent], team, tables)
             ready += propose(agent, team, tables)
     rounds = 0
     while ready > 0 and rounds < tables.most_rounds:
@@ -240,6 +258,9 @@ def settle(ready: Index, time: int, team: TeamState, tables: TeamTables) -> int:
         done = done and is_final
         if is_final and team.finish[agent] < 0:
             team.finish[agent] = time
+    if len(tables.edges) > 1 and rounds > 0:
+        for event in range(len(team.tally)):
+            team.tally[event] = 0
     return ENDLESS if ready > 0 else int(done)
 
 
@@ -252,12 +273,14 @@ def _happen(event: int, time: int, team: TeamState, tables: TeamTables) -> None:
             return
     for place in range(begin, end):
         agent = u64(tables.knower[place])
-        state, kind = u64(team.state[agent]), u64(tables.kind[agent, u64(team.cell[agent])])
+        state, kind = u64(team.state[agent]), u64(team.kind[agent])
         for slot in range(u64(tables.event.shape[3])):
             if tables.event[agent, state, kind, slot] == event:
                 team.following[agent] = tables.next_state[agent, state, kind, slot]
                 if tables.has_rewards:
                     team.earned[agent] += tables.reward[agent, state, kind, slot]
+    if len(tables.edges) > 1 and tables.is_edge[event]:
+        team.tally[event] = SPENT
     if team.event_time[event] < 0:
         team.event_time[event] = time
     for place in range(tables.first_memory[event], tables.first_memory[event + 1]):

@@ -84,6 +84,7 @@ def team_of(copy: Index, teams: Teams, workspace: TeamState) -> TeamState:
     """Show one copy as a team, with room for what it needs within a step."""
     return TeamState(
         teams.cell[copy],
+        workspace.kind,
         teams.state[copy],
         teams.memory[copy],
         workspace.following,

@@ -39,19 +39,19 @@ class OptimalBlock:
 
 def solve(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.floating[Any]]:
     """Compute an agent's optimal action values with simulated teammates: [cells, actions, machine states]."""
-    is_small = len(table.dynamics) * len(table.kind) <= SMALL
+    is_small = len(table.dynamics) * table.cells <= SMALL
     return (solve_at_once if is_small else solve_in_order)(table, discount, tolerance)
 
 
 def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float64]:
     """Compute optimal action values in sweeps over all machine states and cells, with nothing to compile."""
-    ends = [table.next_cell[table.dynamics, :, action, 0].astype(np.intp) for action in range(len(ACTIONS))]  # [U, S]
+    ends = [table.next_cell[table.dynamics, :, action, 0] + table.offset for action in range(len(ACTIONS))]  # [U, S]
     weights, slipped = outcome_chances(table.slip), [slipped_actions(outcome) for outcome in range(OUTCOMES)]
     chance, reward, target = (
         np.moveaxis(part, 2, 0)[:, :, table.kind] for part in (table.chance, table.reward, table.next_state)
-    )  # [J, U, S]
-    value = np.zeros(chance.shape[1:])  # [U, S]
-    cells, rows = np.arange(len(table.kind)), np.arange(len(value))[:, None]
+    )  # [J, U, arrivals]
+    value = np.zeros((len(table.dynamics), table.cells))  # [U, S]
+    cells, rows = np.arange(len(table.kind)) % table.cells, np.arange(len(value))[:, None]
     q = np.zeros((len(ACTIONS), *value.shape))
     for _ in range(MOST_PASSES):
         # What arriving in a cell is worth in each machine state, before the step settles.
@@ -71,22 +71,23 @@ def solve_at_once(table: IndividualTable, discount: float, tolerance: float) -> 
 
 def solve_in_order(table: IndividualTable, discount: float, tolerance: float) -> NDArray[np.float32]:
     """Compute optimal action values where something may still change, nearest to the rewards first."""
-    world, values = _planning_tables(table, discount), _values(len(table.dynamics) * len(table.kind))
+    world, states = _planning_tables(table, discount), len(table.dynamics)
+    values = _values(states * table.cells, states * len(table.kind))
     kernel.put_in_order(world, values)
     threshold = tolerance * (1 - discount if discount < 1 else 1)
     for _ in range(MOST_PASSES):
         if kernel.improve(world, values, threshold) == 0:
             break
-    q = np.zeros((len(table.kind), len(ACTIONS), len(table.dynamics)), np.float32)
+    q = np.zeros((table.cells, len(ACTIONS), states), np.float32)
     kernel.tabulate(world, values, q)
     return q
 
 
-def _values(pairs: int) -> kernel.Values:
+def _values(pairs: int, arrivals: int) -> kernel.Values:
     """Begin with everything worth nothing."""
     return kernel.Values(
         best=np.zeros(pairs),
-        arrival=np.zeros(pairs),
+        arrival=np.zeros(arrivals),
         order=np.zeros(pairs, np.int64),
         place=np.full(pairs, -1),
         is_waiting=np.zeros(pairs, np.bool_),
@@ -103,7 +104,7 @@ def _planning_tables(table: IndividualTable, discount: float) -> kernel.Planning
     first_source, source = _sources(table)
     straight, aside, _ = outcome_chances(table.slip)
     return kernel.PlanningTables(
-        end=end,
+        end=end + table.offset[:, None],
         dynamics=table.dynamics.astype(np.int32),
         kind=table.kind.astype(np.int32),
         chance=table.chance,
@@ -121,7 +122,7 @@ def _planning_tables(table: IndividualTable, discount: float) -> kernel.Planning
 
 
 def _sources(table: IndividualTable) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """List for each machine state and kind of cell the states from which a step to there may lead to it.
+    """List for each machine state and kind of step the states from which such a step may lead to it.
 
     Returns where each begins [U x H + 1], and all of them.
     """
@@ -136,4 +137,4 @@ def _sources(table: IndividualTable) -> tuple[NDArray[np.int32], NDArray[np.int3
 def extra_bytes(tables: Tables) -> int:
     """Count the bytes of the values of one agent at a time, and of what leads to where."""
     _, cells, actions, states = machine_shapes(tables)["q"]
-    return cells * (states * 8 * 4 + (2 * actions + 2) * 8)
+    return cells * (states * 8 * 3 + (2 * actions + 2) * 8) + tables.arrivals * states * 8

@@ -27,16 +27,16 @@ Words = NDArray[np.int32]
 class PlanningTables(NamedTuple):
     """An agent with simulated teammates (see `hocket.task.individual.IndividualTable`)."""
 
-    end: Words  # [D, S, A] where an action leads if it succeeds
+    end: Words  # [D, S, A] the arrival to which an action leads if it succeeds
     dynamics: Words  # [U] which of the D apply
-    kind: Words  # [S]
+    kind: Words  # [arrivals]
     chance: Doubles  # [U, H, J]
     reward: Doubles  # [U, H, J]
     next_state: Words  # [U, H, J]
     is_final: Bools  # [U]
     first_before: Words  # [S + 1] where the cells begin from which an action may lead to a cell ...
     before: Words  # ... in this list
-    first_source: Words  # [U x H + 1] where the states begin from which a step to a kind of cell leads to a state ...
+    first_source: Words  # [U x H + 1] where the states begin from which a kind of step leads to a state ...
     source: Words  # ... in this list
     straight: float  # chance that a move does not slip
     aside: float  # chance that it slips to a given side
@@ -47,7 +47,7 @@ class Values(NamedTuple):
     """What is known so far, and what is still to be looked at; B pairs can earn a reward."""
 
     best: Doubles  # [U x S] what a pair is worth
-    arrival: Doubles  # [U x S] what it is worth to arrive in a pair, before the step settles; follows from `best`
+    arrival: Doubles  # [U x arrivals] what arrivals are worth, before the step settles; follows from `best`
     order: Ints  # [U x S] the pairs, of which the first B count
     place: Ints  # [U x S] where a pair is in it; -1: it is not
     is_waiting: Bools  # [U x S] whether the pair at a place is
@@ -57,9 +57,15 @@ class Values(NamedTuple):
 
 
 @inlined
-def arrive(state: Index, cell: Index, world: PlanningTables, values: Values) -> float:
-    """Compute what it is worth to arrive in a cell: what the machine pays, and what comes then."""
-    kind, cells, worth = u64(world.kind[cell]), u64(len(world.kind)), 0.0
+def count_cells(world: PlanningTables) -> Index:
+    """Count the cells."""
+    return u64(world.end.shape[1])
+
+
+@inlined
+def arrive(state: Index, arrival: Index, cell: Index, world: PlanningTables, values: Values) -> float:
+    """Compute what an arrival in a cell is worth: what the machine pays, and what comes then."""
+    kind, cells, worth = u64(world.kind[arrival]), count_cells(world), 0.0
     for case in range(u64(world.chance.shape[2])):
         following = values.best[u64(world.next_state[state, kind, case]) * cells + cell]
         worth += world.chance[state, kind, case] * (world.reward[state, kind, case] + world.discount * following)
@@ -83,7 +89,7 @@ def act(action: Index, state: Index, cell: Index, world: PlanningTables, values:
 @inlined
 def await_look(state: Index, cell: Index, current: Index, world: PlanningTables, values: Values) -> None:
     """Let those pairs wait from which an action may lead to one: for the current pass, where it has yet to come."""
-    first = state * u64(len(world.kind))
+    first = state * count_cells(world)
     for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
         place = values.place[first + u64(world.before[entry])]
         values.is_waiting[place] = True
@@ -96,7 +102,7 @@ def await_look(state: Index, cell: Index, current: Index, world: PlanningTables,
 @inlined
 def append_before(state: Index, cell: Index, world: PlanningTables, values: Values) -> None:
     """Append those pairs to the order from which an action may lead to one, unless they are in it."""
-    first = state * u64(len(world.kind))
+    first = state * count_cells(world)
     for entry in range(u64(world.first_before[cell]), u64(world.first_before[cell + u64(1)])):
         pair = first + u64(world.before[entry])
         if values.place[pair] < 0:
@@ -108,20 +114,22 @@ def append_before(state: Index, cell: Index, world: PlanningTables, values: Valu
 @kernel
 def put_in_order(world: PlanningTables, values: Values) -> None:
     """Find the pairs from which a reward can be earned, the nearest first; all of them wait."""
-    cells, kinds = u64(len(world.kind)), u64(world.chance.shape[1])
+    cells, arrivals, kinds = count_cells(world), u64(len(world.kind)), u64(world.chance.shape[1])
     for state in range(u64(len(world.dynamics))):
-        for cell in range(cells):
-            earned = 0.0 if world.is_final[state] else arrive(state, cell, world, values)
-            values.arrival[state * cells + cell] = earned
+        for arrival in range(arrivals):
+            cell = arrival % cells
+            earned = 0.0 if world.is_final[state] else arrive(state, arrival, cell, world, values)
+            values.arrival[state * arrivals + arrival] = earned
             if earned != 0:
                 append_before(state, cell, world, values)
     place = 0
     while place < values.size[0]:
         pair = u64(values.order[place])
         state, cell = pair // cells, pair % cells
-        row = state * kinds + u64(world.kind[cell])
-        for entry in range(u64(world.first_source[row]), u64(world.first_source[row + u64(1)])):
-            append_before(u64(world.source[entry]), cell, world, values)
+        for arrival in range(cell, arrivals, cells):
+            row = state * kinds + u64(world.kind[arrival])
+            for entry in range(u64(world.first_source[row]), u64(world.first_source[row + u64(1)])):
+                append_before(u64(world.source[entry]), cell, world, values)
         values.is_waiting[place] = True
         place += 1
     values.behind[0], values.behind[1] = 0, place - 1
@@ -134,7 +142,7 @@ def improve(world: PlanningTables, values: Values, tolerance: float) -> int:
     A value is replaced, and others wait because of it, if it is off by more than the tolerance, or than a small part of
     itself. So where nobody waits any more, no value differs from what its successors say by more than that.
     """
-    cells, kinds, looks = u64(len(world.kind)), u64(world.chance.shape[1]), 0
+    cells, arrivals, kinds, looks = count_cells(world), u64(len(world.kind)), u64(world.chance.shape[1]), 0
     place, values.ahead[0] = values.behind
     values.behind[0], values.behind[1] = len(values.order), -1
     while place <= values.ahead[0]:
@@ -143,7 +151,6 @@ def improve(world: PlanningTables, values: Values, tolerance: float) -> int:
             continue
         pair = u64(values.order[place])
         state, cell = pair // cells, pair % cells
-        row = state * kinds + u64(world.kind[cell])
         values.is_waiting[place] = False
         looks += 1
         best = act(STAY, state, cell, world, values)
@@ -152,10 +159,12 @@ def improve(world: PlanningTables, values: Values, tolerance: float) -> int:
         if abs(best - values.best[pair]) <= max(TINY, min(tolerance, PART * abs(best))):
             continue
         values.best[pair] = best
-        for entry in range(u64(world.first_source[row]), u64(world.first_source[row + u64(1)])):
-            before = u64(world.source[entry])
-            values.arrival[before * cells + cell] = arrive(before, cell, world, values)
-            await_look(before, cell, place, world, values)
+        for arrival in range(cell, arrivals, cells):
+            row = state * kinds + u64(world.kind[arrival])
+            for entry in range(u64(world.first_source[row]), u64(world.first_source[row + u64(1)])):
+                before = u64(world.source[entry])
+                values.arrival[before * arrivals + arrival] = arrive(before, arrival, cell, world, values)
+                await_look(before, cell, place, world, values)
     return looks
 
 
@@ -165,6 +174,6 @@ def tabulate(world: PlanningTables, values: Values, q: Floats) -> None:
     for state in range(u64(len(world.dynamics))):
         if world.is_final[state]:
             continue
-        for cell in range(u64(len(world.kind))):
+        for cell in range(count_cells(world)):
             for action in range(u64(q.shape[1])):
                 q[cell, action, state] = act(action, state, cell, world, values)

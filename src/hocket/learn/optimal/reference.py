@@ -25,7 +25,7 @@ def solve(world: AgentWorld, slip: float, settings: OptimalSettings) -> NDArray[
             target = sum(
                 p_slip * p * (r + gamma * value[s_next, u_next])
                 for p_slip, s_next in ends
-                for p, u_next, r in world.outcomes(s_next, u)
+                for p, u_next, r in world.outcomes(s, s_next, u)
             )
             change = max(change, abs(target - q[s, a, u]))
             q[s, a, u] = target

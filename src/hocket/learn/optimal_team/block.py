@@ -79,7 +79,7 @@ def solve_jointly(
     everything, bodies = np.arange(space.states), (space.tables.body_rule, space.tables.body)
     cell = np.zeros(end.shape[::2], np.int64)
     for agent, cells in enumerate(space.cells):
-        cell[agent, : len(cells)] = cells
+        cell[agent, : space.sizes[agent + 1]] = np.resize(cells, space.sizes[agent + 1])
     has_rewards, scale = space.tables.has_rewards, float(np.abs(space.paid).max(initial=0.0)) or 1.0
     cost = -space.paid[space.situation(everything)] / scale if has_rewards else np.zeros(0)
     worth = (space.settle(everything).astype(np.int32), cost, discount)

@@ -17,6 +17,7 @@ from hocket.learn.kernels.team import hold_apart
 from hocket.task.bodies import NO_BODIES
 
 ACTIONS, TURNS = u64(5), u64(4)
+STAY = 4
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -25,8 +26,8 @@ Doubles = NDArray[np.float64]
 class JointModel(NamedTuple):
     """Joint states as numbers (see `hocket.task.teamwork.joint.JointSpace`)."""
 
-    size: Ints  # [N] cells of each agent
-    end: Ints  # [N, V, S, A] where an action leads if it does not slip
+    size: Ints  # [N] arrivals of each agent
+    end: Ints  # [N, V, S, A] the arrival to which an action leads if it does not slip
     settled: NDArray[np.int32]  # [joint states] the joint state in which a step settles
     cost: Doubles  # [joint states] of a step before it settles there; [0]: every step costs 1
     discount: float
@@ -34,7 +35,7 @@ class JointModel(NamedTuple):
     aside: float  # chance that it slips to a given side
     body_rule: int  # of `hocket.task.bodies`
     body: NDArray[np.int32]  # [cells of the map], or nothing
-    cell: Ints  # [N, S] the cell on the map of each agent's cells
+    cell: Ints  # [N, arrivals] the cell on the map
 
 
 class JointRoom(NamedTuple):
@@ -71,7 +72,7 @@ def gather(state: np.int64, model: JointModel, value: Doubles, room: JointRoom) 
             agent = agents - 1 - index
             end = model.end[agent, rest, place[agent], number % 5]
             if model.body_rule != NO_BODIES and room.after[agent] == room.before[agent]:
-                end = place[agent]
+                end = model.end[agent, rest, place[agent], STAY]
             reached += end * factor
             factor *= model.size[agent]
             number //= 5

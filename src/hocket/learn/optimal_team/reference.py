@@ -65,11 +65,11 @@ class JointPlanner:
             world = self.tables.next_cell[self.tables.world[number]]
             gates = self.tables.dynamics[number, self.task.machines[agent].states.index(states[agent])]
             cells[agent] = int(world[gates, cell, actions[number], slips[number]])
+        before = {agent: cell for agent, (cell, _) in zip(self.agents, state, strict=True)}
         if self.task.bodies:
-            before = {agent: cell for agent, (cell, _) in zip(self.agents, state, strict=True)}
             cells = hold_apart(self.task.bodies, self.task.units, before, cells)
         reward, machines = 0.0, self.task.machines
-        for event in settle(self.task, cells, states).events:
+        for event in settle(self.task, cells, states, before).events:
             for agent in self.task.knowers[event]:
                 reward += machines[agent].rewards[states[agent], event]
                 states[agent] = machines[agent].transitions[states[agent], event]

@@ -260,7 +260,7 @@ class _MovesOfWorlds:
         if self.prior == "distance":
             return optimistic_values(table, discount, self.without_walls)
         flat = np.tile(flat_values(table, discount), (len(table.kind), 1))
-        return flat, flat
+        return flat[: table.cells], flat
 
 
 def open_moves(cells: int, columns: int, torus: bool) -> MoveTable:
@@ -292,10 +292,12 @@ def _group(
 
 def _tables(table: IndividualTable, moves: MoveTable) -> kernel.SweepTables:
     """Pick what kernels need."""
+    offset = np.zeros(len(moves.end), np.int32)  # of the cell in which a move begins
+    offset[moves.move] = table.offset[:, None]
     return kernel.SweepTables(
         move=moves.move,
         dynamics=table.dynamics.astype(np.int32),
-        end=moves.end,
+        end=moves.end + offset[:, None],
         kind=table.kind.astype(np.int32),
         limit=table.limit,
         chance=table.chance,
@@ -313,16 +315,16 @@ def optimistic_values(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Bound from above what cells and machine states are worth: as if there were no walls, gates and slips.
 
-    That takes no knowledge but of how far a step leads. Returns what they are worth, and what it is worth to arrive in
-    them, both [S, U]. They are planned from tries of which each has succeeded.
+    That takes no knowledge but of how far a step leads. Returns what they are worth, [S, U], and what arrivals are
+    worth, [arrivals, U]. They are planned from tries of which each has succeeded.
     """
     world = _tables(table, moves)._replace(dynamics=np.zeros(len(table.dynamics), np.int32))
     tries = np.zeros((1, *moves.end.shape), np.int64)
     tries[:, :, 0] = 1
-    shape = (len(table.kind), len(table.dynamics))
+    shape = (table.cells, len(table.dynamics))
     model, q = _model(world, np.zeros(shape)), np.zeros((1, shape[0], len(ACTIONS), shape[1]), np.float32)
     _plan(tries, world, model, 0.0, discount, np.zeros(1, np.int64), q)
-    ends = moves.end[moves.move[0], 0]  # [S, A]
+    ends = world.end[moves.move[0], 0]  # [S, A]
     return reduce(np.maximum, (model.arrival[end] for end in ends.T)), model.arrival
 
 
@@ -367,7 +369,7 @@ def _plan(
     q: NDArray[np.float32],
 ) -> None:
     """Compute the action values of agents by their tries."""
-    is_waiting = np.zeros(len(world.kind), np.bool_)
+    is_waiting = np.zeros(world.move.shape[1], np.bool_)
     kernel.plan_lanes(tries, world, workspace, caution, discount, PRECISION, MOST_SWEEPS, is_waiting, agents, q)
 
 
@@ -379,7 +381,7 @@ def _model(world: kernel.SweepTables, prior_value: NDArray[np.float64]) -> kerne
         chance=np.zeros((moves, outcomes)),
         prior_weight=np.ones(moves),
         prior_value=prior_value,
-        arrival=np.zeros_like(prior_value),
+        arrival=np.zeros((len(world.kind), prior_value.shape[1])),
         best=np.zeros(prior_value.shape[1]),
     )
 
@@ -392,7 +394,7 @@ def _lanes(
     agents: NDArray[np.int64],
 ) -> kernel.SweepLanes:
     """Begin without a try: it is worth what is hoped for to arrive in a cell."""
-    lanes, cells, (moves, outcomes) = len(keys), len(world.kind), world.end.shape
+    lanes, cells, (moves, outcomes) = len(keys), world.move.shape[1], world.end.shape
     first, starts = tables.first_start[agents].astype(np.int64), np.diff(tables.first_start)[agents].astype(np.int64)
     initial = tables.initial[agents].astype(np.int64)
     return kernel.SweepLanes(
@@ -415,6 +417,6 @@ def _lanes(
 def extra_bytes(tables: Tables) -> int:
     """Count the bytes of models, hopes and queues, and of room for planning, also without walls."""
     agents, cells, actions, states = machine_shapes(tables)["q"]
-    model = cells * (actions * (2 * OUTCOMES + 1) + 2 * states + 3) * 8
+    model = (cells * (actions * (2 * OUTCOMES + 1) + states + 3) + tables.arrivals * states) * 8
     without_walls = cells * actions * (states + OUTCOMES + 2) * 4
     return (agents + 1) * model + without_walls

@@ -2,7 +2,7 @@
 
 A *move* is an action in a cell. Under another set of open gates it may be another move, and is the same where that
 makes no difference. What it leads to is known from tries; some more are imagined, and lead to the best that may come of
-the cell (where the agent learns) or to the worst (where it is tested). What *arriving* in a cell is worth, before the
+the cell (where the agent learns) or to the worst (where it is tested). What an *arrival* in a cell is worth, before the
 step settles, is kept for all states of the agent's machine at once. Changes are parts of values, as these are small far
 away from a reward, and no less important there.
 """
@@ -43,8 +43,8 @@ class SweepTables(NamedTuple):
 
     move: Words  # [D, S, A] which move an action is
     dynamics: Words  # [U] which of the D apply
-    end: Words  # [M, K] where it leads
-    kind: Words  # [S]
+    end: Words  # [M, K] the arrival to which it leads
+    kind: Words  # [arrivals]
     limit: Ints  # [U, H, J - 1]
     chance: Doubles  # [U, H, J]
     next_state: Words  # [U, H, J]
@@ -62,7 +62,7 @@ class MoveModel(NamedTuple):
     chance: Doubles  # [M, K] that it does
     prior_weight: Doubles  # [M] the weight of what is imagined
     prior_value: Doubles  # [S, U] what comes of a cell in a try that is imagined
-    arrival: Doubles  # [S, U] what it is worth to arrive
+    arrival: Doubles  # [arrivals, U] what they are worth
     best: Doubles  # [U] room for the values of a cell
 
 
@@ -72,7 +72,7 @@ class SweepLanes(NamedTuple):
     tries: Ints  # [lanes, M, K] as in a model
     chance: Doubles  # [lanes, M, K]
     prior_weight: Doubles  # [lanes, M]
-    arrival: Doubles  # [lanes, S, U]
+    arrival: Doubles  # [lanes, arrivals, U]
     queue: Queue  # of cells to plan anew, [lanes, S] each
     cell: Ints  # [lanes]
     state: Ints  # [lanes] of the machine
@@ -123,24 +123,32 @@ def difference(one: float, other: float) -> float:
 
 
 @inlined
+def count_cells(world: SweepTables) -> Index:
+    """Count the cells."""
+    return u64(world.move.shape[1])
+
+
+@inlined
 def back_up(cell: Index, discount: float, world: SweepTables, model: MoveModel) -> float:
     """Plan a cell anew for all states of the machine; return the largest change of what it is worth to arrive.
 
     A change is a part of the value.
     """
-    states, kind, change = u64(len(model.best)), u64(world.kind[cell]), 0.0
+    states, change = u64(len(model.best)), 0.0
     for state in range(states):
         best = LEAST
         for action in range(ACTIONS):
             best = max(best, worth(cell, action, state, world, model))
         model.best[state] = best
-    for state in range(states):
-        value = 0.0
-        for case in range(u64(world.chance.shape[2])):
-            following = model.best[u64(world.next_state[state, kind, case])]
-            value += world.chance[state, kind, case] * (world.reward[state, kind, case] + discount * following)
-        change = max(change, difference(value, model.arrival[cell, state]))
-        model.arrival[cell, state] = value
+    for arrival in range(cell, u64(len(world.kind)), count_cells(world)):
+        kind = u64(world.kind[arrival])
+        for state in range(states):
+            value = 0.0
+            for case in range(u64(world.chance.shape[2])):
+                following = model.best[u64(world.next_state[state, kind, case])]
+                value += world.chance[state, kind, case] * (world.reward[state, kind, case] + discount * following)
+            change = max(change, difference(value, model.arrival[arrival, state]))
+            model.arrival[arrival, state] = value
     return change
 
 
@@ -194,8 +202,9 @@ def train_lane(
         model.tries[move, outcome] += 1
         believe(move, parameters.optimism, model)
         sweep(cell, parameters, world, model, queue)
-        cell = u64(world.end[move, outcome])
-        kind, case, ready = u64(world.kind[cell]), u64(0), sync_draw(drawn)
+        arrival = u64(world.end[move, outcome])
+        cell = arrival % count_cells(world)
+        kind, case, ready = u64(world.kind[arrival]), u64(0), sync_draw(drawn)
         for later in range(u64(world.limit.shape[2])):
             case += u64(ready >= world.limit[state, kind, later])
         state = u64(world.next_state[state, kind, case])
@@ -240,7 +249,7 @@ def plan_cells(
 
     A cell waits for it when something that it depends on has changed; the others would get the value that they have.
     """
-    cells = u64(len(world.kind))
+    cells = count_cells(world)
     for cell in range(cells):
         is_waiting[cell] = True
     for sweeps in range(most):
@@ -280,12 +289,13 @@ def plan_lanes(
         )
         for move in range(u64(len(estimate.prior_weight))):
             believe(move, weight, estimate)
-        for cell in range(u64(len(world.kind))):
+        cells = count_cells(world)
+        for arrival in range(u64(len(world.kind))):
             for state in range(states):
-                estimate.arrival[cell, state] = estimate.prior_value[cell, state]
+                estimate.arrival[arrival, state] = estimate.prior_value[arrival % cells, state]
         plan_cells(world, estimate, discount, precision, most, is_waiting)
         agent = u64(agents[lane])
-        for cell in range(u64(len(world.kind))):
+        for cell in range(cells):
             for action in range(ACTIONS):
                 for state in range(states):
                     q[agent, cell, action, state] = worth(cell, action, state, world, estimate)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 
 import numpy as np
 
@@ -25,14 +26,15 @@ class SweepAgent:
     """An agent that learns a model of its moves and plans with it.
 
     `optimistic_value` bounds from above what a cell is worth in a machine state, `arrival` what it is worth to arrive
-    in it, before the step settles; planning changes the latter.
+    in it from a cell of some past, before the step settles; planning changes the latter.
     """
 
     def __init__(
         self, world: AgentWorld, settings: SweepSettings, seed: int, optimistic_value: Values, arrival: Values
     ) -> None:
         self.world, self.settings, self.optimistic_value = world, settings, optimistic_value
-        self.arrival = [list(row) for row in arrival]
+        self.arrival = [list(row) for row in arrival]  # by past x cells + cell
+        self.pasts = {past: s for s, past in reversed([*enumerate(world.past)])}  # with a cell of each
         self.key = random.stream_key(random.TRAINING, seed, world.agent)
         self.ends = cache(self._ends)
         self.counts: dict[object, list[int]] = {}  # of the outcomes of a move
@@ -55,20 +57,20 @@ class SweepAgent:
             total += count
         value = weight / total * self.optimistic_value[s][u]
         for count, s_next in zip(counts, ends, strict=True):
-            value += count / total * self.arrival[s_next][u]
+            value += count / total * self.arrival[self.world.past[s] * self.world.cells + s_next][u]
         return value
 
     def back_up(self, s: int) -> None:
         """Back up a cell in all machine states; where it changes enough, its predecessors wait."""
         states, change = range(self.world.states), 0.0
         best = [max(self.value(s, u, a) for a in range(len(ACTIONS))) for u in states]
-        for u in states:
-            value = 0.0
-            for p, u_next, r in self.world.outcomes(s, u):
+        for (past, before), u in product(self.pasts.items(), states):
+            value, here = 0.0, self.arrival[past * self.world.cells + s]
+            for p, u_next, r in self.world.outcomes(before, s, u):
                 value += p * (r + self.settings.discount * best[u_next])
-            size = max(abs(value), abs(self.arrival[s][u]))
-            change = max(change, abs(value - self.arrival[s][u]) / size if size > 1e-50 else 0.0)
-            self.arrival[s][u] = value
+            size = max(abs(value), abs(here[u]))
+            change = max(change, abs(value - here[u]) / size if size > 1e-50 else 0.0)
+            here[u] = value
         if change > self.settings.priority_threshold:
             for before in self.predecessors[s]:
                 self.priority[before] = max(change, self.priority.get(before, change))
@@ -90,8 +92,8 @@ class SweepAgent:
                     first = max(self.priority, key=lambda cell: (self.priority[cell], -cell))
                     del self.priority[first]
                     self.back_up(first)
+            u, _ = world.settle(s, ends[outcome], u, random.sync_draw(self.key, t))
             s = ends[outcome]
-            u, _ = world.settle(s, u, random.sync_draw(self.key, t))
             episode_steps += 1
             if u in world.final or episode_steps >= settings.max_episode_steps:
                 s, u, episode_steps = draw_start(world, self.key, t + 1), world.initial, 0

@@ -89,10 +89,11 @@ def design_from(document: object, files: Files = no_files) -> Design:
     return Design(machine, knows, control, reading)
 
 
-def sentence_from(table: Document, at: str = "") -> Reading:
-    """Read the sentence that stands in place of transitions."""
+def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = ()) -> Reading:
+    """Read the sentence that stands in place of transitions; `also` are keys that are somebody else's."""
     language = next(key for key in LANGUAGES if key in table)
-    check_keys(table, (language, "events"), at, f"with {language}, only events may be given; ")
+    known = ("events", *also)
+    check_keys(table, (language, *known), at, f"with {language}, only {' and '.join(known)} may be given; ")
     value = table[language]
     sentence = as_texts(value, f"{at}{language}") if language == "declare" else as_text(value, f"{at}{language}")
     events = as_texts(table["events"], f"{at}events") if "events" in table else None

@@ -91,10 +91,15 @@ class UnrewardedState:
 
     state: str
     events: tuple[str, ...]  # that would lead on, and that never happen
+    at_once: tuple[str, ...] = ()  # an event that leads on, and those that follow it in the same step
 
     def describe(self, agent: str) -> str:
         """Say it in words, without a full stop."""
         never = f", in which {listing(self.events, 'or')} never happens to it" if self.events else ""
+        if self.at_once:
+            first, *rest = self.at_once
+            again = f"{listing(rest, 'and')}{' again' if first in rest else ''}"
+            never = f", in which {first} happens and in the same step {again}"
         return f"{agent} can never be rewarded: its local reward machine gets no farther than state {self.state}{never}"
 
 
@@ -225,9 +230,17 @@ def _dead_ends(task: Task, search: TeamSearch, hopes: Mapping[str, bool]) -> dic
     for number, agent in enumerate(task.agents):
         if tables.is_final[number, tables.initial[number]] or hopes[agent]:
             continue
-        reached = reachable_states(search.readiness.table(number, chances))
+        table, names = search.readiness.table(number, chances), tuple(task.events)
+        reached = reachable_states(table)
         if not tables.is_final[number, : len(reached)][reached].any():  # values of far rewards may be rounded to 0
-            dead_ends[agent] = _dead_end(task.machines[agent], np.flatnonzero(reached).tolist())
+            dead_end = _dead_end(task.machines[agent], np.flatnonzero(reached).tolist())
+            happened = table.happened[task.machines[agent].states.index(dead_end.state)]  # [H, J, R]
+            rows = [
+                [names[event] for event in row if event >= 0]
+                for row in happened.reshape(-1, happened.shape[2]).tolist()
+            ]
+            longer = [tuple(row) for row in rows if len(row) > 1 and row[0] in dead_end.events]
+            dead_ends[agent] = replace(dead_end, at_once=min(longer, key=len, default=()))
     return dead_ends
 
 
@@ -282,10 +295,15 @@ def describe_stall(task: Task, trace: Sequence[str], steps: Sequence[tuple[Seque
     """Say who waits for what at the end of an episode, given the agents' cells and machine states after each step."""
     waiting, last = {}, dict(zip(task.agents, steps[-1][0], strict=True))
     for number, agent in enumerate(task.agents):
+        path = [None, *(cells[number] for cells, _ in steps)]  # from the cell before the first step, which is not told
         places = [(cells[number], states[number]) for cells, states in steps[-WINDOW:]]
         cell, state = places[-1]
         around = {task.grid.neighbor(cell, action) for action in range(STAY)} if task.bodies else ()
-        proposed = Counter(event for place in places for event in propose(task, agent, *place))
+        proposed = Counter(
+            event
+            for place, before in zip(places, path[-len(places) - 1 :], strict=False)
+            for event in propose(task, agent, *place, before)
+        )
         waiting[agent] = Wait(
             state,
             describe_cell(task, cell),

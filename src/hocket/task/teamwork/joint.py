@@ -13,19 +13,22 @@ from hocket.errors import TaskError
 from hocket.task.tables import Tables, settle
 
 MOST_JOINT_STATES = 50_000_000
-MOST_SITUATIONS = 2_000_000  # joint kinds of cells times team states, in which steps are settled beforehand
+MOST_SITUATIONS = 2_000_000  # joint kinds of steps times team states, in which steps are settled beforehand
 
 Ints = NDArray[np.int64]
 
 
 class JointSpace(NamedTuple):
-    """Joint states as numbers: team state first, then the cell of each agent, of those that it can get to."""
+    """Joint states as numbers: team state first, then the cell of each agent, of those that it can get to.
+
+    In a step, between moving and settling, the arrival of each agent stands in place of its cell.
+    """
 
     tables: Tables
-    sizes: tuple[int, ...]  # how many team states there are, and cells of each agent
+    sizes: tuple[int, ...]  # how many team states there are, and arrivals of each agent
     cells: list[Ints]  # [agent] its cells
-    end: list[Ints]  # [agent][team state, cell, action] where an action leads if it does not slip, by place in `cells`
-    kinds: list[Ints]  # [agent][cell] of each
+    end: list[Ints]  # [agent][team state, cell, action] the arrival if it does not slip, by places in `cells`
+    kinds: list[Ints]  # [agent][arrival] of each
     settled: Ints  # [V x kinds of the first agent x ...] the team state in which a step settles
     paid: NDArray[np.float64]  # [likewise] what the step pays the team, where a task has rewards
     starts: Ints  # that the team may begin in
@@ -41,6 +44,10 @@ class JointSpace(NamedTuple):
 
     def cell(self, states: Ints, agent: int) -> Ints:
         """Find the cell of an agent, by its place, in some joint states."""
+        return self.arrival(states, agent) % len(self.cells[agent])
+
+    def arrival(self, states: Ints, agent: int) -> Ints:
+        """Find the arrival of an agent, by its number."""
         return states // self.place(agent) % self.sizes[agent + 1]
 
     def team_state(self, states: Ints) -> Ints:
@@ -48,22 +55,30 @@ class JointSpace(NamedTuple):
         return states // self.place(-1)
 
     def situation(self, states: Ints) -> Ints:
-        """Number the team states and kinds of cells of some joint states, by which steps settle."""
+        """Number the team states and kinds of steps of some joint states, by which steps settle."""
         situation = self.team_state(states)
         for agent, kinds in enumerate(self.kinds):
-            situation = situation * (int(kinds.max()) + 1) + kinds[self.cell(states, agent)]
+            situation = situation * (int(kinds.max()) + 1) + kinds[self.arrival(states, agent)]
         return situation
 
     def settle(self, states: Ints) -> Ints:
         """Find the joint states after events have happened, where everyone has moved."""
-        return states + (self.settled[self.situation(states)] - self.team_state(states)) * self.place(-1)
+        moved = states + (self.settled[self.situation(states)] - self.team_state(states)) * self.place(-1)
+        for agent, cells in enumerate(self.cells):
+            arrival = self.arrival(states, agent)
+            moved += (arrival % len(cells) - arrival) * self.place(agent)
+        return moved
 
 
 def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSpace:
     """Number the joint states of a team, refusing more than a limit."""
     cells = [_reachable(tables, agent) for agent in range(len(tables.start))]
-    sizes = (len(tables.team_next), *map(len, cells))
-    kinds = [tables.kind[agent, reachable].astype(np.int64) for agent, reachable in enumerate(cells)]
+    pasts = np.arange(0, tables.arrivals, tables.cells)
+    kinds = [
+        tables.kind[agent, (pasts[: int(tables.offset[agent].max()) // tables.cells + 1, None] + reachable).ravel()]
+        for agent, reachable in enumerate(cells)
+    ]
+    sizes = (len(tables.team_next), *map(len, kinds))
     situations = sizes[0] * prod(int(kind.max()) + 1 for kind in kinds)
     if not sizes[0] or prod(sizes) > most_states or situations > MOST_SITUATIONS:
         count = f"{sizes[0]:,} x {' x '.join(map(str, sizes[1:]))}" if sizes[0] else "a team machine of too many states"
@@ -75,9 +90,10 @@ def joint_space(tables: Tables, most_states: int = MOST_JOINT_STATES) -> JointSp
         place[reachable] = np.arange(len(reachable))
         state = tables.team_class[agent]
         reached = tables.next_cell[tables.world[agent], tables.dynamics[agent, state]][..., 0][:, reachable]
-        end.append(place[reached])
+        past = tables.offset[agent, reachable] // tables.cells * len(reachable)
+        end.append(place[reached] + past[:, None])
         first, last = tables.first_start[agent : agent + 2]
-        starts = (starts[:, None] * len(reachable) + place[tables.start_cell[first:last]]).ravel()
+        starts = (starts[:, None] * sizes[agent + 1] + place[tables.start_cell[first:last]]).ravel()
     return JointSpace(tables, sizes, cells, end, kinds, *_settle_all(tables, kinds), starts)
 
 
@@ -94,7 +110,7 @@ def _reachable(tables: Tables, agent: int) -> Ints:
 
 
 def _settle_all(tables: Tables, kinds: list[Ints]) -> tuple[Ints, NDArray[np.float64]]:
-    """Settle a step in every team state and joint kind of cells: the team state after it, and what it pays."""
+    """Settle a step in every team state and joint kind of steps: the team state after it, and what it pays."""
     shape = (len(tables.team_next), *(int(kind.max()) + 1 for kind in kinds))
     team, *kind = np.unravel_index(np.arange(prod(shape)), shape)
     states = tables.team_class[:, team].T.astype(np.int64)

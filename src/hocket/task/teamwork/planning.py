@@ -19,13 +19,17 @@ Ints = NDArray[np.int64]
 
 
 class _Product(NamedTuple):
-    """The product of world and machine: a *pair* is a machine state and a cell, number state x cells + cell."""
+    """The product of world and machine: a *pair* is a machine state and a cell, number state x cells + cell.
 
-    end: Ints  # [pairs, A x K] where an action may lead, before the step settles
+    An arrival is a machine state and the arrival of a step, numbered likewise.
+    """
+
+    end: Ints  # [pairs, A x K] the arrivals to which an action may lead, before the step settles
     weight: Doubles  # [pairs, A, K] how likely it leads there
-    chance: Doubles  # [pairs, J] of what may come of arriving in a pair
-    target: Ints  # [pairs, J] the pair after it
-    reward: Doubles  # [pairs] expected
+    stay: Ints  # [pairs] the arrival of an agent that stays
+    chance: Doubles  # [arrivals, J] of what may come of one
+    target: Ints  # [arrivals, J] the pair after it
+    reward: Doubles  # [arrivals] expected
     is_final: NDArray[np.bool_]  # [pairs]
 
 
@@ -53,17 +57,18 @@ def plan_values(table: IndividualTable, discount: float, outcomes: MoveOutcomes 
     would take long. Exact up to a small part of each value, however small that is.
     """
     product = _product(table, MoveOutcomes.true(table) if outcomes is None else outcomes)
-    value, arrival = np.zeros(len(product.reward)), product.reward.copy()
-    itself = np.arange(len(value))
-    loop = np.where(product.target == itself[:, None], product.chance, 0.0)
-    leaving, stays = product.chance - loop, 1 / (1 - discount * loop.sum(axis=1))
-    arrivals_of, pairs_before = _Sources(product.target), _Sources(product.end)
-    fresh = np.flatnonzero(arrival)  # pairs in which arriving is worth something else than before
+    value, arrival = np.zeros(len(product.end)), product.reward.copy()
+    itself, target = np.arange(len(value)), product.target[product.stay]
+    loop = np.where(target == itself[:, None], product.chance[product.stay], 0.0)
+    leaving, stays = product.chance[product.stay] - loop, 1 / (1 - discount * loop.sum(axis=1))
+    arrivals_of, pairs_before = _Sources(product.target, len(value)), _Sources(product.end, len(arrival))
+    fresh = np.flatnonzero(arrival)  # arrivals that are worth something else than before
     for _ in range(MOST_PASSES):
         pairs = pairs_before.of(fresh)
         pairs = pairs[~product.is_final[pairs]]
         best = _moves(product, pairs, arrival).max(axis=1)
-        waiting = (product.reward[pairs] + discount * _expected(leaving, product.target, value, pairs)) * stays[pairs]
+        paid = product.reward[product.stay[pairs]]
+        waiting = (paid + discount * _expected(leaving, target, value, pairs)) * stays[pairs]
         best = np.maximum(best, waiting)
         changed = np.abs(best - value[pairs]) > PRECISION * np.abs(best)
         pairs = pairs[changed]
@@ -74,15 +79,15 @@ def plan_values(table: IndividualTable, discount: float, outcomes: MoveOutcomes 
         arrival[fresh] = product.reward[fresh] + discount * _expected(product.chance, product.target, value, fresh)
     q = _moves(product, itself, arrival)
     q[product.is_final] = 0
-    states, cells = len(table.dynamics), len(table.kind)
+    states, cells = len(table.dynamics), table.cells
     return np.ascontiguousarray(q.reshape(states, cells, -1).transpose(1, 2, 0).astype(np.float32))
 
 
 def reachable_states(table: IndividualTable) -> NDArray[np.bool_]:
     """Flag the machine states in which an agent can end a step, however its moves and its teammates turn out."""
     product = _product(table, MoveOutcomes.true(table))
-    seen = np.zeros(len(product.reward), np.bool_)
-    front = table.initial * len(table.kind) + table.starts
+    seen = np.zeros(len(product.end), np.bool_)
+    front = table.initial * table.cells + table.starts
     while len(front):
         seen[front] = True
         arrived = np.unique(product.end[front])
@@ -93,12 +98,12 @@ def reachable_states(table: IndividualTable) -> NDArray[np.bool_]:
 
 
 class _Sources:
-    """The rows of a table in which a number stands: [rows, any], both numbered alike."""
+    """The rows of a table in which a number below some limit stands: [rows, any]."""
 
-    def __init__(self, table: Ints) -> None:
+    def __init__(self, table: Ints, numbers: int) -> None:
         order = np.argsort(table, axis=None, kind="stable")
         self.row = order // table.shape[1]
-        self.first = np.searchsorted(table.ravel()[order], np.arange(len(table) + 1)).astype(np.int32)
+        self.first = np.searchsorted(table.ravel()[order], np.arange(numbers + 1)).astype(np.int32)
         self.is_listed = np.zeros(len(table), np.bool_)
 
     def of(self, numbers: Ints) -> Ints:
@@ -124,20 +129,20 @@ def _moves(product: _Product, pairs: Ints, arrival: Doubles) -> Doubles:
 
 def _product(table: IndividualTable, outcomes: MoveOutcomes) -> _Product:
     """Number the pairs, and list what leads to where."""
-    states, cells = len(table.dynamics), len(table.kind)
-    first = (np.arange(states) * cells)[:, None, None]
-    cell = np.arange(cells)[None, :, None]
-    end = first[..., None] + outcomes.end[table.dynamics]  # [U, S, A, K]
+    states, cells, arrivals = len(table.dynamics), table.cells, len(table.kind)
+    begin = (np.arange(states) * arrivals)[:, None] + table.offset  # [U, S]
+    end = begin[..., None, None] + outcomes.end[table.dynamics]  # [U, S, A, K]
     weight = outcomes.chance[table.dynamics]
-    target = table.next_state[:, table.kind].astype(np.int64) * cells + cell
+    target = table.next_state[:, table.kind].astype(np.int64) * cells + (np.arange(arrivals) % cells)[:, None]
     chance = table.chance[:, table.kind]
     reward = (chance * table.reward[:, table.kind]).sum(axis=2)
-    is_final = np.repeat(table.is_final, cells)
+    is_over = np.repeat(table.is_final, arrivals)
     return _Product(
         end.reshape(states * cells, -1).astype(np.int64),
         weight.reshape(states * cells, len(ACTIONS), -1),
-        np.where(is_final[:, None], 0.0, chance.reshape(states * cells, -1)),
-        target.reshape(states * cells, -1),
-        np.where(is_final, 0.0, reward.ravel()),
-        is_final,
+        (begin + np.arange(cells)).ravel(),
+        np.where(is_over[:, None], 0.0, chance.reshape(states * arrivals, -1)),
+        target.reshape(states * arrivals, -1),
+        np.where(is_over, 0.0, reward.ravel()),
+        np.repeat(table.is_final, cells),
     )

@@ -121,7 +121,7 @@ def play_team(
         before, cell[going] = cell[going], moves.end[(*at, outcome)]
         if len(tables.body):
             cell[going] = hold_all_apart(tables.body_rule, tables.body, before, cell[going])
-        kind = tables.kind[agents, cell[going]]
+        kind = tables.kinds(before, cell[going])
         settled = settle(tables, kind, state[going])
         counter.add(state[going], kind, settled)
         if watch is not None:
