@@ -26,10 +26,13 @@ async function post(path, body, signal, key = null) {
 const draw = () => hex(crypto.getRandomValues(new Uint8Array(16)));
 const hex = (bytes) => [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
+const encode = (words) => new TextEncoder().encode(words);
+let secret = null; // as browsers have it to sign with
+let session = { run: null, key: null }; // the key of the latest run of the studio
+
 async function sign(text) {
-  const encode = (words) => new TextEncoder().encode(words);
-  const secret = await crypto.subtle.importKey("raw", encode(sessionStorage.getItem(KEPT)), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  return hex(await crypto.subtle.sign("HMAC", secret, encode(text)));
+  secret ??= crypto.subtle.importKey("raw", encode(sessionStorage.getItem(KEPT)), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return hex(await crypto.subtle.sign("HMAC", await secret, encode(text)));
 }
 
 // Let the studio prove that it has the page's secret, before anything is sent that is worth something to others; return
@@ -41,7 +44,8 @@ async function meet(signal) {
   if (!response.ok) throw new Away(`The studio answered ${response.status}.`);
   const { run, proof } = await response.json().catch(() => ({}));
   if (proof !== (await sign(`studio ${run} ${nonce}`))) throw new Locked("This is not the studio that this page is from.");
-  return sign(`session ${run}`);
+  if (session.run !== run) session = { run, key: await sign(`session ${run}`) };
+  return session.key;
 }
 
 export async function request(path, body = {}, signal = null) {
