@@ -1,7 +1,9 @@
 """Tune three settings of DQPRM with Optuna; trials that fall behind are pruned.
 
-pip install optuna .
-python examples/tune.py
+A trial trains for a while, reports how many steps its tests take, and trains for longer unless it is pruned.
+
+    pip install optuna .
+    python examples/tune.py
 """
 
 import optuna

@@ -12,12 +12,13 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
-from hocket.draw.geometry import Point, Shape
-from hocket.draw.map_svg import agent_radius, map_svg, number_of, side_by_side, unit_of
+from hocket.draw.geometry import side_by_side
+from hocket.draw.map_svg import agent_radius, map_svg, number_of, unit_of
 from hocket.draw.markup import Html, tag
-from hocket.draw.palette import FLOOR, INK, WALL, WHITE
+from hocket.draw.palette import FLOOR, INK, WALL
+from hocket.draw.pixels import font_of, hatched, paint_disc, paint_ground, rgb
 from hocket.draw.scene import Area, Moment, Scene
 from hocket.errors import FormatError, SettingsError
 from hocket.files import write_whole
@@ -28,7 +29,6 @@ BETWEEN = 3  # frames of a step, in films of pixels
 MOST_STEPS = 2_000  # of an episode
 CAPTION = 28.0  # height of the line below the map, in units of the map
 PIXELS = 1.2  # of a unit of the map
-HATCH = 8  # pixels from one line of a closed gate to the next
 STYLE = (
     f".floor{{fill:{FLOOR}}}.wall{{fill:{WALL}}}"
     ".border{fill:none;stroke:#999}.closed{fill:url(#hatching)}.lines{fill:none;stroke:#0002}"
@@ -155,73 +155,30 @@ def _gate_style(scene: Scene, episode: WatchedEpisode, steps: int) -> str:
 
 def frames(scene: Scene, episode: WatchedEpisode) -> Iterator[Image.Image]:
     """Paint the frames of a film, `BETWEEN` for each step."""
-    scale = PIXELS * unit_of(scene)
-    size = tuple(2 * round(side / 2) for side in (scene.width * scale, scene.height * scale + CAPTION))
-    ground, said = _paint_ground(scene, scale, (size[0], size[1])), dict(captions(episode))
-    masks = {area: _mask(area, scale, (size[0], size[1])) for area in scene.areas if area.gates}
-    closed, caption = _closed(scene, episode), said[0]
-    points = episode.points
+    scale, disc = PIXELS * unit_of(scene), agent_radius(scene) / unit_of(scene)
+    width, height = (2 * round(side / 2) for side in (scene.width * scale, scene.height * scale + CAPTION))
+    ground, said = paint_ground(scene, scale, (width, height)), dict(captions(episode))
+    for area in scene.areas:
+        if area.tag and area.shapes:
+            x, y = area.shapes[0].middle
+            ImageDraw.Draw(ground).text((x * scale, y * scale), area.tag, fill=INK, font=font_of(16), anchor="mm")
+    masks = {area: hatched(area, scale, (width, height)) for area in scene.areas if area.gates}
+    closed, caption, points = _closed(scene, episode), said[0], episode.points
     for step in range(len(points)):
         caption = said.get(step, caption)
         image = np.array(ground)
         for area in closed[step]:
-            image[masks[area]] = (28, 28, 26)
+            image[masks[area]] = rgb(INK)
         moves = BETWEEN if step + 1 < len(points) else 1
         for part in range(moves):
-            frame = Image.fromarray(image)
-            share = part / moves
+            frame, share = Image.fromarray(image), part / moves
             here = points[step] if not part else (1 - share) * points[step] + share * points[step + 1]
-            _paint_agents(frame, scene, [(x, y) for x, y in here.tolist()], scale)
-            drawing = ImageDraw.Draw(frame)
-            drawing.text((6, scene.height * scale + 5), caption, fill=INK, font=ImageFont.load_default(15))
+            spots = side_by_side([(x, y) for x, y in here.tolist()], disc)
+            for name, spot in zip(scene.agents, spots, strict=True):
+                paint_disc(frame, spot, disc, scale, number_of(scene, name), scene.colors[name])
+            place = (6, scene.height * scale + 5)
+            ImageDraw.Draw(frame).text(place, caption, fill=INK, font=font_of(15))
             yield frame
-
-
-def _box(shape: Shape, scale: float) -> tuple[float, float, float, float]:
-    left, top = shape.left * scale, shape.top * scale
-    return left, top, left + shape.width * scale, top + shape.height * scale
-
-
-def _paint_shape(drawing: ImageDraw.ImageDraw, shape: Shape, scale: float, color: str | int) -> None:
-    (drawing.ellipse if shape.is_disc else drawing.rectangle)(_box(shape, scale), fill=color)
-
-
-def _paint_ground(scene: Scene, scale: float, size: tuple[int, int]) -> Image.Image:
-    """Paint the map without agents and gates."""
-    image = Image.new("RGB", size, WHITE)
-    drawing = ImageDraw.Draw(image)
-    drawing.rectangle((0, 0, scene.width * scale, scene.height * scale), fill=FLOOR)
-    for area in scene.painted:
-        for shape in area.shapes:
-            _paint_shape(drawing, shape, scale, area.color)
-    for wall in scene.walls:
-        _paint_shape(drawing, wall, scale, WALL)
-    font = ImageFont.load_default(max(10, round(0.4 * scale))) if scene.has_cells else ImageFont.load_default(16)
-    for area in scene.areas:
-        if area.tag and area.shapes:
-            x, y = area.shapes[0].middle
-            drawing.text((x * scale, y * scale), area.tag, fill=INK, font=font, anchor="mm")
-    return image
-
-
-def _mask(area: Area, scale: float, size: tuple[int, int]) -> NDArray[np.bool_]:
-    """Find the pixels that are hatched while an area is closed."""
-    image = Image.new("L", size, 0)
-    for shape in area.shapes:
-        _paint_shape(ImageDraw.Draw(image), shape, scale, 255)
-    rows, columns = np.indices((size[1], size[0]))
-    hatched: NDArray[np.bool_] = (np.asarray(image) > 0) & ((rows + columns) % HATCH < 2)
-    return hatched
-
-
-def _paint_agents(frame: Image.Image, scene: Scene, points: Sequence[Point], scale: float) -> None:
-    drawing, disc = ImageDraw.Draw(frame), agent_radius(scene) / unit_of(scene)
-    for name, (x, y, size) in zip(scene.agents, side_by_side(points, disc), strict=False):
-        radius = size * disc * scale
-        box = (x * scale - radius, y * scale - radius, x * scale + radius, y * scale + radius)
-        drawing.ellipse(box, fill=scene.colors[name], outline=WHITE, width=2)
-        font = ImageFont.load_default(max(8, radius))
-        drawing.text((x * scale, y * scale), number_of(scene, name), fill=WHITE, font=font, anchor="mm")
 
 
 def _gif(scene: Scene, episode: WatchedEpisode) -> bytes:

@@ -6,7 +6,7 @@ Lengths are right and down from the map's upper left corner, in the map's unit: 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 Point = tuple[float, float]  # right, and down
 Segment = tuple[Point, Point]
 Flags = NDArray[np.bool_]  # [rows, columns]
+
+WIDEST_RING = 1.55  # radii of an agent: the circle on which many agents at one point stand
 
 
 class Shape(NamedTuple):
@@ -113,3 +115,19 @@ def _runs(flags: Flags) -> list[tuple[int, int, int]]:
     change = np.diff(np.pad(flags, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     (rows, starts), (_, ends) = np.nonzero(change == 1), np.nonzero(change == -1)
     return list(zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True))
+
+
+def side_by_side(starts: Sequence[Point], radius: float) -> Iterator[tuple[float, float, float]]:
+    """Put agents at one point on a circle around it, as web/elements.js does; the third number is the size."""
+    for number, (across, down) in enumerate(starts):
+        together = [agent for agent, start in enumerate(starts) if start == (across, down)]
+        count = len(together)
+        if count == 1:
+            yield across, down, 1
+            continue
+        touching = math.sin(math.pi / count) / 1.06  # how large discs may be on a circle of radius 1
+        wanted = min(max(0.7 - 0.05 * count, 0.44), 0.6)
+        reach = min(wanted / touching, WIDEST_RING)
+        angle = 2 * math.pi * together.index(number) / count - math.pi * (1 if count == 2 else 0.5)
+        size = max(min(wanted, reach * touching), 0.24)
+        yield across + radius * reach * math.cos(angle), down + radius * reach * math.sin(angle), size

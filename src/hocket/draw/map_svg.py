@@ -6,10 +6,9 @@ studio's content security policy forbids them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from hocket.draw.geometry import Point, Shape, rectangles
+from hocket.draw.geometry import Point, Shape, rectangles, side_by_side
 from hocket.draw.graphviz import embedded_machine
 from hocket.draw.markup import Html, tag
 from hocket.draw.scene import Area, Moment, Scene
@@ -18,7 +17,6 @@ from hocket.machine.reward_machine import RewardMachine
 
 LONGEST_SIDE = 400.0  # of a map, in units of the SVG
 MOST_LINES = 60  # cells in a row up to which the lines between them are drawn
-WIDEST = 1.55  # radii of an agent: the circle on which many agents at one point stand
 LONGEST_NUMBER, LONGEST_TAG = 3, 4  # characters written on an agent and on an area
 
 
@@ -62,22 +60,6 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
         data_unit=unit,
         data_disc=disc,
     )
-
-
-def side_by_side(starts: Sequence[Point], radius: float) -> Iterator[tuple[float, float, float]]:
-    """Put agents at one point on a circle around it, as web/elements.js does; the third number is the size."""
-    for number, (across, down) in enumerate(starts):
-        together = [agent for agent, start in enumerate(starts) if start == (across, down)]
-        count = len(together)
-        if count == 1:
-            yield across, down, 1
-            continue
-        touching = math.sin(math.pi / count) / 1.06  # how large discs may be on a circle of radius 1
-        wanted = min(max(0.7 - 0.05 * count, 0.44), 0.6)
-        reach = min(wanted / touching, WIDEST)
-        angle = 2 * math.pi * together.index(number) / count - math.pi * (1 if count == 2 else 0.5)
-        size = max(min(wanted, reach * touching), 0.24)
-        yield across + radius * reach * math.cos(angle), down + radius * reach * math.sin(angle), size
 
 
 def agent_radius(scene: Scene) -> float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
+from hocket.draw.geometry import Shape, side_by_side
 from hocket.draw.palette import FLOOR, INK, WALL, WHITE
-from hocket.draw.scene import Moment, Scene
+from hocket.draw.scene import Area, Moment, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import TextMap
 from hocket.errors import require_known
@@ -26,15 +27,8 @@ WIDEST = 1_024  # pixels of a picture, unless its cells would be too small
 LARGEST_CELL, SMALLEST_CELL = 32, 12  # pixels
 HATCH = 8  # pixels from one line of a closed gate to the next
 SHOWN = 4  # agents in a cell; where there are more, a plus stands for the rest
-MARGIN = 0.12  # of a cell that is left around a disc
+DISC = 0.44  # of a cell: the radius of an agent
 LISTED = 8  # agents whose states are told in a text
-
-# Digits of 3 x 5 pixels: the bits of each row from the top.
-DIGITS = {
-    "0": (7, 5, 5, 5, 7), "1": (2, 6, 2, 2, 7), "2": (7, 1, 7, 4, 7), "3": (7, 1, 7, 1, 7), "4": (5, 5, 7, 1, 1),
-    "5": (7, 4, 7, 1, 7), "6": (7, 4, 7, 5, 7), "7": (7, 1, 1, 1, 1), "8": (7, 5, 7, 5, 7), "9": (7, 5, 7, 1, 7),
-    "+": (0, 2, 7, 2, 0),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,71 +69,74 @@ class Frames:
         return "\n".join([*lines, f"step {time:,}: {', '.join(states)}", ""])
 
     def _paint(self, moment: Moment) -> Pixels:
-        scene, image = self.scene, self._ground.copy()
-        barred = np.zeros(scene.rows * scene.columns, np.bool_)
+        scene, image, cell = self.scene, self._ground.copy(), self.cell
         for area in scene.closed(moment):
-            barred[list(scene.cells_in(area.shapes))] = True
-        image[self._enlarge(barred) & self._hatch] = rgb(INK)
-        for cell, names in moment.crowds.items():
-            row, column = divmod(cell, scene.columns)
-            top, left = row * self.cell, column * self.cell
-            crowd = [(scene.numbers[name], scene.colors[name]) for name in names]
-            paint_agents(image[top : top + self.cell, left : left + self.cell], crowd)
-        return image
+            image[hatched(area, cell, (image.shape[1], image.shape[0]))] = rgb(INK)
+        frame = Image.fromarray(image)
+        for place, names in moment.crowds.items():
+            row, column = divmod(place, scene.columns)
+            few = names[:SHOWN] if len(names) <= SHOWN else names[: SHOWN - 1]
+            shown = [(str(scene.numbers[name]), scene.colors[name]) for name in few]
+            shown += [("+", INK)] if len(names) > SHOWN else []
+            spots = side_by_side([(column + 0.5, row + 0.5)] * len(shown), DISC)
+            for spot, (text, color) in zip(spots, shown, strict=True):
+                paint_disc(frame, spot, DISC, cell, text, color)
+        return np.array(frame)
 
     @cached_property
     def _ground(self) -> Pixels:
         """The map without agents and gates."""
-        scene = self.scene
-        colors = np.tile(rgb(FLOOR), (scene.rows * scene.columns, 1))
-        for cell, area in scene.ground.items():
-            colors[cell] = rgb(area.color)
-        colors[list(scene.walled)] = rgb(WALL)
-        image = self._enlarge(colors)
+        size = (self.scene.columns * self.cell, self.scene.rows * self.cell)
+        image = np.array(paint_ground(self.scene, self.cell, size))
         for edge in (image[self.cell - 1 :: self.cell], image[:, self.cell - 1 :: self.cell]):
             edge -= edge // 8  # cells are set apart by lines that are a little darker
         return image
 
-    @cached_property
-    def _hatch(self) -> Bits:
-        rows, columns = np.indices(self._ground.shape[:2])
-        return np.asarray((rows + columns) % HATCH < 2)
 
-    def _enlarge(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Turn a row of cells into a map of pixels."""
-        image = cells.reshape(self.scene.rows, self.scene.columns, *cells.shape[1:])
-        return np.repeat(np.repeat(image, self.cell, axis=0), self.cell, axis=1)
+# Painting, of maps with cells or without, at so many pixels for a unit of the map.
 
 
-def paint_agents(room: Pixels, crowd: Sequence[tuple[int, str]]) -> None:
-    """Paint the numbers and colours of the agents in a cell: one as large as there is room, several side by side."""
-    shown = [(str(number), color) for number, color in crowd[:SHOWN]]
-    if len(crowd) > SHOWN:
-        shown[-1] = ("+", INK)
-    half = len(room) // (1 if len(shown) == 1 else 2)
-    for index, (text, color) in enumerate(shown):
-        top, left = (half * part for part in divmod(index, 2))
-        paint_disc(room[top : top + half, left : left + half], text, color)
+def paint_ground(scene: Scene, scale: float, size: tuple[int, int]) -> Image.Image:
+    """Paint areas and walls."""
+    image = Image.new("RGB", size, WHITE)
+    drawing = ImageDraw.Draw(image)
+    _paint_shape(drawing, Shape(0, 0, scene.width, scene.height), scale, FLOOR)
+    colored = [(shape, area.color) for area in scene.painted for shape in area.shapes]
+    for shape, color in (*colored, *((wall, WALL) for wall in scene.walls)):
+        _paint_shape(drawing, shape, scale, color)
+    return image
 
 
-def paint_disc(room: Pixels, text: str, color: str) -> None:
-    """Paint a disc with a number, if that is not too long to be read."""
-    size = len(room)
-    offsets = (np.arange(size) + 0.5) / size - 0.5
-    room[np.hypot(*np.meshgrid(offsets, offsets)) < 0.5 - MARGIN / 2] = rgb(color)
-    scale = size // (4 * max(2, len(text)))
-    if scale >= 1:
-        spots = np.repeat(np.repeat(letter_spots(text), scale, axis=0), scale, axis=1)
-        top, left = (size - spots.shape[0]) // 2, (size - spots.shape[1]) // 2
-        room[top : top + spots.shape[0], left : left + spots.shape[1]][spots] = rgb(WHITE)
+@lru_cache(64)
+def hatched(area: Area, scale: float, size: tuple[int, int]) -> Bits:
+    """Find the pixels that are hatched while an area is closed."""
+    image = Image.new("L", size, 0)
+    for shape in area.shapes:
+        _paint_shape(ImageDraw.Draw(image), shape, scale, 255)
+    rows, columns = np.indices((size[1], size[0]))
+    return np.asarray((np.asarray(image) > 0) & ((rows + columns) % HATCH < 2))
 
 
-def letter_spots(text: str) -> Bits:
-    """Set digits side by side, a pixel apart."""
-    rows = np.zeros((5, 4 * len(text) - 1), np.bool_)
-    for index, digit in enumerate(text):
-        rows[:, 4 * index : 4 * index + 3] = [[row >> bit & 1 for bit in (2, 1, 0)] for row in DIGITS[digit]]
-    return rows
+def _paint_shape(drawing: ImageDraw.ImageDraw, shape: Shape, scale: float, color: str | int) -> None:
+    left, top = shape.left * scale, shape.top * scale
+    box = (left, top, left + shape.width * scale - 1, top + shape.height * scale - 1)  # the last pixel is painted
+    (drawing.ellipse if shape.is_disc else drawing.rectangle)(box, fill=color)
+
+
+def paint_disc(
+    frame: Image.Image, spot: tuple[float, float, float], radius: float, scale: float, text: str, color: str
+) -> None:
+    """Paint an agent: where, and how much smaller than usual."""
+    (x, y), size = (part * scale for part in spot[:2]), spot[2] * radius * scale
+    drawing = ImageDraw.Draw(frame)
+    drawing.ellipse((x - size, y - size, x + size - 1, y + size - 1), fill=color, outline=WHITE)
+    drawing.text((x, y), text, fill=WHITE, font=font_of(max(6, round(size))), anchor="mm")
+
+
+@cache
+def font_of(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """Load the font that comes with Pillow."""
+    return ImageFont.load_default(size)
 
 
 def rgb(color: str) -> NDArray[np.uint8]:
