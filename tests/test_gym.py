@@ -424,7 +424,7 @@ def test_a_text_shows_where_the_agent_is_and_which_gates_are_closed_to_it():
     env = hk.gym.individual_env("buttons", "A2", render_mode="ansi")
     env.reset(seed=0)
     lines = env.render().split("\n")
-    assert lines[:3] == ["·₁· Y ##· @2· ##·₃·", "· · · ##· · · ##· ·", "· · · ##y×y×y×##g g"]
+    assert lines[:3] == ["·₁· Y ##· @2· ##·₃·", "· · · ##· · · ##· ·", "· · · ##y×y×y×##n n"]
     assert lines[-2] == "step 0: A2 in u0"
 
 
