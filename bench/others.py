@@ -176,7 +176,7 @@ def train_hocket(seeds: int, steps: int) -> float:
 def step_jax(copies: int, rounds: int) -> float:
     """Step two agents of TokenEnv, which dfa-gym has for ACC-MARL, that act at random."""
     import jax
-    from dfa_gym.env import TokenEnv  # with JAX, on the processor
+    from dfa_gym import TokenEnv  # with JAX, on the processor
 
     env = TokenEnv(n_agents=2)
     keys = jax.random.split(jax.random.PRNGKey(0), copies)
