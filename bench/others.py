@@ -203,7 +203,7 @@ def step_hocket(copies: int, rounds: int) -> float:
     env = team_vector_env("rendezvous-2", copies)
     env.reset(seed=0)
     rng = np.random.default_rng(0)
-    actions = [{agent: rng.integers(0, 5, copies) for agent in env.possible_agents} for _ in range(8)]
+    actions = rng.integers(0, 5, (8, copies, 2))
     env.step(actions[0])
     begin = time.process_time()
     for number in range(rounds):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import pty
 import select
 import shutil
@@ -65,7 +66,7 @@ def test_the_list_of_tasks_fits_a_narrow_terminal():
         text=True,
         check=True,
     ).stdout
-    assert max(len(line) for line in said.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()[:-1]) <= 60
+    assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines()) <= 60
 
 
 def test_a_new_task_is_whole_sound_and_named_by_its_file(tmp_path, capsys):

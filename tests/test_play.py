@@ -445,11 +445,12 @@ def test_input_that_is_no_text_is_an_error_without_a_traceback(corridor):
 class Session:
     """A command on a terminal of its own."""
 
-    def __init__(self, *args: str, columns: int = 100, rows: int = 30) -> None:
+    def __init__(self, *args: str, columns: int = 100, rows: int = 30, keeps: tuple[str, ...] = ()) -> None:
         self.master, self.terminal = pty.openpty()
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(self.terminal)
-        plain = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS", "LINES")}
+        left_out = {"NO_COLOR", "COLUMNS", "LINES"} - {*keeps}
+        plain = {key: value for key, value in os.environ.items() if key not in left_out}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "hocket", *args],
             stdin=self.terminal, stdout=self.terminal, stderr=self.terminal,
@@ -570,3 +571,16 @@ def test_a_key_that_arrives_in_pieces_is_one_key():
         assert keyboard.read(0) == "q"
     finally:
         os.close(source)
+
+
+@pytest.mark.parametrize("words", [("check", "buttons", "--knows", "A1=Y,Goal"), ("--help",), ("train", "--help")])
+@pytest.mark.parametrize("colors", [True, False])
+def test_sixty_columns_are_enough_and_colours_can_be_turned_off(words, colors, monkeypatch):
+    monkeypatch.setenv("NO_COLOR" if not colors else "UNUSED", "1")
+    with Session(*words, columns=60, keeps=("NO_COLOR",)) as session:
+        while session.process.poll() is None:
+            session._read(0.1)
+        session._read(0.1)
+    lines = [line.rstrip("\r") for line in ESCAPE.sub("", session.printed).split("\n")]
+    assert len(lines) > 10 and all(len(line) <= 60 for line in lines)
+    assert bool(re.search(r"\x1b\[(?:\d+;)*(?:3[1-7]|9[1-7])(?:;\d+)*m", session.printed)) == colors

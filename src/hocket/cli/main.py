@@ -13,7 +13,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import nullcontext, redirect_stderr, suppress
+from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, make_dataclass
 from functools import reduce
 from importlib import import_module
@@ -149,17 +149,34 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _parse(args: list[str]) -> Form:
-    """Parse arguments; control characters in them are escaped before an error message repeats them."""
-    errors = io.StringIO()
+    """Parse arguments; control characters in them are escaped before an error message repeats them.
+
+    On a terminal, help wraps at words, and has no colours where NO_COLOR says so.
+    """
+    errors, screen = io.StringIO(), _Screen()
     try:
-        with nullcontext() if all(word.isprintable() for word in args) else redirect_stderr(errors):
+        with (
+            nullcontext() if all(word.isprintable() for word in args) else redirect_stderr(errors),
+            redirect_stdout(screen) if sys.stdout.isatty() else nullcontext(),
+        ):
             if args[0] in COMMANDS:
                 return tyro.cli(find_command(args[0]), prog=f"hocket {args[0]}", args=args[1:], config=CONFIG)
             tyro.cli(_overview(), prog="hocket", args=args, config=CONFIG)
             raise HocketError("the command comes first, as in `hocket check buttons`")
     except SystemExit:
         make_console(stderr=True).print(errors.getvalue(), end="")
+        if help_text := screen.getvalue():
+            from rich.text import Text  # takes a while to load
+
+            make_console().print(Text.from_ansi(help_text))
         raise
+
+
+class _Screen(io.StringIO):
+    """Keeps what is written for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def _overview() -> type:

@@ -99,10 +99,10 @@ def _print(text: str) -> None:
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Open a console that takes text as it is: names never turn into markup, emoji or links."""
-    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    """Open a console that takes text as it is: names never turn into markup, emoji or links; a terminal wraps words."""
+    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
-        console.width = 10_000  # a pipe has no width to wrap at
+        console.width, console.soft_wrap = 10_000, True  # a pipe has no width to wrap at
     return console
 
 
