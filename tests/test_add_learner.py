@@ -43,7 +43,7 @@ class Walker:
     def __init__(self, table: IndividualTable, settings: BlindSettings, seed: int) -> None:
         self.table, self.settings, self.key = table, settings, stream_key(TRAINING, seed, table.place)
         self.q = np.zeros(table.next_cell.shape[1:3], np.float32)
-        self.cell, self.state, self.clock = table.start, table.initial, 0
+        self.cell, self.state, self.clock = int(table.starts[0]), table.initial, 0
 
     def step(self, time: int) -> None:
         table, drawn = self.table, action_draw(self.key, time)
@@ -59,7 +59,7 @@ class Walker:
         self.q[self.cell, action] += self.settings.learning_rate * (goal - self.q[self.cell, action])
         self.cell, self.state, self.clock = end, state, self.clock + 1
         if table.is_final[state] or self.clock >= self.settings.max_episode_steps:
-            self.cell, self.state, self.clock = table.start, table.initial, 0
+            self.cell, self.state, self.clock = int(table.starts[0]), table.initial, 0
 
 
 class BlindBlock:

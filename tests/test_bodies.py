@@ -158,11 +158,12 @@ def test_episodes_follow_the_words_of_the_rules(seed):
     cells, happened, _ = walk(task, seed, 1, 30)
     assert all(cell in agent.starts for cell, agent in zip(cells[0], task.agents.values(), strict=True))
     states = {name: machine.initial for name, machine in task.machines.items()}
-    for (_, after), step in zip(pairwise(cells), happened, strict=True):
-        rounds, states = interpret(task, dict(zip(task.agents, after, strict=True)), states)
+    for pair, step in zip(pairwise(cells), happened, strict=True):
+        before, now = (dict(zip(task.agents, places, strict=True)) for places in pair)
+        rounds, states = interpret(task, now, states, before)
         assert [*map(list, step.rounds)] == rounds
         for region in regions_of(task.bodies, task.grid) if task.bodies else ():
-            assert sum(cell in region for cell in after) <= 1
+            assert sum(cell in region for cell in now.values()) <= 1
 
 
 @few

@@ -283,7 +283,7 @@ def test_agents_that_are_alike_share_a_world_and_are_planned_for_once_a_test():
     assert len(block.groups) == 3 and len({id(own.common.world.move) for own in block.groups}) == 1
     assert sorted(agent for own in block.groups for agent in own.agents.tolist()) == list(range(60))
     for group in block.groups:
-        assert group.lanes.start.tolist() == tables.start[group.agents].tolist()
+        assert group.lanes.start_cell[group.lanes.first_start].tolist() == tables.start[group.agents].tolist()
     block.train(0, 100)
     planned = block.arrays(0)
     assert block.arrays(0) is planned

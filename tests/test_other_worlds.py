@@ -20,7 +20,18 @@ with warnings.catch_warnings():  # it imports a game in a way that it calls depr
 pytestmark = pytest.mark.third_party
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-ELSEWHERE = ("players", "deep_rendezvous", "crowd", "plane", "plane_tasks", "robots")  # with tests of their own
+ELSEWHERE = (
+    "players",
+    "deep_rendezvous",
+    "crowd",
+    "plane",
+    "plane_tasks",
+    "robots",
+    "locked_room",
+    "navigation",
+    "overcooked",
+    "tune",
+)  # with tests of their own
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -124,7 +124,8 @@ def test_what_run_study_returns_is_what_the_folder_holds(tmp_path):
     for one, other in zip(more.records, load_results(tmp_path).records, strict=True):
         assert one.key == other.key and one.settings == other.settings
         for kind, tests in one.tests.items():
-            np.testing.assert_array_equal(tests, other.tests[kind])
+            for part, same in zip(tests, other.tests[kind], strict=True):
+                np.testing.assert_array_equal(part, same)
 
 
 def test_the_page_shows_published_and_measured_side_by_side(folder):

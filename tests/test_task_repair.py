@@ -101,19 +101,20 @@ slip = 0.0
 map = "abG.c"
 legend = { a = "plate", b = "post", G = "gate", c = "goal" }
 gates = { gate = { A2 = { open = "on", close = "off" } } }
-events = { on = "A1 at plate", off = "A1 not at plate", end = "A3 at goal" }
+events = { on = "A1 at plate", off = "A1 not at plate", end = "A3 at goal", home = "A2 at goal" }
 
 [agents]
 A1 = { start = "b", knows = ["on", "off"] }
-A2 = { start = [0, 3], knows = ["on", "off"] }
+A2 = { start = [0, 3], knows = ["on", "off", "home"] }
 A3 = { start = [0, 3], knows = ["end"] }
 
 [machine]
 final = ["done"]
 
 [machine.transitions]
-shut = { on = "held", end = "done" }
-held = { off = "shut", end = "done" }
+shut = { on = "held", end = "late" }
+held = { off = "shut", end = "late" }
+late = { home = "done" }
 """
 
 

@@ -86,7 +86,7 @@ def test_a_name_in_full_and_by_a_number_is_refused():
 
 
 def test_a_template_grows_only_so_far():
-    with pytest.raises(FormatError, match="more than 128 MB"):
+    with pytest.raises(FormatError, match="more than 8 MB"):
         expand_team({"team": MOST_AGENTS, "agents": {"A{i}": {"knows": ["x" * 1_000] * 100}}})
 
 

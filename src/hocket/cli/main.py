@@ -73,7 +73,14 @@ def __getattr__(name: str) -> Form:
 def find_command(name: str) -> Form:
     """Load a command."""
     module, _, kind = COMMANDS[name].partition(".")
-    return getattr(import_module(f"hocket.cli.{module}"), kind)
+    try:
+        return getattr(import_module(f"hocket.cli.{module}"), kind)
+    except (ImportError, MemoryError) as error:  # too little memory shows in many ways while libraries are loaded
+        raise _UnloadableError(str(error) or type(error).__name__) from error
+
+
+class _UnloadableError(Exception):
+    """A command that cannot be loaded, which is no answer, and above all not a no."""
 
 
 def _either(make: Callable[[str], Form]) -> Form:
@@ -119,6 +126,8 @@ def run(args: list[str]) -> int:
             return _print_error(f"{printable(str(error.filename))}: {error.strerror}")
         drop(sys.stdout)  # a full disk
         return _print_error(f"cannot write: {error.strerror or error}")
+    except _UnloadableError as error:
+        return _print_error(f"cannot be loaded: {error}", INTERNAL_ERROR)
     except MemoryError:
         return _print_error("not enough memory")
     except (Exception, SystemExit):  # a library that exits has not answered, either

@@ -263,7 +263,7 @@ class _MovesOfWorlds:
         return flat[: table.cells], flat
 
 
-def open_moves(cells: int, columns: int, torus: bool) -> MoveTable:
+def open_moves(cells: int, columns: int, torus: bool = False) -> MoveTable:
     """List the moves of a map that has no walls."""
     return list_moves(Grid(cells // columns, columns, torus=torus).outcomes()[None])
 
