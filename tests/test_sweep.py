@@ -78,7 +78,7 @@ def make_agent(task: hk.Task, name: str, settings: SweepSettings, seed: int) -> 
     tables = compile_task(task)
     table = individual_table(tables, world.agent, settings.sync_probability, sync_literal=settings.sync_literal)
     world.outcomes = TableWorld(table).outcomes  # in the order in which the kernel adds them
-    bounds = optimistic_values(table, settings.discount, open_moves(tables.cells, tables.columns))
+    bounds = optimistic_values(table, settings.discount, open_moves(tables.cells, tables.columns, torus=False))
     if settings.prior == "flat":
         flat = flat_values(table, settings.discount)
         bounds = (np.tile(flat, (tables.cells, 1)), np.tile(flat, (len(table.kind), 1)))
@@ -186,7 +186,7 @@ def without_walls(table, columns):
 
 def test_what_is_hoped_for_is_what_cells_would_be_worth_without_walls_gates_and_slips():
     for table, columns in tables_of_random_tasks():
-        hope, arrival = optimistic_values(table, 0.9, open_moves(table.cells, columns))
+        hope, arrival = optimistic_values(table, 0.9, open_moves(table.cells, columns, torus=False))
         exact = solve(without_walls(table, columns), 0.9, 1e-12)
         np.testing.assert_allclose(hope, exact.max(axis=1), atol=1e-7)
         stays = table.offset + np.arange(table.cells)
@@ -196,7 +196,7 @@ def test_what_is_hoped_for_is_what_cells_would_be_worth_without_walls_gates_and_
 def test_hope_reaches_as_far_as_single_precision_does():
     task = corridor(800)
     table = individual_table(compile_task(task), 0, 0.3)
-    hope, _ = optimistic_values(table, 0.9, open_moves(800, 800))
+    hope, _ = optimistic_values(table, 0.9, open_moves(800, 800, torus=False))
     np.testing.assert_allclose(hope[:-1, 0], 0.9 ** np.arange(798, -1, -1.0), rtol=1e-6)
 
 
@@ -204,7 +204,7 @@ def test_what_is_hoped_for_and_what_is_feared_enclose_the_optimal_values():
     tight = 0
     for table, columns in tables_of_random_tasks():
         value = solve(table, 0.9, 1e-10).max(axis=1)  # [cells, states]
-        hope, _ = optimistic_values(table, 0.9, open_moves(table.cells, columns))
+        hope, _ = optimistic_values(table, 0.9, open_moves(table.cells, columns, torus=False))
         assert (value <= hope + 1e-6).all() and (value >= pessimistic_values(table, 0.9) - 1e-6).all()
         assert (hope <= flat_values(table, 0.9) + 1e-6).all()
         tight += int(np.isclose(hope, value).mean() > 0.3)

@@ -33,10 +33,7 @@ class Plan:
         deciders: Control | None = None,
         edges: Mapping[str, Collection[str]] | None = None,
     ) -> Plan:
-        """Lay out a decomposable task; without `deciders`, those who control an event decide on it.
-
-        `edges` has the events of each agent that happen on its way into a place or out of it.
-        """
+        """Lay out a decomposable task; without `deciders`, those who control an event decide on it."""
         if not decomposition.ok:
             raise AssignmentError(f"only a decomposable task can be run: {decomposition.problems[0]}")
         agents, events = tuple(decomposition.machines), tuple(decomposition.machine.events)

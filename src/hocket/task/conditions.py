@@ -79,9 +79,7 @@ class Condition:
 
     def as_edge(self) -> Condition:
         """Read `at` as `enters`, and `not at` as `leaves`."""
-        ways = (
-            way if way.place is None or way.was is not None else replace(way, was=not way.inside) for way in self.ways
-        )
+        ways = (replace(way, was=not way.inside) if way.place and way.was is None else way for way in self.ways)
         return reduce(or_, ways)
 
     def masks(self, grid: Grid, key: str) -> tuple[Mask, ...]:

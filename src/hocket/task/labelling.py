@@ -30,16 +30,12 @@ class LabellingCheck:
 def team_label(
     task: Task, cells: Mapping[str, int], state: object, before: Mapping[str, int] | None = None
 ) -> tuple[str, ...]:
-    """List the events that happen in a joint state: defined in the team machine's state, with all conditions met.
-
-    `before` are the cells before the step, if there was one.
-    """
-    was = before or {}
+    """List the events that happen after a step: defined in the team machine's state, with all conditions met."""
     return tuple(
         event
         for event, conditions in task.events.items()
         if task.machine.step(state, event) is not None  # type: ignore[arg-type]
-        and all(task.holds(agent, event, cells[agent], was.get(agent)) for agent in conditions)
+        and all(task.holds(agent, event, cells[agent], (before or {}).get(agent)) for agent in conditions)
     )
 
 

@@ -30,10 +30,7 @@ class Settled(NamedTuple):
 def propose(
     task: Task, agent: str, cell: int, state: str, before: int | None = None, spent: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """List the events that an agent proposes: possible in its machine, with its own condition met.
-
-    `before` is its cell before the step, `spent` the edge events that have happened in this step.
-    """
+    """List the events that an agent proposes: not spent in this step, possible in its machine, its condition met."""
     machine = task.machines[agent]
     return tuple(
         event
@@ -59,10 +56,7 @@ def choose_events(task: Task, proposals: Mapping[str, Collection[str]]) -> tuple
 def settle(
     task: Task, cells: Mapping[str, int], states: Mapping[str, str], before: Mapping[str, int] | None = None
 ) -> Settled:
-    """Let events happen until nothing more can; refuse a step that would go round for ever.
-
-    `before` are the cells before the step, if there was one.
-    """
+    """Let events happen after a step, if there was one, until nothing more can; refuse one that goes round for ever."""
     now, rounds, was = dict(states), list[tuple[str, ...]](), before or {}
     spent: set[str] = set()
     seen = {tuple(now.values()): 0}
