@@ -1,17 +1,19 @@
 """Are the worlds of tasks from the field those of their authors, step for step? Random walks in both, compared.
 
-    python bench/originals.py record RECORDS --tokens CONFIGS [--steps 1000000]
+    python bench/originals.py record RECORDS [--tokens CONFIGS] [--office FOLDER] [--repairs FOLDER] [--steps 1000000]
     python bench/originals.py compare RECORDS
 
 The first command walks in the original, and runs where that is installed (hocket need not be); the second takes the
 same actions in hocket. For tokens: `pip install dfa-gym pyyaml`, and CONFIGS is the folder acc_marl/config of the
-repository rad-dfa/acc-marl, whose four files have the maps. Prints how many steps agree, in where everyone is and on
-which token it stood last.
+repository rad-dfa/acc-marl, whose four files have the maps. For the office: numpy, and the folder reward_machines of
+the repository RodrigoToroIcarte/reward_machines. For repairs: numpy, matplotlib, and a clone of thomasychen/LOTaD.
+Prints how many steps agree: in where everyone is, on which token it stood last, and in which state the machine is.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,18 @@ def main() -> None:
     parser.add_argument("what", choices=("record", "compare"))
     parser.add_argument("records", type=Path)
     parser.add_argument("--tokens", type=Path)
+    parser.add_argument("--office", type=Path)
+    parser.add_argument("--repairs", type=Path)
     parser.add_argument("--steps", type=int, default=1_000_000)
     options = parser.parse_args()
     options.records.mkdir(exist_ok=True)
     if options.what == "compare":
         compare(options.records)
-    elif options.tokens:
+    if options.office:
+        for number in range(1, 5):
+            walked = walk_office(options.office, number, options.steps // COPIES)
+            np.savez_compressed(options.records / f"office-{number}.npz", **walked)
+    if options.tokens:
         for config in sorted(options.tokens.glob("*.yaml")):
             kind = "rooms" if "rooms" in config.stem else "buttons"
             walked = walk_tokens(config, options.steps // COPIES)
@@ -65,8 +73,69 @@ def walk_tokens(config: Path, steps: int) -> dict[str, Any]:
     }
 
 
+def walk_office(folder: Path, number: int, steps: int) -> dict[str, Any]:
+    """Walk at random in the original: actions, where the agent was (row and column), the machine's state, and ends."""
+    sys.path.insert(0, str(folder))
+    from envs.grids.office_world import OfficeWorld
+    from reward_machines.reward_machine import RewardMachine
+
+    world, machine = OfficeWorld(), RewardMachine(str(folder / f"envs/grids/reward_machines/office/t{number}.txt"))
+    action = np.random.default_rng(number).integers(0, 4, (steps, COPIES)).astype(np.int8)
+    where, state = np.zeros((steps, COPIES, 2), np.int8), np.zeros((steps, COPIES), np.int8)
+    done, broken, paid = np.zeros((3, steps, COPIES), np.bool_)
+    for copy in range(COPIES):
+        world.reset()
+        u = machine.reset()
+        for step in range(steps):
+            world.execute_action(int(action[step, copy]))
+            x, y = world.agent
+            u, paid[step, copy], done[step, copy] = machine.step(u, world.get_true_propositions(), {})
+            where[step, copy], state[step, copy] = (8 - y, x), u
+            broken[step, copy] = "n" in world.get_true_propositions()
+            if done[step, copy]:
+                world.reset()
+                u = machine.reset()
+    return {"action": action, "where": where, "state": state, "done": done, "broken": broken, "paid": paid}
+
+
+def compare_office(name: str, walked: Any) -> np.ndarray:
+    """Take the same actions; states are compared by name, where the original ends by `done` or `broken`.
+
+    What is paid is not compared for broken plants: from the last state the original pays 1 for them as for completion,
+    as it keeps rewards by pairs of states (its pull request 51 is about that).
+    """
+    import hocket as hk
+    from hocket.task.tables import compile_task, settle
+
+    task = hk.load_task(name)
+    tables, machine = compile_task(task), task.machine
+    names = {"office-3": {0: "nothing", 2: "with mail", 3: "with coffee", 4: "with both"}}.get(
+        name, {number: str(number) for number in range(5)}
+    )
+    number = {state: place for place, state in enumerate(machine.states)}
+    steps, copies = walked["action"].shape
+    cell, state = np.full(copies, int(tables.start[0])), np.full(copies, int(tables.initial[0]))
+    agree = np.zeros((steps, copies), np.bool_)
+    (final,) = machine.final
+    told = np.array([number.get(names.get(u, ""), -1) for u in range(int(walked["state"].max()) + 1)])
+    for step in range(steps):
+        cell = tables.next_cell[0, 0, cell, walked["action"][step], 0].astype(np.int64)
+        state = settle(tables, tables.kind[0, cell][:, None], state[:, None]).state[:, 0]
+        done = walked["done"][step]
+        end = np.where(walked["broken"][step], number["broken"], number[final])
+        expected = np.where(done, end, told[np.maximum(walked["state"][step], 0)])
+        is_paid = walked["broken"][step] | (walked["paid"][step] == (state == number[final]))
+        agree[step] = (cell == walked["where"][step] @ np.array([12, 1])) & (state == expected) & is_paid
+        cell, state = np.where(done, int(tables.start[0]), cell), np.where(done, int(tables.initial[0]), state)
+    return agree
+
+
 def compare(records: Path) -> None:
     """Take the recorded actions in hocket."""
+    for path in sorted(records.glob("office-*.npz")):
+        with np.load(path) as walked:
+            agree = compare_office(path.stem, dict(walked))
+        print(f"{path.stem}: {agree.sum():,} of {agree.size:,} steps agree")
     for path in sorted(records.glob("token-*.npz")):
         with np.load(path) as walked:
             agree = compare_tokens(path.stem, walked)

@@ -5,6 +5,11 @@ from random import Random
 import pytest
 
 import hocket as hk
+from hocket.draw.palette import WALL
+from hocket.draw.pixels import Frames, rgb
+from hocket.draw.task_scene import scene_of
+from hocket.draw.text import TextMap
+from hocket.task.files import task_from
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from hocket.task.tokens import DOORS, MAPS, token_task
@@ -101,3 +106,91 @@ def test_an_agent_that_is_done_notices_doors_as_before_and_a_gate_need_not_be_to
     events = {"open": {"A": hk.Condition("here")}, "go": {"A": hk.Condition("mid")}}
     single = hk.Task("loose", grid, {"A": hk.Agent(1, ("open", "go"), {"door": "open"})}, events, loose)
     assert compile_task(single).next_cell.shape[1] == 2
+
+
+# OfficeWorld, with its coordinates: x to the right, y upwards.
+
+OBJECTS = {(1, 1): "A", (1, 7): "B", (10, 7): "C", (10, 1): "D", (7, 4): "mail", (8, 2): "coffee", (3, 6): "coffee"}
+OBJECTS |= {(4, 4): "deliver"} | dict.fromkeys([(4, 1), (7, 1), (4, 7), (7, 7), (1, 4), (10, 4)], "plant")
+ORDERS = {1: ["coffee", "deliver"], 2: ["mail", "deliver"], 4: ["A", "B", "C", "D"]}
+
+
+def may_pass(x: int, y: int, action: str) -> bool:
+    """Say whether there is no wall: rooms are 3 x 3 cells, with doors in the middle of some sides."""
+    right, up = {"up": (0, 1), "down": (0, -1), "right": (1, 0), "left": (-1, 0)}[action]
+    if (x + right) // 3 == x // 3 and (y + up) // 3 == y // 3 and x + right >= 0 and y + up >= 0:
+        return True
+    if right:
+        return y in (1, 7) and {x, x + right} in ({2, 3}, {5, 6}, {8, 9})
+    levels = {y, y + up}
+    return (levels == {5, 6} and x in (1, 4, 7, 10)) or (levels == {2, 3} and x in (1, 10))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_the_office_is_as_its_authors_describe_it(number):
+    task, rng = hk.load_task(f"office-{number}"), Random(number)
+    ends = {"done": 0, "broken": 0}
+    for episode_number in range(25):
+        episode, spot, seen = hk.TeamEpisode(task, 0, episode_number, strict=False), (2, 1), []
+        for _ in range(60):
+            action = rng.choice(("up", "right", "down", "left"))
+            if may_pass(*spot, action):
+                down, right = STEPS[action]
+                spot = (spot[0] + right, spot[1] - down)
+            seen.append(OBJECTS.get(spot, ""))
+            step = episode.step({"A1": action})
+            assert task.grid.row_column(step.cells["A1"]) == (8 - spot[1], spot[0])
+            if "plant" in seen:
+                assert step.states["A1"] == "broken"
+                ends["broken"] += 1
+                break
+            if number != 3:
+                wanted = iter(seen)
+                reached = sum(1 for event in ORDERS[number] if event in wanted)
+                assert step.done == (reached == len(ORDERS[number]))
+            elif "deliver" in seen and {"coffee", "mail"} <= {*seen[: seen.index("deliver")]}:
+                assert step.done
+            if step.done:
+                ends["done"] += 1
+                break
+    assert ends["broken"] > 5
+
+
+def test_a_map_with_thin_walls_is_read_as_it_is_written_and_moves_are_the_same_in_tables():
+    rng = Random(9)
+    for _ in range(60):
+        rows, columns, torus = rng.randint(1, 4), rng.randint(2, 4), rng.random() < 0.5
+        open_grid = hk.Grid(rows, columns, torus=torus)
+        pairs = {(cell, open_grid.beside(cell, action)) for cell in range(rows * columns) for action in range(4)}
+        thin = frozenset(pair for pair in pairs if pair[0] < pair[1] and rng.random() < 0.4)
+        walls = frozenset(cell for cell in range(1, rows * columns) if rng.random() < 0.2)
+        grid = hk.Grid(rows, columns, walls, {"here": {0}}, thin=thin, torus=torus)
+        machine = hk.RewardMachine(initial="0", transitions={("0", "e"): "1"}, final={"1"})
+        task = hk.Task("thin", grid, {"A": hk.Agent(0, ("e",))}, {"e": {"A": hk.Condition("here")}}, machine)
+        assert task_from(task.document()).digest == task.digest
+        assert task_from(task.document()).grid == grid
+        moves = grid.outcomes()[:, :, 0]
+        for cell in range(grid.cells):
+            row, column = divmod(cell, columns)
+            for action, (down, right) in enumerate(STEPS.values()):
+                end = ((row + down) % rows, (column + right) % columns)
+                inside = torus or end == (row + down, column + right)
+                target = end[0] * columns + end[1]
+                blocked = not inside or target in walls or {cell, target} in [{*pair} for pair in thin]
+                assert moves[cell, action] == grid.neighbor(cell, action) == (cell if blocked else target)
+
+
+def test_thin_walls_are_drawn_as_text_and_pixels():
+    task = hk.load_task("office")
+    text = [line.plain for line in TextMap(scene_of(task)).draw(scene_of(task).opening)]
+    assert len(text) == 9 + 2  # rows, and lines between them where there are walls
+    assert text[0] == "· · ·│· · ·│· · ·│· · · " and text[3] == "──  ────  ────  ────  ──"
+    image = Frames(task, "rgb_array").draw({"A1": 0}, {"A1": "nothing"}, 0)
+    size = image.shape[0] // 9
+    assert (image[size // 2, 3 * size] == rgb(WALL)).all()  # in the middle of a wall
+    assert not (image[3 * size // 2, 3 * size] == rgb(WALL)).all()  # in a door
+
+
+def test_a_thin_wall_stands_between_cells_that_are_side_by_side():
+    with pytest.raises(hk.HocketError, match="between two cells side by side"):
+        hk.Grid(2, 2, thin=frozenset({(0, 3)}))

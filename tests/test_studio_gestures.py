@@ -479,3 +479,14 @@ def test_a_long_text_is_read_by_sections_as_it_is_read_as_a_whole(data):
     else:
         assert parse(odd) == whole and [*parse(odd)] == [*whole]
     assert "".join(section.text for section in split(odd)) == odd
+
+
+def test_cells_of_a_map_with_thin_walls_are_painted_and_its_walls_stay():
+    office = (resources.files("hocket.task.builtin") / "office.toml").read_text(encoding="utf-8")
+    after = edit(office, "paint", brush="wall", cells=[[0, 3], [8, 11]])
+    assert changed(office, after) == ["|. . .|# . .|. . .|. . .|", "|. . .|. . .|. . .|. . #|"]
+    assert edit(after, "paint", brush="floor", cells=[[0, 3], [8, 11]]) == office
+    moved = edit(office, "start", agent="A1", cells=[[0, 0]])
+    assert changed(office, moved)[0].startswith("|1 . .|")
+    with pytest.raises(HocketError, match="made larger or smaller in its text"):
+        edit(office, "resize", rows=10, columns=12)

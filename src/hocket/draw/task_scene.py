@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from hocket.draw.geometry import rectangles
+from hocket.draw.geometry import Shape, rectangles
 from hocket.draw.palette import PALE, choose_colors, choose_letters
 from hocket.draw.scene import Area, Barrier, Scene, listed_team
+from hocket.task.grid import STAY, STEPS, Grid
 from hocket.task.task import Task
 
 MOST_NAMED = 24  # areas; of more, those with gates first, the others have neither a tag nor a colour of their own
 LONGEST_TAG = 4  # characters
+THIN = 0.12  # width of a wall between cells, as a part of a cell
 
 
 def scene_of(task: Task) -> Scene:
@@ -28,7 +30,7 @@ def scene_of(task: Task) -> Scene:
         {name: tuple(events) for name, events in task.knows.items()},
         listed_team(task.machine),
         _areas(task, {name for names in corners.values() for name in names}),
-        tuple(rectangles(grid.walls, grid.columns)),
+        (*rectangles(grid.walls, grid.columns), *dict.fromkeys(_thin_walls(grid))),
         {name: (column + 0.5, row + 0.5) for name, (row, column) in starts.items()},
         corners,
         has_cells=True,
@@ -37,6 +39,17 @@ def scene_of(task: Task) -> Scene:
         notes=tuple(notes),
         decomposable=None if task.is_single_agent else task.decomposition.ok,
     )
+
+
+def _thin_walls(grid: Grid) -> Iterator[Shape]:
+    """Lay out the walls between cells, as seen from either cell."""
+    for cell in sorted({cell for pair in grid.thin for cell in pair}):
+        row, column = grid.row_column(cell)
+        for action, (down, right) in enumerate(STEPS[:STAY]):
+            other = grid.beside(cell, action)
+            if (min(cell, other), max(cell, other)) in grid.thin:
+                left, top = column + max(right, 0) - THIN / 2, row + max(down, 0) - THIN / 2
+                yield Shape(left, top, 1 + THIN, THIN) if down else Shape(left, top, THIN, 1 + THIN)
 
 
 def _corners(task: Task) -> dict[str, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from hocket.draw.scene import Area, Moment, Scene, listed
 
 CELL = 2  # characters, which makes a cell about square
 CLOSED, SUBSCRIPTS, START = "×", "₀₁₂₃₄₅₆₇₈₉", "°"  # a start has its agent's number, if that has one digit
+FENCE = "│"  # a thin wall at the right of a cell
 UNTAGGED = "•"  # an area that is not named
 SHOWN_AGENTS = 6  # in a legend
 MOST_ENTRIES, LONGEST_ENTRY = 60, 60  # areas in a legend, and characters that an entry has
@@ -77,6 +78,9 @@ class TextMap:
                 else:
                     line.append(*self._cell(cell, cell in barred))
             lines.append(line)
+            below = [cell in self._floored for cell in range(first, first + window.columns)]
+            if any(below) and row + 1 < window.top + window.rows:
+                lines.append(Text("".join("──" if wall else "  " for wall in below), WALL, no_wrap=True))
         return lines
 
     def legend(self, moment: Moment, width: int, *, agents: bool = True) -> list[Text]:
@@ -101,11 +105,23 @@ class TextMap:
             first.setdefault(cell, self.scene.numbers[name])
         return {cell: SUBSCRIPTS[number] if number < 10 else START for cell, number in first.items()}
 
+    @cached_property
+    def _fenced(self) -> frozenset[int]:
+        """The cells that have a thin wall at their right."""
+        walls = [wall for wall in self.scene.walls if wall.width < 0.5 < wall.height and wall.left > 0]
+        return frozenset(round(wall.top) * self.scene.columns + round(wall.left) - 1 for wall in walls)
+
+    @cached_property
+    def _floored(self) -> frozenset[int]:
+        """The cells that have a thin wall below them."""
+        walls = [wall for wall in self.scene.walls if wall.height < 0.5 < wall.width and wall.top > 0]
+        return frozenset((round(wall.top) - 1) * self.scene.columns + round(wall.left) for wall in walls)
+
     def _cell(self, cell: int, is_barred: bool) -> tuple[str, str]:
         """Choose the characters and the style of a cell without agents."""
         if cell in self.scene.walled:
             return "##", f"{WALL} on {WALL}"
-        second = CLOSED if is_barred else self._starts.get(cell, " ")
+        second = CLOSED if is_barred else self._starts.get(cell, FENCE if cell in self._fenced else " ")
         if cell in self.scene.ground:
             return self._area(self.scene.ground[cell], second)
         return f"·{second}", f"{DOT if second == ' ' else INK} on {FLOOR}"

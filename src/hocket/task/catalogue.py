@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -187,7 +188,33 @@ def _ends(
     return cells[first], cells[(first + step) % len(cells)]
 
 
+def office(number: int) -> Task:
+    """Build one of the four tasks of OfficeWorld: coffee to the office, mail, both, or a patrol of A, B, C and D."""
+    base = _built_in("office")
+    if number == 3:
+        return replace(base, name="office-3", source="office-3")
+    ways = {1: ("coffee", "deliver"), 2: ("mail", "deliver"), 4: ("A", "B", "C", "D")}
+    if number not in ways:
+        raise FormatError(f"there are four tasks in the office, got {number}")
+    moves = {(str(step), event): str(step + 1) for step, event in enumerate(ways[number])}
+    moves |= {(str(step), "plant"): "broken" for step in range(len(moves))}
+    machine = RewardMachine(initial="0", transitions=moves, final={str(len(ways[number]))})
+    known = {event: base.events.get(event, {"A1": Condition(event)}) for event in machine.events}
+    agents = {"A1": replace(base.agents["A1"], knows=machine.events)}
+    about = ", ".join(ways[number])
+    return replace(
+        base,
+        name=f"office-{number}",
+        source=f"office-{number}",
+        agents=agents,
+        events=known,
+        machine=machine,
+        description=f"OfficeWorld: {about}, and no plant.",
+    )
+
+
 FAMILIES: dict[str, Callable[[int], Task]] = {
+    "office": office,
     "rendezvous": rendezvous,
     "token-buttons": lambda agents: token_task(f"token-buttons-{agents}"),
     "token-rooms": lambda agents: token_task(f"token-rooms-{agents}"),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hocket.errors import FormatError
 from hocket.studio.gestures.draft import Draft, Gesture, inline, long_text, put
-from hocket.task.grid import FLOOR, MOST_CELLS, WALL
+from hocket.task.grid import CORNER, FLOOR, MOST_CELLS, WALL
 
 Cell = tuple[int, int]  # row and column
 CORNERS = ("lower right", "upper left", "upper right", "lower left")
@@ -19,19 +19,33 @@ class MapText(NamedTuple):
 
     draft: Draft
     rows: list[list[str]]
+    frame: list[str]  # the lines of a map with thin walls; empty otherwise
 
     @classmethod
     def of(cls, draft: Draft) -> MapText:
         if "map" not in draft.document:
             raise FormatError("there is no map in this text")
-        return cls(draft, [list(line) for line in str(draft.document["map"]).strip("\n").split("\n")])
+        lines = str(draft.document["map"]).strip("\n").split("\n")
+        if lines[0].startswith(CORNER):
+            return cls(draft, [list(line[1::2]) for line in lines[1::2]], lines)
+        return cls(draft, [list(line) for line in lines], [])
 
     def write(self) -> None:
         """Write the letters down; each that the legend explains has to be left."""
         for letter in self.draft.document.get("legend", {}):
             if not any(letter in row for row in self.rows):
                 raise FormatError(f"this would take the last cell of {' and '.join(self.names(letter))}")
-        text = "".join("".join(row) + "\n" for row in self.rows)
+        rows = ["".join(row) for row in self.rows]
+        if self.frame:
+            if (2 * len(rows) + 1, 2 * len(rows[0]) + 1) != (len(self.frame), len(self.frame[0])):
+                raise FormatError("a map with thin walls is made larger or smaller in its text")
+            between = [
+                [line[0], *(letter for pair in zip(row, line[2::2], strict=True) for letter in pair)]
+                for row, line in zip(rows, self.frame[1::2], strict=True)
+            ]
+            rows = [line for pair in zip(self.frame[::2], map("".join, between), strict=False) for line in pair]
+            rows.append(self.frame[-1])
+        text = "".join(row + "\n" for row in rows)
         if text != str(self.draft.document["map"]):
             self.draft.document["map"] = long_text(text, self.draft.document["map"])
 
@@ -221,7 +235,7 @@ def resize(draft: Draft, gesture: Gesture) -> None:
         is_old = 0 <= row - above < len(before) and 0 <= column - left < len(before[0])
         return before[row - above][column - left] if is_old else FLOOR
 
-    MapText(draft, [[letter(row, column) for column in range(columns)] for row in range(rows)]).write()
+    MapText(draft, [[letter(row, column) for column in range(columns)] for row in range(rows)], board.frame).write()
 
 
 def _shift(draft: Draft, down: int, right: int) -> None:
