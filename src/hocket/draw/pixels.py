@@ -90,7 +90,7 @@ class Frames:
         image = np.array(paint_ground(self.scene, self.cell, size))
         for edge in (image[self.cell - 1 :: self.cell], image[:, self.cell - 1 :: self.cell]):
             edge -= edge // 8  # cells are set apart by lines that are a little darker
-        for wall in scene.walls:
+        for wall in self.scene.walls:
             if min(wall.width, wall.height) < 0.5:  # a thin one, between cells
                 top, left = (max(0, round(start * self.cell)) for start in (wall.top, wall.left))
                 down, across = (max(2, round(length * self.cell)) for length in (wall.height, wall.width))
