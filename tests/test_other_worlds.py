@@ -1,5 +1,6 @@
 """Worlds that other people wrote, wrapped: the examples play as they say, and the libraries' own tests pass."""
 
+import re
 import runpy
 import sys
 import warnings
@@ -20,18 +21,8 @@ with warnings.catch_warnings():  # it imports a game in a way that it calls depr
 pytestmark = pytest.mark.third_party
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-ELSEWHERE = (
-    "players",
-    "deep_rendezvous",
-    "crowd",
-    "plane",
-    "plane_tasks",
-    "robots",
-    "locked_room",
-    "navigation",
-    "overcooked",
-    "tune",
-)  # with tests of their own
+ELSEWHERE = ("players", "deep_rendezvous", "crowd", "plane", "plane_tasks", "robots")  # with tests of their own
+RECIPES = ("locked_room", "navigation", "overcooked", "tune")  # whose packages are heavy: bench/recipes.py runs them
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -148,7 +139,9 @@ STORIES = {  # what happens in an example, and to its individual agent
 }
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ELSEWHERE))
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ELSEWHERE + RECIPES)
+)
 def test_an_example_completes_its_task(name, capsys, monkeypatch):
     events, individual = STORIES[name]
     lines = played(name, capsys, monkeypatch)
@@ -159,6 +152,15 @@ def test_an_example_completes_its_task(name, capsys, monkeypatch):
     assert own == individual
     if individual:
         assert lines[-1].endswith("has completed its sub-task: True, reward: 1.0")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_on_its_page_and_run_by_its_script_with_what_it_says_it_needs(name):
+    root, line = EXAMPLES.parent, r"^ +(pip install .*)$"
+    needs = re.search(line, (EXAMPLES / f"{name}.py").read_text(), re.MULTILINE)[1]
+    page = (root / "docs" / "recipes.md").read_text()
+    assert needs in page and f"`examples/{name}.py`" in page
+    assert f'"{name}"' in (root / "bench" / "recipes.py").read_text()
 
 
 @pytest.mark.parametrize(
