@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -447,6 +449,17 @@ from worlds import meeting
 study = Study([meeting()], ["iql", "hil"], 12, 60_000)
 run_study(study, sys.argv[1], engine=ThreadEngine(1), watch=lambda update: print(update.jobs, flush=True))
 """
+
+
+def test_a_clock_that_jumps_changes_nothing_that_is_learnt(tmp_path, monkeypatch):
+    study = Study([meeting()], ["dqprm", "sweep", "iql"], 2, 2_000, {"test_every": 500})
+    run_study(study, tmp_path / "steady")
+    jumps = Random(0)
+    for name in ("time", "monotonic", "perf_counter"):
+        monkeypatch.setattr(time, name, lambda: jumps.uniform(-1e9, 1e9))
+    run_study(study, tmp_path / "jumping")
+    monkeypatch.undo()
+    assert same_apart_from_time(tmp_path / "steady", tmp_path / "jumping")
 
 
 def test_a_study_that_is_killed_ends_with_the_same_numbers_as_an_unbroken_one(tmp_path):
