@@ -55,7 +55,7 @@ from hocket.study.trackers import log_records
 log_records(hk.load_results(folder / "runs").records, folder / "board")
 from hocket.__main__ import main
 import sys
-for words in (["keys", "buttons", "-o", str(folder / "keys")], ["report", str(folder / "runs")]):
+for words in (["keys", "buttons", "--out", str(folder / "keys")], ["report", str(folder / "runs")]):
     sys.argv = ["hocket", *words]
     try:
         main()
