@@ -11,6 +11,10 @@ from numba import njit
 
 import hocket as hk
 from algorithm import DefinedTeam, DefinedWorld
+from hocket.draw.map_svg import map_svg
+from hocket.draw.scene import Moment
+from hocket.draw.task_scene import scene_of
+from hocket.draw.text import TextMap
 from hocket.evaluation.exact import evaluate_exact
 from hocket.learn.cqrm import CqrmSettings
 from hocket.learn.cqrm.block import CqrmBlock
@@ -287,6 +291,17 @@ def test_the_optimal_team_makes_way_where_there_is_a_bay():
     assert planner.solve() > 6
     space = find_space(compile_task(corridor(5, bay=False)))
     assert solve_jointly(space, 1e-10, 1000)[0][space.starts[0]] == 1000
+
+
+def test_all_cells_in_which_an_agent_may_start_are_drawn(tmp_path):
+    task = replace(corridor(5), agents={"A": hk.Agent((0, 1), ("A there",)), "B": hk.Agent(4, ("B there",))})
+    scene = scene_of(task)
+    assert scene.regions == {"A": (0, 1)}
+    moment = Moment({"A": 3, "B": 2})
+    assert TextMap(scene).draw(moment)[0].plain.startswith("L₁·₁2 1 ")
+    assert str(map_svg(scene, [])).count('fill="none"') == 2
+    hk.draw_task(task, tmp_path / "task.svg")
+    assert "one of 2 cells" in (tmp_path / "task.svg").read_text(encoding="utf-8")
 
 
 # Exact values.

@@ -104,7 +104,8 @@ def test_the_ground_has_the_colours_and_tags_of_its_areas_in_all_pictures(name):
     scene = scene_of(task)
     frames = Frames(task, "rgb_array")
     image = frames.draw({}, initial_states(task), 0)
-    written = "".join(line.plain for line in TextMap(scene).draw(Moment({}, None)))
+    lines = [line.plain for line in TextMap(scene).draw(Moment({}, None))]
+    written = "".join(line for line in lines if {*line} - {*"─ "})  # without lines between rows, for thin walls
     with look():
         panels = arrange_panels(scene, ["map"], "title", [])
         panels.draw_areas(panels.maps[0])

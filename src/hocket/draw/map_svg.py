@@ -51,6 +51,11 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
         _lines(scene, unit),
         *(_shape(wall, unit, class_="wall") for wall in scene.walls),
         *(_area_tag(area, shape, unit) for area, shape in _tag_shapes(scene)),
+        *(
+            tag("circle", cx=(x + 0.5) * unit, cy=(y + 0.5) * unit, r=disc, fill="none", stroke=scene.colors[name])
+            for name, cells in scene.regions.items()
+            for y, x in (divmod(cell, scene.columns) for cell in cells)
+        ),
         tag("rect", class_="border", width=width, height=height),
         tag("g", *agents, class_="starts"),
         class_="map",

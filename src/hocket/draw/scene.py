@@ -124,6 +124,7 @@ class Scene:
     verdict: str = ""  # on the decomposition, in words
     notes: tuple[str, ...] = ()
     decomposable: bool | None = None  # None: nobody has asked
+    regions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # all cells of agents with several to start in
 
     @classmethod
     def of(

@@ -208,7 +208,7 @@ def _ground(scene: Scene, cell: float) -> Iterator[Mark]:
 
 def _tags_and_agents(scene: Scene, agents: Sequence[tuple[_Start, _Pill]], cell: float) -> Iterator[Mark]:
     """Draw the tag of an area once on each part of it that hangs together, and agents where they start."""
-    occupied = {*scene.opening.cells.values()}
+    occupied = {*scene.opening.cells.values(), *(cell for cells in scene.regions.values() for cell in cells)}
     below: set[int] = set()  # cells in which an agent has a tag above it
     for number, (area, cells) in enumerate(scene.visible.items()):
         for index, part in enumerate(parts(cells, scene.columns) if area.tag else ()):
@@ -268,7 +268,9 @@ def _hatched(name: str, frames: Iterable[Frame]) -> list[Mark]:
 def _agent_entries(scene: Scene, agents: Iterable[tuple[_Start, _Pill]], unnamed: int) -> Iterator[_Entry]:
     for start, pill in agents:
         corners = scene.corners.get(start.agents[0], ())
+        several = len(scene.regions.get(start.agents[0], ()))
         line = f"start of {listed(start.agents)}" + (f" ({listed(corners)})" if corners else "")
+        line += f", one of {several} cells" if several else ""
         yield _Entry([line], sample=partial(_pill, pill, math.inf), width=pill.width + 2 * MARGIN)
     if unnamed:
         yield _Entry([f"starts of {unnamed:,} more agents"], sample=_dot)

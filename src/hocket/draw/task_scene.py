@@ -38,6 +38,7 @@ def scene_of(task: Task) -> Scene:
         verdict=verdict,
         notes=tuple(notes),
         decomposable=None if task.is_single_agent else task.decomposition.ok,
+        regions={name: agent.starts for name, agent in task.agents.items() if len(agent.starts) > 1},
     )
 
 

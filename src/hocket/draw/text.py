@@ -102,7 +102,8 @@ class TextMap:
         """What stands for the first agent that starts in a cell."""
         first: dict[int, int] = {}
         for name, cell in self.scene.opening.cells.items():
-            first.setdefault(cell, self.scene.numbers[name])
+            for start in (cell, *self.scene.regions.get(name, ())):
+                first.setdefault(start, self.scene.numbers[name])
         return {cell: SUBSCRIPTS[number] if number < 10 else START for cell, number in first.items()}
 
     @cached_property
