@@ -144,25 +144,26 @@ def draw_schematic(path: Path) -> None:
 
 
 @contextmanager
-def open_page(address: str, width: int, height: int) -> Iterator[Any]:
+def open_page(address: str, width: int, height: int, scheme: str = "light") -> Iterator[Any]:
     """Open a page in a window of some size."""
     from playwright.sync_api import sync_playwright  # only for pictures of pages
 
     with sync_playwright() as play:
         path = next(filter(None, map(shutil.which, BROWSERS)), None)
         browser = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         page.goto(address)
         yield page
         browser.close()
 
 
 def photograph_report(path: Path) -> None:
-    """Train all learners on buttons, and show curves and an episode of their report."""
+    """Train all learners on buttons, and show curves and an episode of their report; NAME-dark.png is for dark pages."""
+    scheme = "dark" if path.stem.endswith("-dark") else "light"
     with TemporaryDirectory() as folder:
         hk.run_study(hk.Study([hk.load_task("buttons")], LEARNERS), folder)
         report = hk.write_report(folder, Path(folder, "report.html"))
-        with open_page(report.as_uri(), 1088, 900) as page:
+        with open_page(report.as_uri(), 1088, 900, scheme) as page:
             slider = page.locator(".replay input[type=range]")
             slider.evaluate("own => { own.value = 12; own.dispatchEvent(new Event('input')); }")
             page.evaluate(ONLY_SOME_PARTS)
@@ -251,6 +252,7 @@ def makers() -> dict[str, Make]:
         **{f"gallery-{page.stem}.svg": draw_example(page.name) for page in examples},
         "schematic.svg": draw_schematic,
         "report.png": photograph_report,
+        "report-dark.png": photograph_report,
         "studio.png": photograph_studio,
         "studio-map.png": photograph_map,
         "studio-play.png": photograph_game,

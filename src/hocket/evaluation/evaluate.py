@@ -31,10 +31,10 @@ CHUNK_STEPS = 10_000_000  # agent-steps in one go, but for an episode that is lo
 def evaluate(
     task: Task | str | Path | TeamWorld,
     runs: Run | Policy | Iterable[Run | Policy] | str | Path | Mapping[str, Actor | Model],
-    episodes: int = 1_000,
+    episodes: int = 1_000,  # of each run or policy
     *,
-    greedy: bool = True,
-    seed: int = 0,
+    greedy: bool = True,  # False: softmax
+    seed: int = 0,  # added to that of each run
     threads: int | None = None,
 ) -> list[Evaluation]:
     """Play test episodes with trained policies; return an evaluation for each run or policy.

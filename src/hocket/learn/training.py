@@ -49,15 +49,15 @@ Progress = Callable[[int], None]  # is told of agent-steps that are done
 
 
 def train(
-    task: Task | str | Path | TrainableWorld,
-    learner: str | None = None,
-    seeds: int | Iterable[int] = 10,
-    steps: int | None = None,
-    settings: Settings | Mapping[str, SettingValue] | str | None = None,
+    task: Task | str | Path | TrainableWorld,  # a built-in name or the path of a file will do
+    learner: str | None = None,  # its name; sweep by default
+    seeds: int | Iterable[int] = 10,  # how many, or which
+    steps: int | None = None,  # of training, of each agent
+    settings: Settings | Mapping[str, SettingValue] | str | None = None,  # that differ, or "paper"
     *,
-    threads: int | None = None,
-    device: str = "cpu",
-    keep_policies: int | None = None,
+    threads: int | None = None,  # all processors by default
+    device: str = "cpu",  # or "cuda"
+    keep_policies: int | None = None,  # of seeds below this
     world: WorldModel | str | Path | None = None,
     progress: Progress | None = None,
     stop: Event | None = None,

@@ -51,12 +51,12 @@ class Assignment(dict[str, Names]):
 
 
 def repair(
-    machine: RewardMachine | Composition,
-    knows: Knows,
-    control: Control | None = None,
-    cost: Costs | None = None,
-    forbidden: Iterable[tuple[str, str]] = (),
-    effort: int = EFFORT,
+    machine: RewardMachine | Composition,  # of the team
+    knows: Knows,  # agent -> its local event set
+    control: Control | None = None,  # event -> the agents that control it
+    cost: Costs | None = None,  # (agent, event) -> cost of adding it, by default 1
+    forbidden: Iterable[tuple[str, str]] = (),  # pairs (agent, event) that are never added
+    effort: int = EFFORT,  # units of work after which the search stops
 ) -> Assignment:
     """Find the cheapest events to add to local event sets so that the task is decomposable.
 

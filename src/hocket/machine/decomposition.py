@@ -109,7 +109,11 @@ class Decomposition:
                 yield describe_merging(self.counterexample, confusion)
 
 
-def decompose(machine: RewardMachine | Composition, knows: Knows, control: Control | None = None) -> Decomposition:
+def decompose(
+    machine: RewardMachine | Composition,  # of the team
+    knows: Knows,  # agent -> its local event set
+    control: Control | None = None,  # event -> the agents that control it, who must know it
+) -> Decomposition:
     """Project a team machine onto local event sets, and prove or refute that the projections compose to it.
 
     The check takes time linear in the transitions and never builds the parallel composition: that one simulates the

@@ -41,7 +41,9 @@ RENDEZVOUS_ENDS = (  # in the paper: (row, column) of each agent's start and goa
 )
 
 
-def load_task(name: str | Path) -> Task:
+def load_task(
+    name: str | Path,  # built-in, or the path of a file
+) -> Task:
     """Load a task by a built-in name (`buttons`; of a family `rendezvous-10`) or by the path of a file.
 
     A task for a team of like agents may have another number of them: `crew-6`, `crew.toml:6`.
