@@ -158,7 +158,7 @@ def open_page(address: str, width: int, height: int, scheme: str = "light") -> I
 
 
 def photograph_report(path: Path) -> None:
-    """Train all learners on buttons, and show curves and an episode of their report; NAME-dark.png is for dark pages."""
+    """Train all learners on buttons, and show curves and an episode of their report; -dark is for dark pages."""
     scheme = "dark" if path.stem.endswith("-dark") else "light"
     with TemporaryDirectory() as folder:
         hk.run_study(hk.Study([hk.load_task("buttons")], LEARNERS), folder)
