@@ -23,7 +23,8 @@ MAKERS = load_makers()
 
 def what_is_drawn(path: Path) -> list[str]:
     """List all texts, titles and colours of a drawing; where they stand depends on the fonts of a machine."""
-    return re.findall(r"<title>[^<]*|>[^<\s][^<]*</text>|(?:fill|stroke)=\"[^\"]*\"", path.read_text(encoding="utf-8"))
+    marks = r"<title>[^<]*|>[^<\s][^<]*</text>|(?:fill|stroke)(?:=\"[^\"]*\"|: #\w+)"
+    return re.findall(marks, path.read_text(encoding="utf-8"))
 
 
 def test_every_picture_can_be_made_and_is_shown_on_some_page():
