@@ -29,7 +29,6 @@ from hocket.random import TRAINING, stream_key
 from hocket.task.grid import ACTIONS, OUTCOMES, Grid
 from hocket.task.individual import IndividualTable, Simulation
 from hocket.task.tables import Tables, draw_starts
-from hocket.task.teamwork.planning import plan_values
 from hocket.task.teamwork.readiness import Readiness
 
 PRECISION = 1e-9  # of the values by which policies are tested, as a part of each
@@ -40,7 +39,6 @@ LAST_RESORT = 1e-3  # part of the optimistic values by which an agent acts where
 class _View(NamedTuple):
     """What agents go by who believe the same of their teammates."""
 
-    table: IndividualTable
     world: kernel.SweepTables
     optimistic_value: NDArray[np.float64]  # [S, U] the best that may come of each cell and machine state
     pessimistic_value: NDArray[np.float64]  # [U] the worst that may come of each machine state
@@ -205,6 +203,13 @@ class SweepBlock:
         _plan(tries, view.world, workspace, weight, self.parameters.discount, np.zeros(1, np.int64), q)
         return q[0], workspace.arrival
 
+    def _hope(self, group: _Group, lane: int) -> NDArray[np.float64]:
+        """Value a lane's actions with optimism, as if those that it has not tried led to the next cell: [S, A, U]."""
+        view, ahead = group.common, self.moves.without_walls
+        values, arrival = self._plan_lane(group, lane, view, view.optimistic_value, self.parameters.optimism)
+        is_tried = (group.lanes.tries[lane].sum(axis=1) > 0)[group.moves.move[view.world.dynamics]]  # [U, S, A]
+        return np.where(np.moveaxis(is_tried, 0, -1), values, arrival[ahead.end[ahead.move[0], 0]])
+
     def arrays(self, index: int) -> Arrays:
         """Plan by what the seed has tried, with caution; depends on nothing but that."""
         if index not in self.planned:
@@ -220,9 +225,8 @@ class SweepBlock:
                 values, _ = self._plan_lane(group, lane, view, worst, self.caution)
                 is_lost = (values.max(axis=1) <= worst) & (worst < group.common.optimistic_value - PRECISION)  # [S, U]
                 if is_lost.any():
-                    moves = imagined_moves([self._model(group, lane)], self.moves.without_walls).outcomes(0)
-                    hoped = plan_values(group.common.table, self.parameters.discount, moves) - worst[:, None]
-                    values = np.where(is_lost[:, None], values + LAST_RESORT * np.maximum(hoped, 0), values)
+                    hoped = np.maximum(self._hope(group, lane) - worst[:, None], 0)
+                    values = np.where(is_lost[:, None], values + LAST_RESORT * hoped, values)
                 q[agent, ..., : values.shape[2]] = values
         return {"q": q}
 
@@ -271,7 +275,7 @@ def open_moves(cells: int, columns: int, torus: bool = False) -> MoveTable:
 def _view(table: IndividualTable, moves: MoveTable, discount: float, worlds: _MovesOfWorlds) -> _View:
     """Work out what an agent goes by."""
     bound, _ = worlds.optimistic_values(table, discount)
-    return _View(table, _tables(table, moves), bound, pessimistic_values(table, discount))
+    return _View(_tables(table, moves), bound, pessimistic_values(table, discount))
 
 
 def _group(
