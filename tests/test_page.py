@@ -260,7 +260,7 @@ def test_what_is_missing_and_what_could_not_be_read_is_named(folder):
 )
 def test_a_comparison_is_even_where_its_interval_has_the_middle(low, high, verdict):
     pair = GroupComparison("one", "other", Comparison(Interval((low + high) / 2, low, high), 0.04), "greedy")
-    assert f'class="row {verdict}"' in str(comparisons(SimpleNamespace(comparisons=[pair])))
+    assert f'class="row {verdict}"' in str(comparisons(SimpleNamespace(comparisons=[pair], has_returns=False)))
 
 
 def test_runs_without_reviews_have_neither_bounds_nor_episodes(tmp_path):

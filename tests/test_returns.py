@@ -14,6 +14,8 @@ from hocket.learn.catalogue import LEARNERS
 from hocket.learn.optimal_team.block import find_space, solve_jointly
 from hocket.learn.optimal_team.reference import JointPlanner
 from hocket.learn.testing import recording
+from hocket.report.figures.curves import draw_curves
+from hocket.report.performance import RunTests, final_of
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
 from interpreter import interpret
@@ -288,3 +290,47 @@ def test_a_team_that_earns_nothing_though_it_could_stalls():
     verdict = hk.check_task(unwilling)
     assert not verdict.ok and verdict.as_json()["team"]["return"] == 0
     assert "A2 waits at table for hand" in str(verdict)
+
+
+# Reports.
+
+
+@pytest.fixture(scope="module")
+def patrolled(tmp_path_factory):
+    """Run patrol, with a learner that learns it and one that does not."""
+    folder = tmp_path_factory.mktemp("patrol")
+    settings = {"test_every": 200, "max_episode_steps": 60}
+    hk.run_study(
+        hk.Study([patrol()], ["iql", "sweep", "optimal-team"], seeds=2, steps=2_000, settings=settings), folder
+    )
+    return folder
+
+
+def test_a_summary_judges_runs_by_their_returns(patrolled):
+    (section,) = hk.summarize(patrolled).sections
+    assert section.has_returns and section.is_continuing and section.measure == "return"
+    finals = {group.label: group.finals["greedy"] for group in section.all_groups}
+    records = [record for record in hk.load_results(patrolled).records if record.learner == "sweep"]
+    medians = [np.median(record.tests["greedy"].returns[-10:]) for record in records]
+    assert finals["sweep"].quartiles[1] == np.median(medians) > finals["iql"].quartiles[1]
+    assert finals["sweep"].learnt == 2 and finals["sweep"].learnt_after <= 2_000
+    assert finals["sweep"].quartiles[1] == pytest.approx(section.level("greedy"), rel=0.1)
+    (greedy,) = [pair.comparison for pair in section.comparisons if pair.policy == "greedy"]
+    assert greedy.probability.value == 0, "iql comes first, and earns less"
+    assert all(group.bounds is None and group.stall is None for group in section.all_groups if group.label != "iql")
+
+
+def test_pages_and_figures_of_a_task_with_rewards_speak_of_returns(patrolled, tmp_path):
+    hk.write_report(patrolled, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "mean return" in page and "earns more" in page and '"is_return":true' in page
+    assert "sweep: 2 of 2 runs learnt; return" in page and "Bounds of Theorem 3" not in page
+    draw_curves(hk.summarize(patrolled).sections[0], tmp_path / "curves.svg", policy="greedy")
+    assert "return" in (tmp_path / "curves.svg").read_text()
+
+
+def test_a_run_that_only_loses_has_not_learnt():
+    steps, success = np.arange(100, 1_100, 100), np.ones((2, 10, 1), np.bool_)
+    returns = np.stack([np.full((10, 1), -3.0), np.linspace(0, 9, 10)[:, None]])
+    final = final_of([RunTests([0, 1], steps, returns, success, is_return=True)], is_same=False)
+    assert final.learnt == 1 and final.is_return

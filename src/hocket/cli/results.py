@@ -25,7 +25,7 @@ def _row(section: Section, group: RunGroup) -> dict[str, object]:
     row |= {"steps": group.steps, "settings": dict(group.varied)}
     for policy, final in group.finals.items():
         row[policy] = {
-            "quartiles": list(final.quartiles),
+            **({"returns": list(final.quartiles)} if final.is_return else {"quartiles": list(final.quartiles)}),
             "success": final.success.value,
             "success_limits": [final.success.low, final.success.high],
             "learnt_after": None if group.is_reference else final.learnt_after,
@@ -53,7 +53,8 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
         print_problems(summary)
         return
     many = len(summary.sections) > 1
-    titles = ("learner", "runs", "steps", "policy", "test steps: median (quartiles)", "success", "learnt after")
+    measures = " or ".join(dict.fromkeys(section.measure for section in summary.sections))
+    titles = ("learner", "runs", "steps", "policy", f"{measures}: median (quartiles)", "success", "learnt after")
     table = [[Text(title, "dim") for title in (("task", *titles) if many else titles)]]
     for section in summary.sections:
         for group in section.all_groups:
@@ -61,10 +62,12 @@ def print_results(summary: Summary, *, stopped: bool = False, kept: bool = True)
                 low, middle, high = final.quartiles
                 cells = (group.label, str(len(group.seeds)), f"{group.steps:,}", policy)
                 learnt = "–" if group.is_reference else final.learnt_in_words
-                shown = (*cells, f"{middle:g} ({low:g} to {high:g})", f"{final.success.value:.3f}", learnt)
+                success = "–" if section.is_continuing else f"{final.success.value:.3f}"
+                shown = (*cells, f"{middle:g} ({low:g} to {high:g})", success, learnt)
                 table.append([Text(cell) for cell in ((section.title, *shown) if many else shown)])
     print_columns(console, table)
-    console.print(MEANING, style="dim")
+    for text in dict.fromkeys(RETURNS if section.has_returns else MEANING for section in summary.sections):
+        console.print(text, style="dim")
     references = [section.reference for section in summary.sections if section.reference is not None]
     for label in dict.fromkeys(reference.label for reference in references):
         console.print(f"All tests of {label} count, as it does not learn.", style="dim")
@@ -93,7 +96,7 @@ def _in_order(group: RunGroup, summary: Summary) -> list[tuple[str, FinalPerform
 def _softmax_note(group: RunGroup) -> str:
     """Say that softmax is hotter than the differences of values, where greedy tests succeed and others fail."""
     greedy, softmax = (group.finals.get(kind) for kind in ("greedy", "softmax"))
-    if greedy is None or softmax is None or greedy.success.value - softmax.success.value < HOT:
+    if greedy is None or softmax is None or greedy.is_return or greedy.success.value - softmax.success.value < HOT:
         return ""
     temperature = group.settings.get("temperature", 0)
     return (
@@ -105,6 +108,12 @@ MEANING = (
     f"Test steps: median over runs of each run's median over its last {LAST_TESTS} tests; a failure counts as the step "
     f"limit.\nLearnt after: the median training step from which at least {ENOUGH:.0%} of tests succeed, within "
     f"{NEAR:.0%} of the final length."
+)
+
+
+RETURNS = (
+    "Return: the sum of rewards of an episode; median over runs of each run's median over its last "
+    f"{LAST_TESTS} tests.\nLearnt after: the median training step from which returns are within {NEAR:.0%} of the last."
 )
 
 

@@ -28,7 +28,8 @@ def answer(section: Section, kind: str = GREEDY) -> str:
         words = [f"{who}none of {runs} runs learnt" if runs > 1 else f"{who}the run did not learn"]
     else:
         words = [f"{who}{final.learnt} of {runs} runs learnt" if runs > 1 else f"{who}the run learnt"]
-    words.append(f"{steps:g} steps {kind}{_optimum(section, kind, steps)}")
+    measure = f"return {steps:g}" if section.has_returns else f"{steps:g} steps"
+    words.append(f"{measure} {kind}{_optimum(section, kind, steps)}")
     told = [_result(group, kind) for group in others[:MOST_NAMED]]
     if len(others) > MOST_NAMED:
         told.append(f"and {len(others) - MOST_NAMED} more")
@@ -41,7 +42,7 @@ def _rank(group: RunGroup, kind: str) -> tuple[float, float, float]:
     never = float("inf")
     return (
         -final.learnt / len(group.seeds),
-        final.quartiles[1],
+        -final.quartiles[1] if final.is_return else final.quartiles[1],
         never if final.learnt_after is None else final.learnt_after,
     )
 
@@ -53,9 +54,11 @@ def _result(group: RunGroup, kind: str) -> str:
 
 
 def _optimum(section: Section, kind: str, steps: float) -> str:
-    """Say how few steps there could be: no fewer than a bound, or as few as optimal policies take."""
-    bound = 0 if section.verdict is None else section.verdict.steps_lower_bound
+    """Say how few steps there could be: no fewer than a bound, or as few as optimal policies take, or their return."""
     level = section.level(kind)
+    if section.has_returns:
+        return "" if section.reference is None or level is None else f", {section.reference.label} earns {level:g}"
+    bound = 0 if section.verdict is None else section.verdict.steps_lower_bound
     if bound and min(steps, steps if level is None else level) <= bound:
         return f", the optimum is {bound}"
     if section.reference is not None and level is not None:

@@ -96,7 +96,7 @@ def _summary(summary: Summary) -> str:
 
 def _table(section: Section) -> str:
     """Tabulate the final performance of every learner."""
-    titles = ("learner", "runs", "policy", "test steps: median (quartiles)", "success")
+    titles = ("learner", "runs", "policy", f"{section.measure}: median (quartiles)", "success")
     lines = [_line("th", titles)]
     for group in section.all_groups:
         for kind, final in group.finals.items():

@@ -47,13 +47,14 @@ class Curve(NamedTuple):
 class FinalPerformance:
     """The final performance of a group of runs, under one kind of policy; limits are over runs."""
 
-    quartiles: tuple[float, float, float]  # over runs, of the median steps of each run's last tests
-    mean: Interval  # the interquartile mean over runs of the mean steps of each run's last tests
+    quartiles: tuple[float, float, float]  # over runs, of the median steps, or return, of each run's last tests
+    mean: Interval  # the interquartile mean over runs of the mean of each run's last tests
     success: Interval  # the mean over runs of the share of each run's last tests that succeeded
     learnt_after: int | None  # training steps, the median over all runs; None: never
     learnt: int  # runs that have learnt at all
     scores: tuple[float, ...]  # each run's mean of its last tests
     shares: tuple[float, ...]  # of each run's last tests that succeeded
+    is_return: bool = False  # the task has rewards: numbers are returns, not steps
 
     @property
     def learnt_in_words(self) -> str:
@@ -68,8 +69,9 @@ class RunTests(NamedTuple):
 
     place: list[int]  # [R] of the runs among all
     step: NDArray[np.int64]  # [T] all different
-    taken: Numbers  # [R, T, K] steps of the episodes of each test
+    taken: Numbers  # [R, T, K] steps of the episodes of each test, or their returns
     success: NDArray[np.bool_]  # [R, T, K]
+    is_return: bool = False  # the task has rewards
 
 
 def gather_tests(records: Sequence[Record], kind: str) -> list[RunTests]:
@@ -93,8 +95,10 @@ def _side_by_side(runs: Sequence[TestEpisodes], place: list[int]) -> RunTests:
     order = np.argsort(step, kind="stable")
     unique, first, counts = np.unique(step[order], return_index=True, return_counts=True)
     episodes = order[first[:, None] + np.arange(counts.min())]
-    taken, success = np.array([tests.test_steps for tests in runs]), np.array([tests.success for tests in runs])
-    return RunTests(place, unique, taken[:, episodes].astype(np.float64), success[:, episodes])
+    is_return = all(tests.returns is not None for tests in runs)
+    taken = np.array([tests.returns if is_return else tests.test_steps for tests in runs])
+    success = np.array([tests.success for tests in runs])
+    return RunTests(place, unique, taken[:, episodes].astype(np.float64), success[:, episodes], is_return)
 
 
 def _of_each(tests: Sequence[RunTests], of: Callable[[RunTests], Sequence[Value]]) -> list[Value]:
@@ -123,7 +127,12 @@ def curve_of(tests: Sequence[RunTests]) -> Curve:
 
 
 def _learnt_steps(tests: RunTests) -> list[int | None]:
-    return learnt_steps(tests.step, tests.taken, tests.success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
+    """Find when each run has learnt; with rewards, from when on its return is near the final one, if that is a gain."""
+    taken, success = tests.taken, tests.success
+    if tests.is_return:
+        final = np.median(taken[:, -LAST_TESTS:], axis=(1, 2), keepdims=True)
+        taken, success = 2 * final - taken, np.broadcast_to(final > 0, success.shape)  # what is missing is a cost
+    return learnt_steps(tests.step, taken, success, least=ENOUGH, tolerance=NEAR, window=LAST_TESTS)
 
 
 def final_of(tests: Sequence[RunTests], *, is_same: bool) -> FinalPerformance:
@@ -142,4 +151,5 @@ def final_of(tests: Sequence[RunTests], *, is_same: bool) -> FinalPerformance:
         sum(step is not None for step in learnt),
         scores,
         shares,
+        all(part.is_return for part in tests),
     )

@@ -94,6 +94,8 @@ class RunGroup:
         if self.stall is None:
             return ""
         final = self.finals["greedy"]
+        if final.is_return:
+            return f"{self.label}: the greedy team earns {final.quartiles[1]:g}. It stalls {self.stall}."
         return f"{self.label}: the greedy team fails in {1 - final.success.value:.0%} of tests. It stalls {self.stall}."
 
 
@@ -124,8 +126,23 @@ class Section:
         """The groups and, last, the reference, if there is one."""
         return self.groups if self.reference is None else (*self.groups, self.reference)
 
+    @property
+    def has_returns(self) -> bool:
+        """Whether the task has rewards, so that runs are judged by their returns, of which more are better."""
+        return any(final.is_return for group in self.all_groups for final in group.finals.values())
+
+    @property
+    def measure(self) -> str:
+        """What tests measure."""
+        return "return" if self.has_returns else "test steps"
+
+    @property
+    def is_continuing(self) -> bool:
+        """Whether the task has no end, so that there is no success to tell."""
+        return self.task is not None and self.task.is_continuing
+
     def level(self, kind: str) -> float | None:
-        """Say how many steps the reference takes, if there is one."""
+        """Say how many steps the reference takes, or what it earns, if there is one."""
         final = self.reference.finals.get(kind) if self.reference is not None else None
         return None if final is None else final.quartiles[1]
 
@@ -325,20 +342,27 @@ def _group(
 
 
 def _with_stall(group: RunGroup, task: Task | None) -> RunGroup:
-    """Add where the team of a group stalls, if most of its greedy tests fail in the end."""
+    """Add where the team of a group stalls, if most of its greedy tests fail, or earn nothing, in the end."""
     final = group.finals.get("greedy")
-    if task is None or final is None or final.success.value >= MOSTLY:
+    if task is None or final is None:
+        return group
+    if final.quartiles[1] > 0 if final.is_return else final.success.value >= MOSTLY:
         return group
     replays = [replay for (_, kind), replay in group.replays.items() if kind == "greedy" and not replay.success]
     return replace(group, stall=stall_of(task, replays[0])) if replays else group
 
 
 def _bounds(records: Sequence[Record], scene: Scene | None) -> Bounds | None:
-    """Put the test summaries of all runs together; the bounds hold for all their episodes at once, too."""
+    """Put the test summaries of all runs together; the bounds hold for all their episodes at once, too.
+
+    Returns need no bounds: the team's is the sum of its agents'.
+    """
     summaries = [
         record.test_summary for record in records if record.test_summary is not None and record.test_summary.episodes
     ]
     if not summaries or len({(len(summary.own_successes), summary.policy) for summary in summaries}) != 1:
+        return None
+    if summaries[0].returns:
         return None
     agents = len(summaries[0].own_successes)
     names: Iterable[str] = scene.agents if scene is not None else [f"agent {number + 1}" for number in range(agents)]
@@ -355,13 +379,19 @@ def _compare_under(kind: str, groups: Sequence[RunGroup]) -> Iterator[GroupCompa
     """Compare every two groups that were tested so; of many groups, the best with each of the others."""
     able = [group for group in groups if kind in group.finals]
     if len(able) > MOST_COMPARED:
-        best = min(able, key=lambda group: group.finals[kind].mean.value)
+        best = min(able, key=lambda group: group.finals[kind].mean.value * _sign(group.finals[kind]))
         pairs = [(best, other) for other in able if other is not best]
     else:
         pairs = list(combinations(able, 2))
     for one, other in pairs:
-        scores = (group.finals[kind].scores for group in (one, other))
-        yield GroupComparison(one.label, other.label, compare(*scores), kind)
+        finals = [group.finals[kind] for group in (one, other)]
+        first, second = (np.array(final.scores) * _sign(final) for final in finals)
+        yield GroupComparison(one.label, other.label, compare(first, second), kind)
+
+
+def _sign(final: FinalPerformance) -> int:
+    """Of steps fewer are better, of returns more."""
+    return -1 if final.is_return else 1
 
 
 class TaskAverage(NamedTuple):
@@ -379,7 +409,12 @@ def across_tasks(sections: Sequence[Section]) -> list[TaskAverage]:
     """Sum up what was run on more than one task."""
     rows = []
     for kind in KINDS:
-        groups = [group for section in sections for group in section.all_groups if kind in group.finals]
+        groups = [
+            group
+            for section in sections
+            for group in (() if section.has_returns else section.all_groups)
+            if kind in group.finals
+        ]
         for label in dict.fromkeys(group.label for group in groups):
             same = [group for group in groups if group.label == label]
             finals = [group.finals[kind] for group in same]

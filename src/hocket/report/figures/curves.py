@@ -82,6 +82,7 @@ def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | Non
         raise _nothing(section.title, policy)
     looks = strokes(groups)
     log_x = needs_log_x(section, policy) if log_x is None else log_x
+    log_y = log_y and not section.has_returns
     level = section.level(policy)
     names = [wrap(literal(group.label), TEXT, WIDTH - HANDLE) for group in groups]
     if section.reference is not None and level is not None:
@@ -208,10 +209,15 @@ def _scale(axes: Axes, section: Section, groups: Sequence[RunGroup], policy: str
         shown += [comparison.published.final for comparison in section.published_levels if policy == KINDS[0]]
         least = min([*shown, section.level(policy) or math.inf, most / 2])
         _logarithmic(axes, "y", max(least, 1) / 1.15, most * 1.08)  # as on the page
+    elif section.has_returns:
+        bands = [group.curves[policy].quartiles for group in groups]
+        level = section.level(policy) or 0.0
+        least, highest = (pick(*(pick(*band.low, *band.high) for band in bands), level, 0.0) for pick in (min, max))
+        axes.set_ylim(least * 1.04, highest * 1.04 or 1.0)
     else:
         axes.set_ylim(0, most * 1.04)
         axes.yaxis.set_major_formatter(FuncFormatter(counted))
-    axes.set_ylabel(f"test steps\n(a failure counts as {most:,})")
+    axes.set_ylabel("return" if section.has_returns else f"test steps\n(a failure counts as {most:,})")
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     axes.set_axisbelow(True)
 

@@ -69,7 +69,7 @@ function nearest(steps, value) {
 function showCurves(figure, data) {
   const kinds = ["softmax", "greedy"].filter((kind) => data.groups.some((group) => group.curves[kind]));
   const isSmall = figure.classList.contains("small"); // one of several beside each other: linear, and without controls
-  const view = { kind: kinds[0], x: data.log_x && !isSmall ? "log" : "linear", y: isSmall ? "linear" : "log", hidden: new Set(), at: null };
+  const view = { kind: kinds[0], x: data.log_x && !isSmall ? "log" : "linear", y: isSmall || data.is_return ? "linear" : "log", hidden: new Set(), at: null };
   const chart = make("div", { class: "chart" });
   const tooltip = make("div", { class: "tooltip", hidden: true, role: "status" });
   const svg = draw("svg", { tabindex: "0", role: "group" });
@@ -83,7 +83,7 @@ function showCurves(figure, data) {
     make("div", { class: "choices" },
       ...(kinds.length > 1 ? [labelled("tests", segments("tests", kinds.map((kind) => [kind, kind]), view.kind, set("kind")))] : []),
       labelled("x axis", segments("x axis", [["linear", "linear"], ["log", "log"]], view.x, set("x"))),
-      labelled("y axis", segments("y axis", [["linear", "linear"], ["log", "log"]], view.y, set("y")))),
+      ...(data.is_return ? [] : [labelled("y axis", segments("y axis", [["linear", "linear"], ["log", "log"]], view.y, set("y")))])),
     chart,
     toggles(data, view, () => render()),
     downloads(
@@ -150,7 +150,7 @@ function chosenLines(data, view) {
       const curve = group.curves[view.kind];
       const [low, median, high] = curve.quartiles;
       const published = view.kind === PUBLISHED ? group.published : null;
-      return { label: group.label, color: group.color, steps: data.steps[curve.steps], low, median, high, success: curve.success, published };
+      return { label: group.label, color: group.color, steps: data.steps[curve.steps], low, median, high, success: curve.success, published, floor: data.is_return ? -Infinity : 0.5 };
     })
     .filter((line) => line.steps.length);
 }
@@ -165,16 +165,16 @@ function drawPlot(svg, data, view, width) {
   const lowest = bottom + BETWEEN + SHARES;
   const height = lowest + frame.bottom;
   const right = Math.max(width - frame.right, frame.left + 40);
-  const extent = extents(lines, level, view, data.most_steps);
+  const extent = extents(lines, level, view, data);
   const x = scale(...extent.x, frame.left, right, view.x === "log");
   const y = scale(...extent.y, bottom, frame.top, view.y === "log");
   const share = scale(0, 1, lowest, lowest - SHARES, false);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
-  svg.setAttribute("aria-label", "Test steps and success over training steps. The left and right arrow keys read the values.");
+  svg.setAttribute("aria-label", `${data.is_return ? "Returns" : "Test steps"} and success over training steps. The left and right arrow keys read the values.`);
   svg.replaceChildren(
     draw("rect", { width, height, fill: "transparent" }),
-    axes(extent, x, y, share, { ...frame, rightEdge: right, bottomEdge: bottom, lowest, height }, view),
+    axes(extent, x, y, share, { ...frame, rightEdge: right, bottomEdge: bottom, lowest, height }, view, data.is_return),
     ...lines.map((line) => series(line, x, y, share)),
     ...lines.filter((line) => line.published).map((line) => publishedLevel(line, x, y, share, frame.left, right)),
     ...(level === undefined ? [] : [levelLine(level, data.reference, y, frame, right, hasEnds)]),
@@ -191,19 +191,26 @@ function drawPlot(svg, data, view, width) {
 }
 
 // Up to what a failure counts as, from the least that is shown, or from 0 on a linear axis: as in the figures for print.
-function extents(lines, level, view, mostSteps) {
+// Of returns, up to the largest, and down to losses.
+function extents(lines, level, view, data) {
+  const mostSteps = data.most_steps;
   const steps = lines.flatMap((line) => [line.steps[0], line.steps.at(-1)]);
   const values = lines.flatMap((line) => [Math.min(...line.low), line.published?.final ?? Infinity]);
   if (level !== undefined) values.push(level);
   const [least, most] = [Math.min(...steps, Infinity), Math.max(...steps, 1)];
   const lowest = Math.min(...values, mostSteps / 2);
+  if (data.is_return) {
+    const highest = Math.max(...lines.flatMap((line) => line.high), level ?? 0, 0);
+    const x = [view.x === "log" ? Math.max(Math.min(least, most / 2), 1) : 0, most];
+    return { x, y: [Math.min(...values, 0) * 1.04, highest * 1.04 || 1] };
+  }
   return {
     x: [view.x === "log" ? Math.max(Math.min(least, most / 2), 1) : 0, most],
     y: view.y === "log" ? [Math.max(lowest, 1) / 1.15, mostSteps * 1.08] : [0, mostSteps * 1.04],
   };
 }
 
-function axes(extent, x, y, share, frame, view) {
+function axes(extent, x, y, share, frame, view, isReturn) {
   const across = (view.x === "log" ? logTicks : linearTicks)(...extent.x, Math.max((frame.rightEdge - frame.left) / 85, 2));
   const up = (view.y === "log" ? logTicks : linearTicks)(...extent.y, 6);
   return draw("g", { class: "axes" },
@@ -222,14 +229,14 @@ function axes(extent, x, y, share, frame, view) {
       draw("text", { x: x(value), y: frame.lowest + 19, "text-anchor": "middle" }, shortNumber(value)),
     ]),
     draw("text", { class: "title", x: frame.rightEdge, y: frame.height - 6, "text-anchor": "end" }, "training steps →"),
-    draw("text", { class: "title", x: 0, y: 12 }, "test steps (fewer is better)"),
+    draw("text", { class: "title", x: 0, y: 12 }, isReturn ? "return (more is better)" : "test steps (fewer is better)"),
     draw("text", { class: "title", x: 0, y: frame.lowest - SHARES - 12 }, "success (share of tests)"),
   );
 }
 
 function series(line, x, y, share) {
   const along = (values, height) => values.map((value, index) => `${x(line.steps[index]).toFixed(1)} ${height(value).toFixed(1)}`);
-  const points = (values) => along(values, (value) => y(Math.max(value, 0.5)));
+  const points = (values) => along(values, (value) => y(Math.max(value, line.floor)));
   const band = [...points(line.high), ...points(line.low).reverse()];
   return draw("g", { class: `series line-${line.color % 8}`, "data-label": line.label },
     draw("path", { class: "spread", d: `M${band.join("L")}Z` }),
@@ -299,7 +306,7 @@ function showValues(plot, step, chart, tooltip) {
   const at = plot.x(step);
   mark.replaceChildren(
     draw("line", { x1: at, x2: at, y1: plot.top, y2: plot.bottom }),
-    ...rows.flatMap(({ line, index }) => [plot.y(Math.max(line.median[index], 0.5)), plot.share(line.success[index])].map((cy) =>
+    ...rows.flatMap(({ line, index }) => [plot.y(Math.max(line.median[index], line.floor)), plot.share(line.success[index])].map((cy) =>
       draw("circle", { class: `line-${line.color % 8}`, cx: at, cy, r: 4.5 }))));
   tooltip.replaceChildren(make("b", {}, `${grouped(step)} training steps`), valueTable(plot, rows));
   if (isBelow) {

@@ -63,6 +63,8 @@ def curves_data(section: Section, colors: Mapping[str, int]) -> Data:
     levels = {kind: level for kind in KINDS if (level := section.level(kind)) is not None}
     reference = section.reference.label if section.reference is not None else ""
     heading = {"title": section.title, "most_steps": section.most_steps, "log_x": needs_log_x(section)}
+    if section.has_returns:
+        heading["is_return"] = True
     return {**heading, "steps": [*map(list, steps)], "groups": groups, "levels": levels, "reference": reference}
 
 

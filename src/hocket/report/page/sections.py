@@ -41,6 +41,8 @@ def opening(summary: Summary) -> Html:
     items = [tag("li", tag("b", name), f": {meaning}" if meaning else "") for name, meaning in known]
     published = comparison_with_published(summary)
     tests = "The team is tested regularly during training; fewer steps per test are better."
+    if any(section.has_returns for section in summary.sections):
+        tests = "The team is tested regularly during training; fewer steps per test, or larger returns, are better."
     return join(
         [
             tag("p", published, class_="lede") if published else "",
@@ -158,8 +160,12 @@ def _curves(section: Section, number: int) -> Html:
         tag(
             "p",
             f"Upper plot: median over runs of each run’s median over its last {LAST_TESTS} tests; the band is the "
-            "interquartile range over runs. Lower plot: success rate in the same tests, mean over runs. A failure "
-            f"counts as {section.most_steps:,} steps.",
+            "interquartile range over runs. Lower plot: success rate in the same tests, mean over runs. "
+            + (
+                "Tests measure the return of an episode, the sum of its rewards."
+                if section.has_returns
+                else f"A failure counts as {section.most_steps:,} steps."
+            ),
             class_="note",
         ),
         tag("div", NO_SCRIPT, class_="curves", data_section=number - 1),

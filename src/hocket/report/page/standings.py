@@ -49,7 +49,7 @@ def table(titles: Sequence[str], units: Sequence[str], rows: Sequence[Html], lab
 def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     """Tabulate the last tests of all runs."""
     rows = [
-        _row(group, kind, group.finals[kind], colors)
+        _row(group, kind, group.finals[kind], colors, has_ends=not section.is_continuing)
         for kind in KINDS
         for group in section.all_groups
         if kind in group.finals
@@ -57,17 +57,25 @@ def statistics(section: Section, colors: Mapping[str, int]) -> Html:
     if not rows:
         return Html("")
     everything = "" if section.reference is None else f" (all tests of {section.reference.label}, which does not learn)"
+    titles, what = STATISTICS, "steps"
+    counts, learnt = f"a failure counts as {section.most_steps:,} steps", f"at least {ENOUGH:.0%} of tests succeed, "
+    learnt += f"within {NEAR:.0%} of the final length"
+    if section.has_returns:
+        titles, what = (*STATISTICS[:3], "return", "mean return", *STATISTICS[5:]), "return"
+        counts, learnt = (
+            "a return is the sum of the rewards of an episode",
+            f"returns are within {NEAR:.0%} of the last",
+        )
     note = (
-        f"All columns use the last {LAST_TESTS} tests of each run, as the curves do{everything}; a failure counts as "
-        f"{section.most_steps:,} steps. Test steps: median and quartiles over runs of each run’s median. Mean steps: "
+        f"All columns use the last {LAST_TESTS} tests of each run, as the curves do{everything}; {counts}. "
+        f"{section.measure.capitalize()}: median and quartiles over runs of each run’s median. Mean {what}: "
         "interquartile mean over runs of each run’s mean. Success: mean over runs. 95 % limits are over runs, if there "
-        f"are at least {FEWEST_RUNS}. Learnt after: the median training step from which at least {ENOUGH:.0%} of tests "
-        f"succeed, within {NEAR:.0%} of the final length."
+        f"are at least {FEWEST_RUNS}. Learnt after: the median training step from which {learnt}."
     )
     return tag(
         "div",
         tag("h3", "Final performance"),
-        table(STATISTICS, STATISTICS_UNITS, rows, f"Statistics of {section.title}", texts=2),
+        table(titles, STATISTICS_UNITS, rows, f"Statistics of {section.title}", texts=2),
         tag("p", note, class_="note"),
     )
 
@@ -106,8 +114,9 @@ def scrolling(table: Html, label: str) -> Html:
     return tag("div", table, class_="scrolling", tabindex="0", role="region", aria_label=label)
 
 
-def _row(group: RunGroup, kind: str, final: FinalPerformance, colors: Mapping[str, int]) -> Html:
+def _row(group: RunGroup, kind: str, final: FinalPerformance, colors: Mapping[str, int], *, has_ends: bool) -> Html:
     low, middle, high = final.quartiles
+    success = cell(final.success.value, share(final.success.value), _limits(final.success, share))
     when, _, some = final.learnt_in_words.partition(" ")
     learnt = cell(None, "–") if group.is_reference else cell(final.learnt_after, when, some)  # it had nothing to learn
     return tag(
@@ -117,7 +126,7 @@ def _row(group: RunGroup, kind: str, final: FinalPerformance, colors: Mapping[st
         cell(len(group.seeds), f"{len(group.seeds):,}"),
         cell(middle, number(middle), f"({number(low)} to {number(high)})"),
         cell(final.mean.value, number(final.mean.value), _limits(final.mean, number)),
-        cell(final.success.value, share(final.success.value), _limits(final.success, share)),
+        success if has_ends else cell(None, "–"),
         learnt,
         cell(group.seconds, f"{group.seconds:,.1f}"),
     )
@@ -179,8 +188,9 @@ def comparisons(section: Section) -> Html:
     """Compare learners pairwise: the probability that one is better, with its interval and p-value."""
     if not section.comparisons:
         return Html("")
+    better = "earns more" if section.has_returns else "takes fewer steps"
     note = (
-        "The probability that a run of the first learner takes fewer steps in its last tests than a run of the second, "
+        f"The probability that a run of the first learner {better} in its last tests than a run of the second, "
         "with its 95 % interval; p is from a two-sided permutation test."
     )
     kinds = dict.fromkeys(pair.policy for pair in section.comparisons)
