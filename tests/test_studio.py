@@ -61,6 +61,7 @@ def test_the_verdict_says_after_everything_else_whether_events_may_be_heard_late
     source = source_of("drawbridge") or ""
     verdict = judge(subject_of(source))
     assert verdict["ok"] and "A2: up and A1: lift" in verdict["answers"][-1]["said"]
+    assert [(answer["ok"], answer["required"]) for answer in verdict["answers"]] == [(True, True), (False, False)]
 
 
 @pytest.mark.parametrize("name", ["buttons", "warehouse", "rooms", "crew"])

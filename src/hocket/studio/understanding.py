@@ -216,12 +216,18 @@ def judge(subject: Task | Design) -> Data:
     stall = next((part.value.stall for part in verdict.parts if isinstance(part.value, TeamCheck)), None)
     return {
         "ok": verdict.ok,
-        "answers": [{"ok": part.ok, "said": part.answer} for part in verdict.parts if part.answer],
+        "answers": [_answer(part) for part in verdict.parts if part.answer],
         "problems": [problem for problem in verdict.problems if problem not in story],
         "warnings": list(verdict.warnings),
         "notes": list(verdict.notes),
         "stall": None if stall is None or isinstance(subject, Design) else _walk(subject, stall),
     }
+
+
+def _answer(part: Part) -> Data:
+    """Tell an answer; one that is no, and that nobody has to mind, is not `ok`, and is not `required` either."""
+    is_tolerant = not isinstance(part.document, dict) or part.document.get("tolerant", True)
+    return {"ok": part.ok and bool(is_tolerant), "required": part.name != "delays", "said": part.answer}
 
 
 def _check(task: Task) -> Verdict:

@@ -8,7 +8,7 @@ import { gesture, isBehind, store } from "/store.js";
 
 let at = 0; // the step of the example, or of the walk to where the team stalls
 let told = ""; // which of them
-const SYMBOLS = { yes: "✓", no: "✗", unknown: "?", behind: "…" };
+const SYMBOLS = { yes: "✓", no: "✗", unknown: "?", behind: "…", note: "–" };
 
 const line = (kind, text, attributes = {}) => make("p", { class: `answer ${kind}`, ...attributes },
   make("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[kind]), make("span", {}, text));
@@ -43,8 +43,9 @@ function judged(world, verdict) {
   if (verdict.refused) return line("unknown", verdict.refused);
   const { answers, problems, warnings, notes } = verdict;
   return [
-    answers.map((answer) => line(answer.ok ? "yes" : "no", answer.said)),
+    answers.filter((answer) => answer.required).map((answer) => line(answer.ok ? "yes" : "no", answer.said)),
     problems.map((problem) => make("p", { class: "problem-line" }, problem)),
+    answers.filter((answer) => !answer.required).map((answer) => line(answer.ok ? "yes" : "note", answer.said)),
     warnings.map((warning) => make("p", { class: "warning-line" }, warning)),
     notes.length ? make("details", {}, make("summary", {}, notes.length === 1 ? "1 note" : `${notes.length} notes`), make("ul", {}, notes.map((note) => make("li", {}, note)))) : null,
   ].flat();
