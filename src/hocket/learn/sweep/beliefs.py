@@ -60,6 +60,7 @@ class Beliefs:
         self.starts = (chance, *(other for other in BELIEFS if other < chance))
         self.chances: Chances = readiness.believe(chance)
         self.searched = False
+        self.values: Values | None = None  # of the team that was imagined last
         self.best = -np.inf  # the mean return of the best team so far, where a task has rewards
 
     def review(self, step: int, discount: float, moves: TeamMoves) -> list[int]:
@@ -82,7 +83,7 @@ class Beliefs:
             return []
         self.searched = self.searched or is_full
         team = search.run(self.chances)
-        chances, self.best = team.chances, max(self.best, team.score[0])
+        chances, self.best, self.values = team.chances, max(self.best, team.score[0]), team.values
         changed = np.flatnonzero((chances != self.chances).any(axis=(1, 2, 3))).tolist()
         self.chances = chances
         return changed
@@ -93,6 +94,6 @@ class Beliefs:
 
     def _succeeds(self, search: TeamSearch) -> bool:
         """Play the team, and say whether it completes its task; with rewards, whether it earns as much as the best."""
-        values: Values = np.stack([search.values(agent, self.chances) for agent in range(len(self.chances))])
-        score = search.play(values).score(self.max_steps)
+        self.values = np.stack([search.values(agent, self.chances) for agent in range(len(self.chances))])
+        score = search.play(self.values).score(self.max_steps)
         return search.is_enough(score) or (search.tables.has_rewards and score[0] >= self.best)

@@ -148,6 +148,8 @@ class SweepBlock:
             self._plan_common(index)
             if self.beliefs:
                 self._review(index, 0)
+                if (values := self.beliefs[index].values) is not None:
+                    self.planned[index] = {"q": values}  # the very team that was imagined
 
     def learnt(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """List the moves of a seed's world, and how often its agents have tried them, without what they began with."""

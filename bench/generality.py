@@ -1,0 +1,281 @@
+"""Learn a map once, then plan tasks of many kinds on it without a step: how many are completed?
+
+    python bench/generality.py [--tasks 1000] [--only machines ltlf declare tokens] [--out generality.json]
+
+machines: random machines made of parts for the team of three of *buttons*, on its map.
+ltlf:     random formulas of LTLf for one agent in an office, over the places that it comes to.
+declare:  random sets of DECLARE constraints for two agents in the same office.
+tokens:   the maps of TokenEnv, with automata of the kinds Reach (R), ReachAvoid (RA) and ReachAvoidDerived (RAD) as
+          described and published by Yalcinkaya, Vazquez-Chanlatte, Shah, Krasowski and Seshia, "Automata-Conditioned
+          Cooperative Multi-Agent Reinforcement Learning" (arXiv 2511.02304; packages dfax, dfa-gym and acc-marl):
+          at most 5 states and 200 steps in distribution, 10 and 400 out of it, one automaton for each agent, some
+          of which are trivial. Agents work one after the other, the others help: a task that is stricter than theirs.
+
+Every map is surveyed once (`hk.survey`), and the steps are counted. Success is that of the greedy team in the world.
+Tasks that nobody can complete are left out where that is known: of formulas, by the optimal policy of one agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import hocket as hk
+from hocket.task.settling import EndlessError
+from hocket.task.tables import compile_task
+from ltlf_oracle import random_formula, write
+
+OFFICE = """
+#############
+#A..#...#..B#
+#...#.o.....#
+#...#...#...#
+##.####.##.##
+#...#.c.#...#
+#.m....d....#
+#...#...#...#
+##.###.###.##
+#...#...#...#
+#...........#
+#D..#.e.#..C#
+#############
+"""
+PLACES = {"A": "A", "B": "B", "C": "C", "D": "D", "c": "coffee", "m": "mail", "o": "office", "d": "desk", "e": "exit"}
+TEMPLATES = (
+    "response",
+    "precedence",
+    "succession",
+    "responded_existence",
+    "co_existence",
+    "choice",
+    "not_chain_response",
+)
+KINDS = ("R", "RA", "RAD")
+SIZES = {"in": (5, 200), "out": (10, 400)}  # most states of an automaton, and steps of an episode
+
+
+def plan(task: hk.Task, world: hk.WorldModel, episodes: int, **settings) -> tuple[float, float, float]:
+    """Plan a task without a step; return success, mean steps, and the CPU seconds that planning took."""
+    begin = time.process_time()
+    run = hk.train(task, world=world, steps=0, seeds=1, settings={"test_episodes": 0, **settings}, threads=1)[0]
+    took = time.process_time() - begin
+    played = hk.evaluate(task, run.policy, episodes=episodes)[0]
+    return played.success.value, played.mean_steps, took
+
+
+# Random tasks.
+
+
+def team_tasks(rng: random.Random) -> Iterator[hk.Task]:
+    """Make tasks on the map of buttons: six events of three agents, and a machine made of parts."""
+    task = hk.load_task("buttons")
+    rooms = {"A1": range(3), "A2": range(4, 7), "A3": range(8, 10)}  # columns of the rooms in which agents start
+    while True:
+        spots = {}
+        for number in range(6):
+            agent = rng.choice(list(rooms))
+            spots[f"e{number}"] = agent, task.grid.cell(rng.randrange(7), rng.choice(rooms[agent]))
+        places = {event: frozenset({cell}) for event, (_, cell) in spots.items()}
+        yield hk.Task(
+            name="random",
+            grid=hk.Grid(task.grid.rows, task.grid.columns, task.grid.walls, places),
+            agents={agent: hk.Agent(old.start, [*spots]) for agent, old in task.agents.items()},
+            events={event: {agent: hk.Condition(event)} for event, (agent, _) in spots.items()},
+            machine=random_machine(rng, [*spots]),
+        )
+
+
+def random_machine(rng: random.Random, events: list[str]) -> hk.RewardMachine:
+    """Make a machine in which every event has a part once."""
+    parts = list(events)
+    rng.shuffle(parts)
+    while len(parts) > 1:
+        taken = [parts.pop() for _ in range(min(len(parts), rng.randint(2, 3)))]
+        kind = rng.choice((hk.sequence, hk.any_order, hk.either))
+        parts.insert(0, kind(*taken))
+    return parts[0]
+
+
+def office_tasks(rng: random.Random, language: str) -> Iterator[hk.Task]:
+    """Make tasks in the office: a formula for one agent, or constraints for two."""
+    cells = list(enumerate(OFFICE.strip().splitlines()))
+    grid = hk.Grid(
+        len(cells),
+        len(cells[0][1]),
+        frozenset(row * len(line) + i for row, line in cells for i, mark in enumerate(line) if mark == "#"),
+        {PLACES[mark]: {row * len(line) + i} for row, line in cells for i, mark in enumerate(line) if mark in PLACES},
+    )
+    names = list(PLACES.values())
+    while True:
+        if language == "ltlf":
+            text = write(random_formula(rng, rng.sample(names, 4), rng.randint(2, 7)))
+            agents = {"A1": hk.Agent(grid.cell(7, 5), names)}
+            events = {name: {"A1": hk.Condition(name)} for name in names}
+            build: Callable[[], hk.RewardMachine] = partial(hk.from_ltlf, text, names)
+        else:
+            chosen = rng.sample(names, 5)
+            agent_of = {name: f"A{1 + (name in chosen[:3])}" for name in chosen}
+            text = [f"{rng.choice(TEMPLATES)}({', '.join(rng.sample(chosen, 2))})" for _ in range(rng.randint(1, 3))]
+            text.append(f"existence({rng.choice(chosen)})")
+            agents = {f"A{i}": hk.Agent(grid.cell(7, 3 + 4 * i), chosen) for i in (1, 2)}
+            events = {name: {agent: hk.Condition(name)} for name, agent in agent_of.items()}
+            build = partial(hk.from_declare, text, chosen)
+        try:
+            machine = build()
+            used = {event for _, event in machine.transitions}
+            agents = {
+                agent: replace(each, knows=[event for event in each.knows if event in used])
+                for agent, each in agents.items()
+            }
+            events = {event: conditions for event, conditions in events.items() if event in used}
+            machine = hk.RewardMachine(initial=machine.initial, transitions=machine.transitions, final=machine.final)
+            task = hk.Task(name=str(text)[:60], grid=grid, agents=agents, events=events, machine=machine, slip=0.02)
+            hk.train(task, "optimal", steps=1, seeds=1, settings={"test_every": 1, "test_episodes": 0}, threads=1)
+            yield task
+        except hk.HocketError:  # nothing to do, no way to say it on a map, or a step would never end
+            continue
+
+
+# Tokens.
+
+
+def automaton(rng: random.Random, kind: str, most: int, tokens: int = 10) -> tuple[list[list[int]], set[int]]:
+    """Draw an automaton over tokens, with its accepting states; state 0 is initial, and accepting states are kept."""
+    size = rng.randint(2 if kind == "R" else 3, most)
+    last = size - 1 if kind == "R" else size - 2  # the accepting one; after it, the one that has failed
+    rows = [[state] * tokens for state in range(size)]
+    for state in range(last):
+        order = rng.sample(range(tokens), tokens)
+        rows[state][order[0]] = state + 1
+        if kind == "RA" or (kind == "RAD" and rng.random() < 0.5):
+            rows[state][order[1]] = size - 1
+        for token in order[1:] if kind == "R" else order[2:]:
+            if rng.random() > 0.9:
+                rows[state][token] = state + 1 if kind == "R" or rng.random() < 0.5 else size - 1
+    final = {last}
+    for _ in range(rng.randint(0, 5) if kind == "RAD" else 0):
+        reached = sorted(reach(rows))
+        changed = [list(row) for row in rows]
+        changed[rng.choice(reached)][rng.randrange(tokens)] = rng.choice(reached)
+        changed[last] = [last] * tokens
+        if last in reach(changed):
+            rows = changed
+    return rows, final
+
+
+def reach(rows: list[list[int]]) -> set[int]:
+    """List the states that can be reached."""
+    seen, waiting = {0}, [0]
+    while waiting:
+        fresh = {*rows[waiting.pop()]} - seen
+        seen |= fresh
+        waiting += fresh
+    return seen
+
+
+def token_tasks(rng: random.Random, name: str, kind: str, most: int) -> Iterator[hk.Task]:
+    """Make tasks on a map of TokenEnv: agents complete their automata one after the other."""
+    from hocket.task.tokens import token_task
+
+    everyone = "ABCD"[: int(name[-1])]
+    while True:
+        idle = {*rng.sample(everyone, rng.randrange(len(everyone)))}
+        automata = {agent: automaton(rng, kind, most) for agent in everyone if agent not in idle}
+        order = rng.sample([*automata], len(automata))
+        moves: dict[tuple[str, str], str] = {}
+        for place, agent in enumerate(order):
+            rows, final = automata[agent]
+            following = f"{order[place + 1]}0" if place + 1 < len(order) else "done"
+            for state in reach(rows) - final:
+                for token, target in enumerate(rows[state]):
+                    if target != state:
+                        end = following if target in final else f"{agent}{target}"
+                        moves[f"{agent}{state}", f"{agent} on {token}"] = end
+                for other in order[place + 1 :]:  # whose automata must not move before it is their turn
+                    for token, target in enumerate(automata[other][0][0]):
+                        if target:
+                            moves[f"{agent}{state}", f"{other} on {token}"] = "lost"
+        team = hk.minimize(hk.RewardMachine(initial=f"{order[0]}0", transitions=moves, final=["done"]))
+        task = token_task(name, {agent: own_view(team, agent) for agent in everyone})
+        try:
+            compile_task(task)
+        except EndlessError:  # a token that leads back and forth: here an agent that stays on it would never rest
+            continue
+        yield task
+
+
+def own_view(team: hk.RewardMachine, agent: str) -> hk.RewardMachine:
+    """Call an agent's own tokens by their numbers."""
+    moves = {(state, event.removeprefix(f"{agent} on ")): target for (state, event), target in team.transitions.items()}
+    return hk.RewardMachine(initial=team.initial, transitions=moves, final=team.final)
+
+
+# Measuring.
+
+
+def measure(what: str, tasks: Iterator[hk.Task], count: int, episodes: int, most_seconds: float, **settings) -> dict:
+    """Plan tasks on the world of the first one, until there are so many, or so many seconds of CPU are over."""
+    first = next(tasks)
+    survey = hk.survey(first)
+    plan(first, survey.world, 1, **settings)  # compiles
+    success, took, begin = list[float](), list[float](), time.process_time()
+    while len(success) < count and time.process_time() - begin < most_seconds:
+        done, _, seconds = plan(next(tasks), survey.world, episodes, **settings)
+        success.append(done)
+        took.append(seconds)
+    row = {
+        "what": what,
+        "tasks": len(success),
+        "success": float(np.mean(success)),
+        "all episodes": float(np.mean(np.array(success) == 1)),
+        "survey": survey.steps,
+        "ms": 1000 * float(np.mean(took)),
+        "ms median": 1000 * float(np.median(took)),
+    }
+    print(
+        f"{what:28} {row['tasks']:6,} tasks  success {row['success']:.3f}  steps of the world {row['survey']:6,}  "
+        f"planning {row['ms']:.0f} ms (median {row['ms median']:.0f})",
+        flush=True,
+    )
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", type=int, default=1_000)
+    parser.add_argument("--only", nargs="*", default=["machines", "ltlf", "declare", "tokens"])
+    parser.add_argument("--maps", nargs="*", default=["token-rooms-2", "token-buttons-2", "token-rooms-4"])
+    parser.add_argument("--seconds", type=float, default=np.inf, help="of CPU for each row")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=None)
+    options = parser.parse_args()
+    rows = []
+    limits = (options.tasks, 20, options.seconds)
+    if "machines" in options.only:
+        rows.append(measure("machines", team_tasks(random.Random(options.seed)), *limits))
+    for language in ("ltlf", "declare"):
+        if language in options.only:
+            rows.append(measure(language, office_tasks(random.Random(options.seed), language), *limits))
+    for name in options.maps if "tokens" in options.only else ():
+        for kind in KINDS:
+            for where, (most, steps) in SIZES.items():
+                tasks = token_tasks(random.Random(options.seed), name, kind, most)
+                what = f"{name} {kind} {where}"
+                rows.append(measure(what, tasks, options.tasks, 1, options.seconds, max_episode_steps=steps))
+    if options.out is not None:
+        options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
