@@ -20,7 +20,7 @@ from hocket.study import engines
 from hocket.study.engines import DeviceEngine, make_engine
 from hocket.study.running import run_study
 from hocket.task.tables import compile_task
-from worlds import ferry, gallery, gatehouse, line, meeting
+from worlds import doorbell, ferry, gallery, gatehouse, line, meeting
 
 pytest.importorskip("numba_cuda")
 from hocket.learn.cuda import benchmark, device, training
@@ -92,6 +92,10 @@ def long_way(stops: int) -> hk.Task:
         (ferry(0.1), "dqprm", {}),
         (gallery(0.1), "iql", {}),
         (ferry(0.1), "cqrm", {}),
+        (doorbell(0.1), "dqprm", {}),
+        (doorbell(0.1), "dqprm", {"wait_for_team": True}),
+        (doorbell(0.1), "iql", {}),
+        (doorbell(0.1), "cqrm", {}),
     ],
     ids=lambda value: value if isinstance(value, str) else getattr(value, "name", None),
 )

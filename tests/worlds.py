@@ -51,6 +51,22 @@ def meeting(slip: float = 0.0) -> hk.Task:
     )
 
 
+def doorbell(slip: float = 0.0) -> hk.Task:
+    """Let A1 come to the bell twice, and then stay there while A2 comes to the mat: in 4 steps."""
+    alike = {"memory": ("ring", "meet"), "options": (hk.Option("bell"), hk.Option("mat"))}
+    ring, rest, come = hk.Condition("bell", was=False), hk.Condition("bell", was=True), hk.Condition("mat", was=False)
+    return hk.Task(
+        "doorbell",
+        line(3, bell=1, mat=2),
+        {"A1": hk.Agent(0, ("ring", "meet"), **alike), "A2": hk.Agent(1, ("ring", "meet"), **alike)},
+        {"ring": {"A1": ring}, "meet": {"A1": rest, "A2": come}},
+        hk.RewardMachine(
+            initial="0", transitions={("0", "ring"): "1", ("1", "ring"): "2", ("2", "meet"): "3"}, final={"3"}
+        ),
+        slip,
+    )
+
+
 def gatehouse(slip: float = 0.0) -> hk.Task:
     """Let A2 press a button 4 steps away, which opens the door in cell 2 to A1, which has to get from cell 0 to 4.
 
