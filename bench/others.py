@@ -8,11 +8,6 @@ goal, the agent A1 of rendezvous-2 alone. What is not installed is left out:
     git clone https://github.com/cyrusneary/rm-cooperative-marl
     PYTHONPATH=others python bench/others.py --paper rm-cooperative-marl
 
-Environments of JAX: how many steps per second do teams of two take that act at random, thousands of them at once?
-
-    pip install dfa-gym     # in an environment of its own
-    python bench/others.py --jax
-
 Formulas beside MONA and Spot are in bench/formulas.py, projections beside libFAUDES in bench/algebra.py.
 """
 
@@ -173,49 +168,10 @@ def train_hocket(seeds: int, steps: int) -> float:
     return 2 * seeds * steps / (time.process_time() - begin)
 
 
-def step_jax(copies: int, rounds: int) -> float:
-    """Step two agents of TokenEnv, which dfa-gym has for ACC-MARL, that act at random."""
-    import jax
-    from dfa_gym import TokenEnv  # with JAX, on the processor
-
-    env = TokenEnv(n_agents=2)
-    keys = jax.random.split(jax.random.PRNGKey(0), copies)
-    _, states = jax.vmap(env.reset)(keys)
-
-    def step(carry, key):
-        states = carry
-        keys = jax.random.split(key, copies)
-        draw = {agent: jax.random.randint(key, (copies,), 0, 5) for agent in env.agents}
-        _, states, *_ = jax.vmap(env.step)(keys, states, draw)
-        return states, 0
-
-    run = jax.jit(lambda states, key: jax.lax.scan(step, states, jax.random.split(key, rounds))[0])
-    jax.block_until_ready(run(states, jax.random.PRNGKey(1)))
-    begin = time.process_time()
-    jax.block_until_ready(run(states, jax.random.PRNGKey(2)))
-    return 2 * copies * rounds / (time.process_time() - begin)
-
-
-def step_hocket(copies: int, rounds: int) -> float:
-    """Step two agents of rendezvous-2 that act at random, in the vector environment."""
-    from hocket.gym import team_vector_env
-
-    env = team_vector_env("rendezvous-2", copies)
-    env.reset(seed=0)
-    rng = np.random.default_rng(0)
-    actions = rng.integers(0, 5, (8, copies, 2))
-    env.step(actions[0])
-    begin = time.process_time()
-    for number in range(rounds):
-        env.step(actions[number % len(actions)])
-    return 2 * copies * rounds / (time.process_time() - begin)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--paper", help="a clone of the paper's public code")
-    parser.add_argument("--jax", action="store_true", help="environments instead of training")
     options = parser.parse_args()
     works = {
         "PyCRM (pyrewardmachines)": partial(train_pycrm, options.steps),
@@ -224,8 +180,6 @@ def main() -> None:
         "hocket, 1 seed": partial(train_hocket, 1, 40 * options.steps),
         "hocket, 16 seeds": partial(train_hocket, 16, 10 * options.steps),
     }
-    if options.jax:
-        works = {"dfa-gym": partial(step_jax, 1_024, 200), "hocket": partial(step_hocket, 1_024, 200)}
     print("| tool | agent-steps per second of processor time |\n| --- | ---: |")
     for name, work in works.items():
         try:
