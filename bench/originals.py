@@ -1,12 +1,12 @@
 """Are the worlds of tasks from the field those of their authors, step for step? Random walks in both, compared.
 
-    python bench/originals.py record RECORDS [--tokens CONFIGS] [--office FOLDER] [--repairs FOLDER] [--steps 1000000]
+    python bench/originals.py record RECORDS [--tokens CONFIGS] [--office FOLDER] [--steps 1000000]
     python bench/originals.py compare RECORDS
 
 The first command walks in the original, and runs where that is installed (hocket need not be); the second takes the
 same actions in hocket. For tokens: `pip install dfa-gym pyyaml`, and CONFIGS is the folder acc_marl/config of the
 repository rad-dfa/acc-marl, whose four files have the maps. For the office: numpy, and the folder reward_machines of
-the repository RodrigoToroIcarte/reward_machines. For repairs: numpy, matplotlib, and a clone of thomasychen/LOTaD.
+the repository RodrigoToroIcarte/reward_machines.
 Prints how many steps agree: in where everyone is, on which token it stood last, and in which state the machine is.
 """
 
@@ -29,7 +29,6 @@ def main() -> None:
     parser.add_argument("records", type=Path)
     parser.add_argument("--tokens", type=Path)
     parser.add_argument("--office", type=Path)
-    parser.add_argument("--repairs", type=Path)
     parser.add_argument("--steps", type=int, default=1_000_000)
     options = parser.parse_args()
     options.records.mkdir(exist_ok=True)
