@@ -1,9 +1,10 @@
 """The maps of TokenEnv: tokens in rooms behind doors, each of which is open while an agent stands on a button of it.
 
-The rules and the four maps are those of Yalcinkaya, Vazquez-Chanlatte, Shah, Krasowski and Seshia, "Automata-Conditioned
-Cooperative Multi-Agent Reinforcement Learning" (ACC-MARL, arXiv 2511.02304), in the packages dfa-gym and acc-marl.
-Agents have bodies: where two would collide, both stay. The map has no edges. A door is open in a step if somebody stood
-on one of its buttons, or in the door itself, after the step before. Each agent has a machine over the tokens it is on.
+The rules and the four maps are those of Yalcinkaya, Vazquez-Chanlatte, Shah, Krasowski and Seshia,
+"Automata-Conditioned Cooperative Multi-Agent Reinforcement Learning" (ACC-MARL, arXiv 2511.02304), in the packages
+dfa-gym and acc-marl. Agents have bodies: where two would collide, both stay. The map has no edges. A door is open in a
+step if somebody stood on one of its buttons, or in the door itself, after the step before. Each agent has a machine
+over the tokens it is on.
 """
 
 from __future__ import annotations
