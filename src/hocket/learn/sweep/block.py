@@ -226,7 +226,7 @@ class SweepBlock:
                 worst = np.tile(view.pessimistic_value, (self.shape[1], 1))
                 values, _ = self._plan_lane(group, lane, view, worst, self.caution)
                 is_lost = (values.max(axis=1) <= worst) & (worst < group.common.optimistic_value - PRECISION)  # [S, U]
-                if is_lost.any():
+                if self.moves.prior == "distance" and is_lost.any():
                     hoped = np.maximum(self._hope(group, lane) - worst[:, None], 0)
                     values = np.where(is_lost[:, None], values + LAST_RESORT * hoped, values)
                 q[agent, ..., : values.shape[2]] = values

@@ -32,7 +32,7 @@ MOST_PAIRS = 2_000_000  # of machine states and cells, of all agents, for which 
 MOST_ENTRIES = 2_000_000  # of the table of proposed events
 MOST_WORK = 2_000_000  # agent-steps of episodes in the search
 MOST_JOINT_STATES = 1_000_000  # for which the team's optimum is computed
-SHOWN_EVENTS = 12  # of a trace, in a sentence
+SHOWN_EVENTS, SHOWN_AGENTS = 12, 5  # in a sentence
 WINDOW = 40  # steps at the end of an episode that say what an agent waits for
 
 
@@ -81,8 +81,10 @@ class Stall:
 
     def __str__(self) -> str:
         shown = ("…, " if len(self.trace) > SHOWN_EVENTS else "") + ", ".join(self.trace[-SHOWN_EVENTS:])
-        waits = "; ".join(wait.describe(agent) for agent, wait in self.waiting.items())
-        return f"after {shown}: {waits}" if self.trace else f"from the start: {waits}"
+        waits = [wait.describe(agent) for agent, wait in self.waiting.items()]
+        if len(waits) > SHOWN_AGENTS:
+            waits[SHOWN_AGENTS - 1 :] = [f"and so on, {len(waits)} agents"]
+        return f"{f'after {shown}' if self.trace else 'from the start'}: {'; '.join(waits)}"
 
 
 @dataclass(frozen=True)
