@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 import hocket as hk
 from accessibility import findings
 from conftest import PATIENCE
+from hocket.draw.film import film_svg
 from hocket.draw.task_scene import scene_of
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
@@ -516,6 +517,29 @@ def test_an_episode_is_saved_as_a_drawing_that_moves(bridge_player, open_page, t
         ("team: done", "1"),
         ("end", "1"),
     ]
+
+
+def animated(film: ElementTree.Element, kind: str) -> list[list[list[float]]]:
+    """List what a film does with its agents, step by step."""
+    moves = [move for move in film.iter(f"{SVG}animateTransform") if move.get("type") == kind]
+    return [[[*map(float, value.split())] for value in move.get("values").split(";")] for move in moves]
+
+
+def test_the_page_and_the_command_film_episodes_of_built_in_and_wrapped_worlds_alike(page, folder):
+    for place, seed in ((MEETING, 0), (DRIFT, 7)):
+        button = replay(page, place).get_by_role("button", name="animation")
+        saved_film = ElementTree.fromstring(saved(page, button)[1])
+        section = summarize(load_results(folder)).sections[place]
+        episode = section.groups[0].replays[seed, "softmax"]
+        film = ElementTree.fromstring(film_svg(section.scene, episode))
+        steps = len(episode.points)
+        for ours, theirs in zip(animated(saved_film, "translate"), animated(film, "translate"), strict=True):
+            np.testing.assert_allclose(ours[:steps], theirs[:steps], atol=0.6)  # of 400 units
+        for shape in ("rect", "ellipse"):  # floor, places, walls
+            ours, theirs = ([own.get("fill") for own in root.iter(f"{SVG}{shape}")] for root in (saved_film, film))
+            assert [color for color in ours if color] == [color for color in theirs if color]
+        words = {text.text for text in film.iter(f"{SVG}text") if text.get("class") == "tag"}
+        assert words <= {text.text for text in saved_film.iter(f"{SVG}text")}
 
 
 def test_with_reduced_motion_agents_jump(open_page):

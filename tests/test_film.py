@@ -1,7 +1,9 @@
 """Films of episodes: what they show, in which files, and what is refused."""
 
+import re
 import stat
 import xml.etree.ElementTree as ElementTree
+from importlib.resources import files
 from io import BytesIO
 
 import numpy as np
@@ -11,6 +13,9 @@ from PIL import Image, ImageSequence
 import hocket as hk
 from hocket.cli.film import played_episode
 from hocket.draw import film
+from hocket.draw.map_svg import area_tags, map_svg
+from hocket.draw.palette import INK
+from hocket.draw.pixels import rgb
 from hocket.learn.teammates import reference_teammates
 from studies import drift_review, drift_scene
 
@@ -25,7 +30,7 @@ def buttons():
 def test_an_svg_moves_every_agent_along_its_way_and_says_what_happens():
     scene, episode = buttons()
     root = ElementTree.fromstring(film.film_svg(scene, episode))
-    moves = root.findall(f".//{SVG}animateTransform")
+    moves = root.findall(f".//{SVG}animateTransform[@type='translate']")
     assert len(moves) == 3
     for place, move in enumerate(moves):
         ways = [tuple(map(float, value.split())) for value in move.get("values").split(";")]
@@ -36,11 +41,41 @@ def test_an_svg_moves_every_agent_along_its_way_and_says_what_happens():
         ]
         expected = episode.points[alone, place] * unit
         np.testing.assert_allclose(np.array(ways)[alone], expected, rtol=1e-3)
-    said = [text.text for text in root.findall(f"{SVG}text")]
+    sizes = root.findall(f".//{SVG}animateTransform[@type='scale']")
+    assert len(sizes) == 2  # of those who meet on the red button
+    said = [text.text for text in root.findall(f"{SVG}text[@class='caption']")]
     assert said[0] == "start" and any("Y" in line for line in said)
     assert {step for step, _ in film.captions(episode)} == {0, *(step for step, _ in episode.events)}
     style = root.find(f"{SVG}style").text
     assert style.count("@keyframes gate") == sum(bool(area.gates) for area in scene.areas) > 0
+
+
+@pytest.mark.parametrize("filmed", [buttons, lambda: (drift_scene(), drift_review(drift_scene()).replays["softmax"])])
+def test_an_svg_has_the_map_and_the_look_of_the_pages(filmed):
+    scene, episode = filmed()
+    made = film.film_svg(scene, episode)
+    _, ground = map_svg(scene, ()).removesuffix("</svg>").split(">", 1)
+    assert ground in made
+    for page in (files("hocket.report") / "document.html", files("hocket.studio") / "page" / "index.html"):
+        assert film.HATCHING in page.read_text(encoding="utf-8") and film.HATCHING in made
+    root = ElementTree.fromstring(made)
+    rules = dict(re.findall(r"(\.[^{}]+?) ?\{ ?(.+?) ?\}", root.find(f"{SVG}style").text))
+    assert rules[".map .floor"] == "fill: #f6f5f1;" and rules[".map .wall"].startswith("fill: #4f4f4c;")
+    assert not {*re.findall(r"var\((.+?)\)", made)} - {"--color"}  # which no map has by itself
+    assert len(root.findall(f".//{SVG}svg")) == 0  # one clock for all that moves
+
+
+def test_letters_can_be_read_on_areas_that_are_closed_in_films_of_pixels():
+    scene, episode = buttons()
+    frame = np.asarray(next(film.frames(scene, episode)))
+    (area,) = (area for area in scene.areas if area.tag == "r")
+    spots = {text: (x, y) for text, x, y, _ in area_tags(scene)}
+    x, y = (round(film.PIXELS * part) for part in spots["r"])
+    inked = (frame == rgb(INK)).all(axis=2)
+    assert inked[y - 10 : y + 10, x - 10 : x + 10].any()
+    hatching = frame[y - 10 : y + 10, x - 40 : x - 20]  # beside the letter
+    assert not (hatching == rgb(INK)).all(axis=2).any()
+    assert (hatching == rgb(area.color) - rgb(area.color) // 3).all(axis=2).any()
 
 
 def test_a_gif_has_three_frames_for_each_step_and_ends_with_a_pause(tmp_path):

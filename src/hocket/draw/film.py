@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
@@ -15,10 +18,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from hocket.draw.geometry import side_by_side
-from hocket.draw.map_svg import agent_radius, map_svg, number_of, unit_of
+from hocket.draw.map_svg import agent_radius, agent_svg, area_tags, map_svg, number_of, unit_of
 from hocket.draw.markup import Html, tag
-from hocket.draw.palette import FLOOR, INK, WALL
-from hocket.draw.pixels import font_of, hatched, paint_disc, paint_ground, rgb
+from hocket.draw.palette import INK
+from hocket.draw.pixels import font_of, hatched, paint_disc, paint_ground
 from hocket.draw.scene import Area, Moment, Scene
 from hocket.errors import FormatError, SettingsError
 from hocket.files import write_whole
@@ -30,13 +33,12 @@ MOST_STEPS = 2_000  # of an episode
 CAPTION = 28.0  # height of the line below the map, in units of the map
 PIXELS = 1.2  # of a unit of the map
 STYLE = (
-    f".floor{{fill:{FLOOR}}}.wall{{fill:{WALL}}}"
-    ".border{fill:none;stroke:#999}.closed{fill:url(#hatching)}.lines{fill:none;stroke:#0002}"
-    "text{font:600 12px sans-serif;text-anchor:middle;dominant-baseline:central}.caption{text-anchor:start}"
-    ".agent circle{stroke:#fff}.agent text{fill:#fff}"
+    ".map{background:var(--paper);font-family:system-ui,sans-serif}"
+    ".map .caption{fill:var(--ink);font-size:14px;text-anchor:start}"
 )
-HATCHING = tag(
-    "pattern", tag("path", d="M0 8L8 0", stroke=INK), id="hatching", width=8, height=8, patternUnits="userSpaceOnUse"
+HATCHING = Html(  # as on the pages
+    '<pattern id="hatching" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<path d="M0 0V7"/></pattern>'
 )
 
 
@@ -78,7 +80,8 @@ def captions(episode: WatchedEpisode) -> list[tuple[int, str]]:
         happened.setdefault(step, []).append(event)
     said = {0: "start", **{step: f"step {step}: {', '.join(events)}" for step, events in happened.items()}}
     last = len(episode.points) - 1
-    return [*said.items(), (last, f"{said.get(last, f'step {last}')}{'' if episode.success else ' (not completed)'}")]
+    said[last] = f"{said.get(last, f'step {last}')}{'' if episode.success else ' (not completed)'}"
+    return sorted(said.items())
 
 
 def _closed(scene: Scene, episode: WatchedEpisode) -> list[set[Area]]:
@@ -90,7 +93,7 @@ def _closed(scene: Scene, episode: WatchedEpisode) -> list[set[Area]]:
 
 
 def film_svg(scene: Scene, episode: WatchedEpisode) -> str:
-    """Animate the map: agents move, gates open, and a line says what happens; no script is needed."""
+    """Animate the map of the pages: agents move, gates open, and a line says what happens; no script is needed."""
     unit, disc = unit_of(scene), agent_radius(scene)
     steps = len(episode.points) - 1 + PAUSE
     timing = {"dur": f"{steps * STEP:g}s", "repeatCount": "indefinite"}
@@ -98,31 +101,37 @@ def film_svg(scene: Scene, episode: WatchedEpisode) -> str:
     agents = []
     for place, name in enumerate(scene.agents):
         ways = [(row[place][0] * unit, row[place][1] * unit) for row in rows]
-        values = ";".join(f"{x:.4g} {y:.4g}" for x, y in [*ways, *[ways[-1]] * PAUSE])
-        moves = tag("animateTransform", attributeName="transform", type="translate", values=values, **timing)
-        body = tag("circle", r=disc * min(row[place][2] for row in rows), fill=scene.colors[name])
-        agents.append(tag("g", tag("title", name), body, tag("text", number_of(scene, name)), moves, class_="agent"))
+        moves = [_transform("translate", [f"{x:.4g} {y:.4g}" for x, y in ways], timing)]
+        if any(row[place][2] < 1 for row in rows):
+            moves.append(_transform("scale", [f"{row[place][2]:.3g}" for row in rows], timing))
+        agents.append(agent_svg(scene, name, disc, *moves))
     said = captions(episode)
     ends = [step for step, _ in said[1:]] + [steps]
+    below = scene.height * unit + CAPTION / 2
     lines = [
-        tag("text", text, _shown(begin / steps, end / steps, timing), class_="caption", x=4, y=height_of(scene) + 14)
+        tag("text", text, _shown(begin / steps, end / steps, timing), class_="caption", x=4, y=below)
         for (begin, text), end in zip(said, ends, strict=True)
     ]
-    width, height = scene.width * unit + 4, height_of(scene) + CAPTION
-    shown_as = f'<svg width="{width:g}" height="{height_of(scene):g}"'
-    plain = map_svg(scene, ()).removesuffix("</svg>").replace("<svg", shown_as, 1)
-    inside = Html(f"{plain}{''.join(agents)}</svg>")
-    style = tag("style", Html(STYLE + _gate_style(scene, episode, steps)))
-    view = f"0 0 {width:g} {height:g}"
-    return (
-        tag("svg", style, tag("defs", HATCHING), inside, *lines, xmlns="http://www.w3.org/2000/svg", viewBox=view)
-        + "\n"
-    )
+    style = tag("style", Html(_page_style() + _gate_style(scene, episode, steps)))
+    defined = tag("defs", HATCHING, class_="definitions")
+    xmlns = "http://www.w3.org/2000/svg"
+    return map_svg(scene, (), style, defined, *agents, *lines, foot=CAPTION, xmlns=xmlns) + "\n"
 
 
-def height_of(scene: Scene) -> float:
-    """Say how high the map is, in its units."""
-    return scene.height * unit_of(scene) + 4
+@cache
+def _page_style() -> str:
+    """Take the look of maps and agents from the style of the pages, in the colours of light ones."""
+    shared = (files("hocket.draw") / "web" / "shared.css").read_text(encoding="utf-8")
+    colors = dict(re.findall(r"(--[\w-]+): light-dark\((#\w+)", shared))
+    rules = [*re.findall(r"^\.(?:map|agent|definitions) [.a-z].*", shared, re.MULTILINE), STYLE]
+    return re.sub(r"var\((--[\w-]+)\)", lambda match: colors.get(match[1], match[0]), "".join(rules))
+
+
+def _transform(kind: str, values: Sequence[str], timing: dict[str, str]) -> Html:
+    """Move or scale an element from step to step; the last value stays for a pause."""
+    each = ";".join([*values, *[values[-1]] * PAUSE])
+    look = {"attributeName": "transform", "type": kind, "additive": "sum", "values": each}
+    return tag("animateTransform", **look, **timing)
 
 
 def _shown(begin: float, end: float, timing: dict[str, str]) -> Html:
@@ -145,8 +154,8 @@ def _gate_style(scene: Scene, episode: WatchedEpisode, steps: int) -> str:
                 if step == 0 or (area in now) != (area in closed[step - 1])
             ]
             rules.append(f"@keyframes gate{number}{{{''.join(changes)}}}")
-            look = f"animation:gate{number} {steps * STEP:g}s step-end infinite"
-            rules.append(f'[data-area="{number}"] .closed{{{look}}}')
+            look = f"display:inline;animation:gate{number} {steps * STEP:g}s step-end infinite"
+            rules.append(f'.map [data-area="{number}"] .closed{{{look}}}')
     return "".join(rules)
 
 
@@ -158,20 +167,20 @@ def frames(scene: Scene, episode: WatchedEpisode) -> Iterator[Image.Image]:
     scale, disc = PIXELS * unit_of(scene), agent_radius(scene) / unit_of(scene)
     width, height = (2 * round(side / 2) for side in (scene.width * scale, scene.height * scale + CAPTION))
     ground, said = paint_ground(scene, scale, (width, height)), dict(captions(episode))
-    for area in scene.areas:
-        if area.tag and area.shapes:
-            x, y = area.shapes[0].middle
-            ImageDraw.Draw(ground).text((x * scale, y * scale), area.tag, fill=INK, font=font_of(16), anchor="mm")
     masks = {area: hatched(area, scale, (width, height)) for area in scene.areas if area.gates}
     closed, caption, points = _closed(scene, episode), said[0], episode.points
     for step in range(len(points)):
         caption = said.get(step, caption)
         image = np.array(ground)
         for area in closed[step]:
-            image[masks[area]] = rgb(INK)
+            image[masks[area]] -= image[masks[area]] // 3
+        floor = Image.fromarray(image)
+        for text, x, y, size in area_tags(scene):
+            font = font_of(round(PIXELS * size))
+            ImageDraw.Draw(floor).text((PIXELS * x, PIXELS * y), text, fill=INK, font=font, anchor="mm")
         moves = BETWEEN if step + 1 < len(points) else 1
         for part in range(moves):
-            frame, share = Image.fromarray(image), part / moves
+            frame, share = floor.copy(), part / moves
             here = points[step] if not part else (1 - share) * points[step] + share * points[step + 1]
             spots = side_by_side([(x, y) for x, y in here.tolist()], disc)
             for name, spot in zip(scene.agents, spots, strict=True):

@@ -30,8 +30,9 @@ def unit_of(scene: Scene) -> float:
     return LONGEST_SIDE / max(scene.width, scene.height)
 
 
-def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
-    """Draw the map of a scene, with the agents where they start, if that is known.
+def map_svg(scene: Scene, starts: Sequence[Point], *above: Html, foot: float = 0, **look: str) -> Html:
+    """Draw the map of a scene, with the agents where they start, if that is known, what else is above all of it, and
+    room at its foot.
 
     A group with gates has the number of its area as `data-area`, and is of the class `open` unless it is closed now.
     """
@@ -41,7 +42,7 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
     numbers = {area: number for number, area in enumerate(scene.areas)}
     closed = scene.closed(Moment({}))
     agents = [
-        _agent((across * unit, down * unit), size * disc, scene, name)
+        agent_svg(scene, name, size * disc, transform=f"translate({across * unit:g} {down * unit:g})")
         for (across, down, size), name in zip(side_by_side(starts, disc / unit), scene.agents, strict=False)
     ]
     return tag(
@@ -50,7 +51,7 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
         *(_area(area, unit, numbers[area], area in closed) for area in scene.painted),
         _lines(scene, unit),
         *(_shape(wall, unit, class_="wall") for wall in scene.walls),
-        *(_area_tag(area, shape, unit) for area, shape in _tag_shapes(scene)),
+        *(tag("text", text, class_="tag", x=x, y=y, font_size=size) for text, x, y, size in area_tags(scene)),
         *(
             tag("circle", cx=(x + 0.5) * unit, cy=(y + 0.5) * unit, r=disc, fill="none", stroke=scene.colors[name])
             for name, cells in scene.regions.items()
@@ -58,12 +59,14 @@ def map_svg(scene: Scene, starts: Sequence[Point]) -> Html:
         ),
         tag("rect", class_="border", width=width, height=height),
         tag("g", *agents, class_="starts"),
+        *above,
         class_="map",
-        viewBox=f"-2 -2 {width + 4:g} {height + 4:g}",
+        viewBox=f"-2 -2 {width + 4:g} {height + 4 + foot:g}",
         role="img",
         aria_label=f"The map of {scene.task}",
         data_unit=unit,
         data_disc=disc,
+        **look,
     )
 
 
@@ -102,11 +105,12 @@ def _tag_shapes(scene: Scene) -> Iterator[tuple[Area, Shape]]:
             yield area, max(shapes, key=lambda shape: shape.width * shape.height)
 
 
-def _area_tag(area: Area, shape: Shape, unit: float) -> Html:
-    """Write an area's tag into the middle of a shape."""
-    (x, y), side = shape.middle, min(shape.width, shape.height) * unit
-    size = max(min(side, unit if unit > 8 else LONGEST_SIDE / 16) * 0.4, 5)
-    return tag("text", _short(area.tag), class_="tag", x=x * unit, y=y * unit, font_size=size)
+def area_tags(scene: Scene) -> Iterator[tuple[str, float, float, float]]:
+    """Tell what is written on areas: the text, the middle of it, and the size of its letters."""
+    unit = unit_of(scene)
+    for area, shape in _tag_shapes(scene):
+        (x, y), side = shape.middle, min(shape.width, shape.height) * unit
+        yield _short(area.tag), x * unit, y * unit, max(min(side, unit if unit > 8 else LONGEST_SIDE / 16) * 0.4, 5)
 
 
 def _short(text: str) -> str:
@@ -123,15 +127,17 @@ def _lines(scene: Scene, unit: float) -> Html:
     return tag("path", class_="lines", d="".join([*down, *across]))
 
 
-def _agent(point: Point, radius: float, scene: Scene, name: str) -> Html:
+def agent_svg(scene: Scene, name: str, radius: float, *moves: Html, transform: str | None = None) -> Html:
+    """Draw an agent's disc, with what moves it, if anything does."""
     number = number_of(scene, name)
     return tag(
         "g",
         tag("title", name),
         tag("circle", r=radius, fill=scene.colors[name]),
         tag("text", number, font_size=radius * (1.15 if len(number) < LONGEST_NUMBER else 0.8)),
+        *moves,
         class_="agent",
-        transform=f"translate({point[0]:g} {point[1]:g})",
+        transform=transform,
     )
 
 

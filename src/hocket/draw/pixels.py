@@ -25,6 +25,7 @@ Bits = NDArray[np.bool_]  # [height, width]
 
 WIDEST = 1_024  # pixels of a picture, unless its cells would be too small
 LARGEST_CELL, SMALLEST_CELL = 32, 12  # pixels
+SMALLEST_LINED = 8  # pixels of a cell from which lines are drawn between cells
 HATCH = 8  # pixels from one line of a closed gate to the next
 SHOWN = 4  # agents in a cell; where there are more, a plus stands for the rest
 DISC = 0.44  # of a cell: the radius of an agent
@@ -87,28 +88,29 @@ class Frames:
     def _ground(self) -> Pixels:
         """The map without agents and gates."""
         size = (self.scene.columns * self.cell, self.scene.rows * self.cell)
-        image = np.array(paint_ground(self.scene, self.cell, size))
-        for edge in (image[self.cell - 1 :: self.cell], image[:, self.cell - 1 :: self.cell]):
-            edge -= edge // 8  # cells are set apart by lines that are a little darker
-        for wall in self.scene.walls:
-            if min(wall.width, wall.height) < 0.5:  # a thin one, between cells
-                top, left = (max(0, round(start * self.cell)) for start in (wall.top, wall.left))
-                down, across = (max(2, round(length * self.cell)) for length in (wall.height, wall.width))
-                image[top : top + down, left : left + across] = rgb(WALL)
-        return image
+        return np.array(paint_ground(self.scene, self.cell, size))
 
 
 # Painting, of maps with cells or without, at so many pixels for a unit of the map.
 
 
 def paint_ground(scene: Scene, scale: float, size: tuple[int, int]) -> Image.Image:
-    """Paint areas and walls."""
+    """Paint areas, lines between cells, and walls."""
     image = Image.new("RGB", size, WHITE)
     drawing = ImageDraw.Draw(image)
     _paint_shape(drawing, Shape(0, 0, scene.width, scene.height), scale, FLOOR)
-    colored = [(shape, area.color) for area in scene.painted for shape in area.shapes]
-    for shape, color in (*colored, *((wall, WALL) for wall in scene.walls)):
-        _paint_shape(drawing, shape, scale, color)
+    for area in scene.painted:
+        for shape in area.shapes:
+            _paint_shape(drawing, shape, scale, area.color)
+    pixels = np.array(image)
+    if scene.has_cells and scale >= SMALLEST_LINED:
+        down, across = (np.round(np.arange(1, n + 1) * scale).astype(int) - 1 for n in (scene.rows, scene.columns))
+        for edges in ((down, slice(across[-1] + 1)), (slice(down[-1] + 1), across)):
+            pixels[edges] -= pixels[edges] // 8  # lines that are a little darker
+    image = Image.fromarray(pixels)
+    for wall in scene.walls:  # those between cells are two pixels thick at least
+        seen = wall._replace(width=max(wall.width, 2 / scale), height=max(wall.height, 2 / scale))
+        _paint_shape(ImageDraw.Draw(image), seen, scale, WALL)
     return image
 
 
