@@ -247,7 +247,7 @@ def test_names_are_drawn_as_they_are(name):
     root = parse({name: machine})
     assert sorted(texts(root)) == sorted([name, name, f"x{name}", name, "other", f"{name}x"])
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
-        "svg", "g", "title", "polygon", "path", "ellipse", "text"
+        "svg", "g", "title", "style", "polygon", "path", "ellipse", "text"
     }  # fmt: skip
 
 

@@ -481,7 +481,7 @@ def test_there_is_a_map_for_each_state_that_is_not_final_and_a_scale(ordinary):
     machine = task.machines["A2"]
     assert [axes.get_title() for axes in own] == [state for state in machine.states if state not in machine.final]
     assert scale.get_ylabel() == "value of the best action\n(discounted reward)"
-    assert "G: green button" in told(figure).replace("\n", " ")
+    assert "N: green button" in told(figure).replace("\n", " ")
 
 
 def test_of_many_states_the_first_are_shown_and_it_is_said(monkeypatch):

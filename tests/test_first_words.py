@@ -17,7 +17,7 @@ import hocket as hk
 from hocket.cli import main as cli
 from hocket.cli.terminal import whole_number
 from hocket.learn.catalogue import LEARNERS
-from hocket.task.catalogue import built_in_tasks, source_of
+from hocket.task.catalogue import FAMILIES, built_in_tasks, source_of
 from hocket.task.verdict import check_task
 
 COMMANDS = ["tasks", "new", "check", "repair", "show", "play", "train", "study", "paper", "report", "evaluate", "bench"]
@@ -52,7 +52,7 @@ def test_tasks_lists_every_built_in_task_with_its_description(capsys):
         assert any(line.startswith(f"{name} ") and hk.load_task(name).description in line for line in lines)
     assert cli.run(["tasks", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert {*built_in_tasks(), "rendezvous-2"} == told.keys()
+    assert {*built_in_tasks(), *(f"{family}-2" for family in FAMILIES)} == told.keys()
     assert told["buttons"]["agents"] == ["A1", "A2", "A3"]
 
 
