@@ -1,12 +1,13 @@
 """Are the worlds of tasks from the field those of their authors, step for step? Random walks in both, compared.
 
-    python bench/originals.py record RECORDS [--tokens CONFIGS] [--office FOLDER] [--steps 1000000]
+    python bench/originals.py record RECORDS [--tokens CONFIGS] [--office FOLDER] [--repairs FOLDER] [--steps N]
     python bench/originals.py compare RECORDS
 
 The first command walks in the original, and runs where that is installed (hocket need not be); the second takes the
 same actions in hocket. For tokens: `pip install dfa-gym pyyaml`, and CONFIGS is the folder acc_marl/config of the
 repository rad-dfa/acc-marl, whose four files have the maps. For the office: numpy, and the folder reward_machines of
-the repository RodrigoToroIcarte/reward_machines.
+the repository RodrigoToroIcarte/reward_machines. For repairs: `pip install pettingzoo gymnasium matplotlib`, and the
+folder of the repository thomasychen/LOTaD.
 Prints how many steps agree: in where everyone is, on which token it stood last, and in which state the machine is.
 """
 
@@ -14,12 +15,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import cycle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 COPIES = 1_000  # walks side by side
+MONOLITHIC = "reward_machines/buttons/repairs_task/mono_repairs_task.txt"
 TURNED = np.array([2, 1, 0, 3, 4])  # TokenEnv's actions are down, right, up, left, none
 
 
@@ -29,6 +33,7 @@ def main() -> None:
     parser.add_argument("records", type=Path)
     parser.add_argument("--tokens", type=Path)
     parser.add_argument("--office", type=Path)
+    parser.add_argument("--repairs", type=Path)
     parser.add_argument("--steps", type=int, default=1_000_000)
     options = parser.parse_args()
     options.records.mkdir(exist_ok=True)
@@ -38,6 +43,9 @@ def main() -> None:
         for number in range(1, 5):
             walked = walk_office(options.office, number, options.steps // COPIES)
             np.savez_compressed(options.records / f"office-{number}.npz", **walked)
+    if options.repairs:
+        walked = walk_repairs(options.repairs, options.steps // COPIES)
+        np.savez_compressed(options.records / "repairs.npz", **walked)
     if options.tokens:
         for config in sorted(options.tokens.glob("*.yaml")):
             kind = "rooms" if "rooms" in config.stem else "buttons"
@@ -129,11 +137,84 @@ def compare_office(name: str, walked: Any) -> np.ndarray:
     return agree
 
 
+def walk_repairs(folder: Path, steps: int) -> dict[str, Any]:
+    """Walk at random in the original: directions after slips, where everyone was, and the team machine's state.
+
+    The original moves everyone twice in a step, first for labels and then for good, and draws a slip each time; here
+    both have the same slip. Agents keep an action for two steps on average, to come farther.
+    """
+    sys.path.insert(0, str(folder))
+    import mdps.repairs_task_mdp as world
+    from mdp_label_wrappers.repairs_task_mdp_labeled import RepairsTaskLabeled
+    from pettingzoo_product_env.buttons_product_env import ButtonsProductEnv
+    from reward_machines.sparse_reward_machine import SparseRewardMachine
+
+    taken = [0, 0, 0]
+
+    class Watched(RepairsTaskLabeled):
+        def get_next_state(self, s: int, a: int, agent_id: int) -> tuple[int, int]:
+            s_next, taken[agent_id - 1] = super().get_next_state(s, a, agent_id)
+            return s_next, taken[agent_id - 1]
+
+    machines = [SparseRewardMachine(str(folder / MONOLITHIC)) for _ in range(2)]
+    for machine in machines:
+        machine.is_monolithic = True
+    manager = SimpleNamespace(get_rm_assignments=lambda *_, **__: 0, update_rewards=lambda _: None)
+    config = {"initial_mdp_states": [54, 77, 3], "initial_rm_states": [[0, 0, 0]], "gamma": 0.99}
+    config["max_episode_length"] = steps + 1
+    env = ButtonsProductEnv(manager, Watched, machines[0], config, 3, addl_mono_rm=machines[1])
+    rng = np.random.default_rng(0)
+    action, where = np.zeros((2, steps, COPIES, 3), np.int8)
+    state, done = np.zeros((steps, COPIES), np.int8), np.zeros((steps, COPIES), np.bool_)
+    for copy in range(COPIES):
+        env.reset()
+        chosen = rng.integers(0, 5, 3)
+        for step in range(steps):
+            chosen = np.where(rng.random(3) < 0.5, chosen, rng.integers(0, 5, 3))
+            world.random = SimpleNamespace(random=cycle(rng.random(3).tolist()).__next__)
+            _, _, ended, _, _ = env.step(dict(zip(env.possible_agents, chosen.tolist(), strict=True)))
+            action[step, copy], where[step, copy] = taken, [*env.mdp_states.values()]
+            state[step, copy], done[step, copy] = env.monolithic_rm_state, all(ended.values())
+            if done[step, copy]:
+                env.reset()
+    return {"action": action, "where": where, "state": state, "done": done}
+
+
+def compare_repairs(walked: Any) -> np.ndarray:
+    """Take the same directions; the original's states with two agents at the headquarters pass within a step."""
+    import hocket as hk
+    from hocket.task.bodies import hold_all_apart
+    from hocket.task.tables import compile_task, settle
+
+    task = hk.load_task("repairs")
+    tables, everyone = compile_task(task), np.arange(3)
+    names = {0: "nobody", 1: "A1 in", 2: "A2 in", 3: "A3 in", 7: "reported", 8: "yellow", 9: "red", 10: "done"}
+    numbers = {state: number for number, state in enumerate(task.machine.states)}
+    told = np.array([numbers.get(names.get(u, ""), -1) for u in range(11)])
+    states = [[numbers[state] for state in task.machines[name].states] for name in task.agents]  # everyone knows all
+    steps, copies, _ = walked["action"].shape
+    cell, state = (np.tile(first.astype(np.int64), (copies, 1)) for first in (tables.start, tables.initial))
+    agree = np.zeros((steps, copies), np.bool_)
+    for step in range(steps):
+        after = tables.next_cell[0, tables.dynamics[everyone, state], cell, walked["action"][step], 0]
+        before, cell = cell, hold_all_apart(tables.body_rule, tables.body, cell, after)
+        state = settle(tables, tables.kinds(before, cell), state).state
+        same_states = np.array(states)[everyone, state] == told[walked["state"][step]][:, None]
+        agree[step] = ((cell == walked["where"][step]) & same_states).all(axis=1)
+        done = walked["done"][step][:, None]
+        cell, state = np.where(done, tables.start, cell), np.where(done, tables.initial, state)
+    return agree
+
+
 def compare(records: Path) -> None:
     """Take the recorded actions in hocket."""
     for path in sorted(records.glob("office-*.npz")):
         with np.load(path) as walked:
             agree = compare_office(path.stem, dict(walked))
+        print(f"{path.stem}: {agree.sum():,} of {agree.size:,} steps agree")
+    for path in sorted(records.glob("repairs.npz")):
+        with np.load(path) as walked:
+            agree = compare_repairs(dict(walked))
         print(f"{path.stem}: {agree.sum():,} of {agree.size:,} steps agree")
     for path in sorted(records.glob("token-*.npz")):
         with np.load(path) as walked:

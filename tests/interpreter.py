@@ -55,6 +55,10 @@ def walk_apart(bodies: object, regions: list[set[int]], before: list[int], wante
     def inside(cell: int) -> frozenset[int]:
         return frozenset(number for number, region in enumerate(regions) if cell in region)
 
+    def turn(agent: int, cell: int) -> int:
+        left = [other for other in everyone if isinstance(bodies, tuple) and inside(before[other]) == inside(cell)]
+        return (agent - (left[0] + 1 if left else 0)) % len(before)
+
     while True:
         refused = set()
         for agent in everyone:
@@ -62,7 +66,7 @@ def walk_apart(bodies: object, regions: list[set[int]], before: list[int], wante
             for other in everyone:
                 if other != agent and comes and inside(now[other]) == inside(now[agent]):
                     other_keeps = inside(before[other]) == inside(now[other])
-                    if other_keeps or other < agent or bodies == "symmetric":
+                    if other_keeps or turn(other, now[agent]) < turn(agent, now[agent]) or bodies == "symmetric":
                         refused.add(agent)
         if not refused:
             break

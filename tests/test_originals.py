@@ -1,5 +1,6 @@
 """Tasks from the field, held against their authors' rules, written down apart (bench/originals.py uses their code)."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from hocket.draw.palette import WALL
 from hocket.draw.pixels import Frames, rgb
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import TextMap
+from hocket.task.bodies import hold_apart
 from hocket.task.files import task_from
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
@@ -154,6 +156,78 @@ def test_the_office_is_as_its_authors_describe_it(number):
                 ends["done"] += 1
                 break
     assert ends["broken"] > 5
+
+
+# Repairs, with rows and columns as in the code of LOTaD.
+
+RIDGE = {(1, 6), (2, 6), (3, 6), (4, 6), *((5, column) for column in range(1, 7)), *((3, c) for c in range(7, 11))}
+STATIONS = {(6, 8): "yellow", (0, 8): "red"}
+
+
+class Repairs:
+    """Repairs by its rules: twice in a step everyone in turn looks whether the hazard is free, and tells who is in."""
+
+    def __init__(self) -> None:
+        self.spots = {"A1": (4, 6), "A2": (6, 5), "A3": (0, 3)}
+        self.holder, self.inside, self.reported, self.visited = None, set(), False, set()
+
+    def end(self, name: str, action: str) -> Spot:
+        (row, column), (down, right) = self.spots[name], STEPS[action]
+        spot = (row + down, column + right)
+        if not (0 <= spot[0] < 7 and 0 <= spot[1] < 12) or (action != "stay" and spot in RIDGE):
+            spot = (row, column)
+        if spot[1] < 7:
+            self.holder = None if self.holder == name else self.holder
+        elif self.holder in (None, name):
+            self.holder = name
+        else:
+            return row, column
+        return spot
+
+    def step(self, actions: dict[str, str]) -> None:
+        for name, action in actions.items():
+            if self.end(name, action) == (2, 3):
+                self.inside.add(name)
+            elif not self.reported:
+                self.inside.discard(name)
+            self.reported = self.reported or len(self.inside) > 1
+        self.spots = {name: self.end(name, action) for name, action in actions.items()}
+        if self.reported:
+            self.visited |= {STATIONS[spot] for spot in self.spots.values() if spot in STATIONS}
+
+    @property
+    def state(self) -> str:
+        if len(self.visited) == 2:
+            return "done"
+        if self.reported:
+            return next(iter(self.visited), "reported")
+        return next((f"{name} in" for name in self.inside), "nobody")
+
+
+def test_repairs_is_as_the_code_of_its_authors_describes_it():
+    task, rng, seen = replace(hk.load_task("repairs"), slip=0.0), Random(15), set()
+    for number in range(40):
+        world, episode, actions = Repairs(), hk.TeamEpisode(task, 0, number, strict=False), {}
+        for _ in range(150):
+            actions = {a: actions[a] if actions and rng.random() < 0.5 else rng.choice(ACTIONS) for a in task.agents}
+            world.step(actions)
+            step = episode.step(actions)
+            assert {agent: task.grid.row_column(cell) for agent, cell in step.cells.items()} == world.spots
+            assert {*step.states.values()} == {world.state}
+            seen.add(world.state)
+            if step.done:
+                break
+    assert seen == {*task.machine.states}
+
+
+def test_who_comes_after_the_agent_that_leaves_the_hazard_is_the_first_to_enter_it():
+    task = hk.load_task("repairs")
+    top, bottom = task.grid.cell(0, 6), task.grid.cell(6, 6)
+    before, wanted = {"A1": top, "A2": top + 1, "A3": bottom}, {"A1": top + 1, "A2": top, "A3": bottom + 1}
+    assert hold_apart(task.bodies, task.units, before, wanted) == {"A1": top, "A2": top, "A3": bottom + 1}
+    early = {"A1": top, "A2": bottom, "A3": top + 1}
+    after = hold_apart(task.bodies, task.units, early, {"A1": top + 1, "A2": bottom + 1, "A3": top})
+    assert after == {"A1": top + 1, "A2": bottom, "A3": top}
 
 
 def test_a_map_with_thin_walls_is_read_as_it_is_written_and_moves_are_the_same_in_tables():

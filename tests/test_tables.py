@@ -12,6 +12,7 @@ from hypothesis import given
 
 import hocket as hk
 from hocket.random import INDIVIDUAL, TEAM, slip_draw, stream_key, sync_draw, threshold
+from hocket.task.bodies import hold_all_apart
 from hocket.task.catalogue import built_in_tasks
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome
@@ -148,6 +149,8 @@ def play_tables(task: hk.Task, seed: int, number: int, plan: list[list[int]]) ->
             outcome = slip_outcome(slip_draw(keys[i], step), threshold(tables.slip))
             moves = tables.next_cell[tables.world[i], tables.dynamics[i, states[i]]]
             cells[i] = int(moves[cells[i], actions[i], outcome])
+        if len(tables.body):
+            cells = hold_all_apart(tables.body_rule, tables.body, np.array([before]), np.array([cells]))[0].tolist()
         kinds = np.array([[tables.kind[i, tables.offset[i, before[i]] + cells[i]] for i in agents]])
         proposed = [tables.event[i, states[i], kinds[0, i]].tolist() for i in agents]
         settled = settle(tables, kinds, np.array([states]), np.array([team]) if len(tables.team_next) else None)

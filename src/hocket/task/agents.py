@@ -23,7 +23,7 @@ class Option:
 class Gate:
     """What opens a region to an agent, and what closes it again: the last of these events to happen decides.
 
-    It is closed at the start, unless nothing opens it or `starts_open` says otherwise.
+    It is closed at the start, unless nothing opens it or `starts_open` says otherwise. `CLOSED` is never open.
 
     >>> Gate("on", "off")
     Gate(opens=('on',), closes=('off',), starts_open=False)
@@ -63,6 +63,9 @@ class Gate:
         if self.starts_open:
             return f"{again} {opened}" if self.opens else again
         return f"{opened}, and again {again}"
+
+
+CLOSED = Gate(starts_open=False)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ All agents choose where to go at once. Whoever would come to a cell that another
 would come to the same cell, the first in the order of agents goes there (in a `symmetric` world none of them does).
 Staying may be in the way of others, so this is repeated until nobody is in anybody's way; then those who would swap
 stay.
-Instead of single cells it may be regions that hold one agent at a time; then cells are shared, and nobody swaps.
+Instead of single cells it may be regions that hold one agent at a time; then cells are shared, and nobody swaps. Where
+an agent leaves a region into which several would come, those after it in the order of agents are first.
 """
 
 from __future__ import annotations
@@ -67,14 +68,18 @@ def check_bodies(bodies: Bodies, grid: Grid, agents: Mapping[str, Agent]) -> Non
 def hold_apart(bodies: Bodies, unit: Words, before: Mapping[Who, int], after: Mapping[Who, int]) -> dict[Who, int]:
     """Say where agents end up that were somewhere before and would go somewhere."""
     after = dict(after)
+    turn = {name: number for number, name in enumerate(after)}
+    last = {int(unit[cell]): turn[name] for name, cell in before.items()} if isinstance(bodies, tuple) else {}
     while True:
         together: dict[int, list[Who]] = {}
         for name, cell in after.items():
             if unit[cell] >= 0:
                 together.setdefault(int(unit[cell]), []).append(name)
         held: list[Who] = []
-        for names in together.values():
-            coming = [name for name in names if unit[before[name]] != unit[after[name]]]
+        for place, names in together.items():
+            coming = [name for name in names if unit[before[name]] != place]
+            late = [name for name in coming if turn[name] <= last.get(place, -1)]
+            coming = [name for name in coming if name not in late] + late
             goes = len(coming) == len(names) and (len(coming) == 1 or bodies != SYMMETRIC)  # the first of them
             held += coming[goes:]
         if not held:
@@ -90,9 +95,12 @@ def hold_all_apart(rule: int, unit: Words, before: NDArray[Any], after: NDArray[
     """Do the same for many teams at once: [cases, N] cells each."""
     after, old = after.astype(np.int64), np.asarray(before, np.int64).ravel()
     flat, case = after.ravel(), np.repeat(np.arange(len(after)), after.shape[1])
+    turn, last = np.tile(np.arange(after.shape[1]), len(after)), np.full((len(after), unit.max(initial=0) + 2), -1)
+    if rule == ONE_IN_REGION:
+        last[case, unit[old]] = turn
     while True:
         is_coming, place = unit[flat] != unit[old], case * (len(unit) + 1) + unit[flat]
-        order = np.lexsort((is_coming, place))  # who keeps a place comes first, then the others in their order
+        order = np.lexsort((turn <= last[case, unit[flat]], is_coming, place))  # who keeps a place comes first
         same = place[order][1:] == place[order][:-1]
         late = np.append(False, same) | (np.append(same, False) if rule == NONE_GOES else False)
         held = order[late]

@@ -10,7 +10,7 @@ from hocket.errors import TaskError, known_names
 from hocket.machine.composition import Composition
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.agents import Agent, Gate, Option
+from hocket.task.agents import CLOSED, Agent, Gate, Option
 from hocket.task.conditions import Condition, parse_option
 from hocket.task.grid import Grid
 
@@ -124,7 +124,7 @@ def checked(name: str, agent: Agent, grid: Grid, numbers: Mapping[str, int]) -> 
 
 def _check_gate(region: str, gate: Gate, grid: Grid, numbers: Mapping[str, int], key: str) -> None:
     grid.place(region, key)
-    if not gate.events:
+    if not gate.events and gate != CLOSED:
         raise TaskError("a gate needs an event that opens or closes it", key=key)
     for event in gate.events:
         _require_event(event, numbers, key)

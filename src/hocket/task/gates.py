@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import TaskError
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.agents import Gate
+from hocket.task.agents import CLOSED, Gate
 from hocket.task.task import Task
 
 Seen = tuple[str, bool]  # a state, and whether the gate is open in it
@@ -46,6 +46,8 @@ def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
     It is the same on all traces to the state, or it is an error, unless the state is final: then it counts as closed,
     as does what no trace reaches.
     """
+    if gate == CLOSED:
+        return np.zeros(len(machine.states), np.bool_)
     ways = _ways(machine, gate)
     told = {opened for _, opened in ways}
     if True not in told:

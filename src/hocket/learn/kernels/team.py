@@ -177,17 +177,21 @@ def hold_apart(rule: int, unit: NDArray[np.int32], before: Ints, cell: Ints, hel
     clash, agents = is_clash(rule, unit, before, cell, claim), u64(len(cell))
     while clash:
         for agent in range(agents):
-            place = unit[u64(cell[agent])]
-            if place >= 0 and unit[u64(before[agent])] == place:
+            place, left = unit[u64(cell[agent])], unit[u64(before[agent])]
+            if place >= 0 and left == place:
                 claim[u64(place)] = agent + u64(1)
+            elif left >= 0 and rule == ONE_IN_REGION:
+                claim[u64(left)] = np.int64(-1) - np.int64(agent)  # who comes after this one is first
         clash = False
-        for agent in range(agents):
+        for turn in range(agents + agents if rule == ONE_IN_REGION else agents):
+            agent = turn if turn < agents else turn - agents
             place = unit[u64(cell[agent])]
             if place >= 0 and unit[u64(before[agent])] != place:
-                if claim[u64(place)] == 0:
+                first = claim[u64(place)]
+                if first <= 0 and np.int64(turn) >= -first:
                     claim[u64(place)] = agent + u64(1)
-                else:
-                    clash, held[agent], other = True, 0, u64(claim[u64(place)]) - u64(1)
+                elif first > 0 and first != np.int64(agent) + np.int64(1):
+                    clash, held[agent], other = True, 0, u64(first) - u64(1)
                     if rule == NONE_GOES and unit[u64(before[other])] != place:
                         held[other] = 0
         if not clash and rule != ONE_IN_REGION:
@@ -196,9 +200,11 @@ def hold_apart(rule: int, unit: NDArray[np.int32], before: Ints, cell: Ints, hel
                 if other < agents and other != agent and cell[agent] == before[other]:
                     held[agent] = 0
         for agent in range(agents):
-            place = unit[u64(cell[agent])]
+            place, left = unit[u64(cell[agent])], unit[u64(before[agent])]
             if place >= 0:
                 claim[u64(place)] = 0
+            if left >= 0:
+                claim[u64(left)] = 0
             if held[agent] == 0:
                 cell[agent], held[agent] = before[agent], np.int64(-1)
 
