@@ -94,6 +94,7 @@ def test_a_gate_that_closes_behind_an_agent_lets_it_stay_or_step_out():
         ({"close": "in"}, [[], [], ["door"]]),
         ({"open": "off", "close": "on", "starts_open": True}, [[], ["door"], ["door"]]),
         ({"open": ["on"], "close": ["off"], "starts_open": False}, [["door"], [], []]),
+        ({"starts_open": False}, [["door"], ["door"], ["door"]]),  # closed for good
     ],
 )
 def test_what_only_closes_or_says_so_is_open_at_the_start(gate, closed):
@@ -102,7 +103,13 @@ def test_what_only_closes_or_says_so_is_open_at_the_start(gate, closed):
 
 @pytest.mark.parametrize(
     "gate",
-    [{}, {"close": "on"}, {"open": ["on", "in"], "close": "off"}, {"open": "off", "close": "on", "starts_open": True}],
+    [
+        {},
+        {"close": "on"},
+        {"open": ["on", "in"], "close": "off"},
+        {"open": "off", "close": "on", "starts_open": True},
+        {"starts_open": False},
+    ],
 )
 def test_gates_are_read_as_they_are_written_and_travel_whole(gate, tmp_path):
     task = held(**gate)
@@ -139,6 +146,7 @@ def test_the_scene_shows_a_gate_closed_just_where_the_task_has_it_closed():
         (hk.Gate("on", "off"), "until on, and again from off on"),
         (hk.Gate((), ("off", "in")), "from off or in on"),
         (hk.Gate("on", "off", starts_open=True), "from off on until on"),
+        (hk.Gate(starts_open=False), "for good"),
     ],
 )
 def test_a_gate_says_when_it_is_closed(gate, said):

@@ -23,7 +23,7 @@ class Option:
 class Gate:
     """What opens a region to an agent, and what closes it again: the last of these events to happen decides.
 
-    It is closed at the start, unless nothing opens it or `starts_open` says otherwise. `CLOSED` is never open.
+    It is closed at the start, unless nothing opens it or `starts_open` says otherwise; closed for good without events.
 
     >>> Gate("on", "off")
     Gate(opens=('on',), closes=('off',), starts_open=False)
@@ -65,7 +65,7 @@ class Gate:
         return f"{opened}, and again {again}"
 
 
-CLOSED = Gate(starts_open=False)
+CLOSED = Gate(starts_open=False)  # for good
 
 
 @dataclass(frozen=True)
