@@ -57,7 +57,9 @@ def test_tasks_lists_every_built_in_task_with_its_description(capsys):
 
 
 def test_the_list_of_tasks_fits_a_narrow_terminal():
-    screen = "import os; os.get_terminal_size = lambda *_: os.terminal_size((60, 24))"
+    screen = (
+        "import os, sys; os.get_terminal_size = lambda *_: os.terminal_size((60, 24)); sys.stdout.isatty = lambda: 1"
+    )
     code = f"{screen}\nfrom hocket.cli.main import run\nrun(['tasks'])"
     said = subprocess.run(
         [sys.executable, "-c", code],

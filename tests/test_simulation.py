@@ -14,7 +14,7 @@ from hocket.runtime.team import NumberedTeam
 from hocket.task.catalogue import known_tasks
 from protocol_mutants import MUTANTS, Restless, TimesOut
 
-BUILT_IN = {name: task.decomposition for name, task in known_tasks().items()}
+BUILT_IN = {name: task.decomposition for name, task in known_tasks().items() if len(task.agents) > 1}
 SCHEDULES = 800  # of each task: more than 20,000 together
 MOST = 3_000  # schedules of a task in which a broken protocol has to be caught
 DUO = made("0 x 1, 1 b done", "A: x b; B: x b", "x: A B; b: B")

@@ -101,8 +101,8 @@ def _print(text: str) -> None:
 def make_console(*, stderr: bool = False) -> Console:
     """Open a console that takes text as it is: names never turn into markup, emoji or links; a terminal wraps words."""
     console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-    if not console.is_terminal:
-        console.width, console.soft_wrap = 10_000, True  # a pipe has no width to wrap at
+    if not console.is_terminal or not console.file.isatty():
+        console.width, console.soft_wrap = 10_000, True  # a pipe has no width to wrap at, even one with colours
     return console
 
 
