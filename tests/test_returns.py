@@ -324,6 +324,7 @@ def test_pages_and_figures_of_a_task_with_rewards_speak_of_returns(patrolled, tm
     hk.write_report(patrolled, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "mean return" in page and "earns more" in page and '"is_return":true' in page
+    assert '"is_continuing":true' in page and "Lower plot" not in page
     assert "sweep: 2 of 2 runs learnt; return" in page and "Bounds of Theorem 3" not in page
     draw_curves(hk.summarize(patrolled).sections[0], tmp_path / "curves.svg", policy="greedy")
     assert "return" in (tmp_path / "curves.svg").read_text()

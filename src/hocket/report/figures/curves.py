@@ -105,6 +105,11 @@ def curves_figure(section: Section, *, policy: str = KINDS[0], log_x: bool | Non
         handles.append(axes.axhline(level, color=INK, linewidth=0.9, linestyle=(0, (5, 2)), zorder=2.5))
     _scale(axes, section, groups, policy, log_x, log_y)
     _scale_shares(below)
+    if section.is_continuing:  # what never ends has no success
+        below.remove()
+        axes.set_subplotspec(figure.add_gridspec(1, 1)[0, 0])
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("training steps")
     legend = figure.legend(
         handles, [" "] * len(names), loc="outside lower center", ncols=columns, handlelength=2.2, columnspacing=1.2,
         labelspacing=0.3, borderpad=0.1,

@@ -150,7 +150,7 @@ function chosenLines(data, view) {
       const curve = group.curves[view.kind];
       const [low, median, high] = curve.quartiles;
       const published = view.kind === PUBLISHED ? group.published : null;
-      return { label: group.label, color: group.color, steps: data.steps[curve.steps], low, median, high, success: curve.success, published, floor: data.is_return ? -Infinity : 0.5 };
+      return { label: group.label, color: group.color, steps: data.steps[curve.steps], low, median, high, success: data.is_continuing ? null : curve.success, published, floor: data.is_return ? -Infinity : 0.5 };
     })
     .filter((line) => line.steps.length);
 }
@@ -162,7 +162,7 @@ function drawPlot(svg, data, view, width) {
   const longest = Math.max(0, ...lines.map((line) => line.label.length), level === undefined ? 0 : data.reference.length + 5);
   const frame = { left: 50, right: hasEnds ? clamp(longest * 7.4 + 14, 40, width * 0.28) : 10, top: 26, bottom: 44 };
   const bottom = Math.round(clamp(width * 0.46, 250, 430)) - frame.bottom;
-  const lowest = bottom + BETWEEN + SHARES;
+  const lowest = data.is_continuing ? bottom : bottom + BETWEEN + SHARES; // what never ends has no success
   const height = lowest + frame.bottom;
   const right = Math.max(width - frame.right, frame.left + 40);
   const extent = extents(lines, level, view, data);
@@ -171,7 +171,7 @@ function drawPlot(svg, data, view, width) {
   const share = scale(0, 1, lowest, lowest - SHARES, false);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
-  svg.setAttribute("aria-label", `${data.is_return ? "Returns" : "Test steps"} and success over training steps. The left and right arrow keys read the values.`);
+  svg.setAttribute("aria-label", `${data.is_return ? "Returns" : "Test steps"}${data.is_continuing ? "" : " and success"} over training steps. The left and right arrow keys read the values.`);
   svg.replaceChildren(
     draw("rect", { width, height, fill: "transparent" }),
     axes(extent, x, y, share, { ...frame, rightEdge: right, bottomEdge: bottom, lowest, height }, view, data.is_return),
@@ -211,6 +211,7 @@ function extents(lines, level, view, data) {
 }
 
 function axes(extent, x, y, share, frame, view, isReturn) {
+  const hasShares = frame.lowest > frame.bottomEdge;
   const across = (view.x === "log" ? logTicks : linearTicks)(...extent.x, Math.max((frame.rightEdge - frame.left) / 85, 2));
   const up = (view.y === "log" ? logTicks : linearTicks)(...extent.y, 6);
   return draw("g", { class: "axes" },
@@ -218,11 +219,10 @@ function axes(extent, x, y, share, frame, view, isReturn) {
       draw("line", { class: "gridline", x1: frame.left, x2: frame.rightEdge, y1: y(value), y2: y(value) }),
       draw("text", { x: frame.left - 8, y: y(value) + 4, "text-anchor": "end" }, shortNumber(value)),
     ]),
-    ...[0.5, 1].flatMap((value) => [
+    ...(hasShares ? [0, 0.5, 1] : []).flatMap((value) => [
       draw("line", { class: "gridline", x1: frame.left, x2: frame.rightEdge, y1: share(value), y2: share(value) }),
       draw("text", { x: frame.left - 8, y: share(value) + 4, "text-anchor": "end" }, String(value)),
     ]),
-    draw("text", { x: frame.left - 8, y: frame.lowest + 4, "text-anchor": "end" }, "0"),
     ...[frame.bottomEdge, frame.lowest].map((edge) => draw("line", { class: "baseline", x1: frame.left, x2: frame.rightEdge, y1: edge, y2: edge })),
     ...across.flatMap((value) => [
       draw("line", { class: "baseline", x1: x(value), x2: x(value), y1: frame.lowest, y2: frame.lowest + 5 }),
@@ -230,7 +230,7 @@ function axes(extent, x, y, share, frame, view, isReturn) {
     ]),
     draw("text", { class: "title", x: frame.rightEdge, y: frame.height - 6, "text-anchor": "end" }, "training steps →"),
     draw("text", { class: "title", x: 0, y: 12 }, isReturn ? "return (more is better)" : "test steps (fewer is better)"),
-    draw("text", { class: "title", x: 0, y: frame.lowest - SHARES - 12 }, "success (share of tests)"),
+    ...(hasShares ? [draw("text", { class: "title", x: 0, y: frame.lowest - SHARES - 12 }, "success (share of tests)")] : []),
   );
 }
 
@@ -241,7 +241,7 @@ function series(line, x, y, share) {
   return draw("g", { class: `series line-${line.color % 8}`, "data-label": line.label },
     draw("path", { class: "spread", d: `M${band.join("L")}Z` }),
     draw("path", { class: "curve", d: `M${points(line.median).join("L")}`, "stroke-dasharray": dashOf(line.color) }),
-    draw("path", { class: "curve shares", d: `M${along(line.success, share).join("L")}`, "stroke-dasharray": dashOf(line.color) }));
+    ...(line.success ? [draw("path", { class: "curve shares", d: `M${along(line.success, share).join("L")}`, "stroke-dasharray": dashOf(line.color) })] : []));
 }
 
 // What others have published: a diamond where they first came near their final level, and a line at it from there on.
@@ -306,7 +306,7 @@ function showValues(plot, step, chart, tooltip) {
   const at = plot.x(step);
   mark.replaceChildren(
     draw("line", { x1: at, x2: at, y1: plot.top, y2: plot.bottom }),
-    ...rows.flatMap(({ line, index }) => [plot.y(Math.max(line.median[index], line.floor)), plot.share(line.success[index])].map((cy) =>
+    ...rows.flatMap(({ line, index }) => [plot.y(Math.max(line.median[index], line.floor)), ...(line.success ? [plot.share(line.success[index])] : [])].map((cy) =>
       draw("circle", { class: `line-${line.color % 8}`, cx: at, cy, r: 4.5 }))));
   tooltip.replaceChildren(make("b", {}, `${grouped(step)} training steps`), valueTable(plot, rows));
   if (isBelow) {
@@ -320,7 +320,7 @@ function showValues(plot, step, chart, tooltip) {
 }
 
 function valueTable(plot, rows) {
-  const head = make("thead", {}, make("tr", {}, ...["learner", "median", "quartiles", "success"].map((text) => make("th", {}, text))));
+  const head = make("thead", {}, make("tr", {}, ...["learner", "median", "quartiles", ...(plot.lines.every((line) => line.success) ? ["success"] : [])].map((text) => make("th", {}, text))));
   const body = rows
     .sort((one, other) => one.line.median[one.index] - other.line.median[other.index])
     .map(({ line, index }) => make("tr", { "data-label": line.label },
@@ -330,7 +330,7 @@ function valueTable(plot, rows) {
         line.label),
       make("td", {}, stepsText(line.median[index])),
       make("td", {}, `${stepsText(line.low[index])}–${stepsText(line.high[index])}`),
-      make("td", {}, line.success[index].toFixed(3))));
+      ...(line.success ? [make("td", {}, line.success[index].toFixed(3))] : [])));
   if (plot.level !== undefined) {
     body.push(make("tr", {}, make("th", {}, plot.reference), make("td", {}, stepsText(plot.level)), make("td"), make("td")));
   }

@@ -65,6 +65,8 @@ def curves_data(section: Section, colors: Mapping[str, int]) -> Data:
     heading = {"title": section.title, "most_steps": section.most_steps, "log_x": needs_log_x(section)}
     if section.has_returns:
         heading["is_return"] = True
+    if section.is_continuing:
+        heading["is_continuing"] = True
     return {**heading, "steps": [*map(list, steps)], "groups": groups, "levels": levels, "reference": reference}
 
 

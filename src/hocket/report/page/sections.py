@@ -159,8 +159,9 @@ def _curves(section: Section, number: int) -> Html:
         tag("h3", "Learning curves"),
         tag(
             "p",
-            f"Upper plot: median over runs of each run’s median over its last {LAST_TESTS} tests; the band is the "
-            "interquartile range over runs. Lower plot: success rate in the same tests, mean over runs. "
+            f"{'Lines' if section.is_continuing else 'Upper plot'}: median over runs of each run’s median over its "
+            f"last {LAST_TESTS} tests; the band is the interquartile range over runs. "
+            + ("" if section.is_continuing else "Lower plot: success rate in the same tests, mean over runs. ")
             + (
                 "Tests measure the return of an episode, the sum of its rewards."
                 if section.has_returns
