@@ -24,6 +24,8 @@ def rename_place(draft: Draft, gesture: Gesture) -> None:
             replace_all(names, old, new)
     rename_key(document.get("places", {}), old, new)
     rename_key(document.get("gates", {}), old, new)
+    if isinstance(bodies := document.get("bodies"), list):
+        replace_all(bodies, old, new)
     places = {*_places(draft), old}
     for row in document.get("agents", {}).values():
         if row.get("start") == old and (len(old) > 1 or old not in str(document["map"])):  # and is no letter of the map
