@@ -177,12 +177,12 @@ class SweepBlock:
     def _review(self, index: int, step: int) -> None:
         """Let the agents of a seed count what they believe of their teammates."""
         lanes = {agent: (group, lane) for group in self.groups for agent, lane in group.lanes_of(index)}
-        models = [self._model(group, lane) for _, (group, lane) in sorted(lanes.items(), key=itemgetter(0))]
+        models = [self._agent_model(group, lane) for _, (group, lane) in sorted(lanes.items(), key=itemgetter(0))]
         beliefs, imagined = self.beliefs[index], imagined_moves(models, self.moves.without_walls)
         for agent in beliefs.review(step, self.parameters.discount, imagined):
             self.believe(beliefs.table(agent), index)
 
-    def _model(self, group: _Group, lane: int) -> AgentModel:
+    def _agent_model(self, group: _Group, lane: int) -> AgentModel:
         return AgentModel(group.moves, group.lanes.tries[lane], self.parameters.optimism)
 
     def believe(self, table: IndividualTable, index: int = 0) -> None:
@@ -213,7 +213,7 @@ class SweepBlock:
         return np.where(np.moveaxis(is_tried, 0, -1), values, arrival[ahead.end[ahead.move[0], 0]])
 
     def arrays(self, index: int) -> Arrays:
-        """Plan by what the seed has tried, with caution; depends on nothing but that."""
+        """Plan by what the seed has tried, with caution; a team planned on a given world stays until it trains."""
         if index not in self.planned:
             self.planned[index] = self._plan(index)
         return self.planned[index]
