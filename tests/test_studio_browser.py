@@ -369,9 +369,22 @@ def test_a_wide_machine_is_scrolled_to_where_the_story_is_and_stays_there(page):
 # The machine by hand.
 
 
+MIDDLES = """(all) => all.map((selector) => {
+  const box = document.querySelector(selector).getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2];
+})"""
+
+
+def middles(page: Page, *selectors: str, judged: str = "true") -> list[tuple[float, float]]:
+    """Measure all at one moment, when the verdict above the machines has all its lines and pushes them no further."""
+    expect(verdict(page)).to_have_attribute("data-judged", judged)
+    for selector in selectors:
+        page.locator(selector).first.scroll_into_view_if_needed()
+    return [(x, y) for x, y in page.evaluate(MIDDLES, selectors)]
+
+
 def middle(page: Page, selector: str) -> tuple[float, float]:
-    box = page.locator(selector).bounding_box()
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    return middles(page, selector)[0]
 
 
 def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -383,8 +396,7 @@ def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> No
 
 
 def test_a_transition_is_drawn_from_a_state_to_another_and_named(page):
-    start = middle(page, '#team [data-name="u0"] .handle')
-    drag(page, start, middle(page, '#team [data-name="u4"] ellipse'))
+    drag(page, *middles(page, '#team [data-name="u0"] .handle', '#team [data-name="u4"] ellipse'))
     page.locator("dialog input").fill("bell")
     page.keyboard.press("Enter")
     expect(page.get_by_label("Transition from u0 to u4 on bell")).to_have_count(1)
@@ -392,8 +404,8 @@ def test_a_transition_is_drawn_from_a_state_to_another_and_named(page):
 
 
 def test_a_transition_to_an_empty_spot_makes_a_state_there_and_others_stay(page):
-    before = {name: middle(page, f'#team [data-name="{name}"] ellipse:first-of-type') for name in ("u0", "u3", "u6")}
-    spread = before["u6"][0] - before["u0"][0]
+    states = [f'#team [data-name="{name}"] ellipse:first-of-type' for name in ("u0", "u3", "u6")]
+    before = middles(page, *states)
     x, y = middle(page, '#team [data-name="u6"] .handle')
     drag(page, (x, y), (x + 30, y + 50))
     page.locator("dialog input").fill("Goal")
@@ -404,11 +416,11 @@ def test_a_transition_to_an_empty_spot_makes_a_state_there_and_others_stay(page)
     page.locator("dialog input").fill("Y")
     page.keyboard.press("Enter")
     expect(page.locator('#team [data-name="u8"]')).to_be_visible()
-    after = {name: middle(page, f'#team [data-name="{name}"] ellipse:first-of-type') for name in before}
-    scale = (after["u6"][0] - after["u0"][0]) / spread
-    for name, (left, top) in before.items():
-        assert (after[name][0] - after["u0"][0]) == pytest.approx((left - before["u0"][0]) * scale, abs=1.5)
-        assert (after[name][1] - after["u0"][1]) == pytest.approx((top - before["u0"][1]) * scale, abs=1.5)
+    after = middles(page, *states)
+    scale = (after[2][0] - after[0][0]) / (before[2][0] - before[0][0])
+    for old, new in zip(before, after, strict=True):
+        assert new[0] - after[0][0] == pytest.approx((old[0] - before[0][0]) * scale, abs=1.5)
+        assert new[1] - after[0][1] == pytest.approx((old[1] - before[0][1]) * scale, abs=1.5)
 
 
 def test_a_state_is_moved_and_tidied(page):
@@ -1003,8 +1015,8 @@ def test_a_state_is_dragged_on_while_something_else_is_drawn(page):
 
     before = place()
     hold(page, "edit", check_mark(page, "A1", "R").click)
-    page.locator('#team [data-name="u3"]').scroll_into_view_if_needed()
-    x, y = middle(page, '#team [data-name="u3"] text')
+    is_shown(page, "behind")
+    [(x, y)] = middles(page, '#team [data-name="u3"] text', judged="false")
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x + 20, y + 20)
@@ -1363,7 +1375,7 @@ def test_agents_and_events_are_removed(page):
 
 
 def test_the_condition_of_a_new_event_is_a_guess_that_has_the_focus(page):
-    drag(page, middle(page, '#team [data-name="u0"] .handle'), middle(page, '#team [data-name="u4"] ellipse'))
+    drag(page, *middles(page, '#team [data-name="u0"] .handle', '#team [data-name="u4"] ellipse'))
     page.locator("dialog input").fill("bell")
     page.keyboard.press("Enter")
     expect(page.get_by_label("When bell happens")).to_be_focused()
