@@ -392,3 +392,22 @@ def test_a_team_that_fails_seldom_is_searched_for_once_more_with_many_episodes()
     """Sixty episodes do not show that two agents sometimes choose different places to meet."""
     team = play_planned(random_team_task(2445))
     assert team.success == 1
+
+
+def test_a_team_that_no_event_can_help_is_not_told_that_nothing_is_missing(tmp_path, capsys):
+    """Two agents of which each has to get past the other in a corridor where no two fit."""
+    path = tmp_path / "corridor.toml"
+    path.write_text(
+        """
+        bodies = true
+        map = "L1...2R"
+        legend = { L = "left", R = "right", 1 = "west", 2 = "east" }
+        agents = { A = { start = "1", knows = ["a", "b"] }, B = { start = "2", knows = ["a", "b"] } }
+        events = { a = "A at right", b = "B at left" }
+        machine = { initial = "u0", final = ["u2"], transitions = { u0 = { a = "u1" }, u1 = { b = "u2" } } }
+        """
+    )
+    assert run(["check", str(path)]) == 1
+    assert capsys.readouterr().out.endswith("\nNo repair: no event was found that helps the team.\n")
+    assert run(["repair", str(path)]) == 1
+    assert capsys.readouterr().out.startswith("No event was found that helps the team, which stalls from the start:")

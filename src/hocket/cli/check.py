@@ -86,7 +86,9 @@ class Check(OnSubject):
         if subject.task is None:
             return repair(team, subject.knows, subject.needs, effort=EFFORT_FOR_A_HINT), ""
         try:
-            return repair_task(subject.task, effort=EFFORT_FOR_A_HINT).added, ""
+            repaired = repair_task(subject.task, effort=EFFORT_FOR_A_HINT)
+            helps = repaired.added or not repaired.stall
+            return (repaired.added, "") if helps else (None, "no event was found that helps the team")
         except InfeasibleError as error:
             return None, str(error)
 

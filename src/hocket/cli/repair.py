@@ -59,7 +59,8 @@ class Repair(OnSubject):
             print_json({**fix.as_json(), "knows": {agent: list(events) for agent, events in known.items()}, **stalls})
             return 1 if stall else 0
         console = make_console()
-        print_repair(console, fix)
+        if fix or not stall:
+            print_repair(console, fix)
         if fix:
             print_knows(console, known)
         if stall:
