@@ -35,6 +35,12 @@ _WORDS: dict[tuple[bool, bool | None], tuple[str, str]] = {  # of one agent, of 
     (False, True): ("leaves", "leave"),
     (True, True): ("stays at", "stay at"),
 }
+_HINT_FOR_ANY = "for any of several agents, write an event for each of them, and let all lead to the same state"
+_HINT_FOR_ALL = "write 'all', or join the agents' names with 'and'"
+_QUANTIFIERS = {
+    **dict.fromkeys(("any", "anybody", "anyone", "either", "one", "somebody", "someone"), _HINT_FOR_ANY),
+    **dict.fromkeys(("both", "each", "every", "everybody", "everyone"), _HINT_FOR_ALL),
+}
 _MEANINGS = {word.split()[0]: meaning for meaning, words in _WORDS.items() for word in words} | {"in": (True, None)}
 
 
@@ -256,7 +262,9 @@ class _Reader:
             self.position += len(name)
             return name
         unknown = re.split(rf"\s+(?:and|or)\b|{_BEFORE_WHERE.pattern}|,", self.rest)[0]
-        raise TaskError(f"{what} {unknown!r} does not exist ({known_names(unknown, known.names)})", key=self.key)
+        hint = _QUANTIFIERS.get(unknown.split(" ")[0].lower()) if what == "agent" else None
+        hint = hint or known_names(unknown, known.names)
+        raise TaskError(f"{what} {unknown!r} does not exist ({hint})", key=self.key)
 
 
 def parse_option(text: str, places: Container[str], memory: Container[str]) -> tuple[str, str | None]:
