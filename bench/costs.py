@@ -4,8 +4,9 @@
     python bench/costs.py --readers formula regex
 
 Inputs are tried one after the other in a process, each up to a moment of processor time. What takes longer is dear: it
-is not changed further, and some of these are measured at the end, each in a process of its own with the limits on
-processor time and memory that refusals have to keep.
+is not changed further before the end. Then some of these are tried for longer, and the dearest of them, and changes of
+them, are measured, each in a process of its own with the limits on processor time and memory that refusals have to
+keep.
 """
 
 import argparse
@@ -24,9 +25,10 @@ from hocket.task.files import task_from
 
 LONGEST = 400  # characters of an input
 MOST_SECONDS, MOST_MEGABYTES = 10, 500  # that an answer may take, as SECURITY.md says
-MOMENT = 0.05  # seconds after which an input is dear
+MOMENT, WHILE = 0.05, 0.5  # seconds after which an input is dear, and for which dear inputs are tried again
 KEPT = 100  # inputs that are changed further
-MEASURED, SHOWN = 20, 10  # dear inputs that are measured in the end, and printed
+TRIED_AGAIN, MEASURED, SHOWN = 300, 20, 10  # dear inputs that are tried for a while, measured in the end, and printed
+CHANGED_AGAIN = 500  # tries for each change of an input that was measured
 MOST_CHECKED = 300  # agents of a task that is also checked: a valid task may be large
 
 TASK = """team = 2
@@ -77,6 +79,10 @@ class Cost(NamedTuple):
     megabytes: int
     answer: str
     text: str
+
+    def part_of_limits(self) -> float:
+        """How much of the time or the memory that an answer may take, whichever is more."""
+        return max(self.seconds / MOST_SECONDS, self.megabytes / MOST_MEGABYTES)
 
 
 def measure(reader: str, content: str, most_seconds: float) -> Cost:
@@ -149,18 +155,18 @@ def _too_long(*_: object) -> None:
 
 
 def _try_all(pipe, reader: str) -> None:
-    """Try inputs as they come; send back how long each took, MOMENT where it took longer."""
+    """Try inputs as they come, each up to a number of seconds; send back how long it took."""
     signal.signal(signal.SIGPROF, _too_long)
     while True:
-        content = pipe.recv()
+        content, most_seconds = pipe.recv()
         begin = time.process_time()
         with suppress(hk.HocketError, Dear):
-            signal.setitimer(signal.ITIMER_PROF, MOMENT)
+            signal.setitimer(signal.ITIMER_PROF, most_seconds)
             try:
                 READERS[reader][0](content)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
-        pipe.send(min(MOMENT, time.process_time() - begin))
+        pipe.send(min(most_seconds, time.process_time() - begin))
 
 
 class Trial:
@@ -177,9 +183,9 @@ class Trial:
         self.process.start()
         theirs.close()
 
-    def seconds(self, content: str) -> float:
-        """Try an input; MOMENT where it takes longer, or ends in anything but an answer or a refusal."""
-        self.pipe.send(content)
+    def seconds(self, content: str, most_seconds: float = MOMENT) -> float:
+        """Try an input; the most seconds where it takes longer, or ends in anything but an answer or a refusal."""
+        self.pipe.send((content, most_seconds))
         if self.pipe.poll(60 * MOST_SECONDS):
             try:
                 return self.pipe.recv()
@@ -187,7 +193,7 @@ class Trial:
                 pass
         self.end()
         self._begin()
-        return MOMENT
+        return most_seconds
 
     def end(self) -> None:
         """End the process."""
@@ -214,10 +220,15 @@ def search(
             kept[content] = seconds
             if len(kept) > KEPT:
                 del kept[min(kept, key=kept.__getitem__)]
+    sample = rng.sample(dear, min(len(dear), TRIED_AGAIN))
+    again = {content: trial.seconds(content, WHILE) for content in sample} or kept
     trial.end()
-    chosen = rng.sample(dear, min(len(dear), MEASURED)) or sorted(kept, key=kept.__getitem__)[-SHOWN:]
-    costs = [measure(reader, content, most_seconds) for content in chosen]
-    return tried, sorted(costs, key=lambda cost: max(cost.seconds, cost.megabytes / 50), reverse=True)[:SHOWN]
+    costs = [measure(reader, content, most_seconds) for content in sorted(again, key=again.__getitem__)[-MEASURED:]]
+    for _ in range(tried // CHANGED_AGAIN):
+        first, second = rng.choices(costs, k=2)
+        costs.append(measure(reader, change(first.text, second.text, rng), most_seconds))
+        costs = sorted(costs, key=Cost.part_of_limits)[-MEASURED:]
+    return tried, sorted(costs, key=Cost.part_of_limits, reverse=True)[:SHOWN]
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import hocket as hk
 from hocket.cli import main as cli
-from hocket.cli.terminal import whole_number
+from hocket.cli.options import whole_number
 from hocket.learn.catalogue import LEARNERS
 from hocket.task.catalogue import FAMILIES, built_in_tasks, source_of
 from hocket.task.verdict import check_task

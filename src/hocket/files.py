@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -153,7 +152,7 @@ def _write_aside(path: Path, data: Content, unfinished: set[Path]) -> Path:
 
 def _open_aside(path: Path) -> tuple[Path, int]:
     """Make a file beside the one that is meant, whose name says that it is not whole yet; return a handle of it."""
-    temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{secrets.token_hex(8)}{UNFINISHED}")
+    temporary = path.with_name(f".{path.name[:MOST_OF_NAME]}.{os.urandom(8).hex()}{UNFINISHED}")
     return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from rich.console import Console
 from rich.text import Text
-from tyro.conf import UseAppendAction
 
 from hocket.cli.infer import print_answer, write_answer
+from hocket.cli.options import Flag, MaybePath, MaybeText, Number, Words, option
 from hocket.cli.subject import items, names
-from hocket.cli.terminal import Flag, Number, Words, make_console, option, print_json
+from hocket.cli.terminal import make_console, print_json
 from hocket.errors import AssignmentError
 from hocket.inference.ask import TRIALS, Answer, Trial, ask
 from hocket.inference.infer import Inferred, infer
@@ -27,15 +26,15 @@ WORDS: dict[str, Answer] = {"a": "accepted", "r": "refused", "d": "done", "i": "
 class Ask:
     """Learn machines by asking you: may this event happen now? Answer a(ccepted), r(efused), d(one) or i(mpossible)."""
 
-    knows: Annotated[UseAppendAction[Words], option("AGENT=EVENT,...")] = ()
+    knows: Annotated[Words, option("AGENT=EVENT,...")] = ()
     """An agent's local event set."""
-    task: Annotated[str | None, option("TASK")] = None
+    task: Annotated[MaybeText, option("TASK")] = None
     """Take the local event sets from a task, whose machine is not looked at."""
-    log: Annotated[Path | None, option("LOG")] = None
+    log: Annotated[MaybePath, option("LOG")] = None
     """Demonstrations to begin with, as `hocket infer` reads them."""
     trials: Number = TRIALS
     """Random attempts in a row that have to agree before it ends."""
-    out: Annotated[Path | None, option("FILE", "-o")] = None
+    out: Annotated[MaybePath, option("FILE", "-o")] = None
     """Write the machine that was learnt, or draw it, as `hocket infer` does."""
     json: Flag = False
     """Print one JSON object at the end; questions go to standard error."""

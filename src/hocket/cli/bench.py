@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from rich.console import Console
 from rich.text import Text
 
-from hocket.cli.terminal import Flag, make_console, option, print_columns, print_json
+from hocket.cli.options import Flag, option
+from hocket.cli.terminal import make_console, print_columns, print_json
 
 if TYPE_CHECKING:
     from hocket.learn.benchmark import Measurement

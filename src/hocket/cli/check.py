@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from hocket.cli.repair import print_knows, print_repair
-from hocket.cli.show import print_machine
+from hocket.cli.options import Flag
 from hocket.cli.subject import OnSubject, Subject, print_size, print_task
-from hocket.cli.terminal import SHOWN_AGENTS, Flag, make_console, print_columns, print_json, print_rest
+from hocket.cli.terminal import SHOWN_AGENTS, make_console, print_columns, print_json, print_rest
 from hocket.errors import FormatError, HocketError, InfeasibleError
-from hocket.machine.assignment import EFFORT_FOR_A_HINT, Assignment, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Decomposition
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.delays import with_delays
-from hocket.task.repair import repair_task
 from hocket.task.verdict import Line, Verdict, check_machine, check_task
+
+if TYPE_CHECKING:  # what only some answers need is loaded with them
+    from hocket.machine.assignment import Assignment
 
 SHOWN_PARTS = 8  # of a sentence
 LARGEST_SUGGESTION = 200_000  # transitions up to which `check` looks for a repair by itself
@@ -42,6 +42,8 @@ class Check(OnSubject):
         subject = self.subject()
         verdict = self.check(subject)
         if self.delays and verdict.decomposition is not None:
+            from hocket.task.delays import with_delays
+
             verdict = with_delays(verdict)
         added, obstacle = self.suggest(subject) if _is_repairable(verdict) else (None, "")
         if self.json:
@@ -59,6 +61,8 @@ class Check(OnSubject):
         if obstacle:
             console.print(f"\nNo repair: {obstacle}.")
         if added is not None:
+            from hocket.cli.repair import print_knows, print_repair
+
             console.print()
             print_repair(console, added)
             if subject.reading is not None:
@@ -78,6 +82,9 @@ class Check(OnSubject):
 
     def suggest(self, subject: Subject) -> tuple[Assignment | None, str]:
         """Look for what `hocket repair` would add, where that does not take long, or what stands in its way."""
+        from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
+        from hocket.task.repair import repair_task
+
         team = subject.machine
         if not subject.is_independent:
             if subject.is_large or len(subject.enumerated().graph.target) > LARGEST_SUGGESTION:
@@ -101,6 +108,8 @@ def _is_repairable(verdict: Verdict) -> bool:
 
 def print_reading(console: Console, machine: RewardMachine | Composition) -> None:
     """Show the machine of a sentence, or its parts."""
+    from hocket.cli.show import print_machine
+
     parts = dict(machine.parts) if isinstance(machine, Composition) else {"": machine}
     for title, part in list(parts.items())[:SHOWN_PARTS]:
         print_machine(console, title, part)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from rich.text import Text
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, Number, Words, make_console, option, print_columns, print_json
+from hocket.cli.options import Flag, Number, Words, option
+from hocket.cli.terminal import make_console, print_columns, print_json
 from hocket.errors import SettingsError
 from hocket.statistics import Interval, mean_interval, mean_share
 
@@ -42,7 +43,7 @@ class Evaluate:
     """Sample from the softmax policy instead of taking the greedy action."""
     exact: Flag = False
     """Also solve the team's Markov chain, with certified error bounds, for learners whose policies define one."""
-    event: Annotated[UseAppendAction[Words], option("EVENT")] = ()
+    event: Annotated[Words, option("EVENT")] = ()
     """Also compute the exact probability that an event ever happens; includes --exact."""
     json: Flag = False
     """Print one JSON object."""

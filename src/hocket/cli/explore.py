@@ -11,8 +11,9 @@ from rich.text import Text
 from tyro.conf import Positional
 
 from hocket.cli.infer import print_answer
+from hocket.cli.options import Flag, MaybeNumber, MaybePath, Number, option
 from hocket.cli.runs import RunOptions
-from hocket.cli.terminal import Flag, MaybeNumber, Number, count, make_console, option, print_json
+from hocket.cli.terminal import count, make_console, print_json
 from hocket.errors import SettingsError
 from hocket.exploration.explore import STEPS, Explored, explore
 from hocket.files import write_whole
@@ -31,7 +32,7 @@ class Explore(RunOptions):
 
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name (buttons, rendezvous-3) or a file. Its machine answers experiments and is not looked at."""
-    log: Annotated[Path | None, option("LOG")] = None
+    log: Annotated[MaybePath, option("LOG")] = None
     """Demonstrations to begin with, as `hocket infer` reads them."""
     trials: Number = TRIALS
     """Random attempts in a row that have to agree before exploring ends."""
@@ -47,7 +48,7 @@ class Explore(RunOptions):
     """Number of training runs, each with its own seed."""
     steps: MaybeNumber = None
     """Training steps per run (default: as many as the learner asks for)."""
-    save: Annotated[Path | None, option("FILE")] = None
+    save: Annotated[MaybePath, option("FILE")] = None
     """Write the task with the machine that was learnt (.toml, .json)."""
 
     def run(self) -> int:

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, MaybeNumber, Words, make_console, option, print_json
+from hocket.cli.options import Flag, MaybeNumber, MaybeText, Words, option
+from hocket.cli.terminal import make_console, print_json
 from hocket.errors import SettingsError
 
 
@@ -22,13 +23,13 @@ class ExportTeam:
     """The folder that `hocket train --out` wrote."""
     output: Annotated[Path, option("FILE", "-o")]
     """The file to write. Of .tra, .lab and .sta all three are written."""
-    learner: Annotated[str | None, option("NAME")] = None
+    learner: Annotated[MaybeText, option("NAME")] = None
     """The learner whose policy is taken, if not the first."""
     seed: MaybeNumber = None
     """The seed whose policy is taken, if not the first."""
     softmax: Flag = False
     """Sample from the softmax policy instead of taking the greedy action."""
-    event: Annotated[UseAppendAction[Words], option("EVENT")] = ()
+    event: Annotated[Words, option("EVENT")] = ()
     """Events that states tell of; without it, all events."""
     json: Flag = False
     """Print one JSON object."""

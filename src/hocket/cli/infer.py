@@ -9,11 +9,12 @@ from typing import Annotated
 
 from rich.console import Console
 from rich.text import Text
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional
 
+from hocket.cli.options import Flag, MaybePath, MaybeText, Words, option
 from hocket.cli.show import print_machine
 from hocket.cli.subject import LARGEST_COMPOSITION, items, names
-from hocket.cli.terminal import SHOWN_AGENTS, Flag, Words, count, make_console, option, print_json, print_rest
+from hocket.cli.terminal import SHOWN_AGENTS, count, make_console, print_json, print_rest
 from hocket.draw.graphviz import FORMATS as DRAWINGS
 from hocket.errors import AssignmentError, HocketError
 from hocket.exploration.explore import with_learnt_machine
@@ -36,21 +37,21 @@ class Infer:
 
     log: Annotated[Positional[Path], option("LOG")]
     """A log (.csv, .jsonl, .xes): episode, event, accepted (0 or 1), done (1 where the task is complete)."""
-    knows: Annotated[UseAppendAction[Words], option("AGENT=EVENT,...")] = ()
+    knows: Annotated[Words, option("AGENT=EVENT,...")] = ()
     """An agent's local event set."""
-    control: Annotated[UseAppendAction[Words], option("EVENT=AGENT,...")] = ()
+    control: Annotated[Words, option("EVENT=AGENT,...")] = ()
     """The agents that control an event; with this alone, the cheapest local event sets are found first."""
-    task: Annotated[str | None, option("TASK")] = None
+    task: Annotated[MaybeText, option("TASK")] = None
     """Take local event sets and control from a task, whose machine is not looked at."""
     observed: Annotated[Observed | None, option("SHOWN")] = None
     """What the log shows: all attempts, reward only, or effective events only; needed without a column accepted."""
-    outcome: Annotated[str | None, option("NAME[=VALUE]")] = None
+    outcome: Annotated[MaybeText, option("NAME[=VALUE]")] = None
     """Of an XES log: the attribute of a trace or event that tells that the task is complete."""
     noise: Annotated[float, option("P")] = 0.0
     """The probability that an entry of the log is wrong."""
     seconds: Annotated[float, option("S")] = 60.0
     """Time limit of the solver."""
-    out: Annotated[Path | None, option("FILE", "-o")] = None
+    out: Annotated[MaybePath, option("FILE", "-o")] = None
     """Write the machine (.toml, .json; with --task the task with this machine), or draw it (.svg, .png, .pdf)."""
     json: Flag = False
     """Print one JSON object."""

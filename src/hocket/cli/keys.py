@@ -8,7 +8,8 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, Number, option, print_json, print_plain
+from hocket.cli.options import Flag, Number, option
+from hocket.cli.terminal import print_json, print_plain
 from hocket.errors import SettingsError
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, make_console, option, print_entries, print_json
+from hocket.cli.options import Flag, option
+from hocket.cli.terminal import make_console, print_entries, print_json
 from hocket.learn.devices import DEVICES
 from hocket.learn.settings import SettingInfo, SettingValue, describe_settings
 

@@ -19,14 +19,16 @@ from functools import reduce
 from importlib import import_module
 from operator import or_
 from pkgutil import get_data
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import tyro
+from rich.text import Text
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
 
 from hocket import __version__
 from hocket.cli.interrupt import BY_SIGNAL, INTERRUPTED
-from hocket.cli.terminal import Flag, drop, make_console, option
+from hocket.cli.options import Flag, MaybeText, option
+from hocket.cli.terminal import drop, make_console
 from hocket.errors import HocketError, known_names, printable
 
 INVALID_INPUT, INTERNAL_ERROR = 2, 70  # the second is EX_SOFTWARE of sysexits.h
@@ -175,8 +177,6 @@ def _parse(args: list[str]) -> Form:
     except SystemExit:
         make_console(stderr=True).print(errors.getvalue(), end="")
         if help_text := screen.getvalue():
-            from rich.text import Text  # takes a while to load
-
             make_console().print(Text.from_ansi(help_text))
         raise
 
@@ -196,7 +196,7 @@ def _overview() -> type:
         command: Any
         version: Annotated[Flag, option(None, "-V")] = False
         """Print the version and exit."""
-        completion: Annotated[Optional[str], option("SHELL")] = None  # noqa: UP045  # else tyro loads more
+        completion: Annotated[MaybeText, option("SHELL")] = None
         """Print a completion script for SHELL (bash or zsh) and exit. Load it with eval."""
 
     Hocket.__doc__ = SUMMARY

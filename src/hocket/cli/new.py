@@ -9,7 +9,8 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.terminal import make_console, option
+from hocket.cli.options import option
+from hocket.cli.terminal import make_console
 from hocket.errors import FormatError, printable
 from hocket.files import exists, write_whole
 from hocket.task.catalogue import load_task, source_of

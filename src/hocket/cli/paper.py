@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from hocket.cli.options import Flag, MaybeNumber, MaybePath, option
 from hocket.cli.runs import TrackedOptions
-from hocket.cli.terminal import Flag, MaybeNumber, option, print_json, print_plain
+from hocket.cli.terminal import print_json, print_plain
 
 if TYPE_CHECKING:
     from hocket.report.summary import Summary
@@ -22,7 +23,7 @@ class Paper(TrackedOptions):
     """Number of seeds for each experiment (default: 10, as in the paper)."""
     quick: Flag = False
     """Few and short runs: a first impression in seconds."""
-    out: Annotated[Path | None, option("FOLDER", "-o")] = None
+    out: Annotated[MaybePath, option("FOLDER", "-o")] = None
     """Output folder (default: runs/paper). Runs that are already there are not repeated."""
     figures: Annotated[Literal["hocket", "paper"], option("STYLE")] = "hocket"
     """Style of the figures: hocket, or paper for another one with the paper's axes and percentiles."""

@@ -20,7 +20,8 @@ from rich.text import Text
 from tyro.conf import Positional
 
 from hocket.cli.game import NOT_SOUND, Outcome, TerminalGame, describe_event, describe_outcome, draw_frame
-from hocket.cli.terminal import PIPE_WIDTH, Number, make_console, option, print_line
+from hocket.cli.options import MaybePath, Number, option
+from hocket.cli.terminal import PIPE_WIDTH, make_console, print_line
 from hocket.draw.text import CELL
 from hocket.errors import HocketError, TaskError, known_names, require_known
 from hocket.files import exists
@@ -63,7 +64,7 @@ class PlayTask:
     """Maximum number of steps."""
     delay: Annotated[float, option("SECONDS")] = 0.15
     """Seconds between steps while watching."""
-    out: Annotated[Path | None, option("FILE", "-o")] = None
+    out: Annotated[MaybePath, option("FILE", "-o")] = None
     """Write an episode as a film instead: .gif, .svg, or .mp4 (with ffmpeg). Of a folder of runs it is the first
     episode that was kept there, also of wrapped environments."""
 

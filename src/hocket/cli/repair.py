@@ -11,10 +11,10 @@ from typing import Annotated
 
 from rich.console import Console
 from rich.text import Text
-from tyro.conf import UseAppendAction
 
+from hocket.cli.options import Flag, MaybePath, Words, option
 from hocket.cli.subject import OnSubject, Subject, items
-from hocket.cli.terminal import Flag, Words, make_console, option, print_json
+from hocket.cli.terminal import make_console, print_json
 from hocket.errors import AssignmentError, InfeasibleError
 from hocket.machine.assignment import Assignment, Costs, repair
 from hocket.machine.formats import save_design
@@ -28,11 +28,11 @@ from hocket.task.repair import repair_task
 class Repair(OnSubject):
     """Find the cheapest events to add to local event sets so that the task is decomposable and passes every check."""
 
-    cost: Annotated[UseAppendAction[Words], option("AGENT:EVENT=COST")] = ()
+    cost: Annotated[Words, option("AGENT:EVENT=COST")] = ()
     """The cost of adding an event to an agent's local event set; 1 if not given."""
-    forbid: Annotated[UseAppendAction[Words], option("AGENT:EVENT")] = ()
+    forbid: Annotated[Words, option("AGENT:EVENT")] = ()
     """Events that must not be added to an agent's local event set."""
-    out: Annotated[Path | None, option("FILE", "-o")] = None
+    out: Annotated[MaybePath, option("FILE", "-o")] = None
     """Write the repaired task or machine to this file (.toml, .json); your own file's comments and order are kept."""
     json: Flag = False
     """Print one JSON object."""

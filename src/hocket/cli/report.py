@@ -8,7 +8,8 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, option, print_json, print_plain
+from hocket.cli.options import Flag, MaybePath, option
+from hocket.cli.terminal import print_json, print_plain
 from hocket.errors import SettingsError
 
 
@@ -18,13 +19,13 @@ class Report:
 
     runs: Annotated[Positional[Path], option("FOLDER")]
     """The folder that `hocket train --out`, `study`, `paper` or `run` wrote."""
-    out: Annotated[Path | None, option("FILE", "-o")] = None
+    out: Annotated[MaybePath, option("FILE", "-o")] = None
     """The HTML file to write (default: report.html in the folder)."""
-    figures: Annotated[Path | None, option("FOLDER")] = None
+    figures: Annotated[MaybePath, option("FOLDER")] = None
     """Also write figures for print into this folder."""
     format: Annotated[str, option("FORMAT,...")] = "svg"
     """Formats of the figures: svg, png, pdf, separated by commas."""
-    mcap: Annotated[Path | None, option("FILE")] = None
+    mcap: Annotated[MaybePath, option("FILE")] = None
     """Of a folder that `hocket run` wrote: also write an MCAP file, for Foxglove."""
     json: Flag = False
     """Print one JSON object."""

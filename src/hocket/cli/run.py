@@ -13,7 +13,8 @@ from rich.text import Text
 from tyro.conf import Positional
 
 from hocket.cli.interrupt import stopping
-from hocket.cli.terminal import Flag, Number, make_console, option, print_json
+from hocket.cli.options import Flag, MaybeText, Number, option
+from hocket.cli.terminal import make_console, print_json
 from hocket.errors import SettingsError
 
 
@@ -27,9 +28,9 @@ class RunTeam:
     """A folder of runs, of which the first one's greedy policy is played."""
     out: Annotated[str, option("FOLDER")] = ""
     """Where the logs go; a run that was stopped there goes on. By default a new folder under runs/."""
-    agent: Annotated[str | None, option("NAME")] = None
+    agent: Annotated[MaybeText, option("NAME")] = None
     """Run this agent (or the world) alone; the others are elsewhere."""
-    peers: Annotated[str | None, option("FILE")] = None
+    peers: Annotated[MaybeText, option("FILE")] = None
     """Where the agents of a run are: run = "name", world = "HOST:PORT", keys = "FOLDER", [agents] A1 = "HOST:PORT"."""
     agree: Flag = False
     """Where events must not be heard late, let those agree on them who have to."""

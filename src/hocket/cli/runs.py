@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from hocket.cli.interrupt import stopping
-from hocket.cli.terminal import Flag, MaybeNumber, make_console, option, print_json
+from hocket.cli.options import Flag, MaybeNumber, MaybePath, MaybeText, option
+from hocket.cli.terminal import make_console, print_json
 from hocket.errors import HocketError, SettingsError, printable
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ MOST_ON_LEAVING = 1_000_000  # tests that are still summed up when a signal has 
 class RunOptions:
     """Where runs happen, and where they are kept."""
 
-    out: Annotated[Path | None, option("FOLDER", "-o")] = None
+    out: Annotated[MaybePath, option("FOLDER", "-o")] = None
     """Output folder for curves, settings and policies. Runs that are already there are not repeated."""
     engine: Annotated[str, option("ENGINE")] = "threads"
     """Where to run: threads (this machine) or dask (a cluster)."""
-    scheduler: Annotated[str | None, option("ADDRESS")] = None
+    scheduler: Annotated[MaybeText, option("ADDRESS")] = None
     """Address of the dask scheduler, such as tcp://10.0.0.1:8786."""
     threads: MaybeNumber = None
     """Number of threads (default: one per core)."""

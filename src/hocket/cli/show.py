@@ -10,8 +10,9 @@ from typing import Annotated
 from rich.console import Console
 from rich.text import Text
 
+from hocket.cli.options import MaybePath, option
 from hocket.cli.subject import OnSubject, print_task
-from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, option, print_columns, print_line, print_rest
+from hocket.cli.terminal import PIPE_WIDTH, SHOWN_AGENTS, make_console, print_columns, print_line, print_rest
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import CELL, TextMap, clip
 from hocket.machine.decomposition import decompose
@@ -26,7 +27,7 @@ SHOWN_ROWS, SHOWN_COLUMNS = 100, 400  # cells of a map, the columns where no ter
 class Show(OnSubject):
     """Draw the map, the team machine and the local reward machines, to a file or in the terminal."""
 
-    out: Annotated[Path | None, option("FILE", "-o")] = None
+    out: Annotated[MaybePath, option("FILE", "-o")] = None
     """Draw to this file (.svg, .png, .pdf)."""
 
     def run(self) -> int:

@@ -8,7 +8,8 @@ from typing import Annotated
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, Number, count, make_console, option, print_json
+from hocket.cli.options import Flag, Number, option
+from hocket.cli.terminal import count, make_console, print_json
 from hocket.errors import SettingsError
 
 FAULTS = "loss,duplication,reordering,delay,partition,kill,freeze"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import webbrowser
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Thread
 from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, MaybeNumber, make_console, option
+from hocket.cli.options import Flag, MaybeNumber, MaybePath, option
+from hocket.cli.terminal import make_console
 from hocket.errors import SettingsError
 
 USUAL_PORT = 8377  # of a page that is open when the studio is started again
@@ -22,7 +22,7 @@ LARGEST_PORT = 65_535
 class OpenStudio:
     """Edit a task in the browser: draw it, see whether it is decomposable as you type, play it, train on it."""
 
-    target: Annotated[Positional[Path | None], option("[FILE]")] = None
+    target: Annotated[Positional[MaybePath], option("[FILE]")] = None
     """A task or machine (.toml; machines in other formats are imported). It may be a new file. The page can open other
     files in the same folder and below."""
     port: MaybeNumber = None

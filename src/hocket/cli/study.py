@@ -7,8 +7,8 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
+from hocket.cli.options import MaybeNumber, option
 from hocket.cli.runs import TrackedOptions
-from hocket.cli.terminal import MaybeNumber, option
 
 
 @dataclass(frozen=True)

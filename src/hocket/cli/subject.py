@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from rich.console import Console
 from rich.text import Text
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional
 
-from hocket.cli.terminal import Words, count, option
+from hocket.cli.options import MaybeText, Words, option
+from hocket.cli.terminal import count
 from hocket.documents import Document
 from hocket.errors import AssignmentError
 from hocket.machine.composition import Composition
-from hocket.machine.formats.schema import Design, design_from
-from hocket.machine.formulas import LANGUAGES
-from hocket.machine.formulas.build import Reading
+from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.catalogue import load
 from hocket.task.task import Task
+
+if TYPE_CHECKING:
+    from hocket.machine.formulas.build import Reading
 
 LARGEST_COMPOSITION = 50_000  # states of a composition up to which it is enumerated to be shown or repaired
 
@@ -56,16 +58,16 @@ class OnSubject:
 
     target: Annotated[Positional[str], option("[TASK|MACHINE]")] = ""
     """A built-in name (buttons, rendezvous-3) or a file (.toml, .json, .txt, .dot, .hoa)."""
-    knows: Annotated[UseAppendAction[Words], option("AGENT=EVENT,...")] = ()
+    knows: Annotated[Words, option("AGENT=EVENT,...")] = ()
     """An agent's local event set, in place of the file's."""
-    control: Annotated[UseAppendAction[Words], option("EVENT=AGENT,...")] = ()
+    control: Annotated[Words, option("EVENT=AGENT,...")] = ()
     """The agents that control an event, in place of the file's (machines only; in a task, conditions decide)."""
 
-    formula: Annotated[str | None, option("TEXT")] = None
+    formula: Annotated[MaybeText, option("TEXT")] = None
     """A formula of LTLf in place of a task or machine: "F key & (!door U key)"."""
-    regex: Annotated[str | None, option("TEXT")] = None
+    regex: Annotated[MaybeText, option("TEXT")] = None
     """A regular expression over events, likewise: "(load drop)* ; take"."""
-    declare: Annotated[UseAppendAction[Words], option("CONSTRAINT")] = ()
+    declare: Annotated[Words, option("CONSTRAINT")] = ()
     """DECLARE constraints, likewise: "response(a, b)" "existence(b)"."""
     events: Annotated[str, option("EVENT,...")] = ""
     """All events that can happen, if the sentence does not name them all."""

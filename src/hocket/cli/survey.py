@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, Number, make_console, option, print_json
+from hocket.cli.options import Flag, MaybePath, Number, option
+from hocket.cli.terminal import make_console, print_json
 from hocket.errors import printable
 from hocket.task.catalogue import load_task
 
@@ -20,9 +20,9 @@ class SurveyMap:
 
     target: Annotated[Positional[str], option("TASK")]
     """A built-in name (buttons, rendezvous-3) or a file. Only its map, gates and starts are used."""
-    out: Annotated[Path | None, option("FOLDER", "-o")] = None
+    out: Annotated[MaybePath, option("FOLDER", "-o")] = None
     """Keep what was learnt of the map in this folder, for `hocket train --world`."""
-    draw: Annotated[Path | None, option("FILE")] = None
+    draw: Annotated[MaybePath, option("FILE")] = None
     """Draw what is known of the map (.svg, .png, .pdf)."""
     tries: Number = 4
     """How often each move has to be tried. Where moves never slip, 1 is enough."""

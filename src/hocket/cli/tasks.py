@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hocket.cli.terminal import Flag, count, make_console, print_entries, print_json
+from hocket.cli.options import Flag
+from hocket.cli.terminal import count, make_console, print_entries, print_json
 from hocket.task.catalogue import known_tasks
 from hocket.task.task import Task
 

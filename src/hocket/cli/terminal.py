@@ -8,60 +8,19 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import zip_longest
-from typing import Annotated, TextIO
+from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
-from tyro.conf import FlagCreatePairsOff, arg
-from tyro.constructors import PrimitiveConstructorSpec
 
-from hocket.errors import printable, shown
+from hocket.errors import printable
 
 SHOWN_AGENTS = 40  # rows of a table of agents, and machines shown
 GAP, NARROWEST_COLUMN = 2, 8  # characters: between columns, and of one that wraps
 UNLIMITED = 1_000_000
-LARGEST_FLOAT = 2**53  # up to which every whole number is one
 PIPE_WIDTH = 120  # columns for which lines are laid out where there is no terminal
-
-
-def option(metavar: str | None = None, *aliases: str, name: str | None = None) -> object:
-    """Describe an option as its help shows it: what to put there, and its default where there is one to speak of."""
-    return arg(name=name, metavar=metavar, aliases=aliases, help_behavior_hint=_hint)
-
-
-def _hint(default: str) -> str:
-    return "" if default in ("", "''", "None", "False") else f"(default: {default})"
-
-
-def whole_number(text: str) -> int:
-    """Read a whole number as people write them.
-
-    >>> whole_number("250,000"), whole_number("1e5"), whole_number("-3")
-    (250000, 100000, -3)
-    """
-    plain = text.replace(",", "").replace("_", "")
-    with suppress(ValueError):
-        if plain.lstrip("+-").isdecimal():
-            return int(plain)
-        if (value := float(plain)).is_integer() and abs(value) <= LARGEST_FLOAT:
-            return int(value)
-    raise ValueError(f"must be a whole number, got {shown(text)}")
-
-
-WHOLE = PrimitiveConstructorSpec[int | None](
-    nargs=1,
-    metavar="N",
-    instance_from_str=lambda words: whole_number(words[0]),
-    is_instance=lambda value: value is None or isinstance(value, int),
-    str_from_instance=lambda value: [str(value)],
-)
-Number = Annotated[int, option("N"), WHOLE]
-MaybeNumber = Annotated[int | None, option("N"), WHOLE]
-Flag = Annotated[FlagCreatePairsOff[bool], option()]  # an option that is there or not
-Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
 
 
 class _Console(Console):

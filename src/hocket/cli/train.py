@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional
 
+from hocket.cli.options import MaybeNumber, MaybePath, MaybeText, Number, Words, option
 from hocket.cli.runs import TrackedOptions
-from hocket.cli.terminal import MaybeNumber, Number, Words, option
 from hocket.errors import SettingsError
 from hocket.learn.devices import DEVICES
 from hocket.learn.settings import NEW_NAMES, SettingValue
@@ -22,17 +21,17 @@ class Train(TrackedOptions):
 
     target: Annotated[Positional[tuple[str, ...]], option("TASK")]
     """Built-in names (buttons, rendezvous-3) or files (.toml, .json)."""
-    learner: Annotated[str | None, option("LEARNER,...")] = None
+    learner: Annotated[MaybeText, option("LEARNER,...")] = None
     """One or more of sweep, dqprm, cqrm, iql, hil and optimal, separated by commas (default: sweep; on cuda, dqprm)."""
     seeds: Number = 10
     """Number of runs, each with its own seed."""
     steps: MaybeNumber = None
     """Training steps per run (default: 25000 for sweep, 250000 for the others)."""
-    settings: Annotated[str | None, option("NAME")] = None
+    settings: Annotated[MaybeText, option("NAME")] = None
     """Named settings instead of the defaults: paper."""
-    world: Annotated[Path | None, option("FOLDER")] = None
+    world: Annotated[MaybePath, option("FOLDER")] = None
     """Begin with what runs in this folder have learnt of the same map; then --steps 0 plans without a step."""
-    set: Annotated[UseAppendAction[Words], option("NAME=VALUE,...")] = ()
+    set: Annotated[Words, option("NAME=VALUE,...")] = ()
     """A setting, such as sync_probability=1. Several values give several groups of runs."""
 
     def run(self) -> int:

@@ -9,7 +9,8 @@ from typing import Annotated
 from rich.text import Text
 from tyro.conf import Positional
 
-from hocket.cli.terminal import Flag, make_console, option, print_json
+from hocket.cli.options import Flag, option
+from hocket.cli.terminal import make_console, print_json
 
 
 @dataclass(frozen=True)

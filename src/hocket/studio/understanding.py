@@ -17,8 +17,7 @@ from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.counterexample import Counterexample, describe_failure, describe_merging
 from hocket.machine.decomposition import Decomposition, decompose
 from hocket.machine.formats import files_in
-from hocket.machine.formats.schema import Design, design_from
-from hocket.machine.formulas import LANGUAGES
+from hocket.machine.formats.schema import LANGUAGES, Design, design_from
 from hocket.machine.parts import PARTS
 from hocket.machine.reward_machine import RewardMachine
 from hocket.studio.lines import line_of

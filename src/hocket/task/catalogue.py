@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hocket.errors import FormatError, HocketError, known_names
 from hocket.files import exists, read_text
+from hocket.lazy import Lazy
 from hocket.machine.composition import Composition
 from hocket.machine.formats import FORMATS, load_design, toml
 from hocket.machine.formats import json as json_notation
@@ -23,7 +24,6 @@ from hocket.task.files import WORLD_KEYS, has_world, read_task
 from hocket.task.grid import Grid
 from hocket.task.task import Task
 from hocket.task.template import MOST_AGENTS
-from hocket.task.tokens import token_task
 
 WORLD = re.compile(rf"""^\s*\[?\s*["']?(?:{"|".join(WORLD_KEYS)})\b""", re.MULTILINE)
 
@@ -215,9 +215,10 @@ def office(number: int) -> Task:
     )
 
 
+_token_task = Lazy("hocket.task.tokens", "token_task")
 FAMILIES: dict[str, Callable[[int], Task]] = {
     "office": office,
     "rendezvous": rendezvous,
-    "token-buttons": lambda agents: token_task(f"token-buttons-{agents}"),
-    "token-rooms": lambda agents: token_task(f"token-rooms-{agents}"),
+    "token-buttons": lambda agents: _token_task(f"token-buttons-{agents}"),
+    "token-rooms": lambda agents: _token_task(f"token-rooms-{agents}"),
 }

@@ -150,7 +150,7 @@ def _repeating(machine: RewardMachine, kinds: Kinds, alive: Collection[str]) -> 
     for kind in range(len(kinds)):
         usable = (allowed & where[:, kind])[graph.label]
         kept = _on_cycles(graph.source[usable], graph.target[usable], len(machine.states))
-        repeating |= {names[label] for label in np.unique(graph.label[usable][kept]).tolist()}
+        repeating |= {names[label] for label in {*graph.label[usable][kept].tolist()}}
     return repeating
 
 

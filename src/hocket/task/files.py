@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hocket.documents import Document, as_number, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, HocketError, known_names, require_known
@@ -16,10 +17,7 @@ from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
 from hocket.machine.formats import beside, files_in, load_machine, toml
 from hocket.machine.formats import json as json_notation
-from hocket.machine.formats.schema import machine_from, sentence_from
-from hocket.machine.formulas import LANGUAGES
-from hocket.machine.formulas.build import Reading
-from hocket.machine.formulas.limits import Limits
+from hocket.machine.formats.schema import LANGUAGES, machine_from, sentence_from
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Agent, Gate, Option
 from hocket.task.bodies import Bodies
@@ -28,6 +26,9 @@ from hocket.task.consistency import check_conditions
 from hocket.task.grid import Grid, read_map
 from hocket.task.task import Task
 from hocket.task.template import expand_team
+
+if TYPE_CHECKING:
+    from hocket.machine.formulas.build import Reading
 
 LIMIT = 128 * MEGABYTE
 TASK_KEYS = (
@@ -89,8 +90,9 @@ def task_from(
         _check_agent(agent, row, is_part="parts" in as_table(table["machine"], "machine"))
     grid, letters = _grid_from(table, rows)
     machine = _machine_from(as_table(table["machine"], "machine"), folder)
-    is_edgy = isinstance(machine, Reading) and _is_edgy(as_table(table["machine"], "machine"))
-    if isinstance(machine, Reading):
+    is_edgy = False
+    if not isinstance(machine, RewardMachine | Composition):  # a sentence
+        is_edgy = _is_edgy(as_table(table["machine"], "machine"))
         check_conditions(machine.events, as_table(table["events"], "events"))
         machine = _shared_out(
             machine, {agent: as_texts(row["knows"], f"agents.{agent}.knows") for agent, row in rows.items()}
@@ -206,10 +208,10 @@ def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]]) -> Rewar
     """
     try:
         if len(reading.groups) > 1:
-            decomposition = decompose(reading.parts(Limits()), knows)
+            decomposition = decompose(reading.parts(), knows)
             if decomposition.ok:
                 return Composition(dict(decomposition.machines))
-        return reading.machine(Limits())
+        return reading.machine()
     except HocketError as error:
         raise FormatError(str(error), where="machine") from None
 

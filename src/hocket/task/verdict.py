@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hocket.errors import HocketError, cut_names
 from hocket.machine.completion import Completion, completes_without, find_completion, find_idle, leaving_warnings
@@ -26,7 +26,9 @@ from hocket.task.settling import EndlessError
 from hocket.task.step_notes import order_notes, repeat_notes
 from hocket.task.tables import compile_task
 from hocket.task.task import Task
-from hocket.task.teamwork.check import UnrewardedState, play_planned
+
+if TYPE_CHECKING:
+    from hocket.task.teamwork.check import UnrewardedState
 
 MOST_TRIED = 20  # events that an agent might know, before one is proposed
 WORK_PER_TRY = 300_000  # agent-steps of team episodes for each of them, where the team is played
@@ -228,6 +230,8 @@ def check_task(task: Task | str | Path, *, play: bool = True) -> Verdict:
 
 def _play(task: Task, least_steps: int) -> Part:
     """Ask whether every agent alone can be rewarded, and whether the team of planned policies completes the task."""
+    from hocket.task.teamwork.check import play_planned
+
     team = play_planned(task, least_steps)
     unrewarded = tuple(_tell_dead_end(task, agent, dead_end) for agent, dead_end in team.dead_ends.items())
     return Part(
@@ -268,6 +272,8 @@ def _warn_of_idle(task: Task, agent: str, events: Sequence[str]) -> str:
 
 def _tell_dead_end(task: Task, agent: str, dead_end: UnrewardedState) -> str:
     """Say that an agent can never be rewarded, in which state it ends, and which event it should know."""
+
+    from hocket.task.teamwork.check import play_planned
 
     def cures(changed: Task) -> bool:
         return play_planned(changed, most_work=WORK_PER_TRY).rewarded.get(agent, False)

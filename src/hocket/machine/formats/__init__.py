@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from hocket.errors import FormatError, HocketError, MachineError, known_names
 from hocket.files import MEGABYTE, read_text, write_whole
-from hocket.machine.formats import dot, hoa, json, text, toml
+from hocket.machine.formats import json, toml
 from hocket.machine.formats.schema import Design, Files, design_from
 from hocket.machine.reward_machine import RewardMachine
 
@@ -23,18 +24,22 @@ class Notation(Protocol):
 
 
 class Format(NamedTuple):
-    notation: Notation
+    name: str  # of its module, which is loaded where it is used
     limit: int  # bytes
+
+    @property
+    def notation(self) -> Notation:
+        return cast(Notation, import_module(f"{__name__}.{self.name}"))
 
 
 FORMATS = MappingProxyType(
     {
-        ".toml": Format(toml, 8 * MEGABYTE),
-        ".json": Format(json, 128 * MEGABYTE),
-        ".txt": Format(text, 128 * MEGABYTE),
-        ".dot": Format(dot, 128 * MEGABYTE),
-        ".gv": Format(dot, 128 * MEGABYTE),
-        ".hoa": Format(hoa, 2 * MEGABYTE),
+        ".toml": Format("toml", 8 * MEGABYTE),
+        ".json": Format("json", 128 * MEGABYTE),
+        ".txt": Format("text", 128 * MEGABYTE),
+        ".dot": Format("dot", 128 * MEGABYTE),
+        ".gv": Format("dot", 128 * MEGABYTE),
+        ".hoa": Format("hoa", 2 * MEGABYTE),
     }
 )
 
@@ -61,8 +66,8 @@ def load_design(path: str | Path, document: object = None, callers: tuple[Path, 
     form = _format_of(path)
     content = read_text(path, form.limit) if document is None else ""
     try:
-        if document is None and form.notation in (toml, json):
-            document = toml.parse(content) if form.notation is toml else json.parse(content)
+        if document is None and form.name in ("toml", "json"):
+            document = toml.parse(content) if form.name == "toml" else json.parse(content)
         if document is None:
             return form.notation.read(content)
         return design_from(document, files_in(path.parent, (*callers, path)))

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -34,13 +34,14 @@ from hocket.graphs import Ints
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import enumerate_states
 from hocket.machine.formats.counting import MOST_TIMES, Counted, Counting
-from hocket.machine.formulas import LANGUAGES, read_sentence
-from hocket.machine.formulas.build import Reading
-from hocket.machine.formulas.limits import Limits
 from hocket.machine.parts import PARTS, Labelled, rename_events, unfold
 from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.transitions import TransitionColumns
 
+if TYPE_CHECKING:
+    from hocket.machine.formulas.build import Reading
+
+LANGUAGES = ("formula", "regex", "declare")  # of sentences
 TABLE_KEYS = ("initial", "final", "events", "states", "transitions", "rewards", "calls")
 CALL_KEYS = ("machine", *PARTS, "rename", "to")
 MACHINE_KEYS = (*TABLE_KEYS, *LANGUAGES, *PARTS)
@@ -63,7 +64,7 @@ class Design(NamedTuple):
     def enumerated(self) -> RewardMachine:
         """The team machine with all its states."""
         if self.reading is not None:
-            return self.reading.machine(Limits())
+            return self.reading.machine()
         return enumerate_states(self.machine)
 
     def check_bare(self, what: str) -> None:
@@ -85,12 +86,14 @@ def design_from(document: object, files: Files = no_files) -> Design:
     if not {*LANGUAGES} & {*table}:
         return Design(machine_from(table, files=files), knows, control)
     reading = sentence_from(table)
-    machine = reading.parts(Limits()) if len(reading.groups) > 1 else reading.machine(Limits())
+    machine = reading.parts() if len(reading.groups) > 1 else reading.machine()
     return Design(machine, knows, control, reading)
 
 
 def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = ()) -> Reading:
     """Read the sentence that stands in place of transitions; `also` are keys that are somebody else's."""
+    from hocket.machine.formulas import read_sentence  # most files have none
+
     language = next(key for key in LANGUAGES if key in table)
     known = ("events", *also)
     check_keys(table, (language, *known), at, f"with {language}, only {' and '.join(known)} may be given; ")
@@ -110,7 +113,7 @@ def machine_from(table: Document, at: str = "", files: Files = no_files) -> Rewa
         return _made_of_parts(dict(table), at, files)
     if {*LANGUAGES} & {*table}:
         with _located(at):
-            return sentence_from(table, at).machine(Limits())
+            return sentence_from(table, at).machine()
     if "transitions" not in table:
         raise FormatError("is missing; it maps each state to its events and where they lead", where=f"{at}transitions")
     if "final" not in table and "rewards" not in table:

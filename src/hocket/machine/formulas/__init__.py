@@ -17,8 +17,6 @@ from hocket.machine.formulas.syntax import FUTURE, PAST, Formulas
 from hocket.machine.names import in_order
 from hocket.machine.reward_machine import RewardMachine
 
-LANGUAGES = ("formula", "regex", "declare")  # as files and the command line call them
-
 
 def read_sentence(
     language: str, sentence: str | Sequence[str], events: Iterable[str] | None = None, limits: Limits | None = None

@@ -49,8 +49,9 @@ class Reading(NamedTuple):
     groups: tuple[ConjunctGroup, ...]  # more than one only if each, once it holds, holds for good: they are independent
     notes: tuple[str, ...]
 
-    def parts(self, limits: Limits) -> Composition:
+    def parts(self, limits: Limits | None = None) -> Composition:
         """Make a machine of each group; side by side they are the task."""
+        limits = limits or Limits()
         named = distinct(group.text for group in self.groups)
         return Composition({name: self.part(group, limits) for name, group in zip(named, self.groups, strict=True)})
 
@@ -60,8 +61,9 @@ class Reading(NamedTuple):
         meaning = FormulaMeaning(self.events, group.conjuncts, self.notes)
         return _machine(group.automaton, list(events), meaning, limits)
 
-    def machine(self, limits: Limits) -> RewardMachine:
+    def machine(self, limits: Limits | None = None) -> RewardMachine:
         """Make one machine of all groups."""
+        limits = limits or Limits()
         if len(self.groups) == 1:
             return self.part(self.groups[0], limits)
         return _side_by_side(self, limits)

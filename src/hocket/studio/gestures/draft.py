@@ -12,7 +12,7 @@ from tomlkit.items import AoT, InlineTable, String, StringType, Table, Trivia
 from tomlkit.toml_document import TOMLDocument
 
 from hocket.errors import FormatError
-from hocket.machine.formulas import LANGUAGES
+from hocket.machine.formats.schema import LANGUAGES
 from hocket.machine.names import check_name
 from hocket.studio.sections import TextSection, parse, split
 

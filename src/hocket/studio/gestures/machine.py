@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hocket.errors import FormatError
-from hocket.machine.formulas import LANGUAGES
+from hocket.machine.formats.schema import LANGUAGES
 from hocket.studio.gestures.agents import keep_event, new_event
 from hocket.studio.gestures.draft import (
     Draft,

@@ -1,0 +1,58 @@
+"""The options of commands: their types, and how their help shows them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+from tyro.conf import FlagCreatePairsOff, UseAppendAction, arg
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+from hocket.errors import shown
+
+LARGEST_FLOAT = 2**53  # up to which every whole number is one
+
+
+def option(metavar: str | None = None, *aliases: str, name: str | None = None) -> object:
+    """Describe an option as its help shows it: what to put there, and its default where there is one to speak of."""
+    return arg(name=name, metavar=metavar, aliases=aliases, help_behavior_hint=_hint)
+
+
+def _hint(default: str) -> str:
+    return "" if default in ("", "''", "None", "False") else f"(default: {default})"
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number as people write them.
+
+    >>> whole_number("250,000"), whole_number("1e5"), whole_number("-3")
+    (250000, 100000, -3)
+    """
+    plain = text.replace(",", "").replace("_", "")
+    with suppress(ValueError):
+        if plain.lstrip("+-").isdecimal():
+            return int(plain)
+        if (value := float(plain)).is_integer() and abs(value) <= LARGEST_FLOAT:
+            return int(value)
+    raise ValueError(f"must be a whole number, got {shown(text)}")
+
+
+WHOLE = PrimitiveConstructorSpec[int | None](
+    nargs=1,
+    metavar="N",
+    instance_from_str=lambda words: whole_number(words[0]),
+    is_instance=lambda value: value is None or isinstance(value, int),
+    str_from_instance=lambda value: [str(value)],
+)
+# For other types than these, such as str | None, tyro loads typeguard, which takes longer than the rest of it.
+Number = Annotated[int, option("N"), WHOLE]
+MaybeNumber = Annotated[Optional[int], option("N"), WHOLE]  # noqa: UP045
+Flag = Annotated[FlagCreatePairsOff[bool], option()]  # an option that is there or not
+MaybeText = Optional[str]  # noqa: UP045
+MaybePath = Optional[Path]  # noqa: UP045
+if TYPE_CHECKING:
+    Words = tuple[tuple[str, ...], ...]  # of an option that may be given several times with several words
+else:
+    _APPENDED = UseAppendAction[tuple[tuple[str, ...], ...]]
+    Words = Annotated[tuple, ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(_APPENDED, set()))]
