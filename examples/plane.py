@@ -19,9 +19,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
+from PIL import ImageColor
 
 from hocket.draw.palette import FLOOR, agent_colors, choose_colors
-from hocket.draw.pixels import rgb
 from hocket.errors import SettingsError, TaskError, known_names
 from hocket.machine.names import check_name
 from hocket.task.conditions import Condition
@@ -156,12 +156,14 @@ class Plane:
     def picture(self, points: Mapping[str, Point]) -> NDArray[np.uint8]:
         """Draw the places and the agents, [height, width, colour]."""
         grid = (np.indices((PIXELS, PIXELS))[::-1] + 0.5) * 2 / PIXELS - 1  # [x or y, height, width]
-        image = np.full((PIXELS, PIXELS, 3), rgb(FLOOR), np.uint8)
+        image = np.full((PIXELS, PIXELS, 3), ImageColor.getrgb(FLOOR), np.uint8)
         for name, disc in sorted(self.places.items(), key=lambda place: -place[1].radius):
-            image[_within(grid, self.seen(disc.x, disc.y), 2 * disc.radius / self.side)] = rgb(self._colors[name])
+            image[_within(grid, self.seen(disc.x, disc.y), 2 * disc.radius / self.side)] = ImageColor.getrgb(
+                self._colors[name]
+            )
         for agent, color in agent_colors(self.starts).items():
             if agent in points:
-                image[_within(grid, points[agent], 2 * AGENT_PIXELS / PIXELS)] = rgb(color)
+                image[_within(grid, points[agent], 2 * AGENT_PIXELS / PIXELS)] = ImageColor.getrgb(color)
         return image
 
     @cached_property

@@ -4,18 +4,22 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 import hocket as hk
 from accessibility import findings
 from conftest import PATIENCE
-from hocket.draw.film import film_svg
+from hocket.cli.film import played_episode
+from hocket.draw.film import BETWEEN, STEP, film_svg, frames
 from hocket.draw.task_scene import scene_of
+from hocket.learn.teammates import reference_teammates
 from hocket.report.page import write_report
 from hocket.report.page.standings import number
 from hocket.report.summary import summarize
@@ -540,6 +544,27 @@ def test_the_page_and_the_command_film_episodes_of_built_in_and_wrapped_worlds_a
             assert [color for color in ours if color] == [color for color in theirs if color]
         words = {text.text for text in film.iter(f"{SVG}text") if text.get("class") == "tag"}
         assert words <= {text.text for text in saved_film.iter(f"{SVG}text")}
+
+
+def test_films_of_pixels_look_as_the_animation_does_in_a_browser(open_page, tmp_path):
+    task = hk.load_task("buttons")
+    scene, episode = played_episode(task, reference_teammates(task, "optimal"), seed=0, steps=100)
+    painted = [*frames(scene, episode)]
+    (tmp_path / "film.svg").write_text(film_svg(scene, episode), encoding="utf-8")
+    page = open_page(url=(tmp_path / "film.svg").as_uri())
+    page.set_viewport_size({"width": painted[0].width, "height": painted[0].height})
+    for step in (0, 8, len(episode.points) - 1):
+        page.evaluate(
+            """seconds => {
+                document.documentElement.pauseAnimations();
+                document.documentElement.setCurrentTime(seconds);
+                for (const own of document.getAnimations()) { own.pause(); own.currentTime = 1000 * seconds; }
+            }""",
+            step * STEP + 0.001,
+        )
+        shown = np.asarray(Image.open(BytesIO(page.screenshot())).convert("RGB"), int)
+        differences = np.abs(shown - np.asarray(painted[step * BETWEEN], int)).max(axis=2)
+        assert (differences[:-36] > 60).mean() < 0.01  # letters are of another font
 
 
 def test_with_reduced_motion_agents_jump(open_page):

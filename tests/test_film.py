@@ -1,7 +1,10 @@
 """Films of episodes: what they show, in which files, and what is refused."""
 
+import os
 import re
 import stat
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from importlib.resources import files
 from io import BytesIO
@@ -13,9 +16,10 @@ from PIL import Image, ImageSequence
 import hocket as hk
 from hocket.cli.film import played_episode
 from hocket.draw import film
-from hocket.draw.map_svg import area_tags, map_svg
-from hocket.draw.palette import INK
-from hocket.draw.pixels import rgb
+from hocket.draw.map_svg import HATCHING, MARGIN, XMLNS, area_tags, map_svg, page_look, unit_of
+from hocket.draw.markup import tag
+from hocket.draw.pixels import rasterise
+from hocket.draw.scene import Moment
 from hocket.learn.teammates import reference_teammates
 from studies import drift_review, drift_scene
 
@@ -25,6 +29,11 @@ SVG = "{http://www.w3.org/2000/svg}"
 def buttons():
     task = hk.load_task("buttons")
     return played_episode(task, reference_teammates(task, "optimal"), seed=0, steps=100)
+
+
+def drifting():
+    scene = drift_scene()
+    return scene, drift_review(scene).replays["softmax"]
 
 
 def test_an_svg_moves_every_agent_along_its_way_and_says_what_happens():
@@ -46,18 +55,18 @@ def test_an_svg_moves_every_agent_along_its_way_and_says_what_happens():
     said = [text.text for text in root.findall(f"{SVG}text[@class='caption']")]
     assert said[0] == "start" and any("Y" in line for line in said)
     assert {step for step, _ in film.captions(episode)} == {0, *(step for step, _ in episode.events)}
-    style = root.find(f"{SVG}style").text
-    assert style.count("@keyframes gate") == sum(bool(area.gates) for area in scene.areas) > 0
+    gates = root.findall(f"{SVG}style")[1].text
+    assert gates.count("@keyframes gate") == sum(bool(area.gates) for area in scene.areas) > 0
 
 
-@pytest.mark.parametrize("filmed", [buttons, lambda: (drift_scene(), drift_review(drift_scene()).replays["softmax"])])
+@pytest.mark.parametrize("filmed", [buttons, drifting])
 def test_an_svg_has_the_map_and_the_look_of_the_pages(filmed):
     scene, episode = filmed()
     made = film.film_svg(scene, episode)
     _, ground = map_svg(scene, ()).removesuffix("</svg>").split(">", 1)
     assert ground in made
     for page in (files("hocket.report") / "document.html", files("hocket.studio") / "page" / "index.html"):
-        assert film.HATCHING in page.read_text(encoding="utf-8") and film.HATCHING in made
+        assert HATCHING in page.read_text(encoding="utf-8") and HATCHING in made
     root = ElementTree.fromstring(made)
     rules = dict(re.findall(r"(\.[^{}]+?) ?\{ ?(.+?) ?\}", root.find(f"{SVG}style").text))
     assert rules[".map .floor"] == "fill: #f6f5f1;" and rules[".map .wall"].startswith("fill: #4f4f4c;")
@@ -65,17 +74,43 @@ def test_an_svg_has_the_map_and_the_look_of_the_pages(filmed):
     assert len(root.findall(f".//{SVG}svg")) == 0  # one clock for all that moves
 
 
-def test_letters_can_be_read_on_areas_that_are_closed_in_films_of_pixels():
+@pytest.mark.parametrize("filmed", [buttons, drifting])
+def test_a_frame_of_pixels_is_the_map_of_the_pages_with_its_agents(filmed):
+    """The oracle draws all of a frame as one SVG: ground, agents and what is said."""
+    scene, episode = filmed()
+    for step, frame in list(enumerate(film.frames(scene, episode)))[:: 6 * film.BETWEEN]:
+        states = episode.states[step // film.BETWEEN]
+        closed = scene.closed(Moment({}, dict(zip(scene.agents, states, strict=True))))
+        said = [text for since, text in film.captions(episode) if since <= step // film.BETWEEN][-1]
+        height = scene.height * unit_of(scene)
+        caption = tag("text", said, class_="caption", x=4, y=height + film.CAPTION / 2)
+        width, height = (side / film.PIXELS for side in frame.size)
+        starts = [(x, y) for x, y in episode.points[step // film.BETWEEN].tolist()]
+        look = {"width": f"{frame.width}", "height": f"{frame.height}", "xmlns": XMLNS}
+        view = (-MARGIN, -MARGIN, width, height)
+        whole = map_svg(scene, starts, page_look(), caption, closed=closed, view=view, **look)
+        expected = np.asarray(rasterise(whole, "#ffffff").convert("RGB"), int)
+        differences = np.abs(np.asarray(frame, int) - expected).max(axis=2)
+        assert (differences > 60).mean() < 0.001 and (differences > 8).mean() < 0.01  # places are rounded to a quarter
+
+
+def test_letters_are_drawn_where_no_font_is_installed(tmp_path):
+    """Only the fonts that come with matplotlib are used, so that an empty folder of fonts changes nothing."""
+    code = (
+        "import sys; from test_film import buttons, film;"
+        "sys.stdout.buffer.write(next(film.frames(*buttons())).tobytes())"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(tmp_path)}
+    (tmp_path / "fonts.conf").write_text("<fontconfig/>")
+    environment["FONTCONFIG_FILE"] = str(tmp_path / "fonts.conf")
+    drawn = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
     scene, episode = buttons()
-    frame = np.asarray(next(film.frames(scene, episode)))
-    (area,) = (area for area in scene.areas if area.tag == "r")
+    frame = next(film.frames(scene, episode))
+    assert frame.tobytes() == drawn
     spots = {text: (x, y) for text, x, y, _ in area_tags(scene)}
-    x, y = (round(film.PIXELS * part) for part in spots["r"])
-    inked = (frame == rgb(INK)).all(axis=2)
-    assert inked[y - 10 : y + 10, x - 10 : x + 10].any()
-    hatching = frame[y - 10 : y + 10, x - 40 : x - 20]  # beside the letter
-    assert not (hatching == rgb(INK)).all(axis=2).any()
-    assert (hatching == rgb(area.color) - rgb(area.color) // 3).all(axis=2).any()
+    x, y = (film.PIXELS * (part + MARGIN) for part in spots["r"])
+    letter = np.asarray(frame.crop((round(x) - 10, round(y) - 10, round(x) + 10, round(y) + 10)), int)
+    assert (letter.sum(axis=2) < 3 * 40).any()  # black upon the hatching of what is closed
 
 
 def test_a_gif_has_three_frames_for_each_step_and_ends_with_a_pause(tmp_path):
@@ -93,9 +128,7 @@ def test_a_gif_has_three_frames_for_each_step_and_ends_with_a_pause(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".svg", ".gif"])
 def test_a_world_without_cells_is_filmed_too(tmp_path, suffix):
-    scene = drift_scene()
-    replay = drift_review(scene).replays["softmax"]
-    hk.draw_episode(scene, replay, tmp_path / f"drift{suffix}")
+    hk.draw_episode(*drifting(), tmp_path / f"drift{suffix}")
     content = (tmp_path / f"drift{suffix}").read_bytes()
     if suffix == ".svg":
         ElementTree.fromstring(content)

@@ -20,7 +20,7 @@ import hocket as hk
 import hocket.adapters
 from hocket.adapters.individual import IndividualEnv, IndividualModel, advance, individual_model, potentials
 from hocket.adapters.observations import KINDS, Counterfactuals, ObservationEncoder, stack
-from hocket.draw.palette import AGENT_COLORS, INK
+from hocket.draw.palette import AGENT_COLORS
 from hocket.errors import SettingsError, TaskError
 from hocket.random import CHANCE_BITS
 from hocket.task.grid import ACTIONS, outcome_chances
@@ -439,7 +439,8 @@ def test_a_picture_has_a_disc_where_the_agent_is_and_hatches_what_is_closed_to_i
         return set(zip(*(part.tolist() for part in np.nonzero(spots)), strict=True))
 
     assert has(AGENT_COLORS[1]) == {(0, 5)}
-    assert has(INK) == {(row, column) for row in (2, 3) for column in (4, 5, 6)}
+    shades = [len({*map(tuple, cells[row, column].reshape(-1, 3).tolist())}) for row in (2, 3) for column in (4, 5, 6)]
+    assert min(shades) > 10 > len({*map(tuple, cells[5, 1].reshape(-1, 3).tolist())})  # hatched; a free cell
 
 
 def test_without_a_mode_nothing_is_drawn():

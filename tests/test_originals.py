@@ -6,8 +6,7 @@ from random import Random
 import pytest
 
 import hocket as hk
-from hocket.draw.palette import WALL
-from hocket.draw.pixels import Frames, rgb
+from hocket.draw.pixels import Frames
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import TextMap
 from hocket.task.bodies import hold_apart
@@ -261,8 +260,8 @@ def test_thin_walls_are_drawn_as_text_and_pixels():
     assert text[0] == "· · ·│· · ·│· · ·│· · · " and text[3] == "──  ────  ────  ────  ──"
     image = Frames(task, "rgb_array").draw({"A1": 0}, {"A1": "nothing"}, 0)
     size = image.shape[0] // 9
-    assert (image[size // 2, 3 * size] == rgb(WALL)).all()  # in the middle of a wall
-    assert not (image[3 * size // 2, 3 * size] == rgb(WALL)).all()  # in a door
+    assert (image[size // 2, 3 * size] < 100).all()  # in the middle of a wall
+    assert (image[3 * size // 2, 3 * size] > 200).all()  # in a door
 
 
 def test_a_thin_wall_stands_between_cells_that_are_side_by_side():

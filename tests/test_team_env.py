@@ -286,10 +286,12 @@ def test_a_picture_shows_everyone_also_where_several_share_a_cell():
     assert all(list(bytes.fromhex(color[1:])) in room for color in AGENT_COLORS[:3])
 
 
-def test_a_crowd_in_a_cell_is_drawn_as_a_plus():
+def test_a_crowd_in_a_cell_stands_on_a_circle_as_on_the_pages():
     task = hk.load_task("rendezvous-12")
-    crowd, four = picture(task, [55] * 12), picture(task, [55] * 4 + [0] * 8)
-    assert not np.array_equal(crowd[160:192, 160:192], four[160:192, 160:192])
+    crowd, few = picture(task, [55] * 12), picture(task, [55] * 3 + [0] * 9)
+    assert not np.array_equal(crowd[160:192, 160:192], few[160:192, 160:192])
+    ring = {tuple(color) for color in crowd[150:202, 150:202].reshape(-1, 3).tolist()}
+    assert all(tuple(bytes.fromhex(color[1:])) in ring for color in AGENT_COLORS)
 
 
 @few

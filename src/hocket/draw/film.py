@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import io
-import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from hocket.draw.geometry import side_by_side
-from hocket.draw.map_svg import agent_radius, agent_svg, area_tags, map_svg, number_of, unit_of
+from hocket.draw.map_svg import MARGIN, XMLNS, agent_radius, agent_svg, map_svg, page_look, unit_of
 from hocket.draw.markup import Html, tag
-from hocket.draw.palette import INK
-from hocket.draw.pixels import font_of, hatched, paint_disc, paint_ground
+from hocket.draw.pixels import MapPainter
 from hocket.draw.scene import Area, Moment, Scene
 from hocket.errors import FormatError, SettingsError
 from hocket.files import write_whole
@@ -32,14 +28,6 @@ BETWEEN = 3  # frames of a step, in films of pixels
 MOST_STEPS = 2_000  # of an episode
 CAPTION = 28.0  # height of the line below the map, in units of the map
 PIXELS = 1.2  # of a unit of the map
-STYLE = (
-    ".map{background:var(--paper);font-family:system-ui,sans-serif}"
-    ".map .caption{fill:var(--ink);font-size:14px;text-anchor:start}"
-)
-HATCHING = Html(  # as on the pages
-    '<pattern id="hatching" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<path d="M0 0V7"/></pattern>'
-)
 
 
 class WatchedEpisode(Protocol):
@@ -84,9 +72,16 @@ def captions(episode: WatchedEpisode) -> list[tuple[int, str]]:
     return sorted(said.items())
 
 
-def _closed(scene: Scene, episode: WatchedEpisode) -> list[set[Area]]:
+def _closed(scene: Scene, episode: WatchedEpisode) -> list[frozenset[Area]]:
     """Find which areas are closed after each step."""
-    return [{*scene.closed(Moment({}, dict(zip(scene.agents, states, strict=True))))} for states in episode.states]
+    moments = [Moment({}, dict(zip(scene.agents, states, strict=True))) for states in episode.states]
+    return [frozenset(scene.closed(moment)) for moment in moments]
+
+
+def _spots(scene: Scene, episode: WatchedEpisode) -> NDArray[np.float64]:
+    """Find where agents are drawn after each step: across, down, and how much smaller than alone [T + 1, N, 3]."""
+    radius = agent_radius(scene) / unit_of(scene)
+    return np.array([[*side_by_side([(x, y) for x, y in points], radius)] for points in episode.points.tolist()])
 
 
 # As SVG.
@@ -97,13 +92,11 @@ def film_svg(scene: Scene, episode: WatchedEpisode) -> str:
     unit, disc = unit_of(scene), agent_radius(scene)
     steps = len(episode.points) - 1 + PAUSE
     timing = {"dur": f"{steps * STEP:g}s", "repeatCount": "indefinite"}
-    rows = [list(side_by_side([(x, y) for x, y in points], disc / unit)) for points in episode.points.tolist()]
     agents = []
-    for place, name in enumerate(scene.agents):
-        ways = [(row[place][0] * unit, row[place][1] * unit) for row in rows]
-        moves = [_transform("translate", [f"{x:.4g} {y:.4g}" for x, y in ways], timing)]
-        if any(row[place][2] < 1 for row in rows):
-            moves.append(_transform("scale", [f"{row[place][2]:.3g}" for row in rows], timing))
+    for name, spots in zip(scene.agents, _spots(scene, episode).swapaxes(0, 1).tolist(), strict=True):
+        moves = [_transform("translate", [f"{x * unit:.4g} {y * unit:.4g}" for x, y, _ in spots], timing)]
+        if any(size < 1 for *_, size in spots):
+            moves.append(_transform("scale", [f"{size:.3g}" for *_, size in spots], timing))
         agents.append(agent_svg(scene, name, disc, *moves))
     said = captions(episode)
     ends = [step for step, _ in said[1:]] + [steps]
@@ -112,19 +105,9 @@ def film_svg(scene: Scene, episode: WatchedEpisode) -> str:
         tag("text", text, _shown(begin / steps, end / steps, timing), class_="caption", x=4, y=below)
         for (begin, text), end in zip(said, ends, strict=True)
     ]
-    style = tag("style", Html(_page_style() + _gate_style(scene, episode, steps)))
-    defined = tag("defs", HATCHING, class_="definitions")
-    xmlns = "http://www.w3.org/2000/svg"
-    return map_svg(scene, (), style, defined, *agents, *lines, foot=CAPTION, xmlns=xmlns) + "\n"
-
-
-@cache
-def _page_style() -> str:
-    """Take the look of maps and agents from the style of the pages, in the colours of light ones."""
-    shared = (files("hocket.draw") / "web" / "shared.css").read_text(encoding="utf-8")
-    colors = dict(re.findall(r"(--[\w-]+): light-dark\((#\w+)", shared))
-    rules = [*re.findall(r"^\.(?:map|agent|definitions) [.a-z].*", shared, re.MULTILINE), STYLE]
-    return re.sub(r"var\((--[\w-]+)\)", lambda match: colors.get(match[1], match[0]), "".join(rules))
+    gates = tag("style", Html(_gate_style(scene, episode, steps)))
+    view = -MARGIN, -MARGIN, scene.width * unit + 2 * MARGIN, scene.height * unit + 2 * MARGIN + CAPTION
+    return map_svg(scene, (), page_look(), gates, *agents, *lines, view=view, xmlns=XMLNS) + "\n"
 
 
 def _transform(kind: str, values: Sequence[str], timing: dict[str, str]) -> Html:
@@ -164,34 +147,23 @@ def _gate_style(scene: Scene, episode: WatchedEpisode, steps: int) -> str:
 
 def frames(scene: Scene, episode: WatchedEpisode) -> Iterator[Image.Image]:
     """Paint the frames of a film, `BETWEEN` for each step."""
-    scale, disc = PIXELS * unit_of(scene), agent_radius(scene) / unit_of(scene)
-    width, height = (2 * round(side / 2) for side in (scene.width * scale, scene.height * scale + CAPTION))
-    ground, said = paint_ground(scene, scale, (width, height)), dict(captions(episode))
-    masks = {area: hatched(area, scale, (width, height)) for area in scene.areas if area.gates}
-    closed, caption, points = _closed(scene, episode), said[0], episode.points
-    for step in range(len(points)):
+    painter = MapPainter(scene, PIXELS, MARGIN, CAPTION)
+    spots, said, caption = _spots(scene, episode), dict(captions(episode)), ""
+    for step, closed in enumerate(_closed(scene, episode)):
         caption = said.get(step, caption)
-        image = np.array(ground)
-        for area in closed[step]:
-            image[masks[area]] -= image[masks[area]] // 3
-        floor = Image.fromarray(image)
-        for text, x, y, size in area_tags(scene):
-            font = font_of(round(PIXELS * size))
-            ImageDraw.Draw(floor).text((PIXELS * x, PIXELS * y), text, fill=INK, font=font, anchor="mm")
-        moves = BETWEEN if step + 1 < len(points) else 1
-        for part in range(moves):
-            frame, share = floor.copy(), part / moves
-            here = points[step] if not part else (1 - share) * points[step] + share * points[step + 1]
-            spots = side_by_side([(x, y) for x, y in here.tolist()], disc)
-            for name, spot in zip(scene.agents, spots, strict=True):
-                paint_disc(frame, spot, disc, scale, number_of(scene, name), scene.colors[name])
-            place = (6, scene.height * scale + 5)
-            ImageDraw.Draw(frame).text(place, caption, fill=INK, font=font_of(15))
-            yield frame
+        here, there = spots[step], spots[min(step + 1, len(spots) - 1)]
+        for part in range(BETWEEN if step + 1 < len(spots) else 1):
+            now = here + part / BETWEEN * (there - here)
+            yield painter.paint(dict(zip(scene.agents, now.tolist(), strict=True)), closed, caption)
 
 
 def _gif(scene: Scene, episode: WatchedEpisode) -> bytes:
-    first, *others = [frame.quantize(128) for frame in frames(scene, episode)]
+    painted = list(frames(scene, episode))
+    both = Image.new("RGB", (painted[0].width, 2 * painted[0].height))  # before gates opened, and after
+    both.paste(painted[0])
+    both.paste(painted[-1], (0, painted[0].height))
+    palette = both.quantize(128)
+    first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in painted]
     durations = [round(1000 * STEP / BETWEEN)] * len(others) + [round(1000 * STEP * PAUSE)]
     buffer = io.BytesIO()
     first.save(buffer, "GIF", save_all=True, append_images=others, duration=durations, loop=0)
@@ -204,12 +176,12 @@ def _mp4(scene: Scene, episode: WatchedEpisode) -> bytes:
         raise SettingsError("an .mp4 needs ffmpeg, which is not installed; .gif and .svg do without")
     painted = list(frames(scene, episode))
     painted += [painted[-1]] * (PAUSE * BETWEEN)
-    size = "x".join(map(str, painted[0].size))
+    width, height = (side - side % 2 for side in painted[0].size)  # what all players show
     with tempfile.TemporaryDirectory() as folder:
         film = Path(folder, "film.mp4")
-        reads = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", f"{BETWEEN / STEP:g}", "-i", "-"]
+        reads = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {BETWEEN / STEP:g} -i -".split()
         command = [ffmpeg, "-v", "error", *reads, "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(film)]
-        pixels = b"".join(frame.tobytes() for frame in painted)
+        pixels = b"".join(frame.crop((0, 0, width, height)).tobytes() for frame in painted)
         done = subprocess.run(command, input=pixels, capture_output=True, check=False)
         if done.returncode or not film.exists():
             said = (done.stderr.decode(errors="replace").strip() or "it wrote nothing").splitlines()[-1]

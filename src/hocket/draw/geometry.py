@@ -6,6 +6,7 @@ Lengths are right and down from the map's upper left corner, in the map's unit: 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -119,15 +120,16 @@ def _runs(flags: Flags) -> list[tuple[int, int, int]]:
 
 def side_by_side(starts: Sequence[Point], radius: float) -> Iterator[tuple[float, float, float]]:
     """Put agents at one point on a circle around it, as web/elements.js does; the third number is the size."""
-    for number, (across, down) in enumerate(starts):
-        together = [agent for agent, start in enumerate(starts) if start == (across, down)]
-        count = len(together)
+    counts, earlier = Counter(starts), Counter[Point]()
+    for across, down in starts:
+        count, index = counts[across, down], earlier[across, down]
+        earlier[across, down] += 1
         if count == 1:
             yield across, down, 1
             continue
         touching = math.sin(math.pi / count) / 1.06  # how large discs may be on a circle of radius 1
         wanted = min(max(0.7 - 0.05 * count, 0.44), 0.6)
         reach = min(wanted / touching, WIDEST_RING)
-        angle = 2 * math.pi * together.index(number) / count - math.pi * (1 if count == 2 else 0.5)
+        angle = 2 * math.pi * index / count - math.pi * (1 if count == 2 else 0.5)
         size = max(min(wanted, reach * touching), 0.24)
         yield across + radius * reach * math.cos(angle), down + radius * reach * math.sin(angle), size

@@ -6,7 +6,10 @@ studio's content security policy forbids them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
 
 from hocket.draw.geometry import Point, Shape, rectangles, side_by_side
 from hocket.draw.graphviz import embedded_machine
@@ -18,6 +21,16 @@ from hocket.machine.reward_machine import RewardMachine
 LONGEST_SIDE = 400.0  # of a map, in units of the SVG
 MOST_LINES = 60  # cells in a row up to which the lines between them are drawn
 LONGEST_NUMBER, LONGEST_TAG = 3, 4  # characters written on an agent and on an area
+MARGIN = 2.0  # around a map, for its border
+XMLNS = "http://www.w3.org/2000/svg"  # of drawings in files of their own
+STYLE = (
+    ".map{background:var(--paper);font-family:system-ui,sans-serif}"
+    ".map .caption{fill:var(--ink);font-size:14px;text-anchor:start}"
+)
+HATCHING = Html(  # as on the pages
+    '<pattern id="hatching" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<path d="M0 0V7"/></pattern>'
+)
 
 
 def number_of(scene: Scene, agent: str) -> str:
@@ -30,17 +43,25 @@ def unit_of(scene: Scene) -> float:
     return LONGEST_SIDE / max(scene.width, scene.height)
 
 
-def map_svg(scene: Scene, starts: Sequence[Point], *above: Html, foot: float = 0, **look: str) -> Html:
-    """Draw the map of a scene, with the agents where they start, if that is known, what else is above all of it, and
-    room at its foot.
+def map_svg(
+    scene: Scene,
+    starts: Sequence[Point],
+    *above: Html,
+    closed: Collection[Area] | None = None,
+    view: tuple[float, float, float, float] | None = None,
+    **look: str,
+) -> Html:
+    """Draw the map of a scene, with the agents where they start, if that is known, and what else is above all of it.
 
-    A group with gates has the number of its area as `data-area`, and is of the class `open` unless it is closed now.
+    Areas are closed as before the first step, unless it is said which; `view` is what can be seen: left, top, width and
+    height. A group with gates has the number of its area as `data-area`, and unless it is closed the class `open`.
     """
     unit = unit_of(scene)
     width, height = scene.width * unit, scene.height * unit
     disc = agent_radius(scene)
     numbers = {area: number for number, area in enumerate(scene.areas)}
-    closed = scene.closed(Moment({}))
+    closed = scene.closed(Moment({})) if closed is None else closed
+    view = view or (-MARGIN, -MARGIN, width + 2 * MARGIN, height + 2 * MARGIN)
     agents = [
         agent_svg(scene, name, size * disc, transform=f"translate({across * unit:g} {down * unit:g})")
         for (across, down, size), name in zip(side_by_side(starts, disc / unit), scene.agents, strict=False)
@@ -61,7 +82,7 @@ def map_svg(scene: Scene, starts: Sequence[Point], *above: Html, foot: float = 0
         tag("g", *agents, class_="starts"),
         *above,
         class_="map",
-        viewBox=f"-2 -2 {width + 4:g} {height + 4 + foot:g}",
+        viewBox=" ".join(f"{side:g}" for side in view),
         role="img",
         aria_label=f"The map of {scene.task}",
         data_unit=unit,
@@ -70,9 +91,19 @@ def map_svg(scene: Scene, starts: Sequence[Point], *above: Html, foot: float = 0
     )
 
 
+@cache
+def page_look() -> Html:
+    """Take the look of maps and agents from the pages, in the colours of light ones, for a drawing by itself."""
+    shared = (files("hocket.draw") / "web" / "shared.css").read_text(encoding="utf-8")
+    colors = dict(re.findall(r"(--[\w-]+): light-dark\((#\w+)", shared))
+    rules = [*re.findall(r"^\.(?:map|agent|definitions) [.a-z].*", shared, re.MULTILINE), STYLE]
+    style = re.sub(r"var\((--[\w-]+)\)", lambda match: colors.get(match[1], match[0]), "".join(rules))
+    return Html(tag("style", Html(style)) + tag("defs", HATCHING, class_="definitions"))
+
+
 def agent_radius(scene: Scene) -> float:
     """Choose the radius of an agent's disc on the map."""
-    return 0.34 * unit_of(scene) if scene.has_cells else LONGEST_SIDE / 32
+    return max(0.34 * unit_of(scene), LONGEST_SIDE / 80) if scene.has_cells else LONGEST_SIDE / 32
 
 
 def _area(area: Area, unit: float, number: int, is_closed: bool) -> Html:

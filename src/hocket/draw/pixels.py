@@ -1,17 +1,23 @@
-"""Moments of an episode as text or as pixels: areas in their colours, closed gates hatched, agents as discs."""
+"""Maps with agents as pixels: the SVG of the pages, rasterised by resvg."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
+from resvg_py import svg_to_bytes
 
-from hocket.draw.geometry import Shape, side_by_side
-from hocket.draw.palette import FLOOR, INK, WALL, WHITE
+from hocket.draw.geometry import side_by_side
+from hocket.draw.map_svg import XMLNS, agent_radius, agent_svg, map_svg, page_look, unit_of
+from hocket.draw.markup import Html, tag
 from hocket.draw.scene import Area, Moment, Scene
 from hocket.draw.task_scene import scene_of
 from hocket.draw.text import TextMap
@@ -21,20 +27,17 @@ from hocket.task.task import Task
 MODES = ("ansi", "rgb_array")
 
 Pixels = NDArray[np.uint8]  # [height, width, 3]
-Bits = NDArray[np.bool_]  # [height, width]
 
 WIDEST = 1_024  # pixels of a picture, unless its cells would be too small
 LARGEST_CELL, SMALLEST_CELL = 32, 12  # pixels
-SMALLEST_LINED = 8  # pixels of a cell from which lines are drawn between cells
-HATCH = 8  # pixels from one line of a closed gate to the next
-SHOWN = 4  # agents in a cell; where there are more, a plus stands for the rest
-DISC = 0.44  # of a cell: the radius of an agent
 LISTED = 8  # agents whose states are told in a text
+FRACTIONS = 4  # of a pixel, to which the place of an agent is rounded
+FONT = "DejaVu Sans"
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Draws the moments of an episode, in one of the modes or not at all."""
+    """Draws the moments of an episode as text or as pixels, or not at all."""
 
     task: Task
     mode: str | None = None
@@ -50,7 +53,12 @@ class Frames:
         moment = Moment(cells, states, driven)
         if self.mode == "ansi":
             return self._write(moment, time)
-        return self._paint(moment) if self.mode == "rgb_array" else None
+        if self.mode is None:
+            return None
+        scene = self.scene
+        points = [(cell % scene.columns + 0.5, cell // scene.columns + 0.5) for cell in cells.values()]
+        spots = side_by_side(points, agent_radius(scene) / unit_of(scene))
+        return np.array(self.painter.paint(dict(zip(cells, spots, strict=True)), frozenset(scene.closed(moment))))
 
     @cached_property
     def scene(self) -> Scene:
@@ -69,83 +77,67 @@ class Frames:
         lines = [line.plain.rstrip() for line in TextMap(self.scene).draw(moment)]
         return "\n".join([*lines, f"step {time:,}: {', '.join(states)}", ""])
 
-    def _paint(self, moment: Moment) -> Pixels:
-        scene, image, cell = self.scene, self._ground.copy(), self.cell
-        for area in scene.closed(moment):
-            image[hatched(area, cell, (image.shape[1], image.shape[0]))] = rgb(INK)
-        frame = Image.fromarray(image)
-        for place, names in moment.crowds.items():
-            row, column = divmod(place, scene.columns)
-            few = names[:SHOWN] if len(names) <= SHOWN else names[: SHOWN - 1]
-            shown = [(str(scene.numbers[name]), scene.colors[name]) for name in few]
-            shown += [("+", INK)] if len(names) > SHOWN else []
-            spots = side_by_side([(column + 0.5, row + 0.5)] * len(shown), DISC)
-            for spot, (text, color) in zip(spots, shown, strict=True):
-                paint_disc(frame, spot, DISC, cell, text, color)
-        return np.array(frame)
-
     @cached_property
-    def _ground(self) -> Pixels:
-        """The map without agents and gates."""
-        size = (self.scene.columns * self.cell, self.scene.rows * self.cell)
-        return np.array(paint_ground(self.scene, self.cell, size))
+    def painter(self) -> MapPainter:
+        """What paints pixels."""
+        return MapPainter(self.scene, self.cell / unit_of(self.scene))
 
 
-# Painting, of maps with cells or without, at so many pixels for a unit of the map.
+class MapPainter:
+    """Paints a map with agents on it.
+
+    What is drawn again and again is rasterised once: the ground with the areas that are closed and what is written at
+    its foot, and agents, which are put upon it.
+    """
+
+    def __init__(self, scene: Scene, scale: float, margin: float = 0, foot: float = 0) -> None:
+        """Take how many pixels a unit of the map's SVG has, and the lengths around and below the map in such units."""
+        self.scene, self.scale, self.margin, self.foot = scene, scale, margin, foot
+        unit = unit_of(scene)
+        width, height = scene.width * unit + 2 * margin, scene.height * unit + 2 * margin + foot
+        self.size = round(width * scale), round(height * scale)
+        self._ground, self._agent = lru_cache(16)(self._paint_ground), lru_cache(1024)(self._paint_agent)
+
+    def paint(self, spots: Mapping[str, Sequence[float]], closed: frozenset[Area], caption: str = "") -> Image.Image:
+        """Paint agents upon a map on which some areas are closed; spots are across, down, and a size of 1 at most."""
+        image = self._ground(closed, caption).copy()
+        unit = unit_of(self.scene)
+        for name, (across, down, size) in spots.items():
+            x, y = (round(FRACTIONS * self.scale * (side * unit + self.margin)) for side in (across, down))
+            (left, right), (top, below) = divmod(x, FRACTIONS), divmod(y, FRACTIONS)
+            sprite = self._agent(name, size, right / FRACTIONS, below / FRACTIONS)
+            image.paste(sprite, (left - sprite.width // 2, top - sprite.height // 2), sprite)
+        return image
+
+    def _paint_ground(self, closed: frozenset[Area], caption: str) -> Image.Image:
+        line = self.scene.height * unit_of(self.scene) + self.foot / 2
+        below = [tag("text", caption, class_="caption", x=4, y=line)] if caption else []
+        width, height = self.size
+        view = -self.margin, -self.margin, width / self.scale, height / self.scale
+        look = {"width": f"{width}", "height": f"{height}", "preserveAspectRatio": "none", "xmlns": XMLNS}
+        drawing = map_svg(self.scene, (), page_look(), *below, closed=closed, view=view, **look)
+        return rasterise(drawing, "#ffffff").convert("RGB")
+
+    def _paint_agent(self, name: str, size: float, right: float, below: float) -> Image.Image:
+        radius, scale = agent_radius(self.scene), size * self.scale
+        half = math.ceil((radius + 1) * scale) + 1  # with the line around it
+        agent = agent_svg(self.scene, name, radius, transform=f"translate({right} {below}) scale({scale})")
+        view = f"{-half} {-half} {2 * half} {2 * half}"
+        look = {"class_": "map", "viewBox": view, "width": f"{2 * half}", "height": f"{2 * half}", "xmlns": XMLNS}
+        return rasterise(tag("svg", page_look(), agent, **look))
 
 
-def paint_ground(scene: Scene, scale: float, size: tuple[int, int]) -> Image.Image:
-    """Paint areas, lines between cells, and walls."""
-    image = Image.new("RGB", size, WHITE)
-    drawing = ImageDraw.Draw(image)
-    _paint_shape(drawing, Shape(0, 0, scene.width, scene.height), scale, FLOOR)
-    for area in scene.painted:
-        for shape in area.shapes:
-            _paint_shape(drawing, shape, scale, area.color)
-    pixels = np.array(image)
-    if scene.has_cells and scale >= SMALLEST_LINED:
-        down, across = (np.round(np.arange(1, n + 1) * scale).astype(int) - 1 for n in (scene.rows, scene.columns))
-        for edges in ((down, slice(across[-1] + 1)), (slice(down[-1] + 1), across)):
-            pixels[edges] -= pixels[edges] // 8  # lines that are a little darker
-    image = Image.fromarray(pixels)
-    for wall in scene.walls:  # those between cells are two pixels thick at least
-        seen = wall._replace(width=max(wall.width, 2 / scale), height=max(wall.height, 2 / scale))
-        _paint_shape(ImageDraw.Draw(image), seen, scale, WALL)
-    return image
-
-
-@lru_cache(64)
-def hatched(area: Area, scale: float, size: tuple[int, int]) -> Bits:
-    """Find the pixels that are hatched while an area is closed."""
-    image = Image.new("L", size, 0)
-    for shape in area.shapes:
-        _paint_shape(ImageDraw.Draw(image), shape, scale, 255)
-    rows, columns = np.indices((size[1], size[0]))
-    return np.asarray((np.asarray(image) > 0) & ((rows + columns) % HATCH < 2))
-
-
-def _paint_shape(drawing: ImageDraw.ImageDraw, shape: Shape, scale: float, color: str | int) -> None:
-    left, top = shape.left * scale, shape.top * scale
-    box = (left, top, left + shape.width * scale - 1, top + shape.height * scale - 1)  # the last pixel is painted
-    (drawing.ellipse if shape.is_disc else drawing.rectangle)(box, fill=color)
-
-
-def paint_disc(
-    frame: Image.Image, spot: tuple[float, float, float], radius: float, scale: float, text: str, color: str
-) -> None:
-    """Paint an agent: where, and how much smaller than usual."""
-    (x, y), size = (part * scale for part in spot[:2]), spot[2] * radius * scale
-    drawing = ImageDraw.Draw(frame)
-    drawing.ellipse((x - size, y - size, x + size - 1, y + size - 1), fill=color, outline=WHITE)
-    drawing.text((x, y), text, fill=WHITE, font=font_of(max(6, round(size))), anchor="mm")
+def rasterise(drawing: Html, background: str | None = None) -> Image.Image:
+    """Paint an SVG with the fonts that come with matplotlib, so that it looks the same on all machines."""
+    png = svg_to_bytes(
+        drawing, background=background, sans_serif_family=FONT, font_files=_fonts(), skip_system_fonts=True
+    )
+    return Image.open(io.BytesIO(png))
 
 
 @cache
-def font_of(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Load the font that comes with Pillow."""
-    return ImageFont.load_default(size)
-
-
-def rgb(color: str) -> NDArray[np.uint8]:
-    """Read a colour like #ff8800."""
-    return np.frombuffer(bytes.fromhex(color[1:]), np.uint8)
+def _fonts() -> list[str]:
+    library = find_spec("matplotlib")  # is not loaded, which would take longer than painting
+    assert library is not None and library.origin is not None
+    folder = Path(library.origin).parent / "mpl-data" / "fonts" / "ttf"
+    return [str(folder / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")]

@@ -5,7 +5,7 @@ import { aroundPoint } from "/dom.js";
 const SIDE = 400; // of a map, in units of the picture
 
 export const unitOf = (map) => SIDE / Math.max(map.rows, map.columns);
-export const radiusOf = (map) => 0.34 * unitOf(map); // of an agent
+export const radiusOf = (map) => Math.max(0.34 * unitOf(map), SIDE / 80); // of an agent, as draw/map_svg.py has it
 
 // The map with its agents where they start. The server has escaped every name in it.
 export function drawMap(world, label = "") {
