@@ -526,9 +526,9 @@ def test_compiled_hierarchical_learning_is_that_of_plain_python(task, bootstrap_
     block.train(100, 500)
     agents = hil_reference.train_team(task, settings, 9, 600)
     for index, agent in enumerate(agents):
-        np.testing.assert_array_equal(block.low[1, index], agent.low, strict=True)
+        np.testing.assert_array_equal(block.low[1, index], agent.low.array(task.grid.cells), strict=True)
         np.testing.assert_array_equal(block.meta[1, index], agent.meta, strict=True)
-    assert any(agent.low.any() for agent in agents)
+    assert any(row.any() for agent in agents for row in agent.low.values())
 
 
 # Value iteration.

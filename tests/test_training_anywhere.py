@@ -9,7 +9,11 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 import hocket as hk
-from hocket.adapters.world_training import LearningAgent
+from hocket.adapters.world_steps import ViewSteps, WrappedAsOne
+from hocket.adapters.world_training import LoneAgents
+from hocket.learn.reference import QrmAgent
+from hocket.learn.reviews import TeamReviews
+from hocket.task.teamwork.play import PlayedEpisodes
 
 LENGTH = 5
 
@@ -77,6 +81,24 @@ def test_a_team_learns_to_complete_its_task_in_a_world_that_is_not_hockets(kind,
     assert results.records[0].test_summary.successes == 100
     page = hk.write_report(results, tmp_path / "report.html").read_text()
     assert "dqprm" in page
+
+
+TRAINED = {"dqprm": 2_000, "iql": 4_000, "hil": 4_000, "cqrm": 4_000}
+
+
+@pytest.mark.parametrize("learner", TRAINED)
+def test_every_learner_that_needs_no_map_trains_a_wrapped_world_and_plays_what_it_learnt(learner, tmp_path):
+    env = team()
+    settings = {"max_episode_steps": 40, "test_every": 1_000, "learning_rate": 0.5, "temperature": 0.05}
+    (run,) = hk.train(env, learner, seeds=[1], steps=TRAINED[learner], settings=settings)
+    assert run.learner == learner and run.steps == TRAINED[learner]
+    assert run.tests("greedy").success[-1] and run.tests("greedy").test_steps.min() <= 12  # of at least 6
+    hk.save_runs(env, [run], tmp_path)
+    (policy,) = hk.load_policies(tmp_path, env)
+    (evaluation,) = hk.evaluate(env, policy, episodes=3)
+    assert evaluation.success.value == 1.0
+    again = hk.train(team(), learner, seeds=[1], steps=TRAINED[learner], settings=settings)[0]
+    assert all(np.array_equal(policy.arrays[name], array) for name, array in again.policy.arrays.items())
 
 
 def test_the_same_seed_learns_the_same_and_others_do_not():
@@ -153,36 +175,89 @@ def test_an_agent_alone_learns_the_values_that_value_iteration_gives():
     settings = hk.LEARNERS["dqprm"].settings(
         sync_probability=1.0, learning_rate=1.0, temperature=10.0, max_episode_steps=30
     )
-    view = env.individual("A2", Corridor(), lambda step: here_alone(step))
-    agent = LearningAgent(view, settings, seed=1, place=1)
-    agent.train(0, 3_000)
+    view = env.individual("A2", Corridor(), lambda step: here_alone(step), sync_probability=1.0)
+    world = ViewSteps(view, seed=1, place=1, counterfactuals=True)
+    agent = QrmAgent(world, settings, seed=1)
+    for t in range(3_000):
+        agent.train(t)
     expected = values_of(env.machines["A2"], 0.9, 1.0)
     for place in range(LENGTH):
-        np.testing.assert_allclose(np.array(agent.table.rows[place])[:3], expected[place, :3], atol=1e-6)
+        np.testing.assert_allclose(agent.q[world.seen[place]].T[:3], expected[place, :3], atol=1e-6)
 
 
 def here_alone(step):
     return {LENGTH - 1: "door", 2: "meet"}.get(step.observation)
 
 
+def test_a_team_as_one_learns_the_values_that_value_iteration_gives():
+    """Both corridors are deterministic: with a learning rate of 1 values are the discount to the power of steps."""
+    settings = hk.LEARNERS["cqrm"].settings(learning_rate=1.0, temperature=10.0, max_episode_steps=30)
+    world = WrappedAsOne(team(), seed=1, counterfactuals=True)
+    learner = QrmAgent(world, settings, seed=1)
+    for t in range(6_000):
+        learner.train(t)
+    q = learner.q
+    state = world.team.number
+    here = world.seen[1, 3]  # A1 one step to the left of the middle, A2 one to the right of it
+    assert q[here, :, state["2"]].max() == 1.0 and q[here].argmax(axis=0)[state["2"]] == 2 * 3 + 0
+    assert q[here, :, state["1"]].max() == pytest.approx(0.9**2)  # the door, back to the middle: the third step pays
+    assert q[here, :, state["0"]].max() == pytest.approx(0.9**4)  # the key first, three steps, and two steps back
+    assert q[:, :, state["3"]].max() == 0
+
+
 def test_agents_find_out_how_ready_their_teammates_are():
     """A2 is told at once of a key that A1, who learns late, does not bring: it expects it less after a review."""
     env = team()
-    believed = {}
-    original = LearningAgent.believe
+    believed = []
+    original = LoneAgents.believe
 
-    def note(self, beliefs):
-        believed.setdefault(id(self.view), []).append(dict(beliefs))
-        original(self, beliefs)
+    def note(self, agent, chances):
+        believed.append(chances[agent].copy())
+        original(self, agent, chances)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LearningAgent, "believe", note)
+        patch.setattr(LoneAgents, "believe", note)
         hk.train(env, seeds=1, steps=2_500, settings=SETTINGS)
-        counted = [each for history in believed.values() for each in history[1:]]
-        assert counted and all(0 <= chance <= 1 for each in counted for chance in each.values())
+        assert len(believed) > 2 and all((each >= 0).all() and (each <= 1).all() for each in believed)
         believed.clear()
         hk.train(env, seeds=1, steps=2_500, settings={**SETTINGS, "team_review": "off"})
-        assert all(len(history) == 1 for history in believed.values())
+        assert len(believed) == 2
+
+
+class PlayedTeam:
+    """A team whose reviews come out as they are told: (success, steps) each."""
+
+    def __init__(self, *reviews):
+        self.reviews, self.trained = [*reviews], 0
+
+    def train(self, begin, steps):
+        self.trained += steps
+
+    def arrays(self, index):
+        return {"q": np.array([self.trained])}
+
+    def play(self, step, max_steps):
+        success, steps = self.reviews.pop(0)
+        taken = np.where(np.arange(5) < 5 * success, steps, -1)
+        return PlayedEpisodes(taken, None, None, None, np.zeros(5, np.int64), np.zeros(0))
+
+    def count(self, counts, before):
+        return before
+
+    def believe(self, agent, chances):
+        raise AssertionError
+
+
+def test_a_team_that_was_found_to_be_worse_than_an_earlier_one_is_not_shown():
+    played = PlayedTeam((0, 0), (1, 20), (0.6, 20), (1, 40), (1, 22), (0, 0))
+    reviews = TeamReviews(played, np.ones((2, 1, 1)), np.ones((2, 1, 1), np.bool_), 100)
+    shown = []
+    for begin, stop in ((0, 1_000), (1_000, 2_000), (2_000, 4_000), (4_000, 8_000), (8_000, 16_000), (16_000, 32_000)):
+        reviews.train(begin, stop - begin)
+        shown.append(int(reviews.arrays()["q"][0]))
+    assert shown == [1_000, 2_000, 2_000, 2_000, 16_000, 16_000]
+    reviews.train(32_000, 500)
+    assert reviews.arrays()["q"][0] == 16_000
 
 
 def test_views_of_ones_own_are_trained_in():
@@ -204,8 +279,10 @@ def test_views_of_ones_own_are_trained_in():
     ("make", "arguments", "said"),
     [
         (lambda: team("float"), {}, "observations that come again, got Box"),
-        (team, {"learner": "iql"}, "not hocket's dqprm trains"),
-        (team, {"settings": {"wait_for_team": True}}, "wait_for_team"),
+        (team, {"learner": "sweep"}, "sweep needs a task of hocket's own: it knows where on the map"),
+        (team, {"learner": "optimal"}, "optimal needs a task of hocket's own: it plans with the map"),
+        (team, {"learner": "iql", "views": {}}, "views are for learners that train each agent alone"),
+        (team, {"device": "cuda"}, "is on the cpu, got cuda"),
         (team, {"steps": 0}, "steps must be at least 1"),
     ],
 )
@@ -232,3 +309,31 @@ def test_a_label_that_fails_in_training_is_named_and_finished_runs_are_kept():
     ) as caught:
         hk.train(env, seeds=2, steps=300, settings={**SETTINGS, "test_every": 300})
     assert [run.seed for run in caught.value.runs] == [0] and len(caught.value.runs[0].trials) == first
+
+
+def test_what_a_folder_has_is_not_trained_again(tmp_path):
+    """A label that fails in the second of three runs: the same call goes on with it, to the same results."""
+    calls, settings = {"left": 0}, {**SETTINGS, "test_every": 300}
+
+    def label(step):
+        calls["left"] -= 1
+        if calls["left"] == 0:
+            raise KeyError("sensor")
+        return here(step)
+
+    env = team(label=label)
+    hk.train(env, seeds=1, steps=300, settings=settings, folder=tmp_path / "whole")
+    calls["left"] = -calls["left"] + 50
+    with pytest.raises(hk.errors.TrainingError, match=r"^seed 1, "):
+        hk.train(env, seeds=3, steps=300, settings=settings, folder=tmp_path / "killed")
+    again = hk.train(env, seeds=3, steps=300, settings=settings, folder=tmp_path / "killed")
+    assert [run.seed for run in again] == [1, 2]
+    assert hk.train(env, seeds=3, steps=300, settings=settings, folder=tmp_path / "killed") == []
+    (whole,), killed = (hk.load_results(tmp_path / name).records for name in ("whole", "killed"))
+    assert sorted(record.seed for record in killed) == [0, 1, 2]
+    (first,) = (record for record in killed if record.seed == 0)
+    assert first.key == whole.key and first.tests["greedy"].test_steps.tolist() == (
+        whole.tests["greedy"].test_steps.tolist()
+    )
+    with pytest.raises(hk.HocketError, match="run_study writes runs of tasks"):
+        hk.train("buttons", seeds=1, folder=tmp_path)

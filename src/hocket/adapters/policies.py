@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.adapters.observations import Observation
+from hocket.adapters.q_tables import table_actors
 from hocket.adapters.team import TeamEnv, team_env
-from hocket.adapters.world_training import table_actors
 from hocket.errors import SettingsError, require_known
 from hocket.inputs import whole
 from hocket.learn.actors import TeamActors
@@ -68,6 +68,7 @@ class PlayedEpisode(NamedTuple):
     success: bool  # whether all machines were final in the end
     points: NDArray[np.float64] | None  # [T + 1, N, 2] across and down; None: the world does not say
     returns: tuple[float, ...] = ()  # [N] what each agent's machine paid; empty where only completion pays
+    proposed: tuple[tuple[tuple[str, ...], ...], ...] = ()  # [T][N] by each agent in each step, where it is known
 
     @property
     def steps(self) -> int:
@@ -103,7 +104,12 @@ def play_episode(
     seen, infos = env.reset(seed=seed)
     if isinstance(team, TeamActors) and isinstance(env, TeamEnv) and env.episode_seed is not None:
         team.restart(env.episode_seed, env.number)
-    rows, events, points = [infos], list[tuple[str, ...]](), [_where(env)]
+    rows, events, points, proposed = (
+        [infos],
+        list[tuple[str, ...]](),
+        [_where(env)],
+        list[tuple[tuple[str, ...], ...]](),
+    )
     traces: dict[str, list[str]] = {name: [] for name in (names if _has_rewards(env) else ())}
     while env.agents and not _is_done(machines, infos) and (max_steps is None or len(events) < max_steps):
         seen, _, _, _, told = env.step({name: actors[name](seen[name]) for name in env.agents})
@@ -113,6 +119,7 @@ def play_episode(
         rows.append(infos)
         points.append({**points[-1], **_where(env)})
         events.append(_together([_events_of(info) for info in told.values()]))
+        proposed.append(tuple(told.get(name, {}).get("proposed", ()) for name in names))
     states = tuple(tuple(row[name]["machine_state"] for name in names) for row in rows)
     return PlayedEpisode(
         names,
@@ -123,6 +130,7 @@ def play_episode(
         _is_done(machines, infos),
         np.array([[row[name] for name in names] for row in points]) if {*names} <= points[0].keys() else None,
         tuple(machines[name].run(trace, undefined="stay").reward for name, trace in traces.items()),
+        tuple(proposed),
     )
 
 

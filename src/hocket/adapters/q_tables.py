@@ -1,138 +1,166 @@
-"""Q-values over what agents see in worlds that others wrote: tables by observation, machine state and action."""
+"""What was learnt in wrapped worlds: values by observation, as the arrays of a policy and as a team that plays."""
 
 from __future__ import annotations
 
 import json
-import math
-from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import accumulate
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from hocket.adapters.observations import Observation
-from hocket.errors import SettingsError, known_names, shown
-from hocket.machine.reward_machine import RewardMachine
-from hocket.random import action_draw
+from hocket.adapters.convert import Action
+from hocket.adapters.world_steps import TeamMemory, TeamStates, observation_key, team_key
+from hocket.adapters.wrap_team import WrappedTeam
+from hocket.errors import SettingsError
+from hocket.learn.catalogue import find_learner
+from hocket.learn.learner import Arrays, PolicyInput
+from hocket.learn.policies import Policy
+from hocket.learn.reference import softmax
+from hocket.random import TEAM, action_draw, stream_key
 
-Row = list[list[float]]  # [U][A] the values of one observation
-
-
-def observation_key(observation: Observation) -> Hashable:
-    """Make something hashable of what is seen; two observations that are equal have one key.
-
-    >>> observation_key({"at": np.array([[1, 2]]), "door": np.int64(0)})
-    (('at', (1, 2)), ('door', 0))
-    """
-    if isinstance(observation, np.ndarray):
-        return tuple(observation.ravel().tolist())
-    if isinstance(observation, np.generic):
-        return observation.item()  # type: ignore[no-any-return]
-    if isinstance(observation, Mapping):
-        return tuple((name, observation_key(observation[name])) for name in sorted(observation))
-    if isinstance(observation, tuple | list):
-        return tuple(map(observation_key, observation))
-    if not isinstance(observation, Hashable):
-        raise SettingsError(f"a table of values needs observations that are hashable, got {shown(observation)}")
-    return observation
-
-
-def require_discrete(agent: str, seen: spaces.Space[Any], acts: spaces.Space[Any]) -> None:
-    """Refuse observations that hardly ever come again, and actions that cannot be numbered."""
-    if any(isinstance(part, spaces.Box) and part.dtype is not None and part.dtype.kind == "f" for part in _parts(seen)):
-        raise SettingsError(
-            f"a table of values needs observations that come again, got {seen!r:.80} for {agent}: make them discrete, "
-            "as gymnasium.wrappers.TransformObservation can"
-        )
-    if not isinstance(acts, spaces.Discrete):
-        raise SettingsError(f"a table of values needs Discrete actions, got {acts!r:.80} for {agent}")
-
-
-def _parts(space: spaces.Space[Any]) -> Iterable[spaces.Space[Any]]:
-    inner: Sequence[spaces.Space[Any]] = ()
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        inner = list(space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces)
-    return [space, *(part for each in inner for part in _parts(each))]
-
-
-class QTable:
-    """The values of an agent's actions, for what it has seen."""
-
-    def __init__(self, actions: int, states: int) -> None:
-        self.actions, self.states = actions, states
-        self.rows: dict[Hashable, Row] = {}
-
-    def row(self, key: Hashable) -> Row:
-        """Look up what was seen; what was not has values of 0."""
-        row = self.rows.get(key)
-        if row is None:
-            row = self.rows[key] = [[0.0] * self.actions for _ in range(self.states)]
-        return row
-
-    def arrays(self, place: int) -> dict[str, NDArray[Any]]:
-        """Lay it out for a policy: what was seen, a line of text each, and q [K, A, U]."""
-        lines = "\n".join(map(key_text, self.rows)).encode()
-        values = np.array(list(self.rows.values()), np.float32).reshape(-1, self.states, self.actions)
-        return {
-            f"seen.{place}": np.frombuffer(lines, np.uint8),
-            f"q.{place}": np.ascontiguousarray(values.transpose(0, 2, 1)),
-        }
+Table = Mapping[str, NDArray[np.float32]]  # text of what was seen -> values
 
 
 def key_text(key: Hashable) -> str:
-    """Write a key in a line, by which a policy knows it."""
+    """Write what was seen in a line, by which a policy knows it."""
     return json.dumps(key, default=repr, separators=(",", ":"))
 
 
-def choose(values: Sequence[float], beta: float | None, draw: float) -> int:
-    """Choose an action by softmax at an inverse temperature, or (None) any of the best."""
-    best = max(values)
-    if beta is None:
-        sums = list(accumulate(float(value == best) for value in values))
-    else:
-        sums = list(accumulate(math.exp(beta * (value - best)) for value in values))
-    return bisect_right(sums, draw * sums[-1])
+def write_seen(keys: Iterable[Hashable]) -> NDArray[np.uint8]:
+    """Lay out what was seen for a policy: a line of text each."""
+    return np.frombuffer("\n".join(map(key_text, keys)).encode(), np.uint8)
 
 
-class TableActor:
-    """An agent's table as a function: from what it sees to an action of its space.
+def read_table(arrays: Arrays, name: str, place: int, shape: tuple[int, ...]) -> Table:
+    """Read a table of values of a shape for each observation."""
+    seen, values = arrays.get(f"seen.{place}"), arrays.get(f"{name}.{place}")
+    lines = [] if seen is None else seen.tobytes().decode(errors="replace").split("\n")
+    if values is None or values.shape[1:] != shape or (len(lines) != len(values) and len(values)):
+        raise SettingsError("this policy does not fit the machines of this world")
+    return dict(zip(lines, values, strict=False))
 
-    What it sees is the pair (the world's observation, the name of its machine's state), or a dictionary with both as
-    `world` and `machine`, as a wrapped world shows it. Where it has never been, it acts at random.
+
+class LearntTeam:
+    """A team that plays by tables over what each agent sees and the state of its machine.
+
+    Where an agent has never been, it acts at random, as do agents that are not of the team.
     """
 
-    def __init__(
-        self, machine: RewardMachine, table: Mapping[str, NDArray[np.float32]], first: int, beta: float | None, key: int
-    ) -> None:
-        self.machine, self.beta, self._table, self._first, self._key = machine, beta, table, first, key
-        self._decisions = 0
-        self._actions = next((row.shape[0] for row in table.values()), 1)
+    def __init__(self, env: WrappedTeam, arrays: Arrays, temperature: float | None, seed: int = 0) -> None:
+        self.env, self.names, self.beta = env, list(env.machines), None if temperature is None else 1 / temperature
+        acts = [cast("spaces.Discrete", env.action_space(agent)) for agent in self.names]
+        self.actions, self.first = [int(each.n) for each in acts], [int(each.start) for each in acts]
+        self.read(arrays)
+        self.restart(seed)
 
-    def q(self, seen: Observation) -> NDArray[np.float32]:
-        """Return the values of all actions; 0 where it has never been."""
-        observation, state = (seen["world"], seen["machine"]) if isinstance(seen, Mapping) else seen
-        if isinstance(state, str) and state not in self.machine.states:
-            raise SettingsError(f"state {shown(state)} does not exist ({known_names(state, self.machine.states)})")
-        number = self.machine.states.index(state) if isinstance(state, str) else int(state)
-        row = self._table.get(key_text(observation_key(observation)))
-        return np.zeros(self._actions, np.float32) if row is None else row[:, number]
+    def read(self, arrays: Arrays) -> None:
+        """Read the tables."""
+        states = [len(machine.states) for machine in self.env.machines.values()]
+        self.read_tables(arrays, "q", states)
 
-    def __call__(self, seen: Observation) -> int:
-        """Choose an action."""
-        self._decisions += 1
-        return self._first + choose(self.q(seen).tolist(), self.beta, action_draw(self._key, self._decisions))
+    def read_tables(self, arrays: Arrays, name: str, columns: Sequence[int]) -> None:
+        """Read a table for each agent, over its actions and as many columns."""
+        shapes = enumerate(zip(self.actions, columns, strict=True))
+        self.tables = [read_table(arrays, name, place, shape) for place, shape in shapes]
+
+    def restart(self, seed: int, number: int = 0) -> None:
+        """Draw from now on what an episode of a seed draws."""
+        self._key, self._draws, self._chosen = stream_key(TEAM, seed, 0, number), 0, dict[str, Action]()
+
+    @property
+    def actors(self) -> dict[str, Callable[[Any], Action]]:
+        """A function for each agent of the world; they look at the world themselves."""
+        return {agent: partial(self._act, agent) for agent in self.env.possible_agents}
+
+    def _act(self, agent: str, _: object) -> Action:
+        if agent not in self._chosen:
+            each = zip(self.names, self.first, self.choose(), strict=True)
+            chosen = {name: first + action for name, first, action in each}
+            others = [other for other in self.env.agents if other not in chosen]
+            self._chosen = chosen | {other: self.env.action_space(other).sample() for other in others}
+        return self._chosen.pop(agent)
+
+    def choose(self) -> Sequence[int]:
+        """Choose an action for each agent of the team."""
+        return [self.draw(self.values(place, self.column(place))) for place in range(len(self.names))]
+
+    def column(self, place: int) -> int:
+        """Say what an agent goes by beside what it sees."""
+        name = self.names[place]
+        return self.env.machines[name].states.index(self.env.states[name])
+
+    def values(self, place: int, column: int) -> NDArray[np.float32]:
+        """Look up what an agent's actions are worth."""
+        row = self.tables[place].get(key_text(observation_key(self.env.seen.get(self.names[place]))))
+        return np.zeros(self.actions[place], np.float32) if row is None else row[:, column]
+
+    def draw(self, values: NDArray[np.float32]) -> int:
+        """Choose by softmax, or any of the best."""
+        self._draws += 1
+        return softmax(values, self.beta, action_draw(self._key, self._draws))
 
 
-def read_tables(arrays: Mapping[str, NDArray[Any]], machines: Sequence[RewardMachine]) -> list[dict[str, NDArray[Any]]]:
-    """Read the table of each agent from a policy's arrays: text of what was seen -> q [A, U]."""
-    tables = []
-    for place, machine in enumerate(machines):
-        seen, q = arrays.get(f"seen.{place}"), arrays.get(f"q.{place}")
-        lines = [] if seen is None else seen.tobytes().decode(errors="replace").split("\n")
-        if q is None or q.ndim != 3 or (len(lines) != len(q) and len(q)) or q.shape[2] != len(machine.states):
+class MemoryTeam(LearntTeam):
+    """A team whose agents go by what they see and remember."""
+
+    def read(self, arrays: Arrays) -> None:
+        self.memory = TeamMemory(self.env)
+        self.read_tables(arrays, "q", [self.memory.memories] * len(self.names))
+
+    def column(self, place: int) -> int:
+        return self.memory.of(place)
+
+
+class OptionTeam(MemoryTeam):
+    """A team whose agents choose options by what they remember, and actions by what they see and their option."""
+
+    def read(self, arrays: Arrays) -> None:
+        self.memory = TeamMemory(self.env)
+        self.read_tables(arrays, "low", [self.memory.options] * len(self.names))
+        self.meta = [arrays.get(f"meta.{place}", np.zeros(0, np.float32)) for place in range(len(self.names))]
+        if any(values.shape != (self.memory.memories, self.memory.options) for values in self.meta):
             raise SettingsError("this policy does not fit the machines of this world")
-        tables.append(dict(zip(lines, q, strict=False)))
-    return tables
+        self.current: list[int | None] = [None] * len(self.names)
+
+    def column(self, place: int) -> int:
+        option = self.current[place]
+        if option is None or self.env.time == 0 or option in self.memory.reached(place):
+            m = self.memory.of(place)
+            options = self.memory.available(place, m)
+            option = self.current[place] = options[self.draw(self.meta[place][m, options])]
+        return option
+
+
+class JointTeam(LearntTeam):
+    """A team that acts as one, by what all of its agents see and the state of the team machine."""
+
+    def read(self, arrays: Arrays) -> None:
+        self.team = TeamStates(self.env)
+        self.table = read_table(arrays, "q", 0, (prod(self.actions), len(self.team.states)))
+
+    def choose(self) -> Sequence[int]:
+        row = self.table.get(key_text(team_key(self.env)))
+        values = np.zeros(prod(self.actions), np.float32) if row is None else row[:, self.team.of(self.env)]
+        return [int(action) for action in np.unravel_index(self.draw(values), self.actions)]
+
+
+TEAMS = {
+    PolicyInput.MACHINE: LearntTeam,
+    PolicyInput.MEMORY: MemoryTeam,
+    PolicyInput.OPTION: OptionTeam,
+    PolicyInput.TEAM: JointTeam,
+}
+
+
+def table_actors(env: object, policy: Policy, greedy: bool) -> dict[str, Callable[[Any], Action]]:
+    """Make functions of what was learnt in a wrapped world, for all of its agents."""
+    if not isinstance(env, WrappedTeam):
+        raise SettingsError(f"this policy was learnt in a wrapped world, {policy.task}, and plays nowhere else")
+    policy.require_task(env.scene.digest)
+    temperature = None if greedy else float(policy.settings["temperature"])
+    team = TEAMS[find_learner(policy.learner).policy_input]
+    return team(env, policy.arrays, temperature, policy.seed).actors

@@ -1,272 +1,255 @@
-"""Tabular learning in worlds that others wrote: each agent alone with simulated teammates, then as a team.
+"""Tabular learning in worlds that others wrote, by the learners' plain forms, as fast as the world.
 
-The learner is DQPRM, in plain Python, as fast as the world. Its agents believe that teammates are ready as often as the
-settings say; in team episodes, which are played in the world and count as training steps, they find out how often that
-is true (`team_review="world"`, as in `hocket.learn.reviews`).
+Agents with machines of their own train alone with simulated teammates, and then find out in team episodes, which are
+played in the world and count as training steps, how ready their teammates really are (`hocket.learn.reviews`). Other
+learners train in the team's world.
 """
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
-from functools import partial
-from typing import Any, NamedTuple, cast
+from pathlib import Path
+from typing import Any, cast
 
-from gymnasium import spaces
+import numpy as np
 
-from hocket.adapters.convert import Action, IndividualWorld, SeparateWorlds
+from hocket.adapters.convert import IndividualWorld, SeparateWorlds
 from hocket.adapters.events import IndividualStep, Proposed, RawStep
-from hocket.adapters.q_tables import QTable, TableActor, choose, observation_key, read_tables, require_discrete
+from hocket.adapters.policies import PlayedEpisode, play_episode
+from hocket.adapters.q_tables import TEAMS, LearntTeam, write_seen
+from hocket.adapters.world_steps import TeamSteps, ViewSteps, WrappedAsOne, require_discrete, seed_others, world_seed
 from hocket.adapters.wrap_individual import IndividualView
 from hocket.adapters.wrap_team import WrappedTeam
 from hocket.errors import HocketError, SettingsError, TrainingError, require_known
+from hocket.files import exists
 from hocket.learn.batches import StopSignal
-from hocket.learn.dqprm import LEARNER, DqprmSettings
+from hocket.learn.learner import Arrays, Block, Learner, Player, PolicyInput
 from hocket.learn.policies import Policy, Run
-from hocket.learn.reviews import EPISODES_PLAYED, LEAST_CHANGE, SHARE_PLAYED, next_review
-from hocket.learn.testing import TestLog, TestResults, make_results
-from hocket.random import TEAM, TRAINING, action_draw, stream_key
-from hocket.task.teamwork.readiness import PRIOR_WEIGHT
+from hocket.learn.reference import PlainLearner
+from hocket.learn.reviews import EPISODES_PLAYED, TeamReviews
+from hocket.learn.settings import Settings, SimulatedSettings
+from hocket.learn.testing import Recording
+from hocket.learn.training import train_block
+from hocket.study.records import run_keys
+from hocket.study.running import save_runs
+from hocket.study.store import load_results
+from hocket.task.teamwork.play import PlayedEpisodes
+from hocket.task.teamwork.readiness import PRIOR_WEIGHT, Chances, Counts
 
 LEAST_READINESS = 0.002  # of simulated teammates, however seldom they are ready
-SEED_BITS = 31  # of the seed of a world: some take no more
 NEEDS_VIEWS = "pass a view of each agent, hk.train(env, views={agent: env.individual(agent, ...)})"
-PIECE = 1_000  # steps after which a wish to stop is heard
 
-Belief = tuple[str, str]  # a state of the agent's machine, and an event
+Views = Mapping[str, IndividualView]
 
 
 def train_world(
     env: WrappedTeam,
-    settings: DqprmSettings,
+    learner: Learner,
+    settings: Settings,
     seeds: Sequence[int],
     steps: int,
-    views: Mapping[str, IndividualView] | None = None,
+    views: Views | None = None,
+    folder: str | Path | None = None,
     progress: Callable[[int], None] | None = None,
     stop: StopSignal | None = None,
 ) -> list[Run]:
-    """Train the agents of a wrapped world, a seed after the other, testing the team every so often."""
+    """Train the agents of a wrapped world, a seed after the other, testing the team every so often.
+
+    What is finished is kept in the folder; seeds that are there are left out.
+    """
+    if learner.plain is None:
+        raise SettingsError(f"{learner.name} needs a task of hocket's own: {learner.needs}")
+    given = check_views(env, views, learner.policy_input is PolicyInput.MACHINE)
+    player, runs = WrappedPlayer(env, learner, settings), list[Run]()
+    for seed in seeds if folder is None else _missing(env, learner, settings, seeds, steps, Path(folder)):
+        if stop is not None and stop.is_set():
+            break
+        done = 0
+
+        def report(chunk: int, _: Sequence[int]) -> None:
+            nonlocal done
+            done += chunk // len(env.machines)
+            if progress is not None:
+                progress(chunk)
+
+        try:
+            block = make_block(env, learner, settings, seed, given)
+            trained = train_block(block, player, settings, [seed], steps, len(env.machines), report, stop)
+        except HocketError as error:
+            raise TrainingError(f"seed {seed}, training step {done + 1:,} or later: {error}", runs) from error
+        arrays = {name: array.copy() for name, array in block.arrays(0).items()}
+        policy = Policy(env.scene.task, env.scene.digest, learner.name, seed, asdict(settings), arrays)
+        tests = trained.tests.of(0, settings.max_episode_steps)
+        runs.append(Run(tests, policy, settings, trained.steps, trained.seconds))
+        if folder is not None and trained.steps == steps:
+            save_runs(env, runs[-1:], folder)
+    return runs
+
+
+def _missing(
+    env: WrappedTeam, learner: Learner, settings: Settings, seeds: Sequence[int], steps: int, folder: Path
+) -> list[int]:
+    """List the seeds of which a folder has no run."""
+    kept = {record.key for record in load_results(folder).records} if exists(folder / "runs") else set()
+    keys = run_keys(env.scene.digest, learner.name, seeds, steps, asdict(settings))
+    return [seed for seed in seeds if keys[seed] not in kept]
+
+
+def check_views(env: WrappedTeam, views: Views | None, is_alone: bool) -> Views:
+    """Require that what agents see and do can be numbered, and where they train alone, a view for each."""
+    if not is_alone and views is not None:
+        raise SettingsError("views are for learners that train each agent alone")
+    for agent in env.machines:
+        require_discrete(agent, env.env.observation_space(agent), env.action_space(agent))
+    if not is_alone:
+        return {}
     given = {agent: view_alone(env, agent) for agent in env.machines} if views is None else dict(views)
     for agent in (*given, *env.machines):
         require_known(agent, env.machines, "agent")
         if agent not in given:
             raise SettingsError(f"every agent needs a view, got none for {agent}")
-        require_discrete(agent, given[agent].env.observation_space, env.action_space(agent))
-    runs: list[Run] = []
-    for seed in seeds:
-        if stop is not None and stop.is_set():
-            break
-        training = _Training(env, given, settings, seed, steps)
-        try:
-            training.train(progress, stop)
-        except HocketError as error:
-            said = f"seed {seed}, training step {training.done + 1:,} or later: {error}"
-            raise TrainingError(said, runs) from error
-        runs.append(training.run())
-    return runs
+        require_discrete(agent, given[agent].env.observation_space, given[agent].action_space)
+    return given
 
 
-class LearningAgent:
-    """An agent that learns in a world of its own, with simulated teammates."""
+def make_block(env: WrappedTeam, learner: Learner, settings: Settings, seed: int, views: Views) -> Block:
+    """Put a learner into a world."""
+    make: Callable[..., PlainLearner] = learner.plain  # type: ignore[assignment]
+    if learner.policy_input is PolicyInput.MACHINE:
+        team = LoneAgents(env, make, cast("SimulatedSettings", settings), seed, views)
+        is_reviewed = getattr(settings, "team_review", "off") != "off" and len(views) > 1
+        return TeamReviews(team, team.first, team.waits, settings.max_episode_steps) if is_reviewed else team
+    if learner.policy_input is PolicyInput.TEAM:
+        one = WrappedAsOne(env, seed, getattr(settings, "counterfactual", False))
+        return ActingTeam(one, make(one, settings, seed), lambda: [one.seen])
+    together = TeamSteps(env, seed)
+    if learner.policy_input is PolicyInput.OPTION and not all(together.memory.events):
+        raise SettingsError(f"{learner.name} needs an event that each agent controls")
+    return ActingTeam(together, make(together, settings, seed), lambda: together.seen)
 
-    def __init__(self, view: IndividualView, settings: DqprmSettings, seed: int, place: int) -> None:
-        self.view, self.settings = view, settings
-        acts = cast("spaces.Discrete", view.action_space)
-        self.first = int(acts.start)
-        self.table = QTable(int(acts.n), len(view.machine.states))
-        self.key, self.steps_left = stream_key(TRAINING, seed, place), 0
-        view.counterfactuals = settings.counterfactual
-        chance = settings.sync_probability
-        self.beliefs: dict[Belief, float] = {
-            pair: chance for pair in view.machine.transitions if pair[1] in view.chances
-        }
-        self.believe(self.beliefs)
-        view.reset(seed=world_seed(seed, place))
 
-    def believe(self, beliefs: Mapping[Belief, float]) -> None:
-        """Simulate teammates that are as ready as it believes from now on."""
-        self.beliefs = dict(beliefs)
-        self.view.believe({pair: max(chance, LEAST_READINESS) for pair, chance in beliefs.items()})
+class ActingTeam:
+    """Agents that train in the team's world."""
+
+    def __init__(self, world: TeamSteps | WrappedAsOne, learner: PlainLearner, seen: Callable[[], Any]) -> None:
+        self.world, self.learner, self.seen = world, learner, seen
 
     def train(self, begin: int, steps: int) -> None:
-        """Act and learn; a step updates the values of all machine states where it is counterfactual."""
-        view, table, settings, number = self.view, self.table, self.settings, self.view.machine.states.index
+        """Train; an episode that a test has broken off is begun anew."""
+        if self.world.is_broken_off:
+            self.learner.restart(begin)
         for t in range(begin, begin + steps):
-            if not self.steps_left:
-                view.reset()
-                self.steps_left = settings.max_episode_steps
-            row, state = table.row(observation_key(view.seen)), number(view.state)
-            beta = (1 + settings.temperature_decay * t) / settings.temperature
-            action = choose(row[state], beta, action_draw(self.key, t))
-            _, reward, terminated, truncated, info = view.step(self.first + action)
-            after = table.row(observation_key(view.seen))
-            lessons = [(state, number(view.state), reward, terminated)]
-            if settings.counterfactual:
-                others = info["counterfactuals"]
-                columns = (others.state, others.next_state, others.reward, others.terminated)
-                lessons += zip(*(column.tolist() for column in columns), strict=True)
-            rate = settings.learning_rate / (1 + settings.learning_rate_decay * t)
-            targets = [paid if over else paid + settings.discount * max(after[to]) for _, to, paid, over in lessons]
-            for (start, *_), target in zip(lessons, targets, strict=True):
-                row[start][action] += rate * (target - row[start][action])
-            self.steps_left = 0 if terminated or truncated else self.steps_left - 1
+            self.learner.train(t)
+
+    def arrays(self, index: int) -> Arrays:
+        """Lay out what was learnt, and what was seen."""
+        return arrays_of(self.learner, self.seen())
 
 
-class Played(NamedTuple):
-    """A team episode, and what came of what agents proposed in it."""
-
-    steps: int  # or -1 where the task was not completed
-    length: int
-    finish: list[int]  # when each agent's machine was first final; -1: never
-    event_time: list[int]  # when each event first happened; -1: never
-    returns: list[float]  # what each agent's machine paid; none, where only completion pays
-    proposed: Counter[tuple[str, Belief]]  # by agent: steps in which it was ready for an event that waits for others
-    happened: Counter[tuple[str, Belief]]
+def arrays_of(learner: PlainLearner, seen: Sequence[Mapping[Any, int]]) -> Arrays:
+    """Name the arrays of each agent by its place, as a policy keeps them."""
+    arrays: dict[str, Any] = {f"seen.{place}": write_seen(keys) for place, keys in enumerate(seen)}
+    for place, learnt in enumerate(learner.learnt()):
+        arrays |= {f"{name}.{place}": array for name, array in learnt.items()}
+    return arrays
 
 
-class _Training:
-    """A seed: its agents, their tests, and what they find out about each other."""
+class LoneAgents:
+    """Agents that train each in a world of its own, and can be played as a team."""
 
     def __init__(
-        self, env: WrappedTeam, views: Mapping[str, IndividualView], settings: DqprmSettings, seed: int, steps: int
+        self,
+        env: WrappedTeam,
+        make: Callable[..., PlainLearner],
+        settings: SimulatedSettings,
+        seed: int,
+        views: Views,
     ) -> None:
-        self.env, self.views, self.settings, self.seed, self.steps = env, views, settings, seed, steps
-        self.agents = {
-            agent: LearningAgent(views[agent], settings, seed, place) for place, agent in enumerate(env.machines)
-        }
-        self.first = {agent: dict(learning.beliefs) for agent, learning in self.agents.items()}
+        self.env, self.views, self.seed = env, [views[agent] for agent in env.machines], seed
         self.events = tuple(env.decomposition.machine.events)
-        self.paid = len(self.agents) * (not env.decomposition.machine.has_completion_rewards)
-        self.tests = TestLog(settings, steps, 1, len(self.agents), len(self.events), self.paid)
-        self.done = self.turn = self.played_until = 0
-        self.seconds, self.episodes = 0.0, 0
+        counterfactual = getattr(settings, "counterfactual", True)
+        self.worlds = [ViewSteps(view, seed, place, counterfactual) for place, view in enumerate(self.views)]
+        shape = (len(self.views), max(world.states for world in self.worlds), len(self.events))
+        self.waits = np.zeros(shape, np.bool_)
+        for place, view in enumerate(self.views):
+            for state, event in view.machine.transitions:
+                self.waits[place, view.machine.states.index(state), self.events.index(event)] = event in view.chances
+        self.first: Chances = np.where(self.waits, settings.sync_probability, 1.0)
+        for place in range(len(self.views)):
+            self.believe(place, self.first)
+        self.learner = make(self.worlds, settings, seed)
 
-    def train(self, progress: Callable[[int], None] | None, stop: StopSignal | None) -> None:
-        begun = time.perf_counter()
-        every, is_reviewed = self.settings.test_every, self.settings.team_review != "off" and len(self.agents) > 1
-        while self.done < self.steps and not (stop is not None and stop.is_set()):
-            piece = min(every - self.done % every, self.steps - self.done, next_review(self.done) - self.done, PIECE)
-            begin, until = max(self.done, self.played_until), self.done + piece
-            for agent in self.agents.values():
-                agent.train(begin, max(0, until - begin))
-            if is_reviewed and until == next_review(self.done) and until < self.steps:
-                self.played_until = until + self._review(until)
-            self.done = until
-            if self.done % every == 0:
-                self.tests.add(self._test)
-            if progress is not None:
-                progress(piece * len(self.agents))
-        self.seconds = time.perf_counter() - begun
+    def train(self, begin: int, steps: int) -> None:
+        """Let every agent train in its own world."""
+        for t in range(begin, begin + steps):
+            self.learner.train(t)
 
-    def run(self) -> Run:
-        """Sum up what was tested and learnt."""
-        scene, settings = self.env.scene, self.settings
-        learnt = {k: v for place, a in enumerate(self.agents.values()) for k, v in a.table.arrays(place).items()}
-        policy = Policy(scene.task, scene.digest, LEARNER.name, self.seed, asdict(settings), learnt)
-        return Run(self.tests.of(0, settings.max_episode_steps), policy, settings, self.done, self.seconds)
+    def arrays(self, index: int) -> Arrays:
+        """Lay out what was learnt, and what was seen."""
+        return arrays_of(self.learner, [world.seen for world in self.worlds])
 
-    def _test(self, numbers: range, greedy: bool) -> TestResults:
-        results = make_results(len(numbers), len(self.agents), len(self.events), self.paid)
-        for index, number in enumerate(numbers):
-            played = self._play(number, greedy, self.settings.max_episode_steps)
-            results.steps[index], results.finish[index] = played.steps, played.finish
-            results.event_time[index], results.returns[index] = played.event_time, played.returns
-        return results
+    def believe(self, agent: int, chances: Chances) -> None:
+        """Simulate teammates that are as ready as an agent believes from now on."""
+        states, pairs = self.views[agent].machine.states, np.argwhere(self.waits[agent]).tolist()
+        believed = {(states.at(u), self.events[e]): float(chances[agent, u, e]) for u, e in pairs}
+        self.views[agent].believe({pair: max(chance, LEAST_READINESS) for pair, chance in believed.items()})
 
-    def _review(self, step: int) -> int:
-        """Play the team, and let agents believe what they see; return the steps that were played.
+    def count(self, counts: Counts, before: Chances) -> Chances:
+        """Estimate readiness from episodes; what was believed before counts as a part of an observation."""
+        estimate: Chances = (counts.happened + PRIOR_WEIGHT * before) / (counts.proposed + PRIOR_WEIGHT)
+        return estimate
 
-        As in `hocket.learn.reviews`: if the team fails, one agent at a time changes its mind; if it succeeds, all
-        expect the more what has happened, and nobody expects less.
-        """
-        most = max(1, min(self.settings.max_episode_steps, step // SHARE_PLAYED // EPISODES_PLAYED))
-        played = [self._play(-1 - self.episodes - number, True, most) for number in range(EPISODES_PLAYED)]
-        self.episodes += EPISODES_PLAYED
-        succeeds = not self.paid and all(episode.steps >= 0 for episode in played)
-        proposed = sum((episode.proposed for episode in played), Counter())
-        happened = sum((episode.happened for episode in played), Counter())
-        names = list(self.agents)
-        in_turn = [names[(place + self.turn) % len(names)] for place in range(len(names))]
-        for agent in in_turn:
-            now, learning = dict[Belief, float](), self.agents[agent]
-            for pair, chance in learning.beliefs.items():
-                prior = chance if succeeds else self.first[agent][pair]
-                counted = (happened[agent, pair] + PRIOR_WEIGHT * prior) / (proposed[agent, pair] + PRIOR_WEIGHT)
-                now[pair] = max(chance, counted) if succeeds else counted
-            if any(abs(now[pair] - chance) > LEAST_CHANGE for pair, chance in learning.beliefs.items()):
-                learning.believe(now)
-                if not succeeds:
-                    self.turn = names.index(agent) + 1
-                    break
-        return sum(episode.length for episode in played)
+    def play(self, step: int, max_steps: int) -> PlayedEpisodes:
+        """Play greedy episodes of the team in its world, and count what agents propose and what happens of it."""
+        team = TEAMS[PolicyInput.MACHINE](self.env, self.arrays(0), None)
+        counts = Counts(*(np.zeros(self.waits.shape, np.int64) for _ in range(2)))
+        episodes = [play_in(self.env, team, self.seed, -step - n, max_steps) for n in range(EPISODES_PLAYED)]
+        for played in episodes:
+            self._add(counts, played)
+        steps = np.array([played.steps if played.success else -1 for played in episodes])
+        returns = np.array([sum(played.returns) for played in episodes if played.returns])
+        nothing, length = np.zeros(0, np.int64), np.array([played.steps for played in episodes])
+        return PlayedEpisodes(steps, counts, nothing, nothing, length, returns)
 
-    def _play(self, number: int, greedy: bool, max_steps: int) -> Played:
-        """Play an episode of the team with what it has learnt so far."""
-        env, events = self.env, self.events
-        seed = world_seed(self.seed, len(self.agents), number)
-        key, beta, draws = stream_key(TEAM, self.seed, 0, number), None if greedy else 1 / self.settings.temperature, 0
-        env.reset(seed=seed)
-        for other in env.possible_agents:
-            env.action_space(other).seed(seed)
-        proposed, happened = Counter[tuple[str, Belief]](), Counter[tuple[str, Belief]]()
-        finish, event_time, length = [-1] * len(self.agents), [-1] * len(events), 0
-        final = {agent: machine.final for agent, machine in env.machines.items()}
-        traces: list[list[str]] = [[] for _ in self.agents]
-        finish = [0 if env.states[agent] in final[agent] else -1 for agent in self.agents]
-        while env.agents and not env.completed and length < max_steps:
-            before, actions = dict(env.states), {}
-            for agent in env.agents:
-                actions[agent] = env.action_space(agent).sample()
-                if agent in self.agents:
-                    row = self.agents[agent].table.row(observation_key(env.seen[agent]))
-                    number_of = env.machines[agent].states.index(before[agent])
-                    actions[agent] = self.agents[agent].first + choose(row[number_of], beta, action_draw(key, draws))
-                    draws += 1
-            *_, infos = env.step(actions)
-            length += 1
-            for place, (agent, learning) in enumerate(self.agents.items()):
-                told, ready = infos.get(agent, {}).get("events", ()), infos.get(agent, {}).get("proposed", ())
-                for pair in learning.beliefs:
-                    if pair[0] == before[agent] and (pair[1] in ready or pair[1] in learning.view.told):
-                        proposed[agent, pair] += 1
-                        happened[agent, pair] += pair[1] in told
-                traces[place] += told
-                for event in told:
-                    if event_time[events.index(event)] < 0:
-                        event_time[events.index(event)] = length
-                if finish[place] < 0 and env.states[agent] in final[agent]:
-                    finish[place] = length
-        runs = zip(env.machines.values(), traces[: self.paid], strict=False)
-        returns = [machine.run(trace, undefined="stay").reward for machine, trace in runs]
-        return Played(length if env.completed else -1, length, finish, event_time, returns, proposed, happened)
+    def _add(self, counts: Counts, played: PlayedEpisode) -> None:
+        for states, proposals, events in zip(played.states, played.proposed, played.events, strict=False):
+            for place, (view, state) in enumerate(zip(self.views, states, strict=True)):
+                u = view.machine.states.index(state)
+                for e in np.flatnonzero(self.waits[place, u]).tolist():
+                    if self.events[e] in proposals[place] or self.events[e] in view.told:
+                        counts.proposed[place, u, e] += 1
+                        counts.happened[place, u, e] += self.events[e] in events
 
 
-def world_seed(seed: int, place: int, number: int = 0) -> int:
-    """Make the seed of a world, which few take as large as hocket does."""
-    return stream_key(TEAM, seed, place, number) & ((1 << SEED_BITS) - 1)
+class WrappedPlayer(Player):
+    """Plays test episodes in a wrapped world."""
+
+    def __init__(self, env: WrappedTeam, learner: Learner, settings: Settings) -> None:
+        self.env, self.settings, self.make = env, settings, TEAMS[learner.policy_input]
+        self.events, agents = tuple(env.decomposition.machine.events), len(env.machines)
+        self.finish, self.event_time = np.zeros(agents, np.int64), np.zeros(len(self.events), np.int64)
+        self.returns = np.zeros(agents * (not env.decomposition.machine.has_completion_rewards))
+
+    def play(self, arrays: Arrays, seed: int, number: int, greedy: bool, record: Recording) -> int:
+        """Play an episode."""
+        team = self.make(self.env, arrays, None if greedy else self.settings.temperature)
+        played = play_in(self.env, team, seed, number, self.settings.max_episode_steps)
+        self.finish[:], self.event_time[:] = played.finish, -1
+        if played.returns:
+            self.returns[:] = played.returns
+        for step, events in reversed([*enumerate(played.events, start=1)]):
+            for event in events:
+                self.event_time[self.events.index(event)] = step
+        return played.steps if played.success else -1
 
 
-def table_actors(env: object, policy: Policy, greedy: bool) -> dict[str, Callable[[Any], Any]]:
-    """Make functions of what was learnt in a wrapped world, for all agents of its team; others act at random."""
-    if not isinstance(env, WrappedTeam):
-        raise SettingsError(f"this policy was learnt in a wrapped world, {policy.task}, and plays nowhere else")
-    policy.require_task(env.scene.digest)
-    beta = None if greedy else 1 / float(policy.settings["temperature"])
-    tables = read_tables(policy.arrays, list(env.machines.values()))
-    actors = {}
-    for place, ((agent, machine), table) in enumerate(zip(env.machines.items(), tables, strict=True)):
-        first = int(cast("spaces.Discrete", env.action_space(agent)).start)
-        actors[agent] = TableActor(machine, table, first, beta, stream_key(TEAM, policy.seed, place))
-
-    def act(agent: str, _: object) -> Action:
-        if agent not in actors:
-            return env.action_space(agent).sample()
-        return actors[agent]((env.seen[agent], env.states[agent]))
-
-    return {agent: partial(act, agent) for agent in env.possible_agents}
+def play_in(env: WrappedTeam, team: LearntTeam, seed: int, number: int, max_steps: int) -> PlayedEpisode:
+    """Play an episode of a seed, of what was learnt."""
+    drawn = seed_others(env, world_seed(seed, len(env.machines), number))
+    team.restart(seed, number)
+    return play_episode(env, team.actors, drawn, max_steps=max_steps)
 
 
 # A view for one agent, where nobody has made one: of the team's own world, in which the others act at random.

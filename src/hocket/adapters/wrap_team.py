@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import gymnasium
 from gymnasium.error import ResetNeeded
@@ -33,8 +34,9 @@ from hocket.draw.scene import Scene
 from hocket.errors import AssignmentError, HocketError, known_names
 from hocket.lazy import Lazy
 from hocket.learn.batches import StopSignal
-from hocket.learn.dqprm import DqprmSettings
+from hocket.learn.learner import Learner
 from hocket.learn.policies import Policy, Run
+from hocket.learn.settings import Settings
 from hocket.machine.assignment import EFFORT_FOR_A_HINT, repair
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
@@ -126,8 +128,10 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         given: Environment,
         where: Where | None = None,
     ) -> None:
-        self.env, self.label, self.problems, self._rules, self._kind = env, label, problems, rules, observation
+        self.env, self.label, self.problems, self.rules, self._kind = env, label, problems, rules, observation
         self._scene: Scene | None = None
+        self.counterfactuals = False  # whether a step is kept for `imagine`
+        self.episodes = 0  # that have begun
         self.given, self._where = given, where  # the world as it was passed, which labels see
         self.metadata = {**getattr(env, "metadata", {}), "is_parallelizable": True}
         self.render_mode = getattr(env, "render_mode", None)
@@ -144,12 +148,12 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     @property
     def decomposition(self) -> Decomposition:
         """The team machine, what each agent knows, and each agent's machine."""
-        return self._rules.decomposition
+        return self.rules.decomposition
 
     @property
     def machines(self) -> Mapping[str, RewardMachine]:
         """The machine of each agent of the team."""
-        return self._rules.decomposition.machines
+        return self.rules.decomposition.machines
 
     @property
     def where(self) -> Points | None:
@@ -173,11 +177,12 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def _restart(self) -> None:
         self.time = 0
+        self.episodes += 1
         self.states = {agent: machine.initial for agent, machine in self.machines.items()}
         self.team_state: Any = self.decomposition.machine.initial
         self.seen: Mapping[str, Observation] = {}  # of the world, after the last step
         self._memory: dict[str, Any] = {}
-        self._named: Mapping[str, Names] = {}  # by the label of the last step
+        self.named: Mapping[str, Names] = {}  # by the label of the last step
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         with told_of(self.env, "reset"):
@@ -212,9 +217,11 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         step = RawStep(self.time, *shown, dict(self.states), self.team_state, self._memory, self.given)
         self.agents, self.seen = list(self.env.agents), {agent: copied(seen) for agent, seen in observations.items()}
         self._check_gone(before, step)
+        if self.counterfactuals:
+            self._last = step._replace(memory=copied(self._memory)), self.named
         with named_step(step):
-            happening = self._rules.happen(self.label(step), step.states, step.observations, self._named)
-        self._named = happening.named
+            happening = self.rules.happen(self.label(step), step.states, step.observations, self.named)
+        self.named = happening.named
         complain(happening.problems, self.problems, step)
         reward = sum((self._apply(event) for event in happening.events), 0.0)
         if isinstance(team, Composition):  # which pays for nothing but completion
@@ -228,11 +235,26 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def _apply(self, event: str) -> float:
         """Let an event happen to all that know it, and say what the team machine pays for it."""
-        for agent in self._rules.knowers[event]:
+        for agent in self.rules.knowers[event]:
             self.states[agent] = self.machines[agent].transitions[self.states[agent], event]
         team, state = self.decomposition.machine, self.team_state
         self.team_state = team.step(state, event)
         return 0.0 if isinstance(team, Composition) else team.rewards[state, event]
+
+    def imagine(self, team_state: object, states: Mapping[str, str]) -> tuple[object, float]:
+        """Work out what the last step of the world would have meant in another state of the team: what follows, paid.
+
+        It takes for granted that the world would have done the same, as `IndividualView` does for one agent.
+        """
+        step, named = self._last
+        step = step._replace(states=states, team_state=team_state, memory=copied(step.memory))
+        with named_step(step):
+            events = self.rules.happen(self.label(step), states, step.observations, named).events
+        team, state, reward = self.decomposition.machine, cast("Any", team_state), 0.0
+        for event in events:
+            reward += 0.0 if isinstance(team, Composition) else team.rewards[state, event]
+            state = team.step(state, event)
+        return state, float(team.is_final(state)) if isinstance(team, Composition) else reward
 
     def _check_gone(self, before: Iterable[str], step: RawStep) -> None:
         """Require that agents of the team leave only by termination or truncation."""
@@ -279,7 +301,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """
         if agent not in self.machines:
             raise AssignmentError(f"agent {agent!r} is not of the team ({known_names(agent, self.machines)})")
-        parties, knows = self._rules.parties, self.decomposition.knows[agent]
+        parties, knows = self.rules.parties, self.decomposition.knows[agent]
         shared = [event for event in knows if any(other != agent for other in parties[event])]
         return IndividualView(
             env,
@@ -287,7 +309,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             label=label,
             chances=dict.fromkeys(shared, sync_probability),
             told=[event for event in knows if agent not in parties[event]],
-            edges=[event for event in knows if event in self._rules.edges],
+            edges=[event for event in knows if event in self.rules.edges],
             valid=valid,
             observation=self._kind,
             place=list(self.machines).index(agent),
@@ -308,15 +330,17 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
 
     def train(
         self,
-        settings: DqprmSettings,
+        learner: Learner,
+        settings: Settings,
         seeds: Sequence[int],
         steps: int,
         views: Mapping[str, IndividualView] | None,
+        folder: str | Path | None,
         progress: Callable[[int], None] | None,
         stop: StopSignal | None,
     ) -> list[Run]:
-        """Train the agents alone and as a team; `hocket.train` calls it."""
-        runs: list[Run] = TRAIN(self, settings, seeds, steps, views, progress, stop)
+        """Train the agents; `hocket.train` calls it."""
+        runs: list[Run] = TRAIN(self, learner, settings, seeds, steps, views, folder, progress, stop)
         return runs
 
     def test(self, policy: Policy) -> TestSummary:

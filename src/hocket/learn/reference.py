@@ -1,27 +1,158 @@
-"""What the learners' references share: an agent's world in plain Python, and the choice of an action.
+"""What the learners' references share: worlds that step, in plain Python, and q-learning with a reward machine.
 
 Each learner has a `reference` module: its algorithm as one would write it on a page, in the paper's symbols. It is
-slow, and there to be read; tests hold the compiled kernels to it.
+there to be read, tests hold the compiled kernels to it, and it trains in worlds that are not hocket's: in anything that
+keeps to `SteppedWorld` or `SteppedTeam`.
 
-s is a cell, a an action, u a state of the agent's reward machine, r a reward, t a training step; s_next and u_next are
-the cell and the state after a step (the paper's s' and u').
+s is a cell, or the number of an observation; a an action, u a state of the agent's reward machine, m a memory, r a
+reward, t a training step; s_next and u_next are what s and u are after a step (the paper's s' and u').
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
 from itertools import accumulate
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket import random
+from hocket.learn.cqrm import CqrmSettings
+from hocket.learn.dqprm import DqprmSettings
 from hocket.task.episode import TeamEpisode
+from hocket.task.grid import ACTIONS, slip_outcome
 from hocket.task.individual import IndividualTable
 from hocket.task.memory import memory_of
+from hocket.task.tables import compile_task
 from hocket.task.task import Task
+
+f32 = np.float32  # all values are computed in single precision, as in the kernels
+
+
+class Rows(dict[int, NDArray[np.float32]]):
+    """Values by observation; those of one that was never seen are 0."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def __missing__(self, s: int) -> NDArray[np.float32]:
+        row = self[s] = np.zeros(self.shape, f32)
+        return row
+
+    def array(self, observations: int) -> NDArray[np.float32]:
+        """Lay them out for so many observations."""
+        values = np.zeros((observations, *self.shape), f32)
+        for s, row in self.items():
+            values[s] = row
+        return values
+
+
+# One learner with one reward machine: an agent alone, or a team as one.
+
+
+class Experience(NamedTuple):
+    """What a step of the world means in a state of the machine."""
+
+    u: int
+    s_next: int
+    u_next: int
+    r: float
+    is_end: bool  # nothing is to be gained afterwards
+
+
+class SteppedWorld(Protocol):
+    """Anything in which a learner with a reward machine can act; what it sees, does and is in is numbered."""
+
+    agent: int  # its place among the agents
+    actions: int  # how many there are
+    states: int  # of the machine
+    final: frozenset[int]  # those from which no step is taken
+
+    @property
+    def observations(self) -> int:
+        """How many there are, so far."""
+
+    def reset(self, t: int) -> tuple[int, int]:
+        """Begin an episode with step t: an observation and a machine state."""
+
+    def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
+        """Act, and say whether the episode is over; the first experience is of the state that the machine is in.
+
+        The others, if asked for, are what the same step would have been in other states.
+        """
+
+
+class PlainLearner(Protocol):
+    """A learner in plain Python."""
+
+    def train(self, t: int) -> None:
+        """Take training step t, in the next episode where one is over."""
+
+    def restart(self, t: int) -> None:
+        """Begin an episode with step t."""
+
+    def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
+        """Give the arrays of each agent, or of all as one, by name; [observations, ...] but for `meta`."""
+
+
+class QrmAgent:
+    """Q-learning with a reward machine, by softmax."""
+
+    def __init__(self, world: SteppedWorld, settings: DqprmSettings | CqrmSettings, seed: int) -> None:
+        self.world, self.settings = world, settings
+        self.key = random.stream_key(random.TRAINING, seed, world.agent)
+        self.rows, self.waited, self.episode_steps = Rows(world.actions, world.states), 0, 0
+        self.restart(0)
+
+    @property
+    def q(self) -> NDArray[np.float32]:
+        """The values: [observations, actions, machine states]."""
+        return self.rows.array(self.world.observations)
+
+    def restart(self, t: int) -> None:
+        """Begin an episode with step t."""
+        (self.s, self.u), self.episode_steps = self.world.reset(t), 0
+        self.is_over = self.u in self.world.final
+
+    def step(self, t: int) -> None:
+        """Act, and update q.
+
+        With counterfactual updates every state of the machine learns what would have happened in it, from the same
+        action and the same draws.
+        """
+        settings, row, (alpha, alpha_decay, beta, beta_growth) = (
+            self.settings,
+            self.rows[self.s],
+            self.settings.schedule,
+        )
+        alpha, gamma = alpha / (f32(1) + alpha_decay * f32(t)), f32(settings.discount)
+        beta = beta * (f32(1) + beta_growth * f32(t))
+        a = softmax(row[:, self.u], float(beta), random.action_draw(self.key, t))
+        experiences, self.is_over = self.world.step(self.s, self.u, a, t, settings.counterfactual)
+        best = {s: self.rows[s].max(axis=0) for s in {experience.s_next for experience in experiences}}
+        for u, s_next, u_next, r, is_end in experiences:
+            target = f32(r) if is_end else f32(r) + gamma * best[s_next][u_next]
+            row[a, u] += alpha * (target - row[a, u])
+        _, self.s, self.u, _, _ = experiences[0]
+        self.episode_steps += 1
+
+    def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
+        """Give the values."""
+        return [{"q": self.q}]
+
+    def train(self, t: int) -> None:
+        """Take training step t, in the next episode where one is over."""
+        if not self.is_over:
+            self.step(t)
+        if self.is_over or self.episode_steps >= self.settings.max_episode_steps:
+            self.restart(t + 1)
+
+
+# An agent of a task, with simulated teammates.
 
 
 class AgentWorld(Protocol):
@@ -73,18 +204,107 @@ class TableWorld:
         return list(zip(*parts, strict=True))
 
 
-def training_episode(task: Task, keys: Sequence[int], t: int) -> TeamEpisode:
-    """Begin an episode of a team that trains; its draws are those of the training streams from step t on."""
-    episode = TeamEpisode(task, strict=False)
-    episode.keys, episode.time = list(keys), t
-    episode.put_at_starts()
-    return episode
+class SimulatedWorld:
+    """An agent of a task with simulated teammates, by the draws of a seed, as a world that steps."""
+
+    def __init__(self, world: AgentWorld, seed: int) -> None:
+        self.world, self.agent, self.actions, self.observations = world, world.agent, len(ACTIONS), world.cells
+        self.states, self.final = world.states, world.final
+        self.key = random.stream_key(random.TRAINING, seed, world.agent)
+
+    def reset(self, t: int) -> tuple[int, int]:
+        """Put the agent where the draw says."""
+        return draw_start(self.world, self.key, t), self.world.initial
+
+    def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
+        """Move and settle, in each of the machine's states."""
+        outcome = slip_outcome(random.slip_draw(self.key, t), self.world.slip_limit)
+        draw, experiences = random.sync_draw(self.key, t), list[Experience]()
+        others = [other for other in range(self.states) if other not in {u, *self.final}] if counterfactual else []
+        for state in (u, *others):
+            s_next = self.world.move(s, state, a, outcome)
+            u_next, r = self.world.settle(s, s_next, state, draw)
+            experiences.append(Experience(state, s_next, u_next, r, u_next in self.final))
+        return experiences, experiences[0].is_end
 
 
-def remembered(task: Task, episode: TeamEpisode) -> list[int]:
-    """List the agents' memories as numbers, a bit for each event that an agent may remember."""
-    memory = memory_of(task)
-    return [sum(1 << memory[name].index(event) for event in events) for name, events in episode.memory.items()]
+# A team that acts together.
+
+
+class JointStep(NamedTuple):
+    """What a step of a team has led to."""
+
+    seen: list[tuple[int, int]]  # by each agent: its observation, and its memory
+    reward: float  # of the team
+    is_end: bool  # nothing is to be gained afterwards
+    is_over: bool  # the episode is
+
+
+class SteppedTeam(Protocol):
+    """Anything in which agents can act together that have a memory in place of a machine."""
+
+    actions: list[int]  # how many each agent has
+    memories: int  # the most of any agent
+    options: int  # likewise; an option is to reach its target
+
+    @property
+    def observations(self) -> Sequence[int]:
+        """How many each agent has, so far."""
+
+    def reset(self, t: int) -> list[tuple[int, int]]:
+        """Begin an episode with step t: each agent's observation and memory."""
+
+    def step(self, actions: Sequence[int]) -> JointStep:
+        """Let all agents act."""
+
+    def available(self, agent: int, m: int) -> list[int]:
+        """List the options that a memory makes available to an agent."""
+
+    def reached(self, agent: int) -> Collection[int]:
+        """List the options of whose targets an agent is at one."""
+
+
+class TaskTeam:
+    """The agents of a task in the team world, by the draws of a seed."""
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self.task, self.tables, self.names = task, compile_task(task), list(task.agents)
+        self.keys = [random.stream_key(random.TRAINING, seed, agent) for agent in range(len(self.names))]
+        self.actions, self.observations = [len(ACTIONS)] * len(self.names), [task.grid.cells] * len(self.names)
+        self.memory = memory_of(task)
+        self.memories = max(1 << len(events) for events in self.memory.values())
+        self.options = self.tables.option_bit.shape[1]
+
+    def reset(self, t: int) -> list[tuple[int, int]]:
+        """Put agents where the draws say."""
+        self.episode = TeamEpisode(self.task, strict=False)
+        self.episode.keys, self.episode.time = list(self.keys), t
+        self.episode.put_at_starts()
+        return self._seen()
+
+    def _seen(self) -> list[tuple[int, int]]:
+        cells, remembered = self.episode.cells, self.episode.memory
+        bits = {
+            name: sum(1 << events.index(event) for event in remembered[name]) for name, events in self.memory.items()
+        }
+        return [(cells[name], bits[name]) for name in self.names]
+
+    def step(self, actions: Sequence[int]) -> JointStep:
+        """Let what can happen happen."""
+        earned = sum(self.episode.earned.values())
+        done = self.episode.step({name: ACTIONS[a] for name, a in zip(self.names, actions, strict=True)}).done
+        reward = sum(self.episode.earned.values()) - earned if self.task.has_rewards else float(done)
+        return JointStep(self._seen(), reward, done, done)
+
+    def available(self, agent: int, m: int) -> list[int]:
+        """List the options that always are, and those that come after an event that is remembered."""
+        bits = enumerate(self.tables.option_bit[agent].tolist())
+        return [option for option, bit in bits if bit == -1 or (bit >= 0 and m >> bit & 1)]
+
+    def reached(self, agent: int) -> Collection[int]:
+        """Look up in which targets an agent's cell is."""
+        cell = self.episode.cells[self.names[agent]]
+        return set(np.flatnonzero(self.tables.option_target[agent, :, cell]).tolist())
 
 
 def draw_start(world: AgentWorld, key: int, t: int) -> int:
@@ -92,8 +312,12 @@ def draw_start(world: AgentWorld, key: int, t: int) -> int:
     return world.starts[random.start_draw(key, t, len(world.starts))]
 
 
-def softmax(q: NDArray[np.float32], beta: float, draw: float) -> int:
-    """Choose an action with probability proportional to exp(beta q)."""
-    best = max(q.tolist())
-    sums = list(accumulate(math.exp(beta * (value - best)) for value in q.tolist()))
-    return next(a for a, total in enumerate(sums) if draw * sums[-1] < total)
+def softmax(q: NDArray[np.float32], beta: float | None, draw: float) -> int:
+    """Choose an action with probability proportional to exp(beta q), or (None) any of the best."""
+    values = q.tolist()
+    best = max(values)
+    if beta is None:
+        sums = list(accumulate(float(value == best) for value in values))
+    else:
+        sums = list(accumulate(math.exp(beta * (value - best)) for value in values))
+    return bisect_right(sums, draw * sums[-1])

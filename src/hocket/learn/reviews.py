@@ -1,7 +1,8 @@
 """Reviews of a team in training: what agents believe of their teammates is counted in team episodes.
 
 Imagined reviews are `hocket.learn.sweep.beliefs`. Here the team is played in the world, with the present greedy
-policies, and the steps that it takes are training steps: nothing else is learnt in them.
+policies, and the steps that it takes are training steps: nothing else is learnt in them. A team that turns out to be
+worse than an earlier one is not shown: the best one so far is.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from hocket.learn.learner import Arrays, Block
 from hocket.learn.settings import SimulatedSettings
 from hocket.learn.world import WorldBlock, WorldModel
 from hocket.task.individual import IndividualTable
-from hocket.task.tables import Tables
-from hocket.task.teamwork.play import TeamMoves, play_team
-from hocket.task.teamwork.readiness import Chances, Readiness
+from hocket.task.tables import Bools, Tables
+from hocket.task.teamwork.play import PlayedEpisodes, TeamMoves, play_team
+from hocket.task.teamwork.readiness import Chances, Counts, Readiness
 from hocket.task.teamwork.search import patience_of
 
 FIRST_REVIEW = 1_000  # training steps; each later review comes after twice as many
@@ -29,6 +30,7 @@ LEAST_SIMULATED = 0.02  # readiness of simulated teammates, however little an ag
 SHARE_PLAYED = 4  # a review in the world takes at most the steps so far over this
 EPISODES_PLAYED = 5  # in a review in the world
 LEAST_CHANGE = 0.05  # of a readiness, for which an agent changes what it believes
+MUCH_LESS, MUCH_LONGER = 0.9, 1.25  # of success or return, and of steps: by which a team is worse than another
 
 
 def is_reviewed(tables: Tables) -> bool:
@@ -63,10 +65,46 @@ def believed_table(
 
 
 class ReviewedTeam(Block, Protocol):
-    """The agents of one seed, who may be told what to believe of their teammates."""
+    """The agents of one seed, who can be played as a team and told what to believe of their teammates."""
+
+    def play(self, step: int, max_steps: int) -> PlayedEpisodes:
+        """Play greedy episodes of at most so many steps, after a training step."""
+
+    def count(self, counts: Counts, before: Chances) -> Chances:
+        """Estimate readiness from what happened in them."""
+
+    def believe(self, agent: int, chances: Chances) -> None:
+        """Let an agent train with teammates that are as ready as it believes from now on."""
+
+
+class TableBlock(Block, Protocol):
+    """The agents of one seed in a world of hocket's own."""
 
     def believe(self, table: IndividualTable) -> None:
         """Let an agent go by another table from now on."""
+
+
+class TableTeam:
+    """Such agents as a team that can be reviewed."""
+
+    def __init__(self, readiness: Readiness, block: TableBlock, seed: int, least: float) -> None:
+        self.readiness, self.block, self.seed, self.least = readiness, block, seed, least
+        self.train, self.arrays, self.count = block.train, block.arrays, readiness.count
+
+    def play(self, step: int, max_steps: int) -> PlayedEpisodes:
+        tables = self.readiness.tables
+        return play_team(
+            tables,
+            self.arrays(0)["q"],
+            TeamMoves.true(tables),
+            episodes=range(step, step + EPISODES_PLAYED),
+            max_steps=max_steps,
+            patience=patience_of(tables),
+            seed=self.seed,
+        )
+
+    def believe(self, agent: int, chances: Chances) -> None:
+        self.block.believe(believed_table(self.readiness, agent, chances, self.least))
 
 
 class WorldReviewedBlock:
@@ -76,11 +114,16 @@ class WorldReviewedBlock:
         self,
         readiness: Readiness,
         settings: SimulatedSettings,
-        teams: Sequence[tuple[int, ReviewedTeam]],
+        teams: Sequence[tuple[int, TableBlock]],
         threads: int,
         least: float = LEAST_SIMULATED,
     ) -> None:
-        self.seeds = [_WorldReviews(readiness, settings, seed, team, least) for seed, team in teams]
+        first = readiness.believe(settings.sync_probability)
+        self.blocks = [block for _, block in teams]
+        self.seeds = [
+            TeamReviews(TableTeam(readiness, block, seed, least), first, readiness.waits, settings.max_episode_steps)
+            for seed, block in teams
+        ]
         self.threads = max(1, min(threads, len(self.seeds)))
 
     def train(self, begin: int, steps: int) -> None:
@@ -92,32 +135,35 @@ class WorldReviewedBlock:
             list(pool.map(lambda seed: seed.train(begin, steps), self.seeds))
 
     def arrays(self, index: int) -> Arrays:
-        return self.seeds[index].team.arrays(0)
+        return self.seeds[index].arrays()
 
     def begin_with(self, world: WorldModel) -> None:
-        for seed in self.seeds:
-            cast(WorldBlock, seed.team).begin_with(world)
+        for block in self.blocks:
+            cast(WorldBlock, block).begin_with(world)
 
     def learnt(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return cast(WorldBlock, self.seeds[index].team).learnt(0)
+        return cast(WorldBlock, self.blocks[index]).learnt(0)
 
     @property
     def q(self) -> NDArray[np.float32]:
         """The q-functions of all seeds, as tests take them: [seeds, N, S, A, U]."""
-        return np.stack([seed.team.arrays(0)["q"] for seed in self.seeds])
+        return np.stack([seed.arrays()["q"] for seed in self.seeds])
 
 
-class _WorldReviews:
-    """A seed: its team, what its agents believe, and whose turn it is to believe something else."""
+class TeamReviews:
+    """A team, what its agents believe, whose turn it is to believe something else, and the best team so far."""
 
-    def __init__(
-        self, readiness: Readiness, settings: SimulatedSettings, seed: int, team: ReviewedTeam, least: float
-    ) -> None:
-        self.readiness, self.seed, self.team, self.least = readiness, seed, team, least
-        self.max_steps = settings.max_episode_steps
-        self.first: Chances = readiness.believe(settings.sync_probability)
-        self.chances, self.turn = self.first.copy(), 0
+    def __init__(self, team: ReviewedTeam, first: Chances, waits: Bools, max_steps: int) -> None:
+        self.team, self.first, self.waits, self.max_steps = team, first, waits, max_steps
+        self.chances, self.turn = first.copy(), 0
         self.played_until = 0  # the training step up to which the team is played, and does not train
+        self.best: tuple[float, float] | None = None  # success or return, and steps, of the best team so far
+        self.best_arrays: Arrays = {}
+        self.is_worse = False  # whether the team was found to be, when it was played last
+
+    def arrays(self, index: int = 0) -> Arrays:
+        """Show what the team has learnt, or where it was found to be worse than an earlier one, what that one had."""
+        return self.best_arrays if self.is_worse else self.team.arrays(0)
 
     def train(self, begin: int, steps: int) -> None:
         """Train the team, and play it where a review is due."""
@@ -138,25 +184,30 @@ class _WorldReviews:
         would answer what the others no longer do. If it succeeds, all expect the more what has happened, and nobody
         expects less.
         """
-        tables, agents = self.readiness.tables, len(self.chances)
-        played = play_team(
-            tables,
-            self.team.arrays(0)["q"],
-            TeamMoves.true(tables),
-            episodes=range(step, step + EPISODES_PLAYED),
-            max_steps=min(self.max_steps, step // SHARE_PLAYED // EPISODES_PLAYED),
-            patience=patience_of(tables),
-            seed=self.seed,
-        )
-        succeeds = bool((played.steps >= 0).all()) and not tables.has_rewards
-        counted = self.readiness.count(played.counts, self.chances if succeeds else self.first)
+        agents, limit = len(self.chances), max(1, min(self.max_steps, step // SHARE_PLAYED // EPISODES_PLAYED))
+        played = self.team.play(step, limit)
+        succeeds = bool((played.steps >= 0).all()) and not len(played.returns)
+        self._compare(*played.score(limit), succeeds)
+        counted = self.team.count(played.counts, self.chances if succeeds else self.first)
         believed = np.maximum(self.chances, counted) if succeeds else counted
-        change = np.where(self.readiness.waits, np.abs(believed - self.chances), 0.0).max(axis=(1, 2, 3))
+        change = np.where(self.waits, np.abs(believed - self.chances), 0.0).reshape(agents, -1).max(axis=1)
         in_turn = (np.arange(agents) + self.turn) % agents
         changing = in_turn[change[in_turn] > LEAST_CHANGE].tolist()
         for agent in changing if succeeds else changing[:1]:
             self.chances[agent] = believed[agent]
-            self.team.believe(believed_table(self.readiness, agent, self.chances, self.least))
+            self.team.believe(agent, self.chances)
         if changing and not succeeds:
             self.turn = changing[0] + 1
         return int(played.length.sum())
+
+    def _compare(self, gained: float, steps: float, succeeds: bool) -> None:
+        """Keep the team, unless it is worse than the best so far: by success or return; then, if it succeeds, by steps.
+
+        Steps are counted below 0: fewer are better.
+        """
+        most, fewest = self.best or (gained, steps)
+        is_slow = succeeds and gained <= most and steps < MUCH_LONGER * fewest
+        self.is_worse = is_slow or gained < most - (1 - MUCH_LESS) * abs(most)
+        if not self.is_worse:
+            self.best = gained, steps
+            self.best_arrays = {name: array.copy() for name, array in self.team.arrays(0).items()}

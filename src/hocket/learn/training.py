@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Event
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from hocket.background import gather
 from hocket.capacity import require_memory
@@ -29,10 +29,9 @@ from hocket.learn.catalogue import (
     require_setting,
 )
 from hocket.learn.dqprm import LEARNER as NEEDS_NO_MAP
-from hocket.learn.dqprm import DqprmSettings
-from hocket.learn.learner import Arrays, PolicyInput
+from hocket.learn.learner import Arrays, Block, Learner, Player, PolicyInput
 from hocket.learn.policies import Policy, Run
-from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, rename_settings
+from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, declared, rename_settings
 from hocket.learn.testing import KINDS, TestLog
 from hocket.learn.world import WorldBlock, WorldModel, as_world
 from hocket.task.catalogue import as_task
@@ -62,6 +61,7 @@ def train(
     progress: Progress | None = None,
     stop: Event | None = None,
     views: Mapping[str, Any] | None = None,
+    folder: str | Path | None = None,
     changes: Mapping[str, SettingValue] | None = None,
     policies: int | None = None,
 ) -> list[Run]:
@@ -76,16 +76,21 @@ def train(
     map have learnt of it, or their folder, to begin with; then `steps` may be 0, which plans without a step.
     (`changes` and `policies` are former names of `settings` and `keep_policies`.)
 
-    In a world of somebody else's (`hocket.gym.wrap`) whose observations are discrete or hashable, dqprm trains each
-    agent in its view of the world (`views`, by default made of the world itself), and reviews the team in the world.
+    In a world of somebody else's (`hocket.gym.wrap`) whose observations are discrete or hashable, learners train that
+    need no map; the default is dqprm, which trains each agent in its view of the world (`views`, by default made of the
+    world itself), and reviews the team in the world. With `folder`, each run is written there as it finishes, as
+    `save_runs` does, and runs that are there already are left out: after a kill, the same call goes on. (`run_study`
+    does so for tasks.)
     """
     for former, value, new in (("changes", changes, "settings"), ("policies", policies, "keep_policies")):
         if value is not None:
             warnings.warn(f"train({former}=) is deprecated: use train({new}=)", DeprecationWarning, stacklevel=2)
     keep_policies = policies if keep_policies is None else keep_policies
     if not isinstance(task, Task | str | Path) and hasattr(task, "possible_agents"):
-        runs = _train_world(task, learner, check_seeds(seeds), steps, settings, device, views, progress, stop)
+        runs = _train_world(task, learner, check_seeds(seeds), steps, settings, device, views, folder, progress, stop)
         return [keeping(run, keep_policies) for run in runs]
+    if views is not None or folder is not None:
+        raise SettingsError("views and folder are for wrapped environments; run_study writes runs of tasks to a folder")
     task, usual = as_task(cast("Task", task)), default_learner(device)
     name = usual if learner is None else find_learner(learner).name
     chosen = make_settings(name, settings, changes or {})
@@ -131,14 +136,16 @@ class TrainableWorld(Protocol):
 
     def train(
         self,
-        settings: DqprmSettings,
+        learner: Learner,
+        settings: Settings,
         seeds: Sequence[int],
         steps: int,
         views: Mapping[str, Any] | None,
+        folder: str | Path | None,
         progress: Progress | None,
         stop: Event | None,
     ) -> list[Run]:
-        """Train its agents, a run for each seed."""
+        """Train its agents, a run for each seed that is not in the folder."""
 
 
 def _train_world(
@@ -149,23 +156,20 @@ def _train_world(
     settings: Settings | Mapping[str, SettingValue] | str | None,
     device: str,
     views: Mapping[str, Any] | None,
+    folder: str | Path | None,
     progress: Progress | None,
     stop: Event | None,
 ) -> list[Run]:
     """Train in a world that is not hocket's; unless told otherwise, agents find out there what teammates do."""
-    name = NEEDS_NO_MAP.name if learner is None else find_learner(learner).name
-    if name != NEEDS_NO_MAP.name or device != "cpu":
-        raise SettingsError(
-            f"in a world that is not hocket's {NEEDS_NO_MAP.name} trains, on the cpu, got {name}, {device}"
-        )
-    chosen = make_settings(name, settings)
-    if not isinstance(settings, Settings) and "team_review" not in (settings or ()):
+    about = NEEDS_NO_MAP if learner is None else find_learner(learner)
+    if device != "cpu":
+        raise SettingsError(f"a world that is not hocket's is on the cpu, got {device}")
+    chosen, review = make_settings(about.name, settings), declared(about.settings).get("team_review")
+    if review is not None and not isinstance(settings, Settings) and "team_review" not in (settings or ()):
         chosen = replace(chosen, team_review="world")  # type: ignore[call-arg]
-    if chosen.wait_for_team:  # type: ignore[attr-defined]
-        raise SettingsError("wait_for_team is for tasks of hocket's own")
-    length = count_steps(name, steps)
+    length = count_steps(about.name, steps)
     check_steps(length)
-    return world.train(cast("DqprmSettings", chosen), seeds, length, views, progress, stop)
+    return world.train(about, chosen, seeds, length, views, folder, progress, stop)
 
 
 def keeping(run: Run, policies: int | None) -> Run:
@@ -301,20 +305,28 @@ def make_settings(
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def train_batch(
-    batch: Batch, tables: Tables, report: Report | None = None, stop: StopSignal | None = None
-) -> list[Run]:
-    """Train the seeds of a batch, testing the team every so often."""
-    task, name, settings, seeds, steps, spare, world = batch
-    learner = find_learner(name)
-    block = learner.block(tables, settings, seeds, spare)
-    player = learner.player(tables, settings.temperature, settings.max_episode_steps)
+class TrainedSeeds(NamedTuple):
+    """Seeds that have trained side by side."""
+
+    tests: TestLog
+    steps: int
+    seconds: float  # of each
+
+
+def train_block(
+    block: Block,
+    player: Player,
+    settings: Settings,
+    seeds: Sequence[int],
+    steps: int,
+    agents: int,
+    report: Report | None = None,
+    stop: StopSignal | None = None,
+) -> TrainedSeeds:
+    """Train the seeds of a block, testing the teams every so often."""
     begin_time = time.perf_counter()
-    keeper = cast(WorldBlock, block) if learner.keeps_world else None
-    if world is not None and keeper is not None:
-        keeper.begin_with(world)
     tests = TestLog(settings, steps, len(seeds), len(player.finish), len(player.event_time), len(player.returns))
-    done, pace = 0, Pace(len(seeds) * len(task.agents))
+    done, pace = 0, Pace(len(seeds) * agents)
     while done < steps and not (stop is not None and stop.is_set()):
         chunk = min(settings.test_every - done % settings.test_every, steps - done, pace.steps)
         chunk_time = time.perf_counter()
@@ -326,17 +338,31 @@ def train_batch(
             tests.add(partial(player.play_seeds, block, seeds))
         if report is not None:
             latest = tests.latest(range(len(seeds)), settings.max_episode_steps) if is_tested else []
-            report(chunk * len(seeds) * len(task.agents), latest)
+            report(chunk * len(seeds) * agents, latest)
     if not steps:
         tests.add(partial(player.play_seeds, block, seeds))
-    seconds = (time.perf_counter() - begin_time) / len(seeds)
+    return TrainedSeeds(tests, done, (time.perf_counter() - begin_time) / len(seeds))
+
+
+def train_batch(
+    batch: Batch, tables: Tables, report: Report | None = None, stop: StopSignal | None = None
+) -> list[Run]:
+    """Train the seeds of a batch."""
+    task, name, settings, seeds, steps, spare, world = batch
+    learner = find_learner(name)
+    block = learner.block(tables, settings, seeds, spare)
+    player = learner.player(tables, settings.temperature, settings.max_episode_steps)
+    keeper = cast(WorldBlock, block) if learner.keeps_world else None
+    if world is not None and keeper is not None:
+        keeper.begin_with(world)
+    trained = train_block(block, player, settings, seeds, steps, len(task.agents), report, stop)
     return [
         Run(
-            tests.of(index, settings.max_episode_steps),
+            trained.tests.of(index, settings.max_episode_steps),
             Policy(task.name, task.digest, name, seed, asdict(settings), _copy(block.arrays(index)), task),
             settings,
-            done,
-            seconds,
+            trained.steps,
+            trained.seconds,
             None if keeper is None else WorldModel.of(task, *keeper.learnt(index)),
         )
         for index, seed in enumerate(seeds)

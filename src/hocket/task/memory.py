@@ -112,13 +112,17 @@ def derived_options(
     latched = latched_events(machine, {event: place for place, event in enumerate(memory)})
     targets: dict[str, set[str | None]] = {}
     for event, condition in conditions.items():
-        starts = [source for source, name in machine.transitions if name == event]
-        rows = [machine.states.index(state) for state in starts]
-        earlier = [(after.sum(), event) for event, after in latched.items() if rows and after[rows].all()]
         for place in (way.place for way in condition.ways if way.inside and way.place is not None):
-            targets.setdefault(place, set()).add(min(earlier)[1] if earlier else None)
+            targets.setdefault(place, set()).add(precondition(machine, latched, event))
     return tuple(
         Option(place, after)
         for place, events in targets.items()
         for after in ((None,) if None in events else sorted(filter(None, events)))
     )
+
+
+def precondition(machine: RewardMachine, latched: Mapping[str, Bools], event: str) -> str | None:
+    """Find the latest of some events (see `latched_events`) that has always happened where an event is possible."""
+    rows = [machine.states.index(source) for source, name in machine.transitions if name == event]
+    earlier = [(after.sum(), name) for name, after in latched.items() if rows and after[rows].all()]
+    return min(earlier)[1] if earlier else None

@@ -40,6 +40,7 @@ LEARNER = Learner(
     player=Lazy("hocket.learn.cqrm.block", "CqrmPlayer"),
     shapes=list_shapes,
     policy_input=PolicyInput.TEAM,
+    plain=Lazy("hocket.learn.reference", "QrmAgent"),
     devices=DEVICES,
     check=Lazy("hocket.learn.cqrm.block", "check_size"),
     train_kernel=Lazy("hocket.learn.cqrm.kernel", "train_jointly"),

@@ -1,5 +1,7 @@
 """Centralised q-learning with the team's reward machine, as one would write it on a page: all agents act as one.
 
+The one learner is `hocket.learn.reference.QrmAgent`, in a world whose cells and actions are those of all agents.
+
 s are the cells of all agents, a is a joint action, v a state of the team's reward machine.
 """
 
@@ -13,10 +15,8 @@ from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.cqrm import CqrmSettings
-from hocket.learn.reference import softmax
+from hocket.learn.reference import Experience, QrmAgent
 from hocket.task.grid import ACTIONS, slip_outcome
-
-f32 = np.float32  # all is computed in single precision, as in the kernel
 
 
 class JointWorld(Protocol):
@@ -39,37 +39,43 @@ class JointWorld(Protocol):
         """Return the team state after a step between some cells, and what the step pays."""
 
 
+class TeamAsOne:
+    """Agents in the team world as one that steps, by the draws of a seed; two agents share a number."""
+
+    agent = 0
+
+    def __init__(self, world: JointWorld, seed: int) -> None:
+        self.world, self.n, self.states, self.final = world, len(world.starts), world.states, world.final
+        self.cells, self.each = (world.cells,) * self.n, (len(ACTIONS),) * self.n
+        self.observations, self.actions = world.cells**self.n, len(ACTIONS) ** self.n
+        self.keys = [random.stream_key(random.TRAINING, seed, pair) for pair in range((self.n + 1) // 2)]
+
+    def reset(self, t: int) -> tuple[int, int]:
+        """Choose cells to start in; of two agents that share a key, one adds 1 to it."""
+        starts = enumerate(self.world.starts)
+        cells = [cells[random.start_draw(self.keys[i // 2] + i % 2, t, len(cells))] for i, cells in starts]
+        return int(np.ravel_multi_index(cells, self.cells)), self.world.initial
+
+    def step(self, s: int, u: int, a: int, t: int, counterfactual: bool) -> tuple[list[Experience], bool]:
+        """Move everyone and settle, in each state of the team's machine."""
+        numbers = [random.number(key, random.PER_STEP * t + 1) for key in self.keys]  # whose halves decide who slips
+        halves = [half for number in numbers for half in (number >> 32, number & 0xFFFFFFFF)]
+        slips = [slip_outcome(half >> 1, self.world.slip_limit) for half in halves]
+        here, actions = (tuple(map(int, np.unravel_index(*part))) for part in ((s, self.cells), (a, self.each)))
+        others = [other for other in range(self.states) if other not in {u, *self.final}] if counterfactual else []
+        experiences = []
+        for v in (u, *others):
+            moved = tuple(self.world.move(i, here[i], v, actions[i], slips[i]) for i in range(self.n))
+            there = self.world.hold_apart(here, moved)
+            v_next, reward = self.world.settle(here, there, v)
+            s_next = int(np.ravel_multi_index(there, self.cells))
+            experiences.append(Experience(v, s_next, v_next, reward, v_next in self.final))
+        return experiences, experiences[0].is_end
+
+
 def train_as_one(world: JointWorld, settings: CqrmSettings, seed: int, steps: int) -> NDArray[np.float32]:
     """Train agents as one; return q [joint cells, joint actions, team states]."""
-    n, everyone = len(world.starts), range(len(world.starts))
-    keys = [random.stream_key(random.TRAINING, seed, pair) for pair in range((n + 1) // 2)]
-    cells, actions = (world.cells,) * n, (len(ACTIONS),) * n
-    q = np.zeros((world.cells**n, len(ACTIONS) ** n, world.states), f32)
-    alpha, gamma, beta = f32(settings.learning_rate), f32(settings.discount), 1 / settings.temperature
-    s, v, episode_steps = draw_starts(world, keys, 0), world.initial, 0
+    learner = QrmAgent(TeamAsOne(world, seed), settings, seed)
     for t in range(steps):
-        here = np.ravel_multi_index(s, cells)
-        a = softmax(q[here, :, v], beta, random.action_draw(keys[0], t))
-        numbers = [random.number(key, random.PER_STEP * t + 1) for key in keys]  # whose halves decide who slips
-        halves = [half for number in numbers for half in (number >> 32, number & 0xFFFFFFFF)]
-        slips = [slip_outcome(half >> 1, world.slip_limit) for half in halves]
-        best, following, each = q.max(axis=1), (s, v), np.unravel_index(a, actions)
-        for u in range(world.states):
-            if u in world.final or not (settings.counterfactual or u == v):
-                continue
-            s_next = world.hold_apart(s, tuple(world.move(i, s[i], u, int(each[i]), slips[i]) for i in everyone))
-            u_next, reward = world.settle(s, s_next, u)
-            target = f32(reward) + gamma * best[np.ravel_multi_index(s_next, cells), u_next]
-            q[here, a, u] += alpha * (target - q[here, a, u])
-            if u == v:
-                following = s_next, u_next
-        (s, v), episode_steps = following, episode_steps + 1
-        if v in world.final or episode_steps >= settings.max_episode_steps:
-            s, v, episode_steps = draw_starts(world, keys, t + 1), world.initial, 0
-    return q
-
-
-def draw_starts(world: JointWorld, keys: Sequence[int], t: int) -> tuple[int, ...]:
-    """Choose cells to start in, for an episode that begins with step t; two agents share a key, one adds 1 to it."""
-    drawn = [random.start_draw(keys[i // 2] + i % 2, t, len(starts)) for i, starts in enumerate(world.starts)]
-    return tuple(starts[place] for starts, place in zip(world.starts, drawn, strict=True))
+        learner.train(t)
+    return learner.q

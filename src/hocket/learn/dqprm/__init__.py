@@ -40,6 +40,7 @@ LEARNER = Learner(
     player=Lazy("hocket.learn.episodes", "StackPlayer"),
     shapes=machine_shapes,
     policy_input=PolicyInput.MACHINE,
+    plain=Lazy("hocket.learn.dqprm.reference", "DqprmTeam"),
     devices=DEVICES,
     min_vector_seeds=VECTOR_LANES,
 )

@@ -2,7 +2,8 @@
 
 The update of q is written in five places, and each has its reason:
 
-- `step` here is to be read, and what tests compare the others with, bit for bit;
+- `QrmAgent` in `hocket.learn.reference` is to be read, and what tests compare the others with, bit for bit; it also
+  trains in worlds that are not hocket's;
 - `learn` in `kernel` is the same loop over machine states, compiled; it takes machines of any size, and runs on the
   processor and on graphics processors alike;
 - `learn_few` and `learn_many` there update all states of a small machine at once, as one vector, which is most of
@@ -17,75 +18,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hocket import random
 from hocket.learn.dqprm import DqprmSettings
-from hocket.learn.reference import AgentWorld, draw_start, softmax
-from hocket.task.grid import ACTIONS, slip_outcome
-
-f32 = np.float32  # all is computed in single precision, as in the kernels
+from hocket.learn.reference import AgentWorld, QrmAgent, SimulatedWorld, SteppedWorld
 
 
-class DqprmAgent:
-    """An agent that trains with simulated teammates."""
+class DqprmTeam:
+    """Agents that train alone; with `wait_for_team` their episodes begin together, and who is done waits."""
 
-    def __init__(self, world: AgentWorld, settings: DqprmSettings, seed: int) -> None:
-        self.world, self.settings = world, settings
-        self.key = random.stream_key(random.TRAINING, seed, world.agent)
-        self.q = np.zeros((world.cells, len(ACTIONS), world.states), f32)
-        self.waited = 0
-        self.restart(0)
+    def __init__(self, worlds: Sequence[SteppedWorld], settings: DqprmSettings, seed: int) -> None:
+        self.settings = settings
+        self.agents = [QrmAgent(world, settings, seed) for world in worlds]
+        self.groups = [self.agents] if settings.wait_for_team else [[agent] for agent in self.agents]
 
-    @property
-    def is_done(self) -> bool:
-        return self.u in self.world.final
+    def train(self, t: int) -> None:
+        """Let every agent take training step t."""
+        for group in self.groups:
+            for agent in group:
+                if agent.is_over:
+                    agent.waited += 1
+                else:
+                    agent.step(t)
+            longest = max(agent.episode_steps for agent in group)
+            if all(agent.is_over for agent in group) or longest >= self.settings.max_episode_steps:
+                for agent in group:
+                    agent.restart(t + 1)
 
     def restart(self, t: int) -> None:
-        """Begin an episode with step t."""
-        self.s, self.u = draw_start(self.world, self.key, t), self.world.initial
+        """Begin an episode of every agent with step t."""
+        for agent in self.agents:
+            agent.restart(t)
 
-    def step(self, t: int) -> None:
-        """Act, and update q.
-
-        With counterfactual updates every state of the machine learns what would have happened in it, from the same
-        action and the same draws.
-        """
-        world, settings, q, s = self.world, self.settings, self.q, self.s
-        alpha = f32(settings.learning_rate) / (f32(1) + f32(settings.learning_rate_decay) * f32(t))
-        beta = f32(1 / settings.temperature) * (f32(1) + f32(settings.temperature_decay) * f32(t))
-        gamma = f32(settings.discount)
-        a = softmax(q[s, :, self.u], float(beta), random.action_draw(self.key, t))
-        outcome = slip_outcome(random.slip_draw(self.key, t), world.slip_limit)
-        draw = random.sync_draw(self.key, t)
-        best, following = q.max(axis=1), (s, self.u)
-        for u in range(world.states):
-            if u in world.final or not (settings.counterfactual or u == self.u):
-                continue
-            s_next = world.move(s, u, a, outcome)
-            u_next, r = world.settle(s, s_next, u, draw)
-            q[s, a, u] += alpha * (f32(r) + gamma * best[s_next, u_next] - q[s, a, u])
-            if u == self.u:
-                following = s_next, u_next
-        self.s, self.u = following
+    def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
+        """Give the values of each agent."""
+        return [{"q": agent.q} for agent in self.agents]
 
 
-def train_agent(world: AgentWorld, settings: DqprmSettings, seed: int, steps: int) -> DqprmAgent:
-    """Train one agent that waits for nobody, episode after episode; its `q` is [cells, actions, machine states]."""
-    return train_team([world], settings, seed, steps)[0]
-
-
-def train_team(worlds: Sequence[AgentWorld], settings: DqprmSettings, seed: int, steps: int) -> list[DqprmAgent]:
-    """Train agents whose episodes begin together: those that are done wait for the others (`wait_for_team`)."""
-    agents, episode_steps = [DqprmAgent(world, settings, seed) for world in worlds], 0
+def train_team(worlds: Sequence[AgentWorld], settings: DqprmSettings, seed: int, steps: int) -> list[QrmAgent]:
+    """Train agents of a task; the `q` of each is [cells, actions, machine states]."""
+    team = DqprmTeam([SimulatedWorld(world, seed) for world in worlds], settings, seed)
     for t in range(steps):
-        for agent in agents:
-            if agent.is_done:
-                agent.waited += 1
-            else:
-                agent.step(t)
-        episode_steps += 1
-        if all(agent.is_done for agent in agents) or episode_steps >= settings.max_episode_steps:
-            for agent in agents:
-                agent.restart(t + 1)
-            episode_steps = 0
-    return agents
+        team.train(t)
+    return team.agents
+
+
+def train_agent(world: AgentWorld, settings: DqprmSettings, seed: int, steps: int) -> QrmAgent:
+    """Train one agent, episode after episode."""
+    return train_team([world], settings, seed, steps)[0]

@@ -35,6 +35,7 @@ LEARNER = Learner(
     player=Lazy("hocket.learn.hil.block", "HilPlayer"),
     shapes=list_shapes,
     policy_input=PolicyInput.OPTION,
+    plain=Lazy("hocket.learn.hil.reference", "HilTeam"),
     check=Lazy("hocket.learn.hil.block", "check_options"),
     train_kernel=Lazy("hocket.learn.hil.kernel", "train_hierarchically"),
     test_kernel=Lazy("hocket.learn.hil.kernel", "play_hierarchically"),

@@ -35,6 +35,7 @@ LEARNER = Learner(
     player=Lazy("hocket.learn.episodes", "MemoryPlayer"),
     shapes=list_shapes,
     policy_input=PolicyInput.MEMORY,
+    plain=Lazy("hocket.learn.iql.reference", "IqlTeam"),
     devices=DEVICES,
     train_kernel=Lazy("hocket.learn.iql.kernel", "train_independently"),
     min_vector_seeds=2,

@@ -7,35 +7,48 @@ from numpy.typing import NDArray
 
 from hocket import random
 from hocket.learn.iql import IqlSettings
-from hocket.learn.reference import remembered, softmax, training_episode
-from hocket.task.grid import ACTIONS
-from hocket.task.memory import memory_of
+from hocket.learn.reference import Rows, SteppedTeam, TaskTeam, f32, softmax
 from hocket.task.task import Task
 
-f32 = np.float32  # all is computed in single precision, as in the kernel
+
+class IqlTeam:
+    """Agents that learn at once, each by its observation and memory."""
+
+    def __init__(self, world: SteppedTeam, settings: IqlSettings, seed: int) -> None:
+        self.world, self.settings = world, settings
+        self.keys = [random.stream_key(random.TRAINING, seed, agent) for agent in range(len(world.actions))]
+        self.rows = [Rows(actions, world.memories) for actions in world.actions]
+        self.restart(0)
+
+    def restart(self, t: int) -> None:
+        """Begin an episode with step t."""
+        self.seen, self.episode_steps = self.world.reset(t), 0
+
+    def learnt(self) -> list[dict[str, NDArray[np.float32]]]:
+        """Give the values of each agent."""
+        return [{"q": q.array(count)} for q, count in zip(self.rows, self.world.observations, strict=True)]
+
+    def train(self, t: int) -> None:
+        """Act in training step t, and update everyone's q."""
+        settings, (alpha, alpha_decay, beta, beta_growth) = self.settings, self.settings.schedule
+        alpha, gamma = alpha / (f32(1) + alpha_decay * f32(t)), f32(settings.discount)
+        beta = beta * (f32(1) + beta_growth * f32(t))
+        before, each = self.seen, zip(self.rows, self.seen, self.keys, strict=True)
+        actions = [softmax(q[s][:, m], float(beta), random.action_draw(key, t)) for q, (s, m), key in each]
+        self.seen, reward, is_end, is_over = self.world.step(actions)
+        for q, (s, m), a, (s_next, m_next) in zip(self.rows, before, actions, self.seen, strict=True):
+            target = f32(reward)
+            if not is_end or settings.bootstrap_past_end:
+                target = target + gamma * q[s_next][:, m_next].max()
+            q[s][a, m] += alpha * (target - q[s][a, m])
+        self.episode_steps += 1
+        if is_over or self.episode_steps >= settings.max_episode_steps:
+            self.restart(t + 1)
 
 
 def train_team(task: Task, settings: IqlSettings, seed: int, steps: int) -> NDArray[np.float32]:
-    """Train all agents; return q [agents, cells, actions, memories]."""
-    names, memories = list(task.agents), max(1 << len(bits) for bits in memory_of(task).values())
-    keys = [random.stream_key(random.TRAINING, seed, agent) for agent in range(len(names))]
-    q = np.zeros((len(names), task.grid.cells, len(ACTIONS), memories), f32)
-    alpha, gamma, beta = f32(settings.learning_rate), f32(settings.discount), 1 / settings.temperature
-    episode, begin = training_episode(task, keys, 0), 0
+    """Train all agents of a task; return q [agents, cells, actions, memories]."""
+    team = IqlTeam(TaskTeam(task, seed), settings, seed)
     for t in range(steps):
-        before = list(zip(episode.cells.values(), remembered(task, episode), strict=True))
-        actions = [
-            softmax(q[agent, s, :, m], beta, random.action_draw(keys[agent], t)) for agent, (s, m) in enumerate(before)
-        ]
-        earned = sum(episode.earned.values())
-        done = episode.step({name: ACTIONS[a] for name, a in zip(names, actions, strict=True)}).done
-        reward = sum(episode.earned.values()) - earned if task.has_rewards else float(done)
-        after = zip(episode.cells.values(), remembered(task, episode), strict=True)
-        for agent, ((s, m), a, (s_next, m_next)) in enumerate(zip(before, actions, after, strict=True)):
-            target = f32(reward)
-            if not done or settings.bootstrap_past_end:
-                target = target + gamma * q[agent, s_next, :, m_next].max()
-            q[agent, s, a, m] += alpha * (target - q[agent, s, a, m])
-        if done or t + 1 - begin >= settings.max_episode_steps:
-            episode, begin = training_episode(task, keys, t + 1), t + 1
-    return q
+        team.train(t)
+    return np.stack([each["q"] for each in team.learnt()])

@@ -26,6 +26,7 @@ LEARNER = Learner(
     player=Lazy("hocket.learn.episodes", "ValuePlayer"),
     shapes=machine_shapes,
     policy_input=PolicyInput.MACHINE,
+    needs="it plans with the map, and learns nothing",
     is_reference=True,
     extra_bytes=Lazy("hocket.learn.optimal.block", "extra_bytes"),
     min_vector_seeds=2,

@@ -32,6 +32,7 @@ LEARNER = Learner(
     player=Lazy("hocket.learn.optimal_team.block", "JointPlayer"),
     shapes=Lazy("hocket.learn.optimal_team.block", "list_shapes"),
     policy_input=PolicyInput.TEAM,
+    needs="it plans with the map, and learns nothing",
     check=Lazy("hocket.learn.optimal_team.block", "check_size"),
     is_reference=True,
     extra_bytes=Lazy("hocket.learn.optimal_team.block", "extra_bytes"),

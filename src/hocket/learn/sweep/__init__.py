@@ -62,6 +62,7 @@ LEARNER = Learner(
     player=Lazy("hocket.learn.episodes", "ValuePlayer"),
     shapes=machine_shapes,
     policy_input=PolicyInput.MACHINE,
+    needs="it knows where on the map events happen and how far a step leads, which nobody knows of another world",
     keeps_world=True,
     extra_bytes=Lazy("hocket.learn.sweep.block", "extra_bytes"),
     steps=25_000,
