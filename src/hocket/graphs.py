@@ -8,14 +8,16 @@ one edge at a time in plain Python for small or narrow ones, where numpy's fixed
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int32]
 Flags = NDArray[np.bool_]
+Node = TypeVar("Node", bound=Hashable)
+Label = TypeVar("Label")
 
 SMALL = 2_000  # edges; below this, plain Python is faster than numpy
 NARROW = 32  # nodes per level (or merges per round) below which whole-level steps do not pay
@@ -104,6 +106,44 @@ def can_reach(graph: Graph, goals: Flags) -> Flags:
     return is_reached[:-1]
 
 
+def distances_from(roots: Iterable[Node], successors: Callable[[Node], Iterable[Node]]) -> dict[Node, int]:
+    """Find whatever can be reached from some roots, breadth first, and in how few steps."""
+    distance = dict.fromkeys(roots, 0)
+    queue = list(distance)
+    for node in queue:  # grows while it is read
+        for end in successors(node):
+            if end not in distance:
+                distance[end] = distance[node] + 1
+                queue.append(end)
+    return distance
+
+
+def search_tree(
+    root: Node, moves: Callable[[Node], Iterable[tuple[Label, Node]]], goal: Node | None = None
+) -> dict[Node, tuple[Node, Label] | None]:
+    """Search breadth first, up to a goal if there is one; say for each node how it was first reached: from where, by
+    which move."""
+    tree: dict[Node, tuple[Node, Label] | None] = {root: None}
+    queue = [root]
+    for node in queue:  # grows while it is read
+        if goal in tree:
+            break
+        for label, end in moves(node):
+            if end not in tree:
+                tree[end] = node, label
+                queue.append(end)
+    return tree
+
+
+def path_to(tree: Mapping[Node, tuple[Node, Label] | None], node: Node) -> list[Label]:
+    """Read off the moves of a search tree from its root to a node."""
+    labels = []
+    while (step := tree[node]) is not None:
+        node, label = step
+        labels.append(label)
+    return labels[::-1]
+
+
 def components(links: Sequence[Sequence[int]]) -> list[int]:
     """Number the strongly connected components of a graph given by the successors of each node (Tarjan's algorithm)."""
     rank, low, component = ([-1] * len(links) for _ in range(3))  # rank: in the order of discovery
@@ -129,6 +169,12 @@ def components(links: Sequence[Sequence[int]]) -> list[int]:
                     component[path.pop()] = count
                 count += 1
     return component
+
+
+def both_ways(graph: Graph, labels: int) -> Graph:
+    """Add each edge turned round, with a label that is `labels`, the number of them, higher."""
+    source, target = np.concatenate((graph.source, graph.target)), np.concatenate((graph.target, graph.source))
+    return make_graph(graph.nodes, source, np.concatenate((graph.label, graph.label + labels)), target)[0]
 
 
 def labels_to(graph: Graph, reach: Reach, node: int) -> list[int]:
@@ -297,81 +343,33 @@ def _number_classes(root: list[int]) -> Ints:
     return np.array(classes, np.int32)
 
 
-def hidden_path(
-    forward: Graph, backward: Graph, hidden: Flags, start: int, goals: Flags
-) -> tuple[int, list[int]] | None:
+def hidden_path(both: Graph, hidden: Flags, start: int, goals: Flags) -> tuple[int, list[int]] | None:
     """Find a shortest way from a node to one of `goals` along hidden labels, in either direction.
 
-    `backward` has the edges turned round. Returns the goal and the labels on the way to it, or None.
+    `both` has every edge in both directions, as `both_ways` makes it. Returns the goal and the labels on the way to it,
+    or None.
     """
-    if len(forward.target) >= SMALL:
-        return _hidden_path_by_level(forward, backward, hidden, start, goals)
-    came: dict[int, tuple[int, int]] = {start: (-1, -1)}
-    queue = deque([start])
-    while queue:
-        node = queue.popleft()
-        if goals[node]:
-            return node, _labels_back(came, node)
-        for graph in (forward, backward):
-            row = slice(graph.first[node], graph.first[node + 1])
-            for label, end in zip(graph.label[row].tolist(), graph.target[row].tolist(), strict=True):
-                if hidden[label] and end not in came:
-                    came[end] = (node, label)
-                    queue.append(end)
-    return None
-
-
-def _hidden_path_by_level(
-    forward: Graph, backward: Graph, hidden: Flags, start: int, goals: Flags
-) -> tuple[int, list[int]] | None:
-    via = np.full((2, forward.nodes), -1, np.int32)  # the node before each, and the label of the step from there
-    seen = np.zeros(forward.nodes, np.bool_)
-    seen[start] = True
-    level = np.array([start], np.int32)
-    while not goals[level].any():
-        steps = []
-        for graph in (forward, backward):
-            edges = ranges(graph.first[level], graph.first[level + 1])
-            place = np.repeat(np.arange(len(level), dtype=np.int32), graph.first[level + 1] - graph.first[level])
-            fresh = hidden[graph.label[edges]] & ~seen[graph.target[edges]]
-            steps.append((place[fresh], graph.label[edges[fresh]], graph.target[edges[fresh]]))
-        place, label, end = (np.concatenate(parts) for parts in zip(*steps, strict=True))
-        order = np.argsort(place, kind="stable")  # as if node after node were looked at, forward edges first
-        place, label, end = place[order], label[order], end[order]
-        _, first = np.unique(end, return_index=True)
-        first.sort()
-        if len(first) == 0:
-            return None
-        via[:, end[first]] = level[place[first]], label[first]
-        level = end[first]
-        seen[level] = True
-    goal = node = int(level[goals[level]][0])
-    labels = []
-    while via[0, node] >= 0:
-        labels.append(int(via[1, node]))
-        node = int(via[0, node])
-    return goal, labels[::-1]
-
-
-def _labels_back(came: dict[int, tuple[int, int]], node: int) -> list[int]:
-    labels = []
-    while (step := came[node])[0] >= 0:
-        node = step[0]
-        labels.append(step[1])
-    return labels[::-1]
+    usable = np.tile(hidden, 2)[both.label]
+    graph, _ = make_graph(both.nodes, both.source[usable], both.label[usable], both.target[usable])
+    reach = breadth_first(graph, start)
+    near = reach.order[goals[reach.order]]
+    if len(near) == 0:
+        return None
+    return int(near[0]), [label % len(hidden) for label in labels_to(graph, reach, int(near[0]))]
 
 
 def hidden_reasons(graph: Graph, proof: Proof, left: int, right: int) -> list[int]:
     """List the labels of the hidden edges on which the merging of two nodes rests."""
     links: dict[int, list[tuple[int, int]]] = {}
     for merge, (a, b, _, _) in enumerate(proof.forest):
-        links.setdefault(a, []).append((b, merge))
-        links.setdefault(b, []).append((a, merge))
+        links.setdefault(a, []).append((merge, b))
+        links.setdefault(b, []).append((merge, a))
     reasons: dict[int, None] = {}
     used: set[int] = set()
     open_pairs = [(left, right)]
     while open_pairs:
-        for merge in _forest_path(links, *open_pairs.pop()):
+        one, other = open_pairs.pop()
+        for merge in path_to(search_tree(one, links.__getitem__, other), other):
             if merge in used:
                 continue
             used.add(merge)
@@ -381,15 +379,3 @@ def hidden_reasons(graph: Graph, proof: Proof, left: int, right: int) -> list[in
             else:
                 open_pairs.append((int(graph.source[because]), int(graph.source[and_because])))
     return list(reasons)
-
-
-def _forest_path(links: dict[int, list[tuple[int, int]]], start: int, goal: int) -> list[int]:
-    came: dict[int, tuple[int, int]] = {start: (-1, -1)}
-    queue = deque([start])
-    while goal not in came:
-        node = queue.popleft()
-        for end, merge in links[node]:
-            if end not in came:
-                came[end] = (node, merge)
-                queue.append(end)
-    return _labels_back(came, goal)

@@ -11,13 +11,12 @@ all of them are final.
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Sequence
 from itertools import chain, product
 from math import prod
 from typing import NamedTuple
 
-from hocket.graphs import components
+from hocket.graphs import components, path_to, search_tree
 from hocket.machine.composition import Composition
 from hocket.machine.reward_machine import RewardMachine
 
@@ -46,6 +45,10 @@ class _CollapsedPart(NamedTuple):
     is_final: list[bool]  # [places] whether a final state is in it
     moves: list[dict[int, list[Move]]]  # of each place: event -> ways out, one for each place that it leads to
     alone: list[dict[int, int]]  # of each state: event that concerns no other part -> next state
+
+    def way_alone(self, start: int, goal: int) -> list[int]:
+        """Find a shortest way that the part can go alone, within its place."""
+        return path_to(search_tree(start, lambda state: self.alone[state].items(), goal), goal)
 
 
 class _Step(NamedTuple):
@@ -230,24 +233,7 @@ def _describe(parts: Sequence[_CollapsedPart], node: _JointNode) -> Blocked:
     labels: list[int] = []
     for step in chain.from_iterable(reversed(runs)):
         for index, (start, end) in step.moves.items():
-            labels += _way_alone(parts[index], state[index], start)
+            labels += parts[index].way_alone(state[index], start)
             state[index] = end
         labels.append(step.event)
     return Blocked(labels, state, not any(part.alone[local] for part, local in zip(parts, state, strict=True)))
-
-
-def _way_alone(part: _CollapsedPart, start: int, goal: int) -> list[int]:
-    """Find a shortest way that a part can go alone, within its place."""
-    came: dict[int, tuple[int, int]] = {}
-    queue = deque([start])
-    while goal not in came and goal != start:
-        state = queue.popleft()
-        for event, end in part.alone[state].items():
-            if end not in came:
-                came[end] = state, event
-                queue.append(end)
-    labels = []
-    while goal != start:
-        goal, event = came[goal]
-        labels.append(event)
-    return labels[::-1]

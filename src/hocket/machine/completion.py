@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
 
-from hocket.graphs import Flags, Graph, Reach, breadth_first, can_reach, labels_to
+from hocket.graphs import Flags, Graph, Reach, breadth_first, can_reach, distances_from, labels_to
 from hocket.machine.blocking import Free, find_blocked
 from hocket.machine.composition import Composition
 from hocket.machine.counterexample import name_trace
@@ -187,16 +187,12 @@ def _blocking(team: Composition, end: DeadEnd) -> str:
 
 def _proposed(part: RewardMachine, state: str, shared: Collection[str]) -> set[str]:
     """Collect the shared events that a part proposes in a state, or in one that it can go to alone."""
-    places, proposed = {state}, set()
-    queue = [state]
-    for place in queue:  # grows while it is read
-        for event, target in part.moves.get(place, {}).items():
-            if event in shared:
-                proposed.add(event)
-            elif target not in places:
-                places.add(target)
-                queue.append(target)
-    return proposed
+
+    def alone(place: str) -> Iterator[str]:
+        return (target for event, target in part.moves.get(place, {}).items() if event not in shared)
+
+    places = distances_from([state], alone)
+    return {event for place in places for event in part.moves.get(place, ()) if event in shared}
 
 
 def _wishes(
@@ -257,19 +253,11 @@ def completes_without(machine: RewardMachine, event: str) -> bool:
     >>> completes_without(machine, "a")
     True
     """
-    banned = machine.events.index(event) if event in machine.events else -1
-    first, label, target = (part.tolist() for part in (machine.graph.first, machine.graph.label, machine.graph.target))
-    final = machine.is_final.tolist()
-    waiting = [machine.start]
-    seen = {*waiting}
-    for state in waiting:
-        if final[state]:
-            return True
-        for edge in range(first[state], first[state + 1]):
-            if label[edge] != banned and target[edge] not in seen:
-                seen.add(target[edge])
-                waiting.append(target[edge])
-    return False
+
+    def others(state: str) -> Iterator[str]:
+        return (target for name, target in machine.moves.get(state, {}).items() if name != event)
+
+    return not machine.final.isdisjoint(distances_from([machine.initial], others))
 
 
 def find_idle(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hocket.graphs import Ints, congruence, make_graph
+from hocket.graphs import Ints, congruence, distances_from, make_graph
 from hocket.machine.algebra import Projection
 from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.shared_rewards import Amounts, Objects, payees_of, split
@@ -105,13 +105,8 @@ class _Market:
         for start, amount in zip(source, paid, strict=True):
             best[start] = max(best[start], amount)
         largest = max(best, default=0)
-        distance = {state: 0 for state in range(count) if best[state] == largest > 0}
-        queue = list(distance)
-        for state in queue:  # grows while it is read
-            for start in before[state]:
-                if start not in distance:
-                    distance[start] = distance[state] + 1
-                    queue.append(start)
+        goals = (state for state in range(count) if best[state] == largest > 0)
+        distance = distances_from(goals, before.__getitem__)
         step = largest // (1 + max(distance.values(), default=0))
         if step == 0:
             return [0] * count

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import MachineError
-from hocket.graphs import Flags, Graph, Ints, Reach, breadth_first, labels_to, make_graph
+from hocket.graphs import Flags, Graph, Ints, Reach, both_ways, breadth_first, labels_to, make_graph
 from hocket.machine.names import Names, check_name, in_order, require_member
 from hocket.machine.transitions import TransitionColumns, Transitions, as_table
 from hocket.notebook_hook import shown
@@ -225,9 +225,9 @@ class RewardMachine:
         return MappingProxyType(moves)
 
     @cached_property
-    def backward(self) -> Graph:
-        """The transitions turned round."""
-        return make_graph(self.graph.nodes, self.graph.target, self.graph.label, self.graph.source)[0]
+    def both_ways(self) -> Graph:
+        """The transitions, and each of them turned round."""
+        return both_ways(self.graph, len(self._events))
 
     @cached_property
     def unreachable(self) -> Names:

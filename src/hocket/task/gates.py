@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import TaskError
+from hocket.graphs import path_to, search_tree
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import CLOSED, Gate
 from hocket.task.task import Task
 
-Seen = tuple[str, bool]  # a state, and whether the gate is open in it
+Flagged = tuple[str, bool]  # a state, and whether a flag is set in it, as that a gate is open
 
 
 def closed_cells(task: Task, agent: str) -> list[frozenset[int]]:
@@ -48,7 +48,7 @@ def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
     """
     if gate == CLOSED:
         return np.zeros(len(machine.states), np.bool_)
-    ways = _ways(machine, gate)
+    ways = reached_with(machine, bool(gate.starts_open), gate.opens, gate.closes)
     told = {opened for _, opened in ways}
     if True not in told:
         raise TaskError(f"this gate can never open: {_never(gate.opens)} in the agent's machine", key=key)
@@ -56,36 +56,27 @@ def is_open(machine: RewardMachine, gate: Gate, key: str) -> NDArray[np.bool_]:
         raise TaskError(f"this gate can never close: {_never(gate.closes)} in the agent's machine", key=key)
     for state, opened in ways:
         if opened and (state, False) in ways and state not in machine.final:
-            closed, open_ = (", ".join(_trace(ways, (state, seen))) or "nothing" for seen in (False, True))
+            closed, open_ = (", ".join(path_to(ways, (state, seen))) or "nothing" for seen in (False, True))
             plain = isinstance(gate.short, str)
             what = f"whether {gate.short} has happened" if plain else "whether the gate is open"
             raise TaskError(f"a state must tell {what}, but {closed} and {open_} both lead to {state}", key=key)
     return np.array([(state, True) in ways and (state, False) not in ways for state in machine.states], np.bool_)
 
 
-def _ways(machine: RewardMachine, gate: Gate) -> dict[Seen, tuple[Seen, str] | None]:
-    """Find each state that is reached with the gate open or closed, and the last step of a shortest trace to it."""
-    after = dict.fromkeys(gate.opens, True) | dict.fromkeys(gate.closes, False)
-    start = (machine.initial, bool(gate.starts_open))
-    ways: dict[Seen, tuple[Seen, str] | None] = {start: None}
-    queue = deque([start])
-    while queue:
-        state, opened = here = queue.popleft()
-        for name, target in machine.moves.get(state, {}).items():
-            there = (target, after.get(name, opened))
-            if there not in ways:
-                ways[there] = here, name
-                queue.append(there)
-    return ways
+def reached_with(
+    machine: RewardMachine, is_set: bool, sets: Collection[str], clears: Collection[str] = ()
+) -> dict[Flagged, tuple[Flagged, str] | None]:
+    """Search a machine together with a flag that some events set and others clear: which states are reached with it.
 
+    The tree has the shortest traces; `hocket.graphs.path_to` reads one off.
+    """
+    after = dict.fromkeys(sets, True) | dict.fromkeys(clears, False)
 
-def _trace(ways: Mapping[Seen, tuple[Seen, str] | None], seen: Seen) -> list[str]:
-    """Read off the trace that leads to a state with the gate open or closed."""
-    events = []
-    while (way := ways[seen]) is not None:
-        seen, event = way
-        events.append(event)
-    return events[::-1]
+    def moves(here: Flagged) -> Iterator[tuple[str, Flagged]]:
+        for event, target in machine.moves.get(here[0], {}).items():
+            yield event, (target, after.get(event, here[1]))
+
+    return search_tree((machine.initial, is_set), moves)
 
 
 def _never(events: Sequence[str]) -> str:

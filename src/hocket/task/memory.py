@@ -16,6 +16,7 @@ from hocket.machine.decomposition import enumerate_states
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Option
 from hocket.task.conditions import Condition
+from hocket.task.gates import reached_with
 from hocket.task.task import Task
 
 MOST_OPTIONS = 10_000_000  # agents times cells, beyond which none are derived
@@ -71,25 +72,13 @@ def latched_events(machine: RewardMachine, order: Mapping[str, int]) -> dict[str
         return {}
     latches = {}
     for event in sorted((event for event in machine.events if event in order), key=order.__getitem__):
-        after, before = _reached(machine, event)
+        reached = reached_with(machine, False, (event,))
+        after, before = (
+            np.array([(state, happened) in reached for state in machine.states], np.bool_) for happened in (True, False)
+        )
         if after.any() and not (after & before).any():
             latches[event] = after
     return latches
-
-
-def _reached(machine: RewardMachine, event: str) -> tuple[Bools, Bools]:
-    """Flag the states that traces with an event lead to, and those that traces without it do."""
-    number = {state: place for place, state in enumerate(machine.states)}
-    seen = np.zeros((2, len(number)), np.bool_)  # without it, with it
-    seen[0, number[machine.initial]] = True
-    queue = [(machine.initial, False)]
-    for state, happened in queue:  # which grows
-        for name, target in machine.moves.get(state, {}).items():
-            after = happened or name == event
-            if not seen[int(after), number[target]]:
-                seen[int(after), number[target]] = True
-                queue.append((target, after))
-    return seen[1], seen[0]
 
 
 def derived_memory(machine: RewardMachine, order: Mapping[str, int]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hocket.errors import FormatError
+from hocket.graphs import distances_from
 
 MOST_TIMES = 1_000
 MOST_COUNTERS = 16  # transitions that count, in one machine
@@ -159,12 +160,6 @@ class Counting:
                 sources.setdefault(end, []).append(state)
         matters: dict[str, frozenset[int]] = {}
         for place, (state, _) in enumerate(self.counters):
-            seen, stack = {state}, [state]
-            while stack:
-                for source in sources.get(stack.pop(), ()):
-                    if source not in seen:
-                        seen.add(source)
-                        stack.append(source)
-            for earlier in seen:
+            for earlier in distances_from([state], lambda end: sources.get(end, ())):
                 matters[earlier] = matters.get(earlier, frozenset()) | {place}
         return matters

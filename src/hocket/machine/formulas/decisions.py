@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hocket.graphs import distances_from
+
 TRUE, FALSE = 0, 1
 _LAST = 1 << 60  # the variable of the constant: it comes after all others
 
@@ -90,16 +92,8 @@ class Decisions:
 
     def nodes(self, f: int) -> list[int]:
         """List the nodes that a function is made of, except the constant, those further down first."""
-        reached = {f >> 1}
-        waiting = [f >> 1]
-        while waiting:
-            node = waiting.pop()
-            for edge in (self.low[node], self.high[node]):
-                if edge >> 1 not in reached:
-                    reached.add(edge >> 1)
-                    waiting.append(edge >> 1)
-        reached.discard(0)
-        return sorted(reached, key=self.variable.__getitem__, reverse=True)
+        reached = distances_from([f >> 1], lambda node: (self.low[node] >> 1, self.high[node] >> 1))
+        return sorted(reached.keys() - {0}, key=self.variable.__getitem__, reverse=True)
 
     def substitute(self, f: int, value: Callable[[int], int]) -> int:
         """Put a function in place of each variable."""

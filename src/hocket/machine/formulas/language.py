@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hocket.graphs import Flags
+from hocket.graphs import Flags, distances_from
 from hocket.machine.formulas.automaton import Automaton, constant, product
 from hocket.machine.formulas.limits import Limits
 from hocket.machine.formulas.partition import Longs, distances
@@ -117,7 +117,12 @@ def conjuncts_of(formulas: Formulas, formula: int, events: int, limits: Limits) 
 
 def _combine(formulas: Formulas, formula: int, events: int, limits: Limits, at_last: bool) -> Automaton:
     made: dict[int, Automaton] = {}
-    for number in sorted(_skeleton(formulas, formula)):
+
+    def operands(number: int) -> tuple[int, ...]:  # of a Boolean operator; what is temporal is taken as a whole
+        op = formulas.op[number]
+        return formulas.arguments[number] if op in RULES or op is Op.NOT else ()
+
+    for number in sorted(distances_from([formula], operands)):
         op, arguments = formulas.op[number], formulas.arguments[number]
         if op is Op.NOT:
             made[number] = made[arguments[0]].complement()
@@ -129,16 +134,3 @@ def _combine(formulas: Formulas, formula: int, events: int, limits: Limits, at_l
         else:
             made[number] = Progression(formulas, number, limits, at_last=at_last).explore(events)
     return made[formula]
-
-
-def _skeleton(formulas: Formulas, formula: int) -> set[int]:
-    """List a formula and what it is a Boolean function of, down to what is temporal."""
-    reached = {formula}
-    waiting = [formula]
-    while waiting:
-        number = waiting.pop()
-        if formulas.op[number] in RULES or formulas.op[number] is Op.NOT:
-            fresh = {*formulas.arguments[number]} - reached
-            reached |= fresh
-            waiting += fresh
-    return reached

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hocket.errors import FormulaError
+from hocket.graphs import distances_from
 from hocket.machine.formulas.automaton import Automaton, from_rows, product
 from hocket.machine.formulas.language import RULES, Conjunct
 from hocket.machine.formulas.limits import Limits
@@ -270,13 +271,7 @@ class _Places:
         self.known.update(range(len(self.regex.events)))
 
     def closure(self, places: list[int]) -> frozenset[int]:
-        reached = set(places)
-        waiting = list(reached)
-        while waiting:
-            for place in self.jumps[waiting.pop()]:
-                if place not in reached:
-                    reached.add(place)
-                    waiting.append(place)
+        reached = distances_from(places, self.jumps.__getitem__)
         return frozenset(place for place in reached if self.steps[place] or place == self.end)
 
     def step(self, state: frozenset[int], event: int) -> frozenset[int]:

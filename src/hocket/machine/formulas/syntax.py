@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 
+from hocket.graphs import distances_from
 from hocket.machine.names import quote
 
 
@@ -127,14 +128,7 @@ class Formulas:
 
     def below(self, formula: int) -> list[int]:
         """List a formula and all that is in it, arguments before what they are in."""
-        reached = {formula}
-        waiting = [formula]
-        while waiting:
-            for argument in self.arguments[waiting.pop()]:
-                if argument not in reached:
-                    reached.add(argument)
-                    waiting.append(argument)
-        return sorted(reached)
+        return sorted(distances_from([formula], self.arguments.__getitem__))
 
     def events_at_once(self, formula: int) -> list[str]:
         """Name the events that a formula asks for at one position, if there are several; or the one that it is."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hocket.errors import FormatError, printable
+from hocket.graphs import distances_from
 from hocket.machine.formats.hoa.syntax import END_MARK, HoaAutomaton, HoaState, Letters
 from hocket.machine.formats.hoa.tokens import line_of
 from hocket.machine.names import make_distinct
@@ -163,19 +164,20 @@ class _HoaReading:
     def leading_to(self, goals: Iterable[int], letters: int | None = None) -> set[int]:
         """The states from which events, or the letters given, can lead to one of the goals."""
         letters = self.letters.events if letters is None else letters
-        return _closure(
-            goals,
-            lambda state: (source for source in self.sources[state] if self.rows[source].targets[state] & letters),
-        )
+
+        def before(state: int) -> Iterator[int]:
+            return (source for source in self.sources[state] if self.rows[source].targets[state] & letters)
+
+        return {*distances_from(goals, before)}
 
     # The machine.
 
     def kept(self) -> set[int]:
         """The states that single events lead to; a state that no edge at all leads to is kept, too."""
         states = self.automaton.states
-        led_to = _closure([self.automaton.start], lambda state: (edge.target for edge in states[state].edges))
+        led_to = distances_from([self.automaton.start], lambda state: (edge.target for edge in states[state].edges))
         roots = [self.automaton.start, *(state for state in range(len(states)) if state not in led_to)]
-        return _closure(roots, self.successors)
+        return {*distances_from(roots, self.successors)}
 
     def successors(self, state: int) -> Iterator[int]:
         if state not in self.final:
@@ -235,17 +237,6 @@ class _HoaReading:
             for target, letters in moves.items():
                 triples += [(source, propositions[j], target) for j in _bits(letters)]
         return triples
-
-
-def _closure(roots: Iterable[int], successors: Callable[[int], Iterable[int]]) -> set[int]:
-    reached = set(roots)
-    waiting = list(reached)
-    while waiting:
-        for state in successors(waiting.pop()):
-            if state not in reached:
-                reached.add(state)
-                waiting.append(state)
-    return reached
 
 
 def _bits(letters: int) -> Iterator[int]:
