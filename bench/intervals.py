@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from hocket.statistics import Interval, compare, improvement_probability, interquartile_interval, mean_share
+from hocket.statistics import Interval, compare, interquartile_interval, mean_share
 
 Sampler = Callable[[np.random.Generator, int], np.ndarray]
 RUNS = (5, 10, 30)
@@ -73,7 +73,7 @@ def cases() -> Iterator[tuple[str, str, Callable, Callable, list[Sampler], Calla
             "probability of improvement",
             name,
             lambda *rows: compare(*rows).probability,
-            improvement_probability,
+            lambda *rows: compare(*rows).probability.value,
             [*samplers],
             better,
         )

@@ -7,7 +7,7 @@ import pytest
 
 from hocket.report import performance
 from hocket.report.performance import curve_of, final_of, gather_tests
-from hocket.statistics import learnt_step, quartiles, trailing_mean, trailing_median
+from hocket.statistics import learnt_steps, quartiles, trailing_mean, trailing_median
 from hocket.study.records import TestEpisodes
 from studies import record
 
@@ -47,5 +47,5 @@ def test_runs_with_tests_at_the_same_and_at_other_steps_are_summed_up_together_a
     np.testing.assert_array_equal(curve.success, shares.mean(axis=0))
     assert final.scores == tuple(taken[-10:].mean() for _, taken, _ in parts)
     assert final.shares == tuple(success[-10:].mean() for _, _, success in parts)
-    learnt = [learnt_step(*own, least=0.9, tolerance=0.1, window=10) for own in parts]
+    learnt = [learnt_steps(when, [taken], [success])[0] for when, taken, success in parts]
     assert final.learnt == sum(step is not None for step in learnt)

@@ -16,10 +16,8 @@ from hocket.errors import SettingsError
 from hocket.statistics import (
     Interval,
     compare,
-    improvement_probability,
     interquartile_interval,
     interquartile_mean,
-    learnt_step,
     learnt_steps,
     mean_share,
     median_or_never,
@@ -313,6 +311,15 @@ def test_a_single_failure_in_a_window_of_ten_hardly_moves_the_median_and_flips_t
     assert trailing_mean(curve, 10).max() == close(118)
 
 
+def learnt_step(steps, values, success, **more):
+    """Say when a single run has learnt."""
+    return learnt_steps(steps, [values], [success], **more)[0]
+
+
+def improvement_probability(first, second):
+    return compare(first, second).probability.value
+
+
 def steps_of(tests):
     return [100 * (place + 1) for place in range(len(tests))]
 
@@ -514,7 +521,7 @@ def test_runs_that_do_not_differ_seldom_seem_to():
 
 # What is refused.
 
-IN_ROWS = ("trailing_median", "values of learnt_step")
+IN_ROWS = {"trailing_median": 1, "values of learnt_steps": 2}  # rows in which numbers stand
 EVERY = {
     "trailing_mean": lambda values: trailing_mean(values, 2),
     "quartiles": quartiles,
@@ -523,7 +530,7 @@ EVERY = {
     "mean_share": mean_share,
     "trailing_median": lambda values: trailing_median(values, 2),
     "steps of learnt_step": lambda values: learnt_step(values, [[1], [2]], [[1], [1]]),
-    "values of learnt_step": lambda values: learnt_step([1, 2], values, [[1], [1]]),
+    "values of learnt_steps": lambda values: learnt_steps([1, 2], values, [[[1], [1]]]),
     "first of compare": lambda values: compare(values, [1, 2]),
     "second of improvement_probability": lambda values: improvement_probability([1, 2], values),
 }
@@ -552,7 +559,7 @@ def test_what_is_no_array_of_numbers_is_refused(name, values, message):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", EVERY)
 def test_what_is_not_finite_is_refused(name, bad):
-    values = [[1, bad]] if name in IN_ROWS else [1, bad]
+    values = np.array([1, bad]).reshape(*[1] * IN_ROWS.get(name, 0), 2)
     with pytest.raises(SettingsError, match=f"must be finite, got {bad}"):
         EVERY[name](values)
 

@@ -151,11 +151,15 @@ def known_names(name: str, known: Iterable[str]) -> str:
 
 
 def require_known(
-    name: object, known: Collection[str], what: str, refuse: Callable[[str], HocketError] = SettingsError
+    name: object,
+    known: Collection[str],
+    what: str,
+    refuse: Callable[[str], HocketError] = SettingsError,
+    where: str = "",  # as " in this machine"
 ) -> None:
     """Refuse a name that does not exist, with what it could have been."""
     if name not in known:
-        raise refuse(f"{what} {name!r} does not exist ({known_names(str(name), known)})")
+        raise refuse(f"{what} {name!r} does not exist{where} ({known_names(str(name), known)})")
 
 
 def tell_parser_error(error: Exception) -> str:

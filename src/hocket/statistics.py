@@ -95,31 +95,6 @@ def trailing_median(values: ArrayLike, window: int) -> Numbers:  # [.., T, K] ->
     return np.concatenate([*(medians[..., None] for medians in head), _window_medians(tests, window)], axis=-1)
 
 
-def learnt_step(
-    steps: ArrayLike,  # [T] rising, of training
-    values: ArrayLike,  # [T, K] steps of the episodes of each test
-    success: ArrayLike,  # [T, K] whether they succeeded
-    *,
-    least: float = 0.9,
-    tolerance: float = 0.1,
-    window: int = 10,
-) -> int | None:
-    """Find the training step from which on a run has learnt; `None` where it never has.
-
-    That is the first test which succeeds and from which on at least a share `least` of the episodes succeed, both of
-    the `window` tests that begin with it and of all that follow, and from which on the median over those `window`
-    tests is at most `1 + tolerance` times the final level: the median over the run's last `window` tests. A run with
-    fewer than two windows of tests has windows of half its tests.
-
-    >>> learnt_step([100, 200, 300, 400], [[1000], [90], [20], [21]], [[0], [1], [1], [1]])
-    300
-    >>> learnt_step([100, 200, 300, 400], [[20], [1000], [21], [1000]], [[1], [0], [1], [0]]) is None
-    True
-    """
-    tests, wins = numbers(values, "values", axes=2), numbers(success, "success", axes=2)
-    return learnt_steps(steps, tests[None], wins[None], least=least, tolerance=tolerance, window=window)[0]
-
-
 def learnt_steps(
     steps: ArrayLike,  # [T] rising, of training
     values: ArrayLike,  # [R, T, K] steps of the episodes of each test of each run
@@ -129,7 +104,12 @@ def learnt_steps(
     tolerance: float = 0.1,
     window: int = 10,
 ) -> list[int | None]:
-    """Find for each of some runs, which are tested after the same steps, when it has learnt, as `learnt_step` does.
+    """Find the training step from which on each of some runs has learnt; `None` where it never has.
+
+    That is the first test which succeeds and from which on at least a share `least` of the episodes succeed, both of
+    the `window` tests that begin with it and of all that follow, and from which on the median over those `window`
+    tests is at most `1 + tolerance` times the final level: the median over the run's last `window` tests. A run with
+    fewer than two windows of tests has windows of half its tests. All runs are tested after the same steps.
 
     >>> learnt_steps([100, 200, 300], [[[90], [20], [21]], [[90], [80], [21]]], [[[1], [1], [1]], [[1], [1], [0]]])
     [200, None]
@@ -301,20 +281,10 @@ def interquartile_interval(scores: ArrayLike, *, resamples: int = 2_000, seed: i
 # Two samples of runs.
 
 
-def improvement_probability(first: ArrayLike, second: ArrayLike) -> float:  # [n], [m]
+def compare(first: ArrayLike, second: ArrayLike) -> Comparison:  # [n], [m]
     """Estimate how likely a run of the first is better (smaller) than one of the second, a tie counting half.
 
-    This is the statistic U of Mann and Whitney, divided by the number of pairs.
-
-    >>> improvement_probability([20, 25], [25, 30, 22])
-    0.75
-    """
-    return float(_probability(*_tally(first, second)))
-
-
-def compare(first: ArrayLike, second: ArrayLike) -> Comparison:  # [n], [m]
-    """Compare two samples of runs by `improvement_probability`, with confidence limits and a p-value.
-
+    This is the statistic U of Mann and Whitney, divided by the number of pairs, with confidence limits and a p-value.
     The limits are Newcombe's (Statistics in Medicine 25, 2006, method 5), which are no point where every run of one is
     better than every run of the other. The p-value is that of the permutation test of the same statistic, twice its
     smaller tail; ties are taken as they are. It is exact for up to 2,500 pairs of runs, beyond that by the normal
@@ -325,7 +295,8 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:  # [n], [m]
     """
     ours, theirs = _tally(first, second)
     n, m = int(ours.sum()), int(theirs.sum())
-    probability = _newcombe(float(_probability(ours, theirs)), n, m)
+    above = m - np.cumsum(theirs)
+    probability = _newcombe(float((ours * (2 * above + theirs)).sum() / (2 * n * m)), n, m)
     if n * m <= EXACT_PAIRS:
         return Comparison(probability, _exact_p(ours, theirs))
     if ours.size == 1:  # all values are equal, of which scipy says nothing
@@ -362,13 +333,6 @@ def _tally(first: ArrayLike, second: ArrayLike) -> tuple[Counts, Counts]:  # [D]
     ends = np.split(place, [ours.size])
     left, right = (np.bincount(end, minlength=distinct.size).astype(np.int64) for end in ends)
     return left, right
-
-
-def _probability(ours: Counts, theirs: Counts) -> Numbers:  # [.., D], [.., D] -> [..]
-    above = theirs.sum(axis=-1, keepdims=True) - np.cumsum(theirs, axis=-1)
-    pairs = 2 * ours.sum(axis=-1) * theirs.sum(axis=-1)
-    probability: Numbers = (ours * (2 * above + theirs)).sum(axis=-1) / pairs
-    return probability
 
 
 def _exact_p(ours: Counts, theirs: Counts) -> float:

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.errors import MachineError, known_names
+from hocket.errors import MachineError
 from hocket.graphs import Flags, Ints, congruence, ranges
-from hocket.machine.names import Names, make_distinct
+from hocket.machine.names import Names, make_distinct, require_member
 from hocket.machine.reward_machine import Origin, RewardMachine
 
 LONGEST_CLASS_NAME = 24  # characters
@@ -45,18 +45,27 @@ def reachable_part(machine: RewardMachine) -> RewardMachine:
         return machine
     number = np.full(len(machine.states), -1, np.int32)
     number[kept] = np.arange(len(kept), dtype=np.int32)
-    graph, names = machine.graph, tuple(machine.states)
-    edges = np.flatnonzero(number[graph.source] >= 0)
+    names = tuple(machine.states)
+    return _quotient(machine, number, kept, Names(names[state] for state in kept.tolist()))
+
+
+def _quotient(machine: RewardMachine, classes: Ints, examples: Ints, names: Names | None = None) -> RewardMachine:
+    """Merge the states of each class, whose transitions are those of its example; drop the states of class -1.
+
+    Classes are named after their members unless they have `names`.
+    """
+    graph, origin = machine.graph, _compose_origin(machine, classes)
+    edges = np.flatnonzero(np.isin(graph.source, examples))
     return RewardMachine._from_arrays(
-        Names(names[state] for state in kept.tolist()),
+        names or _name_classes(origin, len(examples)),
         machine.events,
-        int(number[machine.start]),
-        number[graph.source[edges]],
+        int(classes[machine.start]),
+        classes[graph.source[edges]],
         graph.label[edges],
-        number[graph.target[edges]],
-        machine.is_final[kept],
+        classes[graph.target[edges]],
+        machine.is_final[examples],
         machine.reward[edges],
-        _compose_origin(machine, number),
+        origin,
     )
 
 
@@ -64,9 +73,7 @@ def flag_events(machine: RewardMachine, events: Iterable[str]) -> Flags:
     """Mark which of a machine's events are among `events`, refusing those that it does not have."""
     flags = np.zeros(len(machine.events), np.bool_)
     for event in (events,) if isinstance(events, str) else events:
-        if event not in machine.events:
-            hint = known_names(str(event), machine.events)
-            raise MachineError(f"event {event!r} does not exist in this machine ({hint})")
+        require_member(event, machine.events, "event")
         flags[machine.events.index(event)] = True
     return flags
 
@@ -168,7 +175,7 @@ class Projection:
 
 def _compose_origin(machine: RewardMachine, classes: Ints) -> Origin:
     """Trace classes back to the states of the machine that was first taken a quotient of."""
-    earlier = machine._origin
+    earlier = machine.origin
     if earlier is None:
         return Origin(machine.states, classes)
     return Origin(earlier.states, np.where(earlier.classes < 0, np.int32(-1), classes[earlier.classes]))
@@ -203,20 +210,7 @@ def minimize(machine: RewardMachine) -> RewardMachine:
     first = np.sort(np.array([min(block) for block in blocks]))
     for block in blocks:
         classes[list(block)] = np.searchsorted(first, min(block))
-    graph = machine.graph
-    edges = np.flatnonzero(np.isin(graph.source, first))
-    origin = _compose_origin(machine, classes)
-    return RewardMachine._from_arrays(
-        _name_classes(origin, len(first)),
-        machine.events,
-        int(classes[machine.start]),
-        classes[graph.source[edges]],
-        graph.label[edges],
-        classes[graph.target[edges]],
-        machine.is_final[first],
-        machine.reward[edges],
-        origin,
-    )
+    return _quotient(machine, classes, first)
 
 
 def _coarsest_partition(machine: RewardMachine) -> list[set[int]]:

@@ -9,14 +9,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from hocket.errors import AssignmentError, cut_names, known_names
+from hocket.errors import AssignmentError, cut_names, known_names, require_known
 from hocket.graphs import Flags, Ints
 from hocket.machine.algebra import Projection, flag_events, reachable_part
 from hocket.machine.composition import Composition
 from hocket.machine.confusion import describe_structure, describe_unshared
 from hocket.machine.counterexample import Counterexample, describe_merging, listing, name_trace
 from hocket.machine.incentives import pay_for_progress
-from hocket.machine.names import Names, check_name
+from hocket.machine.names import IN_THIS_MACHINE, Names, check_name
 from hocket.machine.reward_machine import RewardMachine
 from hocket.machine.shared_rewards import Refutation, share_rewards
 from hocket.machine.shares import independent_parts, is_small_team, join_shares, notes_of, shares
@@ -247,14 +247,10 @@ def check_control(
     everyone = Names(agents)
     given = {} if control is None else dict(control)
     for event, controllers in given.items():
-        if event not in machine.events:
-            hint = known_names(str(event), machine.events)
-            raise AssignmentError(f"control: event {event!r} does not exist in this machine ({hint})")
+        require_known(event, machine.events, "control: event", AssignmentError, IN_THIS_MACHINE)
         given[event] = Names((controllers,) if isinstance(controllers, str) else controllers)
         for agent in given[event]:
-            if agent not in everyone:
-                hint = known_names(str(agent), everyone)
-                raise AssignmentError(f"control of {event!r}: agent {agent!r} does not exist ({hint})")
+            require_known(agent, everyone, f"control of {event!r}: agent", AssignmentError)
     return {event: Names(sorted(given[event], key=everyone.index)) for event in machine.events if event in given}
 
 

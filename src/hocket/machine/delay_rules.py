@@ -206,7 +206,7 @@ def _pieces(
 def _enumerated(decomposition: Decomposition) -> _Piece:
     assert isinstance(decomposition.machine, RewardMachine)
     team, machines = reachable_part(decomposition.machine), decomposition.machines
-    classes = {agent: machine._origin.classes for agent, machine in machines.items() if machine._origin is not None}
+    classes = {agent: machine.origin.classes for agent, machine in machines.items() if machine.origin is not None}
     return _Piece(team.graph, team.start, tuple(team.events), machines, classes, team.states.at)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 
 from hocket.documents import is_one_line
-from hocket.errors import MachineError, known_names
+from hocket.errors import MachineError, require_known
+
+IN_THIS_MACHINE = " in this machine"
 
 
 class Names(Set[str], Hashable):
@@ -100,9 +102,8 @@ def in_order(names: Iterable[str], what: str) -> list[str]:
 
 
 def require_member(name: str, names: Names, what: str) -> None:
-    if name not in names:
-        hint = known_names(str(name), names)
-        raise MachineError(f"{what} {name!r} does not exist in this machine ({hint})")
+    """Refuse the name of a state or an event that a machine does not have."""
+    require_known(name, names, what, MachineError, IN_THIS_MACHINE)
 
 
 def quote(name: str) -> str:

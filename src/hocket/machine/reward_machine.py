@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -18,6 +18,8 @@ from hocket.graphs import Flags, Graph, Ints, Reach, both_ways, breadth_first, l
 from hocket.machine.names import Names, check_name, in_order, require_member
 from hocket.machine.transitions import TransitionColumns, Transitions, as_table
 from hocket.notebook_hook import shown
+
+LARGEST_REWARD = sys.float_info.max
 
 Undefined = Literal["blocking", "stay"]
 
@@ -72,9 +74,9 @@ class RewardMachine:
     is_final: Flags  # [states]
     reward: NDArray[np.float64]  # [transitions], in the order of the graph's edges
     has_completion_rewards: bool  # 1 on entering a final state from outside, 0 otherwise
-    _states: Names
-    _events: Names
-    _origin: Origin | None
+    states: Names  # the initial one first, unless they were declared in another order
+    events: Names
+    origin: Origin | None  # of a projection or a minimised machine
     meaning: Meaning | None  # of a machine that was made from a formula
 
     def __init__(
@@ -131,9 +133,9 @@ class RewardMachine:
             array.flags.writeable = False
         machine = cls.__new__(cls)
         machine.__dict__.update(
-            _states=states,
-            _events=events,
-            _origin=origin,
+            states=states,
+            events=events,
+            origin=origin,
             meaning=meaning,
             start=start,
             graph=graph,
@@ -152,38 +154,24 @@ class RewardMachine:
     def __reduce__(self) -> tuple[object, ...]:
         graph = self.graph
         edges = (graph.source, graph.label, graph.target)
-        names = (self._states, self._events, self.start)
-        return RewardMachine._from_arrays, (*names, *edges, self.is_final, self.reward, self._origin, self.meaning)
-
-    @property
-    def states(self) -> Names:
-        """All states, the initial one first unless they were declared in another order."""
-        return self._states
-
-    @property
-    def events(self) -> Names:
-        return self._events
+        names = (self.states, self.events, self.start)
+        return RewardMachine._from_arrays, (*names, *edges, self.is_final, self.reward, self.origin, self.meaning)
 
     @cached_property
     def _state_names(self) -> tuple[str, ...]:
-        return tuple(self._states)
+        return tuple(self.states)
 
     @cached_property
     def _event_names(self) -> tuple[str, ...]:
-        return tuple(self._events)
+        return tuple(self.events)
 
     @property
     def initial(self) -> str:
-        return self._states.at(self.start)
+        return self.states.at(self.start)
 
     @cached_property
     def final(self) -> Names:
-        numbers = np.flatnonzero(self.is_final).tolist()
-        return (
-            Names(self._state_names[state] for state in numbers)
-            if numbers[1:]
-            else Names(map(self._states.at, numbers))
-        )
+        return Names(map(self.states.at, np.flatnonzero(self.is_final).tolist()))
 
     @property
     def ends(self) -> Flags:
@@ -227,29 +215,29 @@ class RewardMachine:
     @cached_property
     def both_ways(self) -> Graph:
         """The transitions, and each of them turned round."""
-        return both_ways(self.graph, len(self._events))
+        return both_ways(self.graph, len(self.events))
 
     @cached_property
     def unreachable(self) -> Names:
         """States that no trace reaches; `project` keeps them, `decompose` and `repair` drop them."""
-        reached = np.zeros(len(self._states), np.bool_)
+        reached = np.zeros(len(self.states), np.bool_)
         reached[self.reach.order] = True
         return Names(self._state_names[state] for state in np.flatnonzero(~reached).tolist())
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str, ...]]:
         """Which states each state stands for: several where it comes from a projection or a minimisation."""
-        if self._origin is None:
-            return MappingProxyType({state: (state,) for state in self._states})
-        groups: dict[str, list[str]] = {state: [] for state in self._states}
-        for name, group in zip(self._origin.states, self._origin.classes.tolist(), strict=True):
+        if self.origin is None:
+            return MappingProxyType({state: (state,) for state in self.states})
+        groups: dict[str, list[str]] = {state: [] for state in self.states}
+        for name, group in zip(self.origin.states, self.origin.classes.tolist(), strict=True):
             if group >= 0:
                 groups[self._state_names[group]].append(name)
         return MappingProxyType({state: tuple(group) for state, group in groups.items()})
 
     def step(self, state: str, event: str) -> str | None:
         """Return the state that `event` leads to from `state`, or None where it is undefined."""
-        require_member(state, self._states, "state")
+        require_member(state, self.states, "state")
         return self.transitions.get((state, event))
 
     def run(self, trace: Sequence[str], *, undefined: Undefined) -> MachineRun:
@@ -367,13 +355,6 @@ def _rewards_of(table: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str
     for key, value in rewards.items():
         if key not in table:
             raise MachineError(f"a reward needs a transition to belong to, got one for {key!r}")
-        if isinstance(value, bool) or not isinstance(value, Real) or not _is_finite(value):
+        if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) <= LARGEST_REWARD:
             raise MachineError(f"the reward of {key!r} must be a finite number, got {value!r:.60}")
     return np.fromiter((rewards.get(key, 0.0) for key in table), np.float64, len(table))
-
-
-def _is_finite(value: Real) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from hocket.documents import is_one_line
-from hocket.errors import TaskError, known_names
+from hocket.errors import TaskError, known_names, require_known
 from hocket.machine.composition import Composition
 from hocket.machine.names import Names, check_name
 from hocket.machine.reward_machine import RewardMachine
@@ -44,8 +45,7 @@ def in_order(machine: Machine, agents: Mapping[str, Agent]) -> Machine:
     if not isinstance(machine, Composition):
         return machine
     for name in machine.parts:
-        if name not in agents:
-            raise TaskError(f"agent {name!r} does not exist ({known_names(name, agents)})", key=f"machine.parts.{name}")
+        require_known(name, agents, "agent", partial(TaskError, key=f"machine.parts.{name}"))
     for name in agents:
         if name not in machine.parts:
             raise TaskError("every agent needs a part of the composition", key=f"machine.parts.{name}")
@@ -84,8 +84,7 @@ def check_events(
         if not conditions:
             raise TaskError("at least one agent must control an event", key=key)
         for agent, condition in conditions.items():
-            if agent not in agents:
-                raise TaskError(f"agent {agent!r} does not exist ({known_names(agent, agents)})", key=key)
+            require_known(agent, agents, "agent", partial(TaskError, key=key))
             for place in condition.places:
                 grid.place(place, key)
 
@@ -148,5 +147,4 @@ def _check_option(option: Option, grid: Grid, memory: tuple[str, ...], key: str)
 
 
 def _require_event(event: str, numbers: Mapping[str, int], key: str) -> None:
-    if event not in numbers:
-        raise TaskError(f"event {event!r} does not exist in the machine ({known_names(event, numbers)})", key=key)
+    require_known(event, numbers, "event", partial(TaskError, key=key), " in the machine")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hocket.documents import Document, as_number, as_table, as_text, as_texts, check_keys
-from hocket.errors import FormatError, HocketError, known_names, require_known
+from hocket.errors import FormatError, HocketError, require_known
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.composition import Composition
 from hocket.machine.decomposition import decompose
@@ -99,9 +99,7 @@ def task_from(
         )
     memory = as_texts(table.get("memory", []), "memory")
     for event in memory:
-        if event not in machine.events:
-            hint = known_names(event, machine.events)
-            raise FormatError(f"event {event!r} does not exist in the machine ({hint})", where="memory")
+        require_known(event, machine.events, "event", partial(FormatError, where="memory"), " in the machine")
     gates, everyone, places = _gates_from(table, rows), Lexicon(rows), Lexicon(grid.places)
     return Task(
         name=as_text(table.get("name", name), "name") + ("" if size is None else f"-{size}"),

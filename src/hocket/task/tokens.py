@@ -15,6 +15,7 @@ from itertools import product
 from hocket.errors import TaskError, require_known
 from hocket.machine.algebra import project
 from hocket.machine.composition import Composition
+from hocket.machine.parts import rename_events
 from hocket.machine.reward_machine import RewardMachine
 from hocket.task.agents import Agent, Gate
 from hocket.task.bodies import SYMMETRIC
@@ -90,7 +91,13 @@ def token_task(name: str, machines: Machines | None = None) -> Task:
         )
     buttons = [button for button in DOORS if button in grid.places]
     parts = {
-        agent: _with_doors(_renamed(machine, agent), agent, buttons, [*starts]) for agent, machine in given.items()
+        agent: _with_doors(
+            rename_events(machine, {event: f"{agent} on {event}" for event in machine.events if event.isdigit()}),
+            agent,
+            buttons,
+            [*starts],
+        )
+        for agent, machine in given.items()
     }
     used = {event for part in parts.values() for event in part.events}
     tokens = ((agent, str(token)) for agent in starts for token in range(10))
@@ -126,15 +133,6 @@ def _read(drawn: str) -> tuple[Grid, dict[str, int]]:
             legend |= {button: [button], door: [button, f"door {button}"]}
     grid, where = read_map(drawn, legend, agents, torus=True)
     return grid, {agent: where[agent][0] for agent in agents}
-
-
-def _renamed(machine: RewardMachine, agent: str) -> RewardMachine:
-    """Name an agent's tokens after it."""
-    moves = {
-        (state, f"{agent} on {event}" if event.isdigit() else event): target
-        for (state, event), target in machine.transitions.items()
-    }
-    return RewardMachine(initial=machine.initial, transitions=moves, final=machine.final, states=machine.states)
 
 
 def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], everyone: list[str]) -> RewardMachine:

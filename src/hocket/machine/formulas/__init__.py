@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, overload
+from typing import Literal, TypedDict, Unpack, overload
 
 from hocket.errors import FormulaError, known_names
 from hocket.machine.composition import Composition
@@ -18,11 +18,16 @@ from hocket.machine.names import in_order
 from hocket.machine.reward_machine import RewardMachine
 
 
-def read_sentence(
-    language: str, sentence: str | Sequence[str], events: Iterable[str] | None = None, limits: Limits | None = None
-) -> Reading:
+class LimitArguments(TypedDict, total=False):
+    """The arguments by which `from_ltlf` and its relatives take `Limits`."""
+
+    most_states: int
+    most_seconds: float
+
+
+def read_sentence(language: str, sentence: str | Sequence[str], events: Iterable[str] | None = None) -> Reading:
     """Read a task in one of the languages: a text, or for DECLARE a list of texts."""
-    limits = limits or Limits()
+    limits = Limits()
     if language == "declare":
         return read_declare(sentence, events, limits)
     return (read_ltlf if language == "formula" else read_regex)(str(sentence), events, limits)
@@ -30,21 +35,11 @@ def read_sentence(
 
 @overload
 def from_ltlf(
-    text: str,
-    events: Iterable[str] | None = None,
-    *,
-    parts: Literal[False] = False,
-    most_states: int = MOST_STATES,
-    most_seconds: float = MOST_SECONDS,
+    text: str, events: Iterable[str] | None = None, *, parts: Literal[False] = False, **limits: Unpack[LimitArguments]
 ) -> RewardMachine: ...
 @overload
 def from_ltlf(
-    text: str,
-    events: Iterable[str] | None = None,
-    *,
-    parts: Literal[True],
-    most_states: int = MOST_STATES,
-    most_seconds: float = MOST_SECONDS,
+    text: str, events: Iterable[str] | None = None, *, parts: Literal[True], **limits: Unpack[LimitArguments]
 ) -> Composition: ...
 def from_ltlf(
     text: str,
@@ -73,21 +68,11 @@ def from_ltlf(
 
 @overload
 def from_regex(
-    text: str,
-    events: Iterable[str] | None = None,
-    *,
-    parts: Literal[False] = False,
-    most_states: int = MOST_STATES,
-    most_seconds: float = MOST_SECONDS,
+    text: str, events: Iterable[str] | None = None, *, parts: Literal[False] = False, **limits: Unpack[LimitArguments]
 ) -> RewardMachine: ...
 @overload
 def from_regex(
-    text: str,
-    events: Iterable[str] | None = None,
-    *,
-    parts: Literal[True],
-    most_states: int = MOST_STATES,
-    most_seconds: float = MOST_SECONDS,
+    text: str, events: Iterable[str] | None = None, *, parts: Literal[True], **limits: Unpack[LimitArguments]
 ) -> Composition: ...
 def from_regex(
     text: str,
@@ -112,8 +97,7 @@ def from_declare(
     events: Iterable[str] | None = None,
     *,
     parts: Literal[False] = False,
-    most_states: int = MOST_STATES,
-    most_seconds: float = MOST_SECONDS,
+    **limits: Unpack[LimitArguments],
 ) -> RewardMachine: ...
 @overload
 def from_declare(
@@ -121,8 +105,7 @@ def from_declare(
     events: Iterable[str] | None = None,
     *,
     parts: Literal[True],
-    most_states: int = MOST_STATES,
-    most_seconds: float = MOST_SECONDS,
+    **limits: Unpack[LimitArguments],
 ) -> Composition: ...
 def from_declare(
     constraints: Iterable[str],
