@@ -51,6 +51,13 @@ def as_text(value: object, where: str) -> str:
     return value
 
 
+def as_flag(value: object, where: str) -> bool:
+    """Require true or false."""
+    if not isinstance(value, bool):
+        raise FormatError(f"must be true or false, got {value!r:.60}", where=where)
+    return value
+
+
 def as_number(value: object, where: str) -> float:
     """Require a number that a float can hold."""
     if isinstance(value, bool) or not isinstance(value, int | float):

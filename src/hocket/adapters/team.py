@@ -23,7 +23,8 @@ from hocket.random import MASK, TEAM, slip_draw, stream_key, threshold
 from hocket.task.bodies import hold_apart
 from hocket.task.catalogue import as_task
 from hocket.task.grid import ACTIONS, OUTCOMES, slip_outcome
-from hocket.task.tables import Tables, compile_task, draw_starts, settle
+from hocket.task.settling_arrays import settle
+from hocket.task.tables import Tables, compile_task, draw_starts
 from hocket.task.task import Task
 
 Ints = NDArray[np.int64]

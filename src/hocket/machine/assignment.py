@@ -103,7 +103,7 @@ def cheapest_assignment(
     if not nobody:
         raise AssignmentError("an assignment needs at least one agent, got none")
     if (parts := independent_parts(machine)) is not None:
-        solve = partial(_cheapest_of_part, effort=effort // len(parts))
+        solve = partial(cheapest_assignment, effort=effort // len(parts))
         return _by_parts(parts, nobody, check_control(machine, nobody, control), cost, forbidden, solve)
     machine = enumerate_states(machine)
     search = _AssignmentSearch(machine, nobody, check_control(machine, nobody, control), cost, forbidden)
@@ -130,17 +130,6 @@ class _Prices:
 
     def cost_the_same(self, one: int, other: int) -> bool:
         return one // self.unit == other // self.unit
-
-
-def _cheapest_of_part(
-    part: RewardMachine,
-    knows: Knows,
-    control: Control | None = None,
-    cost: Costs | None = None,
-    forbidden: Iterable[tuple[str, str]] = (),
-    effort: int = EFFORT,
-) -> Assignment:
-    return cheapest_assignment(part, knows, control or {}, cost, forbidden, effort)
 
 
 def _by_parts(

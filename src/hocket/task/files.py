@@ -10,7 +10,7 @@ from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hocket.documents import Document, as_number, as_table, as_text, as_texts, check_keys
+from hocket.documents import Document, as_flag, as_number, as_table, as_text, as_texts, check_keys
 from hocket.errors import FormatError, HocketError, require_known
 from hocket.files import MEGABYTE, read_text, write_whole
 from hocket.machine.composition import Composition
@@ -92,7 +92,8 @@ def task_from(
     machine = _machine_from(as_table(table["machine"], "machine"), folder)
     is_edgy = False
     if not isinstance(machine, RewardMachine | Composition):  # a sentence
-        is_edgy = _is_edgy(as_table(table["machine"], "machine"))
+        # For events of one agent `at` means `enters`: what a sentence counts is coming, not standing there.
+        is_edgy = as_flag(as_table(table["machine"], "machine").get("edges", True), "machine.edges")
         check_conditions(machine.events, as_table(table["events"], "events"))
         machine = _shared_out(
             machine, {agent: as_texts(row["knows"], f"agents.{agent}.knows") for agent, row in rows.items()}
@@ -133,9 +134,7 @@ def _grid_from(table: Document, rows: Mapping[str, Document]) -> tuple[Grid, dic
     }
     starts = [row["start"] for row in rows.values() if isinstance(row.get("start"), str)]
     text = as_text(table["map"], "map")
-    torus = table.get("torus", False)
-    if not isinstance(torus, bool):
-        raise FormatError(f"must be true or false, got {torus!r:.60}", where="torus")
+    torus = as_flag(table.get("torus", False), "torus")
     grid, letters = read_map(text, legend, [str(start) for start in starts], torus=torus)
     places = dict(grid.places)
     for name, value in as_table(table.get("places", {}), "places").items():
@@ -191,14 +190,6 @@ def _machine_from(table: Document, folder: Path | None) -> RewardMachine | Compo
     return machine_from(table, "machine.", files_in(folder))
 
 
-def _is_edgy(table: Document) -> bool:
-    """Say whether `at` means `enters` for events of one agent: what a sentence counts is coming, not standing there."""
-    edges = table.get("edges", True)
-    if not isinstance(edges, bool):
-        raise FormatError(f"must be true or false, got {edges!r:.60}", where="machine.edges")
-    return edges
-
-
 def _shared_out(reading: Reading, knows: Mapping[str, tuple[str, ...]]) -> RewardMachine | Composition:
     """Make the team machine of a sentence: a part for each agent, where its independent parts are decomposable.
 
@@ -235,9 +226,7 @@ def _gate_from(value: object, key: str) -> Gate:
     check_keys(as_table(value, key), GATE_KEYS, f"{key}.")
     opens, closes = (_names_from(value[word], f"{key}.{word}") if word in value else () for word in ("open", "close"))
     starts_open = value.get("starts_open")
-    if not (starts_open is None or isinstance(starts_open, bool)):
-        raise FormatError(f"must be true or false, got {starts_open!r:.60}", where=f"{key}.starts_open")
-    return Gate(opens, closes, starts_open)
+    return Gate(opens, closes, None if starts_open is None else as_flag(starts_open, f"{key}.starts_open"))
 
 
 def _agent_from(

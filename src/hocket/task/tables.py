@@ -11,7 +11,7 @@ which is 0 where no condition asks for that (see `hocket.task.endless.Kinds`). S
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -30,7 +30,6 @@ from hocket.task.endless import Kinds, find_endless
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, OUTCOMES, Numbers, shortest
 from hocket.task.memory import memory_of, options_of
-from hocket.task.settling import EndlessError
 from hocket.task.task import Task
 
 MOST_STATES = 32_000  # of one agent's machine; they are 16-bit numbers
@@ -45,6 +44,7 @@ BYTES = 8  # of an agent and an arrival: of which kind it is, twice, and which o
 Shorts = NDArray[np.int16]
 Bools = NDArray[np.bool_]
 Words = NDArray[np.int32]
+Memory = Mapping[str, tuple[str, ...]]  # agent -> the events that it remembers
 
 
 class Tables(NamedTuple):
@@ -120,63 +120,69 @@ def compile_task(task: Task) -> Tables:
     return tables
 
 
-def _compile(task: Task) -> Tables:
+def _checked_kinds(task: Task) -> dict[str, Kinds]:
+    """Sort everyone's steps into kinds, and refuse a task that is too large for tables."""
     if len(task.events) > MOST_EVENTS:
         raise TaskError(f"a task may have {MOST_EVENTS:,} events, got {len(task.events):,}", key="events")
     what = f"a task of {len(task.agents):,} agents on {task.grid.cells:,} cells"
     require_memory(BYTES * len(task.agents) * task.grid.cells, what, partial(TaskError, key="map"))
-    machines = list(task.machines.values())
-    sizes = [len(machine.states) for machine in machines]
-    if max(sizes) > MOST_STATES:
-        raise TaskError(f"an agent's machine may have {MOST_STATES:,} states, got {max(sizes):,}", key="machine")
+    largest = max(len(machine.states) for machine in task.machines.values())
+    if largest > MOST_STATES:
+        raise TaskError(f"an agent's machine may have {MOST_STATES:,} states, got {largest:,}", key="machine")
     kinds = {agent: Kinds.of(task, agent) for agent in task.agents}
     most_arrivals = max(len(each.kind) for each in kinds.values())
     require_memory(BYTES * len(task.agents) * most_arrivals, what, partial(TaskError, key="map"))
-    endless = find_endless(task, kinds)
-    if endless is not None:
+    return kinds
+
+
+def _compile(task: Task) -> Tables:
+    kinds = _checked_kinds(task)
+    if (endless := find_endless(task, kinds)) is not None:
         raise endless
+    machines, agents, memory = list(task.machines.values()), list(task.agents.values()), memory_of(task)
+    sizes = [len(machine.states) for machine in machines]
     is_final, is_over = np.zeros((2, len(machines), max(sizes)), np.bool_)
     for index, (agent, machine) in enumerate(task.machines.items()):
         is_final[index, : sizes[index]], is_over[index, : sizes[index]] = machine.is_final, task.end_states(agent)
     next_cell, world, dynamics = _dynamics(task, max(sizes))
     event, next_state, reward = _proposals(task, list(kinds.values()), max(sizes))
-    kind = np.zeros((len(kinds), most_arrivals), shortest(event.shape[2]))
-    offset = np.zeros((len(kinds), task.grid.cells), np.int32)
+    kind = np.zeros((len(kinds), max(len(each.kind) for each in kinds.values())), shortest(event.shape[2]))
     for index, each in enumerate(kinds.values()):
-        kind[index, : len(each.kind)], offset[index] = each.kind, each.offset
-    knowers = np.array([len(agents) for agents in task.knowers.values()], np.int32)
-    first_sync, sync_event, sync_chance = _fixed_sync(task)
-    first_memory, memory_agent, memory_bit = _memory(task)
-    option_target, option_bit = _options(task)
+        kind[index, : len(each.kind)] = each.kind
+    place = {agent: index for index, agent in enumerate(task.agents)}
+    sole = [place[next(iter(row))] if len(row) == 1 else -1 for row in task.events.values()]
+    knowers = [len(knowing) for knowing in task.knowers.values()]
+    first_memory, memory_agent, memory_bit = _memory(task, memory)
+    option_target, option_bit = _options(task, memory)
     team_next, team_final, team_initial, team_class = _team(task)
     return Tables(
         next_cell=next_cell,
         world=world,
         dynamics=dynamics,
         kind=kind,
-        offset=offset,
+        offset=np.array([each.offset for each in kinds.values()], np.int32),
         event=event,
         next_state=next_state,
         reward=reward,
         is_final=is_final,
         states=np.array(sizes, np.int16),
-        start=np.array([agent.starts[0] for agent in task.agents.values()], np.int32),
-        first_start=_begins([len(agent.starts) for agent in task.agents.values()]),
-        start_cell=np.array([cell for agent in task.agents.values() for cell in agent.starts], np.int32),
+        start=np.array([agent.starts[0] for agent in agents], np.int32),
+        first_start=_begins([len(agent.starts) for agent in agents]),
+        start_cell=np.array([cell for agent in agents for cell in agent.starts], np.int32),
         initial=np.array([machine.start for machine in machines], np.int16),
-        knowers=knowers,
+        knowers=np.array(knowers, np.int32),
         first_knower=_begins(knowers),
-        knower=_places(task, task.knowers.values()),
-        controller=_controllers(task),
-        first_sync=first_sync,
-        sync_event=sync_event,
-        sync_chance=sync_chance,
+        knower=np.array([place[agent] for knowing in task.knowers.values() for agent in knowing], np.int32),
+        controller=np.array(sole, np.int32),
+        first_sync=_begins([len(agent.sync) for agent in agents]),
+        sync_event=np.array([task.event_numbers[name] for agent in agents for name in agent.sync], np.int32),
+        sync_chance=np.array([chance for agent in agents for chance in agent.sync.values()], np.float64),
         is_edge=np.array([event in task.edges for event in task.events], np.bool_),
-        most_rounds=_product([*sizes, 1 + len(task.edges)], MOST_ROUNDS),
+        most_rounds=int(min(prod(map(float, sizes)) * (1 + len(task.edges)), MOST_ROUNDS)),
         first_memory=first_memory,
         memory_agent=memory_agent,
         memory_bit=memory_bit,
-        memories=np.array([1 << len(memory) for memory in memory_of(task).values()], np.int32),
+        memories=np.array([1 << len(remembered) for remembered in memory.values()], np.int32),
         option_target=option_target,
         option_bit=option_bit,
         slip=float(task.slip),
@@ -202,25 +208,9 @@ def draw_starts(
     return tables.start_cell[place].astype(np.int64)
 
 
-def _product(numbers: Iterable[int], most: int) -> int:
-    """Multiply, up to a limit."""
-    joint = 1
-    for number in numbers:
-        joint *= number
-        if joint >= most:
-            return most
-    return joint
-
-
-def _begins(counts: Sequence[int] | Words) -> Words:
+def _begins(counts: Sequence[int]) -> Words:
     """Say where each of some lists begins, one after the other, and where the last one ends."""
     return np.append(0, np.cumsum(counts)).astype(np.int32)
-
-
-def _places(task: Task, agents: Iterable[Iterable[str]]) -> Words:
-    """List agents by their places, one list after the other."""
-    place = {agent: index for index, agent in enumerate(task.agents)}
-    return np.array([place[agent] for team in agents for agent in team], np.int32)
 
 
 def _dynamics(task: Task, most: int) -> tuple[Numbers, Words, Shorts]:
@@ -279,35 +269,19 @@ def _rows(task: Task, kinds: Kinds) -> dict[tuple[int, int], list[tuple[int, int
     return rows
 
 
-def _controllers(task: Task) -> Words:
-    """Name the agent that alone controls an event; -1 where several do."""
-    place = {agent: index for index, agent in enumerate(task.agents)}
-    return np.array(
-        [place[next(iter(conditions))] if len(conditions) == 1 else -1 for conditions in task.events.values()], np.int32
-    )
-
-
-def _fixed_sync(task: Task) -> tuple[Words, Words, NDArray[np.float64]]:
-    """List the chances of synchronisation that a task fixes itself, agent by agent."""
-    syncs = [agent.sync for agent in task.agents.values()]
-    events = [task.event_numbers[event] for sync in syncs for event in sync]
-    chances = [chance for sync in syncs for chance in sync.values()]
-    return _begins([len(sync) for sync in syncs]), np.array(events, np.int32), np.array(chances, np.float64)
-
-
-def _memory(task: Task) -> tuple[Words, Words, Shorts]:
+def _memory(task: Task, memory: Memory) -> tuple[Words, Words, Shorts]:
     """List for each event the agents that remember it, and the bits in which they do."""
     rows: list[list[tuple[int, int]]] = [[] for _ in task.events]
-    for index, memory in enumerate(memory_of(task).values()):
-        for bit, name in enumerate(memory):
+    for index, remembered in enumerate(memory.values()):
+        for bit, name in enumerate(remembered):
             rows[task.event_numbers[name]].append((index, bit))
     listed = [pair for row in rows for pair in row]
     agents, bits = (np.array([pair[side] for pair in listed], np.int64) for side in (0, 1))
     return _begins([len(row) for row in rows]), agents.astype(np.int32), bits.astype(np.int16)
 
 
-def _options(task: Task) -> tuple[Bools, Shorts]:
-    memory, everyone = memory_of(task), options_of(task)
+def _options(task: Task, memory: Memory) -> tuple[Bools, Shorts]:
+    everyone = options_of(task)
     most = max(map(len, everyone.values()))
     target = np.zeros((len(task.agents), most, task.grid.cells), np.bool_)
     bits = np.full((len(task.agents), most), -2, np.int16)
@@ -320,115 +294,25 @@ def _options(task: Task) -> tuple[Bools, Shorts]:
 
 def _team(task: Task) -> tuple[Words, Bools, int, Shorts]:
     """Tabulate the team machine, as far as traces reach, where it is given with all its states and not too large."""
-    team, agents = _reachable(task.machine), len(task.agents)
-    parts = None
-    if isinstance(team, Composition) and team.most_states <= MOST_COMPOSED and _is_into_parts(task, team):
-        parts, team = team.part_states(), team.machine()
+    team, agents = task.machine, len(task.agents)
+    classes: Shorts | None = None
+    if isinstance(team, RewardMachine):
+        team = reachable_part(team)
+    else:
+        parts = Composition({agent: reachable_part(part) for agent, part in team.parts.items()})
+        if parts.most_states <= MOST_COMPOSED and [*task.machines.items()] == [*parts.parts.items()]:
+            team, classes = parts.machine(), parts.part_states()
     if not isinstance(team, RewardMachine) or len(team.states) * len(team.events) > MOST_TEAM_ENTRIES:
         return np.zeros((0, len(task.events)), np.int32), np.zeros(0, np.bool_), 0, np.zeros((agents, 0), np.int16)
     following = np.full((len(team.states), len(team.events)), -1, np.int32)
     number = np.array([task.event_numbers[event] for event in team.events], np.int64)
     following[team.graph.source, number[team.graph.label]] = team.graph.target
-    if parts is not None:
-        return following, team.is_final.copy(), team.start, parts
-    classes = np.zeros((agents, len(team.states)), np.int16)
-    if task.is_single_agent:
-        classes[0] = np.arange(len(team.states))
-        return following, team.is_final.copy(), team.start, classes
-    for index, machine in enumerate(task.machines.values()):
-        for state, members in machine.members.items():
-            for member in members:
-                classes[index, team.states.index(member)] = machine.states.index(state)
+    if classes is None:
+        members = [machine.members for machine in task.machines.values()]
+        if task.is_single_agent:
+            members = [{state: (state,) for state in team.states}]
+        classes = np.zeros((agents, len(team.states)), np.int16)
+        for index, groups in enumerate(members):
+            for place, group in enumerate(groups.values()):
+                classes[index, [team.states.index(state) for state in group]] = place
     return following, team.is_final.copy(), team.start, classes
-
-
-def _reachable(team: RewardMachine | Composition) -> RewardMachine | Composition:
-    if isinstance(team, RewardMachine):
-        return reachable_part(team)
-    return Composition({agent: reachable_part(part) for agent, part in team.parts.items()})
-
-
-def _is_into_parts(task: Task, team: Composition) -> bool:
-    """Say whether the agents' machines are the parts of the composition, in the same order."""
-    return list(task.machines.items()) == list(team.parts.items())
-
-
-# The team: what happens when agents propose events.
-
-
-class SettledCases(NamedTuple):
-    """How steps have settled, in any number of cases that know nothing of each other."""
-
-    state: NDArray[np.int64]  # [cases, N] of the agents' machines
-    team: NDArray[np.int64]  # [cases] of the team machine, where it was given
-    reward: NDArray[np.float64]  # [cases, N] what the agents' machines paid
-    rounds: list[tuple[NDArray[np.intp], NDArray[np.intp]]]  # of each round: cases, and an event of each
-    slots: list[tuple[NDArray[Any], ...]]  # of each round, for each machine that moved: its indices in `Tables.event`
-
-    def events(self) -> list[list[int]]:
-        """List what happened in each case, in its order."""
-        happened: list[list[int]] = [[] for _ in self.state]
-        for cases, events in self.rounds:
-            for case, event in zip(cases.tolist(), events.tolist(), strict=True):
-                happened[case].append(event)
-        return happened
-
-
-def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArray[Any] | None = None) -> SettledCases:
-    """Let events happen in rounds until nothing more can, from machine states and kinds of steps: [cases, N] each.
-
-    The same as `hocket.task.settling.settle`, for many cases at once. `team` are states of the team machine to follow.
-    """
-    cases, agents = state.shape
-    everyone = np.arange(agents)
-    settled = SettledCases(
-        state.astype(np.int64),
-        np.zeros(0, np.int64) if team is None else team.astype(np.int64),
-        np.zeros((cases, agents)),
-        [],
-        [],
-    )
-    going = np.arange(cases)
-    spent = np.zeros((cases, len(tables.is_edge)), np.bool_)
-    for _ in range(tables.most_rounds + 1):
-        proposed = tables.event[everyone, settled.state[going], kind[going]].astype(np.int64)  # [going, N, C]
-        chosen = _choose_events(tables, proposed, spent[going])
-        active = chosen.any(axis=1)
-        if not active.any():
-            return settled
-        going, proposed, chosen = going[active], proposed[active], chosen[active]
-        case, event = np.nonzero(chosen)
-        settled.rounds.append((going[case], event))
-        spent[going] |= chosen & tables.is_edge
-        if team is not None:
-            for number in np.flatnonzero(chosen.any(axis=0)).tolist():
-                cases = going[chosen[:, number]]
-                settled.team[cases] = tables.team_next[settled.team[cases], number]
-        chosen = np.pad(chosen, ((0, 0), (0, 1)))  # a last event, -1, in which nobody takes part
-        case, agent, slot = np.nonzero(chosen[np.arange(len(going))[:, None, None], proposed])
-        case = going[case]
-        at = (agent, settled.state[case, agent], kind[case, agent], slot)  # at most one slot for each agent
-        settled.slots.append(at)
-        settled.reward[case, agent] += tables.reward[at]
-        settled.state[case, agent] = tables.next_state[at]
-    raise EndlessError("events")
-
-
-def _choose_events(tables: Tables, proposed: NDArray[np.int64], spent: Bools) -> Bools:
-    """Flag the events of a round: proposed by all who know them, in their order, one for each agent: [cases, E].
-
-    Those that are spent happen no more in this step.
-    """
-    cases, agents, _ = proposed.shape
-    events = len(tables.knowers)
-    place = proposed + (np.arange(cases) * (events + 1))[:, None, None] + 1  # a tally for each case
-    tally = np.bincount(place.ravel(), minlength=cases * (events + 1)).reshape(cases, events + 1)[:, 1:]
-    ready: Bools = (tally == tables.knowers) & (tables.knowers > 0) & ~spent
-    if tables.event.shape[3] == 1:  # nobody proposes two events, so none of them share an agent
-        return ready
-    busy = np.zeros((cases, agents), np.bool_)
-    for event in np.flatnonzero(ready.any(axis=0)).tolist():
-        knowers = tables.knower[tables.first_knower[event] : tables.first_knower[event + 1]]
-        ready[:, event] &= ~busy[:, knowers].any(axis=1)
-        busy[:, knowers] |= ready[:, event, None]
-    return ready

@@ -13,7 +13,8 @@ from hocket.learn.optimal_team import OptimalTeamSettings, kernel
 from hocket.learn.testing import Recording, TestResults, recording
 from hocket.random import TEAM
 from hocket.task.grid import ACTIONS, outcome_chances
-from hocket.task.tables import SettledCases, Tables
+from hocket.task.settling_arrays import SettledCases
+from hocket.task.tables import Tables
 from hocket.task.teamwork.joint import JointSpace, joint_space, reachable_states
 from hocket.task.teamwork.play import Ints, TeamMoves, play_team
 

@@ -6,7 +6,6 @@ the initial state; the attributes `event` and `reward` of an edge say what its l
 
 from __future__ import annotations
 
-import io
 import re
 
 from hocket.errors import FormatError
@@ -48,24 +47,20 @@ def write(design: Design) -> str:
 def read(content: str) -> Design:
     """Read a machine that `write` wrote."""
     parsed = _Parsed()
-    number, is_open = 0, False
-    for number, line in enumerate(io.StringIO(content), start=1):
-        line = line.strip()
-        if number == 1 and line != HEAD:
-            raise FormatError(f"must begin with {HEAD!r}: only DOT files written by hocket can be read", where="line 1")
-        if number > 1 and not is_open and line:
-            raise FormatError(f"nothing may follow {FOOT!r}", where=f"line {number}")
-        is_open = line != FOOT if number == 1 or is_open else False
-        if number == 1 or not is_open:
-            continue
+    lines = [line.strip() for line in content.removesuffix("\n").split("\n")]
+    if lines[0] != HEAD:
+        raise FormatError(f"must begin with {HEAD!r}: only DOT files written by hocket can be read", where="line 1")
+    foot = lines.index(FOOT) if FOOT in lines else len(lines)
+    for number, line in enumerate(lines[1:foot], start=2):
         try:
             parsed.take(line)
         except FormatError as error:
             raise FormatError(str(error), where=f"line {number}") from None
-    if number == 0:
-        raise FormatError(f"must begin with {HEAD!r}: only DOT files written by hocket can be read", where="line 1")
-    if is_open:
-        raise FormatError(f"must end with {FOOT!r}; the file seems to be cut off", where=f"line {number}")
+    if foot == len(lines):
+        raise FormatError(f"must end with {FOOT!r}; the file seems to be cut off", where=f"line {foot}")
+    for number, line in enumerate(lines[foot + 1 :], start=foot + 2):
+        if line:
+            raise FormatError(f"nothing may follow {FOOT!r}", where=f"line {number}")
     return Design(parsed.machine())
 
 

@@ -122,15 +122,17 @@ def machine_from(table: Document, at: str = "", files: Files = no_files) -> Rewa
         state: as_table(row, f"{at}transitions.{state}")
         for state, row in as_table(table["transitions"], f"{at}transitions").items()
     }
+    lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
     types = set(map(type, chain.from_iterable(row.values() for row in rows.values())))
-    if "rewards" not in table and types <= {str}:
-        return _plain_machine(table, rows, at)
+    if "rewards" not in table and types <= {str}:  # as in most files, large ones above all
+        named, initial = cast(Mapping[str, Mapping[str, str]], rows), _initial(table, lists.get("states", ()), at)
+        with _located(at):
+            return RewardMachine._from_rows(initial, named, lists["final"], lists.get("events"), lists.get("states"))
     moves = {
         (state, event): _target(state, target, f"{at}transitions.{state}.{event}")
         for state, row in rows.items()
         for event, target in row.items()
     }
-    lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
     if "states" not in lists and not all(rows.values()):
         lists["states"] = _states(rows, moves)
     initial, rewards = _initial(table, lists.get("states", ()), at), _rewards(table, at)
@@ -226,15 +228,6 @@ class _Calls:
 
     def _part(self, name: str, callers: tuple[str, ...]) -> str | RewardMachine:
         return self.machine(name, callers) if name in self.rows else name
-
-
-def _plain_machine(table: Document, rows: Mapping[str, Document], at: str) -> RewardMachine:
-    """Build a machine whose transitions lead to states, without rewards of its own and without counting."""
-    lists = {key: as_texts(table[key], f"{at}{key}") for key in ("final", "events", "states") if key in table}
-    moves = cast(Mapping[str, Mapping[str, str]], rows)
-    initial = _initial(table, lists.get("states", ()), at)
-    with _located(at):
-        return RewardMachine._from_rows(initial, moves, lists["final"], lists.get("events"), lists.get("states"))
 
 
 @contextmanager

@@ -6,7 +6,7 @@ wide as the events that matter to it, however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from hocket.machine.formulas.partition import minimal
 
 Longs = NDArray[np.int64]
 Value = TypeVar("Value")
+Situation = TypeVar("Situation", bound=Hashable)
 
 AT_ONCE = 1 << 20  # moves of a product that are worked out together
 DENSE = 1 << 25  # pairs of states up to which a product keeps a table of all of them
@@ -50,10 +51,13 @@ class Automaton(NamedTuple):
 
     def relevant(self) -> list[int]:
         """List the events that change some state."""
-        changing = self.changing
-        if self.others >= 0 and changing[self.others]:
-            return [event for event in range(self.events) if changing[self.column(event)]]
-        return sorted(event for event, kind in self.kind.items() if changing[kind])
+        return self._events_of(self.changing)
+
+    def _events_of(self, kinds: Flags) -> list[int]:
+        """List the events of some kinds."""
+        if self.others >= 0 and kinds[self.others]:
+            return [event for event in range(self.events) if kinds[self.column(event)]]
+        return sorted(event for event, kind in self.kind.items() if kinds[kind])
 
     def examples(self) -> dict[int, int]:
         """Give for each kind its first event."""
@@ -89,11 +93,7 @@ class Automaton(NamedTuple):
 
     def breaking(self) -> list[int]:
         """List the events by which something accepted becomes something that is not."""
-        kinds = ~np.asarray(self.accepts[self.move[self.accepts]].all(axis=0))
-        named = [event for event, kind in self.kind.items() if kinds[kind]]
-        if self.others >= 0 and kinds[self.others]:
-            named = [event for event in range(self.events) if kinds[self.column(event)]]
-        return sorted(named)
+        return self._events_of(~np.asarray(self.accepts[self.move[self.accepts]].all(axis=0)))
 
     def complement(self) -> Automaton:
         """Accept what is not accepted."""
@@ -267,15 +267,33 @@ def constant(value: bool, events: int) -> Automaton:
     return Automaton(np.zeros((1, 1), np.int32), np.array([value]), {}, 0, events)
 
 
-def from_rows(
-    rows: Iterable[Sequence[int]],
-    accepts: Sequence[bool],
+def explore(
+    start: Situation,
+    step: Callable[[Situation, int], Situation],
+    accepts: Callable[[int, Situation], bool],
     kinds: Sequence[int],
-    has_others: bool,
     events: int,
     limits: Limits,
+    watch: Callable[[Sequence[Situation]], None],
 ) -> Automaton:
-    """Make an automaton from lists: a row for each state, a column for each event in `kinds` and one for all others."""
+    """Follow traces of the events in `kinds`, and of -1 for all others, and make the automaton of where they lead.
+
+    `accepts` is asked of each situation and its number, counted from the start. `watch` is shown all situations so far
+    whenever one of them is gone on from, and raises an error where they are too many.
+    """
+    letters = [*kinds, -1] if len(kinds) < events else [*kinds]
+    number = {start: 0}
+    queue = [start]
+    rows: list[list[int]] = []
+    for situation in queue:  # grows while it is read
+        watch(queue)
+        rows.append([])
+        for letter in letters:
+            end = step(situation, letter)
+            rows[-1].append(number.setdefault(end, len(queue)))
+            if rows[-1][-1] == len(queue):
+                queue.append(end)
+    accepted = np.array([accepts(*pair) for pair in enumerate(queue)], np.bool_)
     kind = {event: column for column, event in enumerate(kinds)}
-    others = len(kinds) if has_others else -1
-    return make_automaton(np.array(list(rows), np.int32), np.array(accepts, np.bool_), kind, others, events, limits)
+    others = len(kinds) if len(kinds) < events else -1
+    return make_automaton(np.array(rows, np.int32), accepted, kind, others, events, limits)

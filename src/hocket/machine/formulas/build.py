@@ -23,6 +23,7 @@ from hocket.machine.formulas.meaning import (
     distinct,
     join_texts,
     states_of_conjuncts,
+    step_all,
 )
 from hocket.machine.formulas.partition import minimal
 from hocket.machine.names import Names
@@ -228,7 +229,7 @@ class Ways:
         for state in reach.order.tolist()[1:]:
             edge = reach.via[state]
             before = reached[int(graph.source[edge])]
-            reached[state] = self.meaning.step(before, self.table.events[int(graph.label[edge])])
+            reached[state] = step_all(self.meaning.conjuncts, before, self.table.events[int(graph.label[edge])])
         return reached
 
     def conjuncts(self, state: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 
 from hocket.machine.formulas.automaton import Automaton
 from hocket.machine.formulas.language import Conjunct
@@ -33,17 +33,9 @@ class FormulaMeaning:
     def _number(self) -> dict[str, int]:
         return {event: number for number, event in enumerate(self.events)}
 
-    @cached_property
-    def _ways(self) -> dict[tuple[int, int], str]:
-        return {}
-
     def follow(self, trace: Iterable[int]) -> tuple[int, ...]:
         """Take each conjunct through a trace of events by their numbers."""
-        return reduce(self.step, trace, (0,) * len(self.conjuncts))
-
-    def step(self, states: tuple[int, ...], event: int) -> tuple[int, ...]:
-        """Let each conjunct take an event."""
-        return tuple([c.automaton.step(state, event) for c, state in zip(self.conjuncts, states, strict=True)])
+        return reduce(partial(step_all, self.conjuncts), trace, (0,) * len(self.conjuncts))
 
     def say(self, trace: Sequence[str]) -> str:
         """Say in a sentence which conjuncts are broken after a trace or, if none is, which are still open."""
@@ -91,11 +83,9 @@ class FormulaMeaning:
 
     def way(self, index: int, state: int) -> str:
         """Write a shortest trace that makes a conjunct hold."""
-        if (index, state) not in self._ways:
-            trace = self.conjuncts[index].way(state, MOST_SHOWN + 1)
-            shown = [quoted(self.events[event]) for event in trace[:MOST_SHOWN]]
-            self._ways[index, state] = " ".join(shown) + (" …" if len(trace) > MOST_SHOWN else "")
-        return self._ways[index, state]
+        trace = self.conjuncts[index].way(state, MOST_SHOWN + 1)
+        shown = [quoted(self.events[event]) for event in trace[:MOST_SHOWN]]
+        return " ".join(shown) + (" …" if len(trace) > MOST_SHOWN else "")
 
 
 def _is_still(automaton: Automaton, state: int) -> bool:
@@ -144,8 +134,9 @@ def distinct(names: Iterable[str]) -> Iterator[str]:
 
 def states_of_conjuncts(conjuncts: Sequence[Conjunct], automaton: Automaton) -> list[tuple[int, ...]]:
     """Say for each state of the product of some conjuncts in which state they are after a shortest trace to it."""
+    return automaton.along((0,) * len(conjuncts), partial(step_all, conjuncts))
 
-    def step(states: tuple[int, ...], event: int) -> tuple[int, ...]:
-        return tuple([c.automaton.step(state, event) for c, state in zip(conjuncts, states, strict=True)])
 
-    return automaton.along((0,) * len(conjuncts), step)
+def step_all(conjuncts: Sequence[Conjunct], states: tuple[int, ...], event: int) -> tuple[int, ...]:
+    """Let each conjunct take an event."""
+    return tuple([c.automaton.step(state, event) for c, state in zip(conjuncts, states, strict=True)])

@@ -8,11 +8,12 @@ what is yet to come, it is such a function, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count as counter
 from typing import NamedTuple
 
 from hocket.errors import FormulaError
-from hocket.machine.formulas.automaton import Automaton, from_rows
+from hocket.machine.formulas.automaton import Automaton, explore
 from hocket.machine.formulas.decisions import FALSE, TRUE, Decisions
 from hocket.machine.formulas.limits import Limits
 from hocket.machine.formulas.syntax import CONSTANTS, WEAK, Formulas, Op
@@ -49,11 +50,11 @@ class Progression:
         self.decisions = Decisions(self._watch)
         self.variable: dict[int, int] = {}  # formula -> the variable of its obligation
         self.obligation: list[int] = []
-        self.numbers: dict[State, int] = {}
+        self.explored: Sequence[State] = ()
         self._memory: dict[int, dict[int, int]] = {}  # event -> formula -> its value there, where the past is no matter
 
     def _watch(self, nodes: int) -> None:
-        self.limits.check("this formula", len(self.numbers))
+        self.limits.check("this formula", len(self.explored))
         if nodes > MOST_NODES:
             raise FormulaError(
                 f"this formula is too large: what is left of it takes more than {MOST_NODES:,} decisions"
@@ -171,31 +172,20 @@ class Progression:
             case _:
                 return decisions.choose(values[0], values[1], values[1] ^ 1)
 
-    def accepts(self, state: State, index: int) -> bool:
+    def accepts(self, index: int, state: State) -> bool:
         """Say whether the trace may end here; at the start, whether the formula holds of nothing at all."""
         return self.decisions.holds_of_none(state.left) if index else self.formulas.holds_of_nothing(self.formula)
 
     def explore(self, events: int, most: int | None = None) -> Automaton:
         """Find all states and make the automaton; give up at more than `most` states."""
-        has_others = len(self.events) < events
-        letters = [*self.events, -1] if has_others else self.events
-        self.numbers = {self.start(): 0}
-        states = list(self.numbers)
-        rows: list[list[int]] = []
-        for state in states:  # grows while it is read
-            self.limits.check("this formula", len(states))
-            row = []
-            for letter in letters:
-                end = self.step(state, letter)
-                index = self.numbers.setdefault(end, len(states))
-                if index == len(states):
-                    states.append(end)
-                row.append(index)
-            rows.append(row)
+
+        def watch(states: Sequence[State]) -> None:
             if most is not None and len(states) > most:
                 raise TooManyStates
-        accepts = [self.accepts(state, index) for index, state in enumerate(states)]
-        return from_rows(rows, accepts, self.events, has_others, events, self.limits)
+            self.explored = states
+            self.limits.check("this formula", len(states))
+
+        return explore(self.start(), self.step, self.accepts, self.events, events, self.limits, watch)
 
     def remainders(self, state: State) -> list[tuple[str, State]]:
         """Write what is left to be shown in a state as a formula, and each of its alternatives, the short ones first.

@@ -9,12 +9,13 @@ a*  a+  a?  a{3}  a{2,4}  a{2,}
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hocket.errors import FormulaError
 from hocket.graphs import distances_from
-from hocket.machine.formulas.automaton import Automaton, from_rows, product
+from hocket.machine.formulas.automaton import Automaton, explore, product
 from hocket.machine.formulas.language import RULES, Conjunct
 from hocket.machine.formulas.limits import Limits
 from hocket.machine.formulas.syntax import Formulas, Op
@@ -280,26 +281,18 @@ class _Places:
 
     def automaton(self) -> Automaton:
         """Follow all sets of places that traces lead to."""
-        kinds = sorted(event for event in self.known if event >= 0)
-        has_others = len(kinds) < self.events
-        letters = [*kinds, -1] if has_others else kinds
-        number = {self.start: 0}
-        states = [self.start]
-        together = 0  # places, of all states
-        rows: list[list[int]] = []
-        for state in states:  # grows while it is read
-            self.limits.check("this expression", len(states))
-            row = []
-            for letter in letters:
-                end = self.step(state, letter)
-                index = number.setdefault(end, len(states))
-                if index == len(states):
-                    states.append(end)
-                    together += len(end)
-                row.append(index)
-            rows.append(row)
+        counted, together = 1, 0  # sets, and the places in all of them but the first
+
+        def watch(states: Sequence[frozenset[int]]) -> None:
+            nonlocal counted, together
+            together += sum(map(len, states[counted:]))
+            counted = len(states)
             if together > MOST_TOGETHER:
                 rule = f"traces may lead to several of its places at once, {MOST_TOGETHER:,} in all"
                 raise FormulaError(f"this expression is too large: {rule}")
-        accepts = [self.end in state for state in states]
-        return from_rows(rows, accepts, kinds, has_others, self.events, self.limits)
+            self.limits.check("this expression", len(states))
+
+        kinds = sorted(event for event in self.known if event >= 0)
+        return explore(
+            self.start, self.step, lambda _, state: self.end in state, kinds, self.events, self.limits, watch
+        )

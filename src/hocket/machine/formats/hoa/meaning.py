@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from hocket.errors import FormatError, printable
 from hocket.graphs import distances_from
+from hocket.hitting_set import elements_of
 from hocket.machine.formats.hoa.syntax import END_MARK, HoaAutomaton, HoaState, Letters
 from hocket.machine.formats.hoa.tokens import line_of
 from hocket.machine.names import make_distinct
@@ -87,26 +90,17 @@ class _HoaReading:
     def accepted_ends(self) -> list[bool]:
         """Tell for each state whether the trace may end there: `alive` false from then on goes round by a mark."""
         states, rows, end = self.automaton.states, self.rows, self.letters.end
-        following = [row.step(end) for row in rows]
-        verdict: list[bool | None] = [None] * len(rows)
-        for start in range(len(rows)):
-            path: list[int] = []
-            place: dict[int, int] = {}
-            state: int | None = start
-            while state is not None and verdict[state] is None and state not in place:
-                place[state] = len(path)
-                path.append(state)
-                state = following[state]
-            if state is not None and state in place:
-                cycle = path[place[state] :]
-                is_accepted = any(states[s].is_marked or rows[s].marked & end for s in cycle)
-            else:
-                is_accepted = state is not None and verdict[state] is True
-            for passed in path:
-                verdict[passed] = is_accepted
-        after = {state for state in following if state is not None}
+        nowhere = len(rows)
+        steps = [row.step(end) for row in rows]
+        following = np.array([*(nowhere if state is None else state for state in steps), nowhere])
+        passes = [state.is_marked or bool(row.marked & end) for state, row in zip(states, rows, strict=True)]
+        seen = np.array([*passes, False])  # whether a mark is passed in so many steps ...
+        ahead = following  # ... which lead here; twice as many each time, until all go round
+        for _ in range(len(rows).bit_length()):
+            seen, ahead = seen | seen[ahead], ahead[ahead]
+        after = {state for state in steps if state is not None}
         self.check_ends(after)
-        return [is_accepted is True and state not in after for state, is_accepted in enumerate(verdict)]
+        return [is_accepted and state not in after for state, is_accepted in enumerate(seen[ahead][:-1].tolist())]
 
     def check_ends(self, ended: Iterable[int]) -> None:
         """Require that nothing comes of events in states after the end, as in Spot's encoding."""
@@ -124,23 +118,13 @@ class _HoaReading:
         """The states from which everything is accepted, or that accept and allow nothing more."""
         events = self.letters.events
         accepts = self.accepting_by_edges() if self.marks_edges else self.accepting
-        final = {
+        lasts = {
             state
             for state, row in enumerate(self.rows)
             if accepts[state] and not (row.defined & events and events & ~row.defined)
         }
-        steps = events | self.letters.silence
-        leaving = [
-            state
-            for state in final
-            if any(letters & steps and target not in final for target, letters in self.rows[state].targets.items())
-        ]
-        while leaving:
-            state = leaving.pop()
-            if state in final:
-                final.remove(state)
-                leaving += [source for source in self.sources[state] if self.rows[source].targets[state] & steps]
-        return final
+        others = (state for state in range(len(self.rows)) if state not in lasts)
+        return lasts - self.leading_to(others, events | self.letters.silence)
 
     def accepting_by_edges(self) -> list[bool]:
         """Tell for each state whether acceptance holds in it, by the marks on edges alone.
@@ -235,11 +219,5 @@ class _HoaReading:
             if len(triples) + sum(letters.bit_count() for letters in moves.values()) > MOST_TRANSITIONS:
                 raise FormatError(f"must have at most {MOST_TRANSITIONS:,} transitions")
             for target, letters in moves.items():
-                triples += [(source, propositions[j], target) for j in _bits(letters)]
+                triples += [(source, propositions[j], target) for j in elements_of(letters)]
         return triples
-
-
-def _bits(letters: int) -> Iterator[int]:
-    while letters:
-        yield (letters & -letters).bit_length() - 1
-        letters &= letters - 1
