@@ -16,7 +16,7 @@ import hocket as hk
 from hocket.cli.check import Check
 from hocket.files import HAS_LOCKS, locked
 from hocket.learn.kernels.compiler import is_compiled, kernel
-from hocket.learn.warmup import _alone_with
+from hocket.learn.warmup import _alone_with, lock_name
 from hocket.study.store import claimed, load_results
 
 LONG = "x" * 300  # no file has such a name
@@ -90,7 +90,7 @@ def test_a_file_of_the_cache_that_was_cut_off_is_made_again(compiled_twice, tmp_
 def compile_lock(tmp_path, monkeypatch):
     """Give the path of the lock of who compiles `doubling`, in a cache of this test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "hocket" / "compiling-doubling.lock"
+    return tmp_path / "cache" / "hocket" / lock_name("doubling")
 
 
 def is_free(path: Path) -> bool:
@@ -104,6 +104,13 @@ def test_who_compiles_holds_a_lock_that_only_its_user_can_reach(compile_lock):
         assert compile_lock.parent.stat().st_mode & 0o077 == 0
         assert not is_free(compile_lock)
     assert is_free(compile_lock)
+
+
+@pytest.mark.skipif(not HAS_LOCKS, reason="there are no locks")
+def test_who_compiles_for_another_installation_holds_another_lock(compile_lock, monkeypatch):
+    with _alone_with("doubling"):
+        monkeypatch.setattr("hocket.learn.warmup.__file__", "elsewhere/warmup.py")
+        assert is_free(compile_lock.with_name(lock_name("doubling")))
 
 
 def test_who_compiles_waits_for_nobody_without_end(compile_lock, monkeypatch):

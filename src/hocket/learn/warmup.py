@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -78,13 +79,18 @@ def _stand_in(task: Task) -> tuple[Task, Tables]:
     )
 
 
+def lock_name(what: str) -> str:
+    """Name the lock of who compiles something: other installations have other caches and need not wait."""
+    return f"compiling-{what}-{zlib.crc32(__file__.encode(errors='replace')):08x}.lock"
+
+
 @contextmanager
 def _alone_with(what: str) -> Iterator[None]:
     """Hold what whoever compiles something holds; where there is no place for it, or it is not free, go on without."""
     with ExitStack() as held:
         with suppress(OSError, RuntimeError, FormatError):  # there may be no home
             folder = user_folder("XDG_CACHE_HOME", ".cache")
-            held.enter_context(locked(folder / f"compiling-{what}.lock", wait=PATIENCE, ours_only=True))
+            held.enter_context(locked(folder / lock_name(what), wait=PATIENCE, ours_only=True))
         yield
 
 
