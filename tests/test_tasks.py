@@ -704,6 +704,11 @@ BAD_FILES = {
     "unknown agent": ([('"A1 at goal"', '"A4 at goal"')], "events.Goal", "agent 'A4' does not exist (did you mean"),
     "unknown key": ([("slip = 0.02", "slpi = 0.02")], "slpi", "unknown key (did you mean 'slip'?)"),
     "unknown key of an agent": ([('{ start = "1"', '{ strat = "1"')], "agents.A1.strat", "did you mean 'start'?"),
+    "a state beside the keys of a machine": (
+        [("[machine.transitions]\n", "")],
+        "machine.u0",
+        "unknown key (a state and its events stand in machine.transitions; known: ",
+    ),
     "unknown key of a machine": ([('final = ["u7"]', 'finals = ["u7"]')], "machine.finals", "did you mean 'final'?"),
     "bad slip": ([("slip = 0.02", "slip = 1.5")], "slip", "must be a probability, got 1.5"),
     "slip no number": ([("slip = 0.02", 'slip = "2 %"')], "slip", "must be a number, got '2 %'"),

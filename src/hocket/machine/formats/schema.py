@@ -108,7 +108,8 @@ def sentence_from(table: Document, at: str = "", also: tuple[str, ...] = ()) -> 
 
 def machine_from(table: Document, at: str = "", files: Files = no_files) -> RewardMachine:
     """Build a machine from its table; `at` says where in a file the table stands."""
-    check_keys(table, MACHINE_KEYS, at)
+    is_row = any(isinstance(table[key], dict) for key in table.keys() - {*MACHINE_KEYS})
+    check_keys(table, MACHINE_KEYS, at, f"a state and its events stand in {at}transitions; " if is_row else "")
     if "calls" in table or {*PARTS} & {*table}:
         return _made_of_parts(dict(table), at, files)
     if {*LANGUAGES} & {*table}:
