@@ -18,6 +18,7 @@ WAY = {("start", "key"): "keyed", ("keyed", "door"): "open"}
 MACHINE = hk.RewardMachine(initial="start", transitions=WAY, final={"open"})
 KNOWS = {"A1": {"key", "door"}, "A2": {"key", "door"}}
 CONTROL = {"key": ["A1"], "door": ["A2"]}
+STEPS, SETTINGS = 20_000, {"max_episode_steps": 100, "test_every": 5_000, "discount": 0.95}
 
 
 def propose(agent, room):
@@ -47,9 +48,9 @@ def make_team():
 
 def main():
     env = make_team()
-    settings = {"max_episode_steps": 100, "test_every": 5_000, "discount": 0.95}
-    (run,) = hk.train(env, seeds=1, steps=20_000, settings=settings)
-    for step, taken, success in zip(*run.tests("greedy"), strict=True):
+    (run,) = hk.train(env, seeds=1, steps=STEPS, settings=SETTINGS)
+    tests = run.tests("greedy")
+    for step, taken, success in zip(tests.step, tests.test_steps, tests.success, strict=True):
         print(f"after {step:>6,} steps each: {'completed' if success else 'not completed'}, {taken} steps")
     (evaluation,) = hk.evaluate(env, run, episodes=5)
     print(f"success {evaluation.success.value:.0%}, {evaluation.mean_steps:.0f} steps")

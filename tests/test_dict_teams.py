@@ -151,7 +151,7 @@ def test_names_may_be_given():
             Walk(possible_agents=[0, 1], observation_space=ONE),
             r"no action space of 0: add the line env\.action_spaces = \{0: \.\.\.\}",
         ),
-        (np.zeros(3), "must have reset, step"),
+        (np.zeros(3), r"must have reset and step, .* pass a dictionary: \{agent: make_env\(\) for agent in knows\}"),
     ],
     ids=["agents", "observations", "actions", "nothing"],
 )
@@ -160,11 +160,119 @@ def test_what_is_missing_is_said_with_the_line_to_add(world, line):
         hk.gym.to_parallel(world)
 
 
-def test_a_reset_that_returns_observations_alone_is_named():
-    class Old(Walk):
-        def reset(self, seed=None, options=None):
-            return super().reset()[0]
+class OldReset(Walk):
+    def reset(self, seed=None):
+        return super().reset()[0]
 
-    env = hk.gym.to_parallel(Old(possible_agents=[0, 1], observation_space=ONE, action_space=ACT))
-    with pytest.raises(SettingsError, match=r"reset\(\) of Old must return observations and infos"):
-        env.reset()
+
+class OldStep(Walk):
+    def step(self, actions):
+        seen, rewards, over, _, infos = super().step(actions)
+        return seen, rewards, over, infos
+
+
+def begin_and_act(env):
+    env.reset()
+    env.step(dict.fromkeys(env.agents, 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        (OldReset, "reset of OldReset must end with return observations, infos"),
+        (OldStep, "step of OldStep must end with return observations, rewards, terminated, truncated, infos"),
+    ],
+)
+def test_old_forms_of_steps_are_refused_with_the_line_to_write(kind, line):
+    env = hk.gym.to_parallel(kind(possible_agents=[0, 1], observation_space=ONE, action_space=ACT))
+    with pytest.raises(SettingsError, match=line):
+        begin_and_act(env)
+
+
+def test_a_reset_without_a_seed_is_refused_with_the_line_to_write():
+    class Seedless(Walk):
+        def reset(self):
+            return super().reset()
+
+    with pytest.raises(
+        SettingsError, match=r"reset of Seedless takes no seed: begin it with def reset\(self, seed=None\)"
+    ):
+        hk.gym.to_parallel(Seedless(possible_agents=[0, 1], observation_space=ONE, action_space=ACT))
+
+
+def test_a_world_in_pettingzoos_form_need_not_be_one_of_its_classes_nor_list_who_is_there():
+    world = Walk("ab", possible_agents=["a", "b"], observation_space=lambda _: ONE, action_space=lambda _: ACT)
+    env = hk.gym.wrap(
+        world, machine=MACHINE, knows=each("ab", {"one", "two"}), control={"one": "a", "two": "b"},
+        label=lambda step: {"a": "one", "b": "two"},
+    )  # fmt: skip
+    env.reset(seed=0)
+    *_, infos = env.step({"a": 1, "b": 0})
+    assert env.completed and infos["a"]["events"] == ("one", "two")
+
+
+class Rows(gymnasium.Env):
+    """The same as a Gymnasium environment of arrays with a row for each agent."""
+
+    observation_space, action_space = spaces.MultiDiscrete([SIZE] * 2), spaces.MultiDiscrete([2, 2])
+
+    def reset(self, *, seed=None, options=None):
+        self.at = np.zeros(2, int)
+        return self.at.copy(), {}
+
+    def step(self, actions):
+        assert self.action_space.contains(actions)
+        self.at = np.minimum(self.at + actions, SIZE - 1)
+        return self.at.copy(), 0.0, False, False, {}
+
+
+class Points(Rows):
+    observation_space, action_space = spaces.Box(0, SIZE, (2, 1), np.int64), spaces.Box(0, 1, (2,), np.int64)
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset()[0][:, None], {}
+
+    def step(self, actions):
+        seen, *others = super().step(actions)
+        return seen[:, None], *others
+
+
+@pytest.mark.parametrize(("kind", "space"), [(Rows, ONE), (Points, spaces.Box(0, SIZE, (1,), np.int64))])
+def test_rows_of_arrays_are_agents_where_they_are_named(kind, space):
+    with pytest.raises(SettingsError, match=r"name them: hk.gym.to_parallel\(env, agents=\[...\]\)"):
+        hk.gym.to_parallel(kind())
+    world, worlds = kind(), []
+    team = hk.gym.to_parallel(world, agents=["left", "right"])
+    assert team.observation_space("right") == space
+
+    def label(step):
+        worlds.append(step.env)
+        return {"left": "one", "right": "two" if step.observations["right"] == SIZE - 1 else None}
+
+    env = hk.gym.wrap(team, machine=MACHINE, knows={0: {"one", "two"}, 1: {"one", "two"}}, label=label,
+                      control={"one": 0, "two": 1})  # fmt: skip
+    env.reset(seed=0)
+    while env.agents:
+        env.step({"left": 0, "right": 1})
+    assert env.time == SIZE - 1 and all(seen is world for seen in worlds)
+
+
+def test_copies_of_a_world_for_one_may_go_by_numbers_in_labels_and_in_training():
+    class One(gymnasium.Env):
+        observation_space, action_space, walk = ONE, ACT, None
+
+        def reset(self, *, seed=None, options=None):
+            self.walk = Walk([0])
+            return self.walk.reset()[0][0], {}
+
+        def step(self, action):
+            return self.walk.step({0: action})[0][0], 0.0, False, False, {}
+
+    def label(step):
+        return {number: event for number, event in enumerate(("one", "two")) if number in step.env
+                and step.env[number].walk.at[0] == SIZE - 1}  # fmt: skip
+
+    knows, control = {0: {"one", "two"}, 1: {"one", "two"}}, {"one": {0}, "two": {1}}
+    env = hk.gym.wrap({0: One(), 1: One()}, machine=MACHINE, knows=knows, label=label, control=control)
+    (run,) = hk.train(env, seeds=1, steps=300, settings={"max_episode_steps": 20, "test_every": 300})
+    assert run.tests("greedy").test_steps.tolist() == [SIZE - 1]

@@ -6,7 +6,9 @@ import sys
 import warnings
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -43,8 +45,6 @@ def load(name):
 
 def make_registered(name, world, **settings):
     """Wrap a world that Gymnasium knows by name, once an example's library is loaded, as the example does."""
-    import gymnasium
-
     example = load(name)
     given = {setting: example[setting.upper()] for setting in ("machine", "knows", "control")}
     return hk.gym.wrap(gymnasium.make(world, disable_env_checker=True), **given, label=example["label"], **settings)
@@ -161,6 +161,43 @@ def test_a_recipe_is_on_its_page_and_run_by_its_script_with_what_it_says_it_need
     page = (root / "docs" / "recipes.md").read_text()
     assert needs in page and f"`examples/{name}.py`" in page
     assert f'"{name}"' in (root / "bench" / "recipes.py").read_text()
+
+
+def test_the_recipe_of_minigrid_trains_and_reports(capsys, monkeypatch):
+    """In rooms of this file's own, as MiniGrid is not installed for tests."""
+    door = type("Door", (), {"is_open": False})
+
+    class Room(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(2)
+
+        def __init__(self):
+            self.grid, self.carrying, self.agent_pos = SimpleNamespace(grid=[None, door()]), None, (0, 0)
+
+        def reset(self, *, seed=None, options=None):
+            self.agent_pos, self.carrying, self.grid.grid[1].is_open = (0, 0), None, False
+            return 0, {}
+
+        def step(self, action):
+            place = min(self.agent_pos[0] + int(action), 2)
+            self.agent_pos, self.carrying = (place, 0), "key" if place == 2 else None
+            self.grid.grid[1].is_open = place == 2
+            return place, 0.0, False, False, {}
+
+    parts = {
+        "": {},
+        ".core": {},
+        ".core.world_object": {"Door": door},
+        ".wrappers": {"ReseedWrapper": lambda env, seeds: env},
+    }
+    for name, content in parts.items():
+        monkeypatch.setitem(sys.modules, f"minigrid{name}", SimpleNamespace(**content))
+    monkeypatch.setattr(gymnasium, "make", lambda name: Room())
+    main = load("locked_room")["main"]
+    main.__globals__.update(STEPS=400, SETTINGS={"max_episode_steps": 30, "test_every": 200})
+    main()
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "after    400 steps each: completed, 2 steps", "success 100%, 2 steps"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

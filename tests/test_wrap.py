@@ -922,7 +922,7 @@ def test_a_parallel_world_stays_as_it_is():
         (lambda: hk.gym.to_parallel(Pairs(), ["one", "one"]), "must be 2 different names"),
         (lambda: hk.gym.to_parallel(Words(), ["one", "two"]), "have names already"),
         (lambda: hk.gym.to_parallel(Number()), "Tuple spaces"),
-        (lambda: hk.gym.to_parallel(3), "must have reset, step"),
+        (lambda: hk.gym.to_parallel(3), "must have reset and step"),
         (lambda: individual_world(Pairs()), "needs a world for one, got agents agent_0, agent_1"),
     ],
     ids=["too few names", "the same name", "names twice", "one agent", "a number", "two agents"],

@@ -15,8 +15,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from hocket.adapters.convert import IndividualWorld, SeparateWorlds
+from hocket.adapters.convert import IndividualWorld
 from hocket.adapters.events import IndividualStep, Proposed, RawStep
+from hocket.adapters.named_teams import SeparateWorlds
 from hocket.adapters.policies import PlayedEpisode, play_episode
 from hocket.adapters.q_tables import TEAMS, LearntTeam, write_seen
 from hocket.adapters.world_steps import TeamSteps, ViewSteps, WrappedAsOne, require_discrete, seed_others, world_seed
@@ -259,7 +260,8 @@ def view_alone(team: WrappedTeam, agent: str) -> IndividualView:
     """Make a view for an agent to train in, of the team's own world and labels."""
     try:
         if isinstance(team.env, SeparateWorlds):
-            given: Any = deepcopy({agent: team.given[agent]})
+            key = team.env.keys[agent]
+            given: Any = deepcopy({key: team.given[key]})
             world = IndividualWorld(SeparateWorlds(given))
         else:
             env, given = deepcopy((team.env, team.given))

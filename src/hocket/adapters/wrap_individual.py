@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from hocket.adapters.convert import Action, Environment, EnvWrapper, Experience, individual_world
+from hocket.adapters.convert import Action, individual_world
 from hocket.adapters.events import (
     IndividualStep,
     Proposed,
@@ -22,6 +22,7 @@ from hocket.adapters.events import (
     told_of,
 )
 from hocket.adapters.individual import SEEDS, check_shaping, potentials
+from hocket.adapters.named_teams import Environment, EnvWrapper, Experience
 from hocket.adapters.observations import Counterfactuals, Observation, ObservationEncoder, copied, tell_events
 from hocket.errors import SettingsError, shown
 from hocket.machine.names import Names

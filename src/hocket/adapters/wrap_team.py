@@ -10,8 +10,7 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv
 
-from hocket.adapters.convert import Environment, EnvWrapper, Experience, to_parallel
-from hocket.adapters.dict_team import DictTeam
+from hocket.adapters.convert import to_parallel
 from hocket.adapters.events import (
     PARTS,
     Answer,
@@ -28,6 +27,7 @@ from hocket.adapters.events import (
     share_of,
     told_of,
 )
+from hocket.adapters.named_teams import Environment, EnvWrapper, Experience, NamedTeam
 from hocket.adapters.observations import Observation, ObservationEncoder, copied, tell_events
 from hocket.adapters.wrap_individual import IndividualLabel, IndividualView, Valid
 from hocket.draw.scene import Scene
@@ -88,12 +88,9 @@ def wrap(
     Refuses a machine that is not decomposable with respect to `knows`.
     """
     world = to_parallel(env)
-    if isinstance(world, DictTeam):  # whose agents may go by other keys than names
-        knows = {world.names.get(agent, agent): events for agent, events in knows.items()}
-        named = {
-            event: [world.names.get(agent, agent) for agent in agents] for event, agents in (control or {}).items()
-        }
-        control = named if control is not None else None
+    if isinstance(world, NamedTeam):  # whose agents may go by other keys than names
+        knows, label = world.by_name(knows), world.label_by_name(label)
+        control = control and {event: world.name_all(agents) for event, agents in control.items()}
     for agent in knows:
         if agent not in world.possible_agents:
             hint = known_names(str(agent), map(str, world.possible_agents))
@@ -107,7 +104,8 @@ def wrap(
     known = decomposition.machine.events
     rules = Synchronisation(decomposition, check_events(waits, known, "waits"), check_events(edges, known, "edges"))
     check_problems(problems)
-    return WrappedTeam(world, rules, label, observation, problems, env, where)
+    given = world.env if isinstance(world, NamedTeam) else env
+    return WrappedTeam(world, rules, label, observation, problems, given, where)
 
 
 class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
