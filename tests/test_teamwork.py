@@ -1,7 +1,7 @@
 """Teams of planned policies: planning, playing, counting, and what `check` says of a team."""
 
 import json
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
@@ -31,6 +31,7 @@ from hocket.task.grid import ACTIONS
 from hocket.task.repair import repair_task
 from hocket.task.settling import settle
 from hocket.task.tables import compile_task
+from hocket.task.teamwork import check, search
 from hocket.task.teamwork.check import play_planned
 from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.teamwork.planning import plan_values
@@ -304,7 +305,7 @@ def test_steps_that_are_played_in_the_world_are_taken_from_the_steps_to_train(ma
 def test_dqprm_trains_with_the_readiness_that_it_is_told():
     tables = compile_task(hk.load_task(TEAMS / "cafe.toml"))
     readiness, settings = Readiness(tables), DqprmSettings(team_review="world")
-    block = dqprm_block(tables, settings, [0], 1).seeds[0].team
+    block = dqprm_block(tables, settings, [0], 1).blocks[0]
     before = block.tables.limit.copy()
     never = readiness.table(1, readiness.believe(0.0))
     block.believe(never)
@@ -411,3 +412,19 @@ def test_a_team_that_no_event_can_help_is_not_told_that_nothing_is_missing(tmp_p
     assert capsys.readouterr().out.endswith("\nNo repair: no event was found that helps the team.\n")
     assert run(["repair", str(path)]) == 1
     assert capsys.readouterr().out.startswith("No event was found that helps the team, which stalls from the start:")
+
+
+def test_what_is_remembered_of_plans_and_teams_changes_nothing_but_how_often_they_are_made(monkeypatch):
+    """Where cafés pay, all starts are improved, and most come to the same team."""
+    task = hk.load_task(TEAMS / "cafe.toml").document()
+    task["machine"]["rewards"] = {"apart": {"meetX": 4, "meetY": 2}}
+    made, remembered, forgotten = [], [], []
+    for module, name in ((search, "play_team"), (check, "plan_values")):
+        make = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, make=make, **more: made.append(make) or make(*given, **more))
+    for kept, most in ((remembered, search.MOST_REMEMBERED), (forgotten, 0)):
+        monkeypatch.setattr(search, "MOST_REMEMBERED", most)
+        kept += play_planned(task_from(task)), Counter(made)
+        made.clear()
+    assert remembered[0] == forgotten[0] and remembered[0].mean_return == 4
+    assert all(remembered[1][make] < forgotten[1][make] for make in forgotten[1])

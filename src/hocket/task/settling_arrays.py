@@ -54,8 +54,8 @@ def settle(tables: Tables, kind: NDArray[Any], state: NDArray[Any], team: NDArra
             for number in np.flatnonzero(chosen.any(axis=0)).tolist():
                 cases = going[chosen[:, number]]
                 settled.team[cases] = tables.team_next[settled.team[cases], number]
-        chosen = np.pad(chosen, ((0, 0), (0, 1)))  # a last event, -1, in which nobody takes part
-        case, agent, slot = np.nonzero(chosen[np.arange(len(going))[:, None, None], proposed])
+        taken = chosen[np.arange(len(going))[:, None, None], proposed] & (proposed >= 0)
+        case, agent, slot = np.nonzero(taken)
         case = going[case]
         at = (agent, settled.state[case, agent], kind[case, agent], slot)  # at most one slot for each agent
         settled.slots.append(at)

@@ -32,6 +32,7 @@ EPISODES = 200  # that the verdict is of
 MOST_PAIRS = 2_000_000  # of machine states and cells, of all agents, for which policies are planned
 MOST_ENTRIES = 2_000_000  # of the table of proposed events
 MOST_WORK = 2_000_000  # agent-steps of episodes in the search
+LONGEST_WAYS = 4  # that episodes of the search have time for, where rewards go on
 MOST_JOINT_STATES = 1_000_000  # for which the team's optimum is computed
 SHOWN_EVENTS, SHOWN_AGENTS = 12, 5  # in a sentence
 WINDOW = 40  # steps at the end of an episode that say what an agent waits for
@@ -183,12 +184,13 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
         )
     readiness = Readiness(tables)
     fewest = None if tables.has_rewards else _optimum(tables)
+    horizon = min(MAX_STEPS, LONGEST_WAYS * patience_of(tables)) if tables.has_rewards else MAX_STEPS
     search = TeamSearch(
         tables,
         readiness,
         lambda agent, chances: plan_values(readiness.table(agent, chances), DISCOUNT),
         TeamMoves.true(tables),
-        MAX_STEPS,
+        horizon,
         most_work=most_work,
         fewest_steps=least_steps if fewest is None else fewest,
     )
@@ -197,7 +199,7 @@ def play_planned(task: Task, least_steps: int = 0, most_work: float = MOST_WORK)
     dead_ends = {} if tables.has_rewards else _dead_ends(task, search, hopes)
     rewarded = hopes if tables.has_rewards else {agent: agent not in dead_ends for agent in task.agents}
     first = 1_000_000  # others are played than those by which it was chosen
-    played = search.play(team.values, EPISODES, first)
+    played = replace(search, max_steps=MAX_STEPS).play(team.values, EPISODES, first)
     if not tables.has_rewards and 0.5 < (played.steps >= 0).mean() < ENOUGH:
         team, first = search.thorough().run(team.chances), 2 * first
         played = search.play(team.values, EPISODES, first)
@@ -221,7 +223,7 @@ def _optimum(tables: Tables) -> int | None:
 
 def _start_value(search: TeamSearch, agent: int) -> float:
     """Plan what an agent alone can hope for, with teammates that are ready now and then."""
-    tables, values = search.tables, search.plan(agent, search.readiness.believe(BELIEFS[0]))
+    tables, values = search.tables, search.values(agent, search.readiness.believe(BELIEFS[0]))
     starts = tables.start_cell[tables.first_start[agent] : tables.first_start[agent + 1]]
     return float(values[starts, :, tables.initial[agent]].max())
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +31,7 @@ ROUNDS = 3  # in which each agent plans anew, from a start
 EPISODES = 60  # that are played to judge a team
 MANY_EPISODES = 4 * EPISODES  # with which what few have not shown is looked for
 ENOUGH = 0.99  # success with which no other start is tried
+MOST_REMEMBERED = 2**26  # bytes of plans, and of what came of teams
 
 Plan = Callable[[int, Chances], NDArray[np.float32]]  # agent, readiness -> its action values [S, A, U]
 
@@ -121,7 +124,7 @@ class TeamSearch:
             agent = change % agents
             chances[agent] = self.readiness.count(played.counts, start)[agent]
             before, values[agent] = values[agent].copy(), self.values(agent, chances)
-            if _acts_alike(before, values[agent]):
+            if np.array_equal(_is_best(before), _is_best(values[agent])):
                 unchanged += 1
                 if unchanged == agents:
                     return
@@ -131,26 +134,46 @@ class TeamSearch:
 
     def values(self, agent: int, chances: Chances) -> NDArray[np.float32]:
         """Plan an agent's action values by its readiness, as large as those of all agents."""
-        values = np.zeros((self.tables.cells, len(ACTIONS), self.tables.event.shape[1]), np.float32)
-        planned = self.plan(agent, chances)
-        values[..., : planned.shape[2]] = planned
-        return values
+        key = agent, blake2b(chances[agent].tobytes()).digest()
+        if key not in self._plans:
+            values = np.zeros((self.tables.cells, len(ACTIONS), self.tables.event.shape[1]), np.float32)
+            planned = self.plan(agent, chances)
+            values[..., : planned.shape[2]] = planned
+            if (len(self._plans) + 1) * values.nbytes > MOST_REMEMBERED:
+                self._plans.clear()
+            self._plans[key] = values
+        return self._plans[key]
+
+    @cached_property
+    def _plans(self) -> dict[tuple[int, bytes], NDArray[np.float32]]:
+        """What agents have planned, by their number and readiness: many starts and turns expect the same."""
+        return {}
+
+    @cached_property
+    def _teams(self) -> dict[tuple[int, int, bytes], PlayedEpisodes]:
+        """What came of teams, by their episodes and best actions."""
+        return {}
 
     def thorough(self) -> TeamSearch:
         """Search once more with many episodes: where a team fails seldom, few do not show it."""
         return replace(self, episodes=MANY_EPISODES, most_work=self.most_work * (MANY_EPISODES // EPISODES))
 
     def play(self, values: Values, episodes: int | None = None, first: int = 0) -> PlayedEpisodes:
-        """Play episodes of a team."""
-        return play_team(
-            self.tables,
-            values,
-            self.moves,
-            episodes=range(first, first + (episodes or self.episodes)),
-            max_steps=self.max_steps,
-            patience=patience_of(self.tables),
-            seed=self.seed,
-        )
+        """Play episodes of a team, once: the same actions come to the same."""
+        key = first, episodes or self.episodes, blake2b(np.packbits(_is_best(values)).tobytes()).digest()
+        if key not in self._teams:
+            if (len(self._teams) + 1) * 2 * self.tables.event.size * np.int64().nbytes > MOST_REMEMBERED:
+                self._teams.clear()
+            self._teams[key] = play_team(
+                self.tables,
+                values,
+                self.moves,
+                episodes=range(first, first + (episodes or self.episodes)),
+                max_steps=self.max_steps,
+                patience=patience_of(self.tables),
+                seed=self.seed,
+            )
+        return self._teams[key]
 
     def _work(self, played: PlayedEpisodes) -> float:
         return float(played.length.sum()) * len(self.tables.start)
@@ -161,10 +184,10 @@ def patience_of(tables: Tables) -> int:
     return int((tables.cells + 30) / max(1 - tables.slip, 0.1))
 
 
-def _acts_alike(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
-    """Say whether action values have the same best actions everywhere."""
-    first, second = (values == values.max(axis=1, keepdims=True) for values in (one, other))
-    return bool((first == second).all())
+def _is_best(values: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Flag the best actions in all cells and machine states: [..., S, A, U]."""
+    best: NDArray[np.bool_] = values == values.max(axis=-2, keepdims=True)
+    return best
 
 
 def agreements(tables: Tables, most: int) -> list[list[tuple[int, int]]]:
