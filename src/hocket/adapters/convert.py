@@ -10,7 +10,7 @@ from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import aec_to_parallel
 
-from hocket.adapters.events import PARTS, check_info, share_of, told_of
+from hocket.adapters.events import PARTS, WorldErrors, check_info, share_of
 from hocket.adapters.named_teams import DictTeam, Environment, EnvWrapper, Experience, SeparateWorlds, TupleTeam
 from hocket.adapters.observations import copied
 from hocket.errors import SettingsError
@@ -33,7 +33,7 @@ class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self.time = 0
-        with told_of(self.env, "reset"):
+        with WorldErrors(self.env, "reset"):
             observations, infos = self.env.reset(seed=seed, options=options)
         observation = share_of(self.env, observations, self.agent, PARTS[0], "reset")
         self.last = {"observations": {name: copied(seen) for name, seen in observations.items()}}
@@ -46,7 +46,7 @@ class IndividualWorld(EnvWrapper, gymnasium.Env[Any, Any]):
         self.time += 1
         actions = {name: self.env.action_space(name).sample() for name in self.env.agents if name != self.agent}
         actions[self.agent] = action
-        with told_of(self.env, when := f"step {self.time}"):
+        with WorldErrors(self.env, when := f"step {self.time}"):
             observations, rewards, terminated, truncated, infos = self.env.step(actions)
         parts = (observations, rewards, terminated, truncated, infos)
         observation, reward, over, cut, info = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -25,6 +24,7 @@ Answer = Proposed | Mapping[str, Proposed]  # what happens to the team, or what 
 Problems = Literal["raise", "warn", "ignore"]
 
 PROBLEMS = ("raise", "warn", "ignore")
+NOTHING = Names()
 PARTS = ("observation", "reward", "termination", "truncation", "info")  # of a step
 
 
@@ -73,7 +73,7 @@ class StepEvents(NamedTuple):
 def read_events(answer: Proposed, known: Names, whose: str) -> Names:
     """Check that a labelling function's answer names known events; put them in order."""
     if answer is None:
-        return Names()
+        return NOTHING
     if not isinstance(answer, Iterable) or isinstance(answer, bytes | Mapping):
         raise LabelError(f"a label must be None, an event or a collection of events, got {answer!r:.60}")
     named = (answer,) if isinstance(answer, str) else tuple(answer)
@@ -90,7 +90,7 @@ def possible_events(machine: RewardMachine, state: str, events: Iterable[str]) -
 
 def begun(events: Names, before: Collection[str], edges: Collection[str]) -> Names:
     """Leave out the edges that were named in the step before, too."""
-    return Names(event for event in events if event not in edges or event not in before)
+    return Names(event for event in events if event not in edges or event not in before) if edges else events
 
 
 def check_events(events: str | Iterable[str], known: Names, key: str) -> Names:
@@ -214,27 +214,34 @@ class Synchronisation:
         }
 
 
-@contextmanager
-def named_step(step: RawStep | IndividualStep) -> Iterator[None]:
+class LabelErrors:
     """Name the step of the world in which a labelling function raises something or answers wrongly, and keep it."""
-    try:
-        yield
-    except HocketError as error:
-        raise LabelError(f"step {step.time}: {error}", step) from error
-    except Exception as error:
-        said = f"step {step.time}: the labelling function raised {type(error).__name__}: {error}"
-        raise LabelError(said, step) from error
+
+    def __init__(self, step: RawStep | IndividualStep) -> None:
+        self.step = step
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            is_plain = isinstance(error, HocketError)
+            said = error if is_plain else f"the labelling function raised {type(error).__name__}: {error}"
+            raise LabelError(f"step {self.step.time}: {said}", self.step) from error
 
 
-@contextmanager
-def told_of(env: object, when: str) -> Iterator[None]:
+class WorldErrors:
     """Name a world that raises something, and when; what it raised is the cause."""
-    try:
-        yield
-    except HocketError:
-        raise
-    except Exception as error:
-        raise HocketError(f"{env} raised {type(error).__name__} in {when}: {error}") from error
+
+    def __init__(self, env: object, when: str) -> None:
+        self.env, self.when = env, when
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, HocketError):
+            raise HocketError(f"{self.env} raised {type(error).__name__} in {self.when}: {error}") from error
 
 
 def share_of(env: object, part: object, agent: str, what: str, when: str) -> Any:  # noqa: ANN401

@@ -91,7 +91,9 @@ class ObservationEncoder:
 
     def fits(self, observation: Observation) -> bool:
         """Whether what a world shows can be joined to a machine state, and neither would spill into the other."""
-        if isinstance(self.world, spaces.Discrete):
+        if self._is_discrete:
+            if type(observation) is int:  # which is quick to compare
+                return 0 <= observation - self._first < self._numbers
             return bool(self.world.contains(observation))
         if self.kind == "dict":
             return True  # where it is kept as it is
@@ -149,6 +151,11 @@ class ObservationEncoder:
         return int(self.world.start) if isinstance(self.world, spaces.Discrete) else 0
 
     @cached_property
+    def _numbers(self) -> int:
+        """How many numbers a Discrete world has."""
+        return int(self.world.n) if isinstance(self.world, spaces.Discrete) else 0
+
+    @cached_property
     def _width(self) -> int:
         """How many entries of a flat vector are the world's."""
         return int(np.prod(self.space.shape or (0,))) - self.states
@@ -183,5 +190,7 @@ def tell_events(events: tuple[str, ...]) -> dict[str, Any]:
 
 
 def copied(value: Observation) -> Observation:
-    """Copy what a world shows or a label remembers; arrays are quick to copy."""
+    """Copy what a world shows or a label remembers; numbers stay as they are, and arrays are quick to copy."""
+    if type(value) is int:
+        return value
     return value.copy() if type(value) is np.ndarray and not value.dtype.hasobject else deepcopy(value)

@@ -12,14 +12,14 @@ from gymnasium.error import ResetNeeded
 from hocket.adapters.convert import Action, individual_world
 from hocket.adapters.events import (
     IndividualStep,
+    LabelErrors,
     Proposed,
+    WorldErrors,
     begun,
     check_events,
     check_info,
     check_seen,
-    named_step,
     read_events,
-    told_of,
 )
 from hocket.adapters.individual import SEEDS, check_shaping, potentials
 from hocket.adapters.named_teams import Environment, EnvWrapper, Experience
@@ -111,7 +111,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
             self.number = -1
         self.number += 1
         self._key = stream_key(INDIVIDUAL, self.episode_seed, self.place, self.number)
-        with told_of(self.env, "reset"):
+        with WorldErrors(self.env, "reset"):
             observation, given = self.env.reset(seed=seed, options=options)
         info = check_info(self.env, given, "in reset")
         check_seen(self.env, self.sight, observation, "the agent", "reset")
@@ -122,7 +122,7 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
     def step(self, action: Action) -> Experience:
         if self._is_over:
             raise ResetNeeded("an episode begins with reset(), also after one has ended")
-        with told_of(self.env, when := f"step {self.time + 1}"):
+        with WorldErrors(self.env, when := f"step {self.time + 1}"):
             observation, raw_reward, raw_over, raw_truncated, given = self.env.step(action)
             earned, over, truncated = float(raw_reward), bool(raw_over), bool(raw_truncated)
         info = check_info(self.env, given, f"in {when}")
@@ -148,11 +148,11 @@ class IndividualView(EnvWrapper, gymnasium.Env[Any, Any]):
 
     def _outcome(self, step: IndividualStep, draw: int) -> Outcome:
         """Work out what a step of the world means in the machine state that it shows."""
-        with named_step(step):
+        with LabelErrors(step):
             named = read_events(self.label(step), self.machine.events, "the agent")
-        answered = begun(named, self._named, self.edges)
         moves, state, events = self.machine.moves, step.state, list[str]()
-        candidates = [event for event in self.machine.events if event in answered or event in self.told]
+        answered = {*begun(named, self._named, self.edges), *self.told} if named or self.told else ()
+        candidates = [event for event in self.machine.events if event in answered] if answered else []
         proposed = [event for event in candidates if event in moves.get(state, ())]
         reward, seen = 0.0, set[str]()
         is_over = state in self._ends  # then nothing more happens, as in hocket's own worlds

@@ -14,18 +14,18 @@ from hocket.adapters.convert import to_parallel
 from hocket.adapters.events import (
     PARTS,
     Answer,
+    LabelErrors,
     Problems,
     RawStep,
     StepEvents,
     Synchronisation,
+    WorldErrors,
     check_events,
     check_info,
     check_problems,
     check_seen,
     complain,
-    named_step,
     share_of,
-    told_of,
 )
 from hocket.adapters.named_teams import Environment, EnvWrapper, Experience, NamedTeam
 from hocket.adapters.observations import Observation, ObservationEncoder, copied, tell_events
@@ -183,7 +183,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.named: Mapping[str, Names] = {}  # by the label of the last step
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        with told_of(self.env, "reset"):
+        with WorldErrors(self.env, "reset"):
             observations, given = self.env.reset(seed=seed, options=options)
         infos = check_info(self.env, given, "in reset")  # many worlds have nothing to say here, and leave agents out
         self._restart()
@@ -203,7 +203,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         before = set(self.agents)
         self.time += 1
         when = f"step {self.time}"
-        with told_of(self.env, when):
+        with WorldErrors(self.env, when):
             raw = tuple(zip(self.env.step(dict(actions)), PARTS, strict=True))
         present = [agent for agent in self.possible_agents if agent in before or agent in self.env.agents]
         observations, rewards, terminated, truncated, infos = (
@@ -217,7 +217,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self._check_gone(before, step)
         if self.counterfactuals:
             self._last = step._replace(memory=copied(self._memory)), self.named
-        with named_step(step):
+        with LabelErrors(step):
             happening = self.rules.happen(self.label(step), step.states, step.observations, self.named)
         self.named = happening.named
         complain(happening.problems, self.problems, step)
@@ -246,7 +246,7 @@ class WrappedTeam(EnvWrapper, ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """
         step, named = self._last
         step = step._replace(states=states, team_state=team_state, memory=copied(step.memory))
-        with named_step(step):
+        with LabelErrors(step):
             events = self.rules.happen(self.label(step), states, step.observations, named).events
         team, state, reward = self.decomposition.machine, cast("Any", team_state), 0.0
         for event in events:
