@@ -326,5 +326,5 @@ def test_a_way_to_treat_what_is_undefined_must_be_a_known_one():
 )
 def test_a_library_that_is_not_installed_is_named(monkeypatch, name, call):
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(hk.HocketError, match=f"this needs {name}, which is not installed: pip install {name}"):
+    with pytest.raises(hk.HocketError, match=f"from or to {name} needs the extra automata: in a clone"):
         call()

@@ -120,7 +120,8 @@ def test_an_agent_alone_is_made_without_compiling_anything():
 def test_without_the_extra_one_is_told_of_it(missing, name):
     code = f"import sys; sys.modules[{missing!r}] = None; import hocket as hk, hocket.adapters; hk.gym.{name}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"ModuleNotFoundError: hocket.gym.{name} needs {missing}, which comes with hocket[gym]" in done.stderr
+    said = f"ModuleNotFoundError: hocket.gym.{name} needs {missing}, of the extra gym: in a clone, pip install '.[gym]'"
+    assert said in done.stderr
 
 
 # Equality with episodes in plain Python.

@@ -26,6 +26,8 @@ def test_a_path_is_taken_for_the_task_and_the_folder_that_it_names(folder):
     assert hk.evaluate_exact(task, policies[0]) == hk.evaluate_exact(hk.load_task(task), policies[0])
     assert [run.seed for run in hk.train(task, "dqprm", 2, 40, BRIEF)] == [0, 1]
     assert hk.check_task(task).ok
+    assert hk.TeamEpisode(task).cells == hk.TeamEpisode(hk.load_task(task)).cells
+    assert hk.IndividualEpisode(task, "A1").cell == hk.IndividualEpisode(hk.load_task(task), "A1").cell
     [section] = hk.summarize(runs).sections
     assert section.groups[0].learner == "dqprm"
     hk.draw_task(task, folder / "task.svg")
@@ -52,6 +54,18 @@ def test_a_path_is_taken_for_the_task_and_the_folder_that_it_names(folder):
         lambda: hk.Study("buttons", learners=3),
         lambda: hk.draw_task(3, "x.svg"),
         lambda: hk.gym.team_env(3),
+        lambda: hk.load_task(3),
+        lambda: hk.TeamEpisode(3),
+        lambda: hk.IndividualEpisode("buttons", "A4"),
+        lambda: hk.project("buttons", {"Y"}),
+        lambda: hk.compose(meeting()),
+        lambda: hk.minimize(None),
+        lambda: hk.distinguish(meeting().machine, meeting()),
+        lambda: hk.decompose(meeting(), {"A1": {"a"}}),
+        lambda: hk.repair(meeting(), {"A1": {"a"}}),
+        lambda: hk.check_machine(meeting()),
+        lambda: hk.to_networkx(3),
+        lambda: hk.to_aalpy(3),
     ],
 )
 def test_a_value_of_a_wrong_kind_is_an_error_in_one_sentence(use):

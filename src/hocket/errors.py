@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 LONGEST_MESSAGE = 2_000  # characters
@@ -160,6 +161,15 @@ def require_known(
     """Refuse a name that does not exist, with what it could have been."""
     if name not in known:
         raise refuse(f"{what} {name!r} does not exist{where} ({known_names(str(name), known)})")
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Say which extra installs a package that cannot be imported."""
+    try:
+        yield
+    except ImportError:
+        raise SettingsError(f"{what} needs the extra {extra}: in a clone, pip install '.[{extra}]'") from None
 
 
 def tell_parser_error(error: Exception) -> str:

@@ -80,8 +80,8 @@ def _load(home: str, name: str, public: str) -> object:
             return import_module(f"hocket.{name}")
         value: object = getattr(import_module(home), name)
     except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
+        if (extra := EXTRAS.get(str(error.name))) is None:
             raise
-        hint = f"{public} needs {error.name}, which comes with hocket[{EXTRAS[error.name]}]"
+        hint = f"{public} needs {error.name}, of the extra {extra}: in a clone, pip install '.[{extra}]'"
         raise ModuleNotFoundError(hint, name=error.name) from None
     return value

@@ -12,7 +12,7 @@ from tyro.conf import Positional
 
 from hocket.cli.options import Flag, MaybeNumber, MaybePath, option
 from hocket.cli.terminal import make_console
-from hocket.errors import SettingsError
+from hocket.errors import SettingsError, needs_extra
 
 USUAL_PORT = 8377  # of a page that is open when the studio is started again
 LARGEST_PORT = 65_535
@@ -31,12 +31,10 @@ class OpenStudio:
     """Do not open a browser."""
 
     def run(self) -> int:
-        try:
+        with needs_extra("the studio", "studio"):
             import uvicorn
 
             from hocket.studio.server import Studio
-        except ModuleNotFoundError:
-            raise SettingsError("the studio needs the extra studio: in a clone, pip install '.[studio]'") from None
         with _listen(self.port) as listening:
             studio = Studio.of(self.target, listening.getsockname()[1])
             print(studio.address, flush=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from hocket.background import gather
-from hocket.errors import SettingsError, shown
+from hocket.errors import SettingsError, needs_extra, shown
 from hocket.evaluation.bounds import Evaluation, evaluate_episodes
 from hocket.learn.policies import Policy, Run
 from hocket.study.policies import load_policies
@@ -116,11 +116,9 @@ def _evaluate_team(
     world: Task | TeamWorld, policies: Mapping[str, Actor | Model] | Policy, episodes: int, greedy: bool, seed: int
 ) -> Evaluation:
     """Play episodes 0, 1, ... of a seed in an environment."""
-    try:
+    with needs_extra("another library's policy", "gym"):
         from hocket.adapters.policies import play_episode, team_actors
         from hocket.adapters.team import team_env
-    except ModuleNotFoundError:
-        raise SettingsError("other libraries' policies need the extra gym: in a clone, pip install '.[gym]'") from None
     env = team_env(world) if isinstance(world, Task) else world
     team = team_actors(env, policies, greedy) if isinstance(policies, Policy) else policies
     steps, finish = np.zeros(episodes, np.int64), np.zeros((episodes, len(env.machines)), np.int32)

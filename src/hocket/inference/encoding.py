@@ -7,7 +7,7 @@ from itertools import combinations
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from hocket.errors import HocketError
+from hocket.errors import needs_extra
 from hocket.inference.facts import Facts, Tree
 from hocket.inference.logs import Episode
 
@@ -208,9 +208,7 @@ def can_go_on(facts: Facts, machines: Sequence[LocalMachine], states: Sequence[i
 
 def load_solvers() -> tuple[ModuleType, Any]:
     """Load python-sat (MIT, like the one of its solvers that is used): its solvers, and RC2 for the smallest sum."""
-    try:
+    with needs_extra("inference", "infer"):
         from pysat import solvers
         from pysat.examples.rc2 import RC2
-    except ImportError:
-        raise HocketError("inference needs python-sat, which comes with hocket[infer]") from None
     return solvers, RC2

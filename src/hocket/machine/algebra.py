@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hocket.errors import MachineError
 from hocket.graphs import Flags, Ints, congruence, ranges
 from hocket.machine.names import Names, make_distinct, require_member
-from hocket.machine.reward_machine import Origin, RewardMachine
+from hocket.machine.reward_machine import Origin, RewardMachine, require_machines
 
 LONGEST_CLASS_NAME = 24  # characters
 
@@ -29,6 +29,7 @@ def project(machine: RewardMachine, events: Iterable[str]) -> RewardMachine:
     >>> dict(project(team, {"b"}).transitions)
     {('{u0,u1}', 'b'): 'u2'}
     """
+    require_machines(machine)
     projection = Projection(machine, flag_events(machine, events))
     return projection.machine(reward=None if machine.has_completion_rewards else projection.rewards())
 
@@ -205,6 +206,7 @@ def minimize(machine: RewardMachine) -> RewardMachine:
     >>> minimize(RewardMachine(initial="u0", transitions=twins, final={"u3"})).states
     {'u0', '{u1,u2}', 'u3'}
     """
+    require_machines(machine)
     blocks = _coarsest_partition(machine)
     classes = np.full(len(machine.states), -1, np.int32)
     first = np.sort(np.array([min(block) for block in blocks]))
@@ -268,6 +270,7 @@ def distinguish(left: RewardMachine, right: RewardMachine) -> tuple[str, ...] | 
     >>> distinguish(once, never)
     ('a',)
     """
+    require_machines(left, right)
     rows_left, rows_right = _rows(left), _rows(right)
     final_left, final_right = left.is_final.tolist(), right.is_final.tolist()
     offset = len(rows_left)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hocket.errors import MachineError
 from hocket.graphs import Graph, make_graph
 from hocket.machine.names import Names, make_distinct
-from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.reward_machine import RewardMachine, require_machines
 
 SEPARATOR = "|"  # between the names of the parts of a composed state
 LONG = 1 << 62  # codes of joint states from which on they are of more than one word
@@ -137,6 +137,7 @@ def compose(*machines: RewardMachine) -> RewardMachine:
     """
     if not machines:
         raise MachineError("a composition needs at least one machine, got none")
+    require_machines(*machines)
     events = Names(event for machine in machines for event in machine.events)
     states, source, label, target = _explore(machines, events)
     names = [tuple(machine.states) for machine in machines]

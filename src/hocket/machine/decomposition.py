@@ -17,7 +17,7 @@ from hocket.machine.confusion import describe_structure, describe_unshared
 from hocket.machine.counterexample import Counterexample, describe_merging, listing, name_trace
 from hocket.machine.incentives import pay_for_progress
 from hocket.machine.names import IN_THIS_MACHINE, Names, check_name
-from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.reward_machine import RewardMachine, require_machines
 from hocket.machine.shared_rewards import Refutation, share_rewards
 from hocket.machine.shares import independent_parts, is_small_team, join_shares, notes_of, shares
 from hocket.notebook_hook import shown
@@ -226,6 +226,7 @@ def enumerate_states(team: RewardMachine | Composition) -> RewardMachine:
 
 def check_knows(machine: RewardMachine | Composition, knows: Knows) -> dict[str, Names]:
     """Check that agents have names, and local event sets that are events; put them in the machine's order."""
+    require_machines(machine, kind=RewardMachine | Composition)
     if not isinstance(knows, Mapping) or not knows:
         raise AssignmentError(f"knows must map each agent to its local event set, got {knows!r}")
     known: dict[str, Names] = {}

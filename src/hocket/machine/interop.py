@@ -8,8 +8,8 @@ from numbers import Real
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from hocket.errors import HocketError, MachineError
-from hocket.machine.reward_machine import RewardMachine
+from hocket.errors import MachineError, needs_extra
+from hocket.machine.reward_machine import RewardMachine, require_machines
 
 if TYPE_CHECKING:
     from aalpy import AutomatonState as State
@@ -32,6 +32,7 @@ def to_networkx(machine: RewardMachine) -> MultiDiGraph:
     States are nodes with the attributes `initial` and `final`; transitions are edges with `event`, which is also their
     key, and `reward`; the graph's own attribute `events` lists all events.
     """
+    require_machines(machine)
     graph = _library("networkx").MultiDiGraph(events=list(machine.events))
     for state in machine.states:
         graph.add_node(state, initial=state == machine.initial, final=state in machine.final)
@@ -76,6 +77,7 @@ def to_aalpy(machine: RewardMachine, *, undefined: Missing = "sink") -> Dfa | Me
     own, whose id is None and which is never left ("sink"), or changes nothing ("stay"). As the outputs of a
     MealyMachine do not say which states are final, each of its states has an attribute `is_accepting`, as in a Dfa.
     """
+    require_machines(machine)
     if undefined not in ("sink", "stay"):
         raise MachineError(f"undefined must be 'sink' or 'stay', got {undefined!r}")
     aalpy = _library("aalpy")
@@ -259,7 +261,5 @@ def _flag(value: object, attribute: str) -> bool:
 
 def _library(name: str) -> ModuleType:
     """Import a library that hocket can do without."""
-    try:
+    with needs_extra(f"a conversion from or to {name}", "automata"):
         return import_module(name)
-    except ImportError:
-        raise HocketError(f"this needs {name}, which is not installed: pip install {name}") from None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from numbers import Real
-from types import MappingProxyType
+from types import MappingProxyType, UnionType
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -358,3 +358,10 @@ def _rewards_of(table: Mapping[tuple[str, str], str], rewards: Mapping[tuple[str
         if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) <= LARGEST_REWARD:
             raise MachineError(f"the reward of {key!r} must be a finite number, got {value!r:.60}")
     return np.fromiter((rewards.get(key, 0.0) for key in table), np.float64, len(table))
+
+
+def require_machines(*machines: object, kind: type | UnionType = RewardMachine) -> None:
+    """Refuse what is no machine, such as a task or the path of a file."""
+    for machine in machines:
+        if not isinstance(machine, kind):
+            raise MachineError(f"a reward machine is needed, got {type(machine).__name__}")

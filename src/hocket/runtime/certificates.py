@@ -1,6 +1,6 @@
 """Certificates for a run: an authority of its own, and one certificate for each agent, whose name is in it.
 
-Needs the package `cryptography`: pip install "hocket[keys]".
+Needs the extra `keys`: in a clone, pip install ".[keys]".
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from hocket.errors import FormatError, SettingsError
+from hocket.errors import FormatError, needs_extra
 
 DAYS = 365  # that certificates are valid
 PRIVATE = 0o600
@@ -22,13 +22,11 @@ def make_keys(folder: str | Path, names: Iterable[str], days: int = DAYS) -> lis
     What is there already stays as it is. Returns what was written; give each machine `ca.crt`, and its agent's `.crt`
     and `.key` alone.
     """
-    try:
+    with needs_extra("a certificate", "keys"):
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import NameOID
-    except ModuleNotFoundError:
-        raise SettingsError('certificates need the package cryptography: pip install "hocket[keys]"') from None
     folder, written = Path(folder), list[Path]()
     now = datetime.datetime.now(datetime.UTC)
 

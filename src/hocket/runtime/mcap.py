@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hocket.errors import FormatError, SettingsError
+from hocket.errors import FormatError, needs_extra
 from hocket.runtime.recording import Frame, read_recording
 
 NANO = 1_000_000_000
@@ -23,10 +23,8 @@ SCHEMAS = {
 
 def write_mcap(folder: str | Path, path: str | Path) -> Path:
     """Write what the logs of a run say as an MCAP file; a cell of the map is a metre."""
-    try:
+    with needs_extra("an MCAP file", "mcap"):
         from mcap.writer import CompressionType, Writer
-    except ModuleNotFoundError:
-        raise SettingsError('MCAP files need the package mcap: pip install "hocket[mcap]"') from None
     recording = read_recording(folder)
     grid = recording.settings.task.grid
     try:

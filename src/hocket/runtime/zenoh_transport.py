@@ -13,7 +13,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-from hocket.errors import HocketError, SettingsError
+from hocket.errors import HocketError, SettingsError, needs_extra
 from hocket.runtime.codec import LARGEST_MESSAGE, MessageError, decode, encode, fits
 from hocket.runtime.plan import Plan
 from hocket.runtime.protocol import Message
@@ -43,10 +43,8 @@ class ZenohTransport:
 
     async def start(self) -> None:
         """Open a session, and listen to what is for this agent."""
-        try:
+        with needs_extra("the transport zenoh", "zenoh"):
             import zenoh
-        except ModuleNotFoundError:
-            raise SettingsError('zenoh needs the package eclipse-zenoh: pip install "hocket[zenoh]"') from None
         config = zenoh.Config()
         for key, value in self._config().items():
             config.insert_json5(key, json.dumps(value))

@@ -14,7 +14,7 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from hocket.background import GLANCE, gather
-from hocket.errors import ClusterError, HocketError, SettingsError, printable
+from hocket.errors import ClusterError, HocketError, SettingsError, needs_extra, printable
 from hocket.learn.batches import Batch
 from hocket.learn.settings import SettingValue, used_settings
 from hocket.learn.training import make_settings, share_out
@@ -60,10 +60,8 @@ class DaskEngine:
     """A cluster of dask.distributed; a worker that dies loses nothing but time."""
 
     def __init__(self, scheduler: str) -> None:
-        try:
+        with needs_extra("the engine dask", "dask"):
             self.dask: Any = import_module("distributed")
-        except ImportError:
-            raise SettingsError("the engine dask needs the extra dask: in a clone, pip install '.[dask]'") from None
         self.address = scheduler
         try:
             self._knock()  # which takes no time where nobody is, and leaves no client half-made

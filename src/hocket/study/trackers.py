@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from hocket.errors import SettingsError, require_known
+from hocket.errors import needs_extra, require_known
 from hocket.files import write_whole
 from hocket.study.records import Record, slug
 
@@ -31,10 +31,8 @@ class Scalars(Protocol):
 def check_available(tracker: str) -> Any:  # noqa: ANN401 (a library that need not be there)
     """Require the package that writes such logs, and return it."""
     require_known(tracker, PACKAGES, "--log")
-    try:
+    with needs_extra(f"a log for {tracker}", tracker):
         return import_module(PACKAGES[tracker])
-    except ImportError:
-        raise SettingsError(f"logs for {tracker} need an extra: in a clone, pip install '.[{tracker}]'") from None
 
 
 def log_records(records: Iterable[Record], folder: Path, tracker: str = "tensorboard") -> None:

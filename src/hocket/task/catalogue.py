@@ -48,6 +48,8 @@ def load_task(
 
     A task for a team of like agents may have another number of them: `crew-6`, `crew.toml:6`.
     """
+    if not isinstance(name, str | Path):
+        raise FormatError(f"a task, a built-in name or the path of a task file is needed, got {type(name).__name__}")
     subject = load(name)
     if isinstance(subject, Design):
         raise FormatError("is a machine without a map; a task has a map, agents and events", path=name)
@@ -56,11 +58,7 @@ def load_task(
 
 def as_task(task: Task | str | Path) -> Task:
     """Take a task as it is, or load it by a built-in name or the path of a file."""
-    if isinstance(task, Task):
-        return task
-    if isinstance(task, str | Path):
-        return load_task(task)
-    raise FormatError(f"a task, a built-in name or the path of a task file is needed, got {type(task).__name__}")
+    return task if isinstance(task, Task) else load_task(task)
 
 
 def load(name: str | Path) -> Task | Design:

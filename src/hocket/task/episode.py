@@ -12,6 +12,7 @@ from hocket.machine.composition import SEPARATOR, Composition
 from hocket.machine.reward_machine import RewardMachine
 from hocket.random import INDIVIDUAL, TEAM, action_draw, slip_draw, start_draw, stream_key, sync_draw, threshold
 from hocket.task.bodies import hold_apart
+from hocket.task.catalogue import as_task
 from hocket.task.gates import closed_cells
 from hocket.task.grid import ACTIONS, slip_outcome, slipped_actions
 from hocket.task.labelling import synchronize, team_label
@@ -51,12 +52,13 @@ class TeamEpisode:
     others.
     """
 
-    task: Task
+    task: Task  # or its name or path
     seed: int = 0
     number: int = 0  # of the episode, among those with this seed
     strict: bool = True
 
     def __post_init__(self) -> None:
+        self.task = as_task(self.task)
         self.time = 0
         self.before: dict[str, int] = {}  # the cells before the last step, if there was one
         self.spent: set[str] = set()  # the edge events of the last step
@@ -211,13 +213,14 @@ class IndividualEpisodeStep(NamedTuple):
 class IndividualEpisode:
     """An individual agent, with simulated teammates: a shared event that needs them takes effect by chance."""
 
-    task: Task
+    task: Task  # or its name or path
     agent: str
     seed: int = 0
     number: int = 0  # of the episode, among those with this seed
     sync_probability: float = SYNC_PROBABILITY
 
     def __post_init__(self) -> None:
+        self.task = as_task(self.task)
         require_known(self.agent, self.task.agents, "agent", partial(TaskError, key="agents"))
         if not 0 < self.sync_probability <= 1:
             raise SettingsError(

@@ -16,7 +16,7 @@ from hocket.machine.completion import Completion, completes_without, find_comple
 from hocket.machine.composition import Composition
 from hocket.machine.counterexample import listing
 from hocket.machine.decomposition import Control, Decomposition, Knows, decompose
-from hocket.machine.reward_machine import RewardMachine
+from hocket.machine.reward_machine import RewardMachine, require_machines
 from hocket.machine.shares import notes_of
 from hocket.notebook_hook import shown
 from hocket.task.catalogue import as_task
@@ -256,6 +256,7 @@ def check_machine(
     Decomposable: the team machine is bisimilar to the parallel composition of the 2 local reward machines.
     A1 can finish before the team: its local reward machine is final after the trace a.
     """
+    require_machines(machine, kind=RewardMachine | Composition)
     return Verdict(machine, find_completion(machine), decompose(machine, knows, control) if knows else None)
 
 

@@ -12,15 +12,13 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hocket.errors import SettingsError
+from hocket.errors import SettingsError, needs_extra
 from hocket.learn.kernels.compiler import STAMP, cache_file, stamp_of
 
-try:
+with needs_extra("the device cuda", "cuda"):
     cuda: Any = import_module("numba.cuda")
     errors: Any = import_module("numba.cuda.core.errors")
     nvvm: Any = import_module("numba.cuda.cudadrv.nvvm")
-except ImportError:
-    raise SettingsError("the device cuda needs the extra cuda: in a clone, pip install '.[cuda]'") from None
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Tree = TypeVar("Tree")
