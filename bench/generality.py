@@ -9,7 +9,8 @@ tokens:   the maps of TokenEnv, with automata of the kinds Reach (R), ReachAvoid
           described and published by Yalcinkaya, Vazquez-Chanlatte, Shah, Krasowski and Seshia, "Automata-Conditioned
           Cooperative Multi-Agent Reinforcement Learning" (arXiv 2511.02304; packages dfax, dfa-gym and acc-marl):
           at most 5 states and 200 steps in distribution, 10 and 400 out of it, one automaton for each agent, some
-          of which are trivial. Agents work one after the other, the others help: a task that is stricter than theirs.
+          of which are trivial. As there, agents act by where everyone is and by all automata: two are planned jointly
+          (`optimal-team` on the surveyed world), four two by two, one pair after the other.
 
 Every map is surveyed once (`hk.survey`), and the steps are counted. Success is that of the greedy team in the world.
 Tasks that nobody can complete are left out where that is known: of formulas, by the optimal policy of one agent.
@@ -25,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +34,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import hocket as hk
-from hocket.task.settling import EndlessError
+from hocket.learn.testing import recording
+from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
+from hocket.task.tokens import MAPS
 from ltlf_oracle import random_formula, write
 
 OFFICE = """
@@ -184,54 +188,67 @@ def reach(rows: list[list[int]]) -> set[int]:
     return seen
 
 
-def token_tasks(rng: random.Random, name: str, kind: str, most: int) -> Iterator[hk.Task]:
-    """Make tasks on a map of TokenEnv: agents complete their automata one after the other."""
-    from hocket.task.tokens import token_task
-
+def token_machines(rng: random.Random, name: str, kind: str, most: int) -> Iterator[dict[str, hk.RewardMachine]]:
+    """Draw the automata of a team on a map of TokenEnv, of which some are trivial, as machines over tokens."""
     everyone = "ABCD"[: int(name[-1])]
     while True:
         idle = {*rng.sample(everyone, rng.randrange(len(everyone)))}
-        automata = {agent: automaton(rng, kind, most) for agent in everyone if agent not in idle}
-        order = rng.sample([*automata], len(automata))
-        moves: dict[tuple[str, str], str] = {}
-        for place, agent in enumerate(order):
-            rows, final = automata[agent]
-            following = f"{order[place + 1]}0" if place + 1 < len(order) else "done"
-            for state in reach(rows) - final:
-                for token, target in enumerate(rows[state]):
-                    if target != state:
-                        end = following if target in final else f"{agent}{target}"
-                        moves[f"{agent}{state}", f"{agent} on {token}"] = end
-                for other in order[place + 1 :]:  # whose automata must not move before it is their turn
-                    for token, target in enumerate(automata[other][0][0]):
-                        if target:
-                            moves[f"{agent}{state}", f"{other} on {token}"] = "lost"
-        team = hk.minimize(hk.RewardMachine(initial=f"{order[0]}0", transitions=moves, final=["done"]))
-        task = token_task(name, {agent: own_view(team, agent) for agent in everyone})
-        try:
-            compile_task(task)
-        except EndlessError:  # a token that leads back and forth: here an agent that stays on it would never rest
-            continue
-        yield task
+        yield {agent: token_machine(*automaton(rng, kind, most), agent in idle) for agent in everyone}
 
 
-def own_view(team: hk.RewardMachine, agent: str) -> hk.RewardMachine:
-    """Call an agent's own tokens by their numbers."""
-    moves = {(state, event.removeprefix(f"{agent} on ")): target for (state, event), target in team.transitions.items()}
-    return hk.RewardMachine(initial=team.initial, transitions=moves, final=team.final)
+def token_machine(rows: list[list[int]], final: set[int], is_trivial: bool) -> hk.RewardMachine:
+    """Write an automaton as a machine."""
+    moves = {
+        (str(state), str(token)): str(target)
+        for state in reach(rows) - final
+        for token, target in enumerate(rows[state])
+        if target != state
+    }
+    if is_trivial:
+        return hk.RewardMachine(initial="0", transitions={}, final=["0"])
+    return hk.minimize(hk.RewardMachine(initial="0", transitions=moves, final=map(str, final)))
+
+
+def plan_tokens(name: str, machines: dict[str, hk.RewardMachine], world: hk.WorldModel, most: int) -> float:
+    """Plan a team jointly, four agents two by two: one pair after the other, while the others stand still.
+
+    Return whether the whole team completes its task in time when it is played.
+    """
+    for first in ("AB",) if len(machines) == 2 else ("AB", "CD", "AC", "BD", "AD", "BC"):
+        episode, left = hk.TeamEpisode(hk.token_task(name, machines), strict=False), most
+        for pair in (first, "".join(agent for agent in machines if agent not in first)):
+            parts = {agent: machines[agent] for agent in pair}
+            if all(machine.initial in machine.final for machine in parts.values()):
+                continue
+            task = hk.token_task(name, parts, starts=dict(episode.cells))
+            for actions in play_pair(task, world, left):
+                left -= 1
+                episode.step({agent: actions.get(agent, "stay") for agent in machines})
+        if episode.completed:
+            return 1.0
+    return 0.0
+
+
+def play_pair(task: hk.Task, world: hk.WorldModel, most: int) -> Iterator[dict[str, str]]:
+    """Plan two agents jointly without a step, and list what they do in an episode; nothing where they fail."""
+    settings = {"test_episodes": 0, "max_episode_steps": max(1, most)}
+    try:
+        (run,) = hk.train(task, "optimal-team", 1, 0, settings, world=world, threads=1)
+    except hk.HocketError:  # an event cannot happen, as somebody stands in the way
+        return
+    player, record = hk.LEARNERS[run.learner].player(compile_task(task), 1.0, most), recording(most, len(task.agents))
+    for step in range(max(0, player.play(run.policy.arrays, 0, 0, True, record))):
+        yield {agent: ACTIONS[action] for agent, action in zip(task.agents, record.action[step].tolist(), strict=True)}
 
 
 # Measuring.
 
 
-def measure(what: str, tasks: Iterator[hk.Task], count: int, episodes: int, most_seconds: float, **settings) -> dict:
-    """Plan tasks on the world of the first one, until there are so many, or so many seconds of CPU are over."""
-    first = next(tasks)
-    survey = hk.survey(first)
-    plan(first, survey.world, 1, **settings)  # compiles
+def measure(what: str, plans: Iterator[tuple[float, float]], count: int, most_seconds: float, survey: int) -> dict:
+    """Count the success of plans, until there are so many, or so many seconds of CPU are over."""
     success, took, begin = list[float](), list[float](), time.process_time()
     while len(success) < count and time.process_time() - begin < most_seconds:
-        done, _, seconds = plan(next(tasks), survey.world, episodes, **settings)
+        done, seconds = next(plans)
         success.append(done)
         took.append(seconds)
     row = {
@@ -239,7 +256,7 @@ def measure(what: str, tasks: Iterator[hk.Task], count: int, episodes: int, most
         "tasks": len(success),
         "success": float(np.mean(success)),
         "all episodes": float(np.mean(np.array(success) == 1)),
-        "survey": survey.steps,
+        "survey": survey,
         "ms": 1000 * float(np.mean(took)),
         "ms median": 1000 * float(np.median(took)),
     }
@@ -251,28 +268,48 @@ def measure(what: str, tasks: Iterator[hk.Task], count: int, episodes: int, most
     return row
 
 
+def plan_each(tasks: Iterator[hk.Task], world: hk.WorldModel, episodes: int) -> Iterator[tuple[float, float]]:
+    """Plan tasks one after the other; yield the success of each, and the CPU seconds that planning took."""
+    for task in tasks:
+        success, _, took = plan(task, world, episodes)
+        yield success, took
+
+
+def plan_all_tokens(
+    teams: Iterator[dict[str, hk.RewardMachine]], name: str, world: hk.WorldModel, most: int
+) -> Iterator[tuple[float, float]]:
+    """Plan teams among tokens, likewise."""
+    for machines in teams:
+        begin = time.process_time()
+        success = plan_tokens(name, machines, world, most)
+        yield success, time.process_time() - begin
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", type=int, default=1_000)
     parser.add_argument("--only", nargs="*", default=["machines", "ltlf", "declare", "tokens"])
-    parser.add_argument("--maps", nargs="*", default=["token-rooms-2", "token-buttons-2", "token-rooms-4"])
+    parser.add_argument("--maps", nargs="*", default=[*MAPS])
+    parser.add_argument("--kinds", nargs="*", default=KINDS, help="of automata")
     parser.add_argument("--seconds", type=float, default=np.inf, help="of CPU for each row")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     rows = []
-    limits = (options.tasks, 20, options.seconds)
-    if "machines" in options.only:
-        rows.append(measure("machines", team_tasks(random.Random(options.seed)), *limits))
-    for language in ("ltlf", "declare"):
-        if language in options.only:
-            rows.append(measure(language, office_tasks(random.Random(options.seed), language), *limits))
+    for what in ("machines", "ltlf", "declare"):
+        if what in options.only:
+            rng = random.Random(options.seed)
+            tasks = team_tasks(rng) if what == "machines" else office_tasks(rng, what)
+            survey = hk.survey(first := next(tasks))
+            plan(first, survey.world, 1)  # compiles
+            rows.append(measure(what, plan_each(tasks, survey.world, 20), options.tasks, options.seconds, survey.steps))
     for name in options.maps if "tokens" in options.only else ():
-        for kind in KINDS:
-            for where, (most, steps) in SIZES.items():
-                tasks = token_tasks(random.Random(options.seed), name, kind, most)
-                what = f"{name} {kind} {where}"
-                rows.append(measure(what, tasks, options.tasks, 1, options.seconds, max_episode_steps=steps))
+        survey = hk.survey(name)
+        for kind, (where, (states, steps)) in product(options.kinds, SIZES.items()):
+            teams = token_machines(random.Random(options.seed), name, kind, states)
+            plan_tokens(name, next(teams), survey.world, steps)  # compiles
+            plans = plan_all_tokens(teams, name, survey.world, steps)
+            rows.append(measure(f"{name} {kind} {where}", plans, options.tasks, options.seconds, survey.steps))
     if options.out is not None:
         options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

@@ -168,6 +168,8 @@ def with_edges(task: hk.Task, seed: int) -> hk.Task:
         if condition.place is None or rng.random() < 0.3:
             return condition
         ways = [f"{rng.choice(words)} {place}" for place in rng.sample(PLACES, rng.choice((1, 1, 2)))]
+        if ways[0].startswith("stays at ") and rng.random() < 0.5:
+            ways.append(ways[0].replace("stays at", "enters"))
         return parse_conditions(f"{name} {' or '.join(ways)}", [name], PLACES, "events")[name]
 
     events = {

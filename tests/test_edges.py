@@ -77,6 +77,10 @@ def steps_of(task: hk.Task) -> list[tuple[int, int]]:
         ("A1 enters red or blue", 1, 2, True),
         ("A1 enters red or leaves blue", 2, 3, True),
         ("A1 enters blue or at red", 1, 1, True),
+        ("A1 enters red or stays at red", 0, 1, True),
+        ("A1 enters red or stays at red", 1, 1, True),
+        ("A1 enters red or stays at red", 1, 0, False),
+        ("A1 enters red or stays at red", None, 1, False),
     ],
 )
 def test_a_word_says_where_an_agent_is_and_where_it_was(sentence, before, after, holds):
@@ -95,6 +99,24 @@ def test_a_word_says_where_an_agent_is_and_where_it_was(sentence, before, after,
 )  # fmt: skip
 def test_sentences_with_edges_are_read_as_they_are_written(sentence):
     assert write_conditions(parse_conditions(sentence, NAMES, PLACES, "events.go")) == sentence
+
+
+def test_who_enters_or_stays_is_there_once_in_a_step_wherever_it_was():
+    machine = hk.sequence("go", "go", "go")
+    at, once = (
+        hk.Task("t", line(3, red=1), {"A1": hk.Agent(0, ["go"])}, parse_conditions_of(sentence), machine)
+        for sentence in ("A1 at red", "A1 enters red or stays at red")
+    )
+    assert compile_task(once).arrivals == compile_task(at).arrivals == 3
+    steps = []
+    for task in (at, once):
+        episode = hk.TeamEpisode(task)
+        steps.append(len(episode.step({"A1": "right"}).events) + 10 * len(episode.step({"A1": "stay"}).events))
+    assert steps == [3, 11]
+
+
+def parse_conditions_of(sentence):
+    return {"go": parse_conditions(sentence, ["A1"], ["red"], "events.go")}
 
 
 def test_several_agents_may_be_said_to_enter_in_either_number():

@@ -3,6 +3,7 @@
 import json
 import zipfile
 from dataclasses import asdict, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hocket.learn.archives import pack_arrays
 from hocket.learn.moves import list_moves
 from hocket.learn.sweep import SweepSettings
 from hocket.learn.sweep.block import SweepBlock
+from hocket.learn.testing import recording
 from hocket.learn.world import number_kept
 from hocket.study.records import run_keys
 from hocket.task.grid import OUTCOMES, slip_outcome
@@ -231,7 +233,7 @@ def test_places_where_nobody_has_been_are_said_in_a_sentence(buttons):
 def test_steps_settings_and_learners_that_need_a_world_say_so(buttons, surveyed):
     with pytest.raises(hk.HocketError, match=r"steps must be at least 1, got 0 \(0 plans with a world"):
         hk.train(buttons, steps=0)
-    with pytest.raises(hk.HocketError, match=r"dqprm cannot begin with a world, as it learns none \(sweep does\)"):
+    with pytest.raises(hk.HocketError, match=r"dqprm cannot begin with a world, as it does not plan \(.*sweep.* do\)"):
         hk.train(buttons, "dqprm", world=surveyed.world, steps=0)
     with pytest.raises(hk.HocketError, match="the setting world notes which world was given"):
         hk.train(buttons, settings={"world": "abc"}, steps=10)
@@ -241,6 +243,55 @@ def test_steps_settings_and_learners_that_need_a_world_say_so(buttons, surveyed)
 def test_teammates_may_be_reviewed_in_any_way(buttons, surveyed, review):
     run = hk.train(buttons, world=surveyed.world, steps=0, seeds=1, settings={"team_review": review}, threads=1)[0]
     assert run.tests("greedy").success.all()
+
+
+# Joint planning.
+
+SMALL = """
+name = "small"
+slip = {slip}
+map = '''
+1.a
+.#.
+2.b
+'''
+legend = {{ a = "top", b = "bottom" }}
+agents.A = {{ start = "1", knows = ["t", "b"] }}
+agents.B = {{ start = "2", knows = ["t", "b"] }}
+events = {{ t = "A at top", b = "B at top" }}
+machine = {{ any_order = ["t", "b"] }}
+"""
+
+
+def small_task(tmp_path, slip):
+    (tmp_path / "small.toml").write_text(SMALL.format(slip=slip))
+    return hk.load_task(tmp_path / "small.toml")
+
+
+@pytest.mark.parametrize("slip", [0.0, 0.1])
+def test_a_team_planned_jointly_on_a_surveyed_map_is_the_optimal_team(tmp_path, slip):
+    task = small_task(tmp_path, slip)
+    optimal, planned = (
+        hk.train(task, "optimal-team", seeds=1, steps=steps, world=world, threads=1)[0]
+        for steps, world in ((1, None), (0, hk.survey(task).world))
+    )
+    assert (planned.policy.arrays["action"] == optimal.policy.arrays["action"]).all()
+    assert planned.world is None and planned.settings.world != "none"
+
+
+def test_a_team_planned_jointly_takes_no_move_that_nobody_has_tried(tmp_path):
+    """B could go along the bottom as well as along the left; once one of them is unknown, it takes the other."""
+    task = small_task(tmp_path, 0.0)
+    world, cell = hk.survey(task).world, task.grid.cell
+    for begin, ends in ((cell(2, 0), {cell(1, 0), cell(2, 1)}), (cell(2, 1), {cell(2, 2)})):
+        for closed in ends:
+            is_kept = (world.move // 8 // 5 != begin) | (world.end.ravel()[world.move // 8] != closed)
+            less = replace(world, move=world.move[is_kept], tries=world.tries[is_kept])
+            (run,) = hk.train(task, "optimal-team", seeds=1, steps=0, world=less, threads=1)
+            player, record = hk.LEARNERS["optimal-team"].player(compile_task(task), 1.0, 50), recording(50, 2)
+            assert player.play(run.policy.arrays, 0, 0, True, record) == 4
+            path = [task.agents["B"].start, *record.cell[:4, 1].tolist()]
+            assert (begin, closed) not in pairwise(path)
 
 
 # Sharing.

@@ -13,6 +13,7 @@ from hocket.task.bodies import hold_apart
 from hocket.task.files import task_from
 from hocket.task.grid import ACTIONS
 from hocket.task.tables import compile_task
+from hocket.task.teamwork.joint import fewest_steps, joint_space
 from hocket.task.tokens import DOORS, MAPS, token_task
 
 STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1), "stay": (0, 0)}
@@ -79,6 +80,34 @@ def test_agents_among_tokens_move_as_the_rules_say(name):
     assert through > 0
 
 
+@pytest.mark.parametrize("name", ["token-rooms-2", "token-buttons-2"])
+def test_a_machine_takes_one_transition_in_each_step_in_which_its_agent_is_on_a_token(name):
+    """As the original's automata do, also where the token leads on from state to state or back again."""
+    turns = hk.RewardMachine(
+        initial="0", transitions={(str(n), token): str((n + 1) % 3) for n in range(3) for token in SEEN[1:]}, final=()
+    )
+    task, rng, world = token_task(name, dict.fromkeys(TokenWorld(name).agents, turns)), Random(5), TokenWorld(name)
+    episode, expected = hk.TeamEpisode(task, strict=False), dict.fromkeys(world.agents, 0)
+    for _ in range(200):
+        actions = {agent: rng.choice(ACTIONS) for agent in world.agents}
+        world.step(actions)
+        episode.step(actions)
+        for agent, spot in world.agents.items():
+            expected[agent] += world.letters[spot].isdigit()
+        assert {agent: state.split()[0] for agent, state in episode.states.items()} == {
+            agent: str(count % 3) for agent, count in expected.items()
+        }
+    assert sum(expected.values()) > 50
+
+
+def test_an_agent_without_a_machine_stands_still_and_holds_its_door():
+    visit = hk.sequence("9")
+    closed, held = (token_task("token-rooms-2", {"A": visit}, starts={"B": cell}) for cell in (4 * 9 + 5, 4 * 9 + 7))
+    assert [*closed.gates["A"]] == ["door a", "B itself"] and [*held.gates["A"]] == ["B itself"]
+    assert fewest_steps(joint_space(compile_task(held))) == 3  # through the door that B holds open, from a button
+    assert fewest_steps(joint_space(compile_task(closed))) is None
+
+
 @pytest.mark.parametrize("name", MAPS)
 def test_the_tasks_among_tokens_can_be_done_by_a_planned_team(name):
     task = hk.load_task(name)
@@ -88,8 +117,11 @@ def test_the_tasks_among_tokens_can_be_done_by_a_planned_team(name):
 
 
 def test_machines_among_tokens_are_for_the_agents_of_the_map():
-    with pytest.raises(hk.HocketError, match="a machine for each of A, B, got A"):
-        token_task("token-rooms-2", {"A": hk.RewardMachine(initial="0", transitions={("0", "1"): "1"}, final={"1"})})
+    machine = hk.sequence("1")
+    with pytest.raises(hk.HocketError, match="agent on this map 'C' does not exist"):
+        token_task("token-rooms-2", {"A": machine, "C": machine})
+    with pytest.raises(hk.HocketError, match="a machine for at least one agent, got none"):
+        token_task("token-rooms-2", {})
     with pytest.raises(hk.HocketError, match="did you mean 'token-rooms-4'"):
         hk.load_task("token-rooms-3")
 

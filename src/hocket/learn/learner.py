@@ -103,7 +103,8 @@ class Learner:
     test_kernel: Lazy | None = None  # likewise
     devices: tuple[str, ...] = DEVICES[:1]  # on which it trains
     extra_bytes: Callable[[Tables], int] = lambda tables: 0  # of memory that a run needs beside its arrays
-    keeps_world: bool = False  # its blocks are those of `learn.world.WorldBlock`
+    begins_with_world: bool = False  # its blocks are those of `learn.world.PlanningBlock` ...
+    keeps_world: bool = False  # ... and of `learn.world.WorldBlock`
     plain: Lazy | None = None  # its `PlainLearner`, which trains in worlds that are not hocket's ...
     needs: str = "it has no plain form"  # ... or why it does not, in half a sentence
     min_vector_seeds: int = 0  # from so many seeds on, training them together takes less time; 0: it never does

@@ -86,6 +86,12 @@ def setting(
     return field(default=default, metadata={"setting": about})
 
 
+def world_setting() -> str:
+    """Declare the setting that notes which world was given to a learner that can begin with one."""
+    meaning = "digest of the world that training begins with (given by --world)"
+    return setting("none", meaning, choices=("none",), is_open=True)
+
+
 def declared(kind: type[Settings]) -> dict[str, Setting]:
     """List what the settings of a learner are, by their names; those that it does not use are none of its own.
 

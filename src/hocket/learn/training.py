@@ -33,7 +33,7 @@ from hocket.learn.learner import Arrays, Block, Learner, Player, PolicyInput
 from hocket.learn.policies import Policy, Run
 from hocket.learn.settings import MOST_STEPS, Settings, SettingValue, declared, rename_settings
 from hocket.learn.testing import KINDS, TestLog
-from hocket.learn.world import WorldBlock, WorldModel, as_world
+from hocket.learn.world import PlanningBlock, WorldBlock, WorldModel, as_world
 from hocket.task.catalogue import as_task
 from hocket.task.memory import with_team_machine
 from hocket.task.tables import Tables, compile_task
@@ -202,9 +202,9 @@ def with_world(settings: Settings, learner: str, world: WorldModel | None) -> Se
         if getattr(settings, "world", "none") != "none":
             raise SettingsError("the setting world notes which world was given: give its folder (world=, --world)")
         return settings
-    if not find_learner(learner).keeps_world:
-        able = ", ".join(name for name, each in LEARNERS.items() if each.keeps_world)
-        raise SettingsError(f"{learner} cannot begin with a world, as it learns none ({able} does)")
+    if not find_learner(learner).begins_with_world:
+        able = " and ".join(name for name, each in LEARNERS.items() if each.begins_with_world)
+        raise SettingsError(f"{learner} cannot begin with a world, as it does not plan ({able} do)")
     return replace(settings, world=world.digest[:16])  # type: ignore[call-arg]
 
 
@@ -353,8 +353,8 @@ def train_batch(
     block = learner.block(tables, settings, seeds, spare)
     player = learner.player(tables, settings.temperature, settings.max_episode_steps)
     keeper = cast(WorldBlock, block) if learner.keeps_world else None
-    if world is not None and keeper is not None:
-        keeper.begin_with(world)
+    if world is not None:
+        cast(PlanningBlock, block).begin_with(world)
     trained = train_block(block, player, settings, seeds, steps, len(task.agents), report, stop)
     return [
         Run(

@@ -87,6 +87,11 @@ class WorldModel:
         place = np.minimum(np.searchsorted(self.move, move), len(self.move) - 1)
         return np.where((self.move[place] == move)[:, None], self.tries[place], 0)
 
+    def is_tried(self, table: MoveTable) -> NDArray[np.bool_]:
+        """Flag the moves of a task's world that somebody has tried: [D, S, A]."""
+        total: Ints = self.tries_of(number_kept(table)).sum(axis=1)
+        return total[table.move] > 0
+
     def __add__(self, other: WorldModel) -> WorldModel:
         if not isinstance(other, WorldModel):
             return NotImplemented
@@ -151,11 +156,15 @@ class WorldModel:
         return shown(self, "svg")
 
 
-class WorldBlock(Block, Protocol):
-    """A block that learns a model of the map, which other tasks can be planned with."""
+class PlanningBlock(Block, Protocol):
+    """A block that can plan with what was learnt of the map before."""
 
     def begin_with(self, world: WorldModel) -> None:
         """Know from the start what was learnt before, and plan with it."""
+
+
+class WorldBlock(PlanningBlock, Protocol):
+    """A block that learns a model of the map, which other tasks can be planned with."""
 
     def learnt(self, index: int) -> tuple[Ints, Ints]:
         """List the moves that the seed at `index` knows of, as worlds number them, and how often it has tried each."""

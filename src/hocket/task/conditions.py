@@ -89,8 +89,15 @@ class Condition:
         return reduce(or_, ways)
 
     def masks(self, grid: Grid, key: str) -> tuple[Mask, ...]:
-        """Flag for each alternative the cells in which a step has to end and, for an edge, to begin."""
-        return tuple(way._mask(grid, key) for way in self.ways)
+        """Flag for each alternative the cells in which a step has to end and, for an edge, to begin.
+
+        Who enters a place or stays there may have begun anywhere.
+        """
+        masks = {way: way._mask(grid, key) for way in self.ways}
+        for way, (now, before) in masks.items():
+            if way.inside and before is not None and replace(way, was=not way.was) in masks:
+                masks[way] = now, grid.floor
+        return tuple(masks.values())
 
     def _mask(self, grid: Grid, key: str) -> Mask:
         if self.place is None:

@@ -4,20 +4,22 @@ The rules and the four maps are those of Yalcinkaya, Vazquez-Chanlatte, Shah, Kr
 "Automata-Conditioned Cooperative Multi-Agent Reinforcement Learning" (ACC-MARL, arXiv 2511.02304), in the packages
 dfa-gym and acc-marl. Agents have bodies: where two would collide, both stay. The map has no edges. A door is open in a
 step if somebody stood on one of its buttons, or in the door itself, after the step before. Each agent has a machine
-over the tokens it is on.
+over the tokens it is on, which takes one transition in each step in which it is on a token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
+from types import MappingProxyType
 
 from hocket.errors import TaskError, require_known
 from hocket.machine.algebra import project
 from hocket.machine.composition import Composition
 from hocket.machine.parts import rename_events
 from hocket.machine.reward_machine import RewardMachine
-from hocket.task.agents import Agent, Gate
+from hocket.task.agents import CLOSED, Agent, Gate
 from hocket.task.bodies import SYMMETRIC
 from hocket.task.conditions import Condition
 from hocket.task.grid import Grid, read_map
@@ -76,20 +78,31 @@ OVER = "over"  # an event that nobody knows: so agents that are done go on notic
 Machines = Mapping[str, RewardMachine]
 
 
-def token_task(name: str, machines: Machines | None = None) -> Task:
-    """Make a task on one of the four maps, with a machine for each agent over the tokens 0 to 9 that it comes to.
+def token_task(
+    name: str, machines: Machines | None = None, *, starts: Mapping[str, int] = MappingProxyType({})
+) -> Task:
+    """Make a task on one of the four maps, with machines of agents over the tokens 0 to 9 that they come to.
 
-    A machine may also have tokens of others as events, such as "B on 3". Without machines, A goes to a token behind a
-    door while another agent helps it, and each of the others to a token of its own.
+    A machine may also have tokens of others as events, such as "B on 3". An agent without a machine stands still in the
+    cell in which it starts, as on the map or as in `starts`. Without any machines, A goes to a token behind a door
+    while another agent helps it, and each of the others to a token of its own.
     """
     require_known(name, MAPS, "map of tokens")
-    grid, starts = _read(MAPS[name])
+    grid, cells = _read(MAPS[name])
     given = _first_machines(name) if machines is None else machines
-    if given.keys() != starts.keys():
-        raise TaskError(
-            f"there must be a machine for each of {', '.join(starts)}, got {', '.join(given)}", key="agents"
-        )
-    buttons = [button for button in DOORS if button in grid.places]
+    for agent in (*given, *starts):
+        require_known(agent, cells, "agent on this map")
+    if not given:
+        raise TaskError("there must be a machine for at least one agent, got none", key="agents")
+    cells |= starts
+    standing = {agent: cell for agent, cell in cells.items() if agent not in given}
+    starts = {agent: cell for agent, cell in cells.items() if agent in given}
+    grid = replace(
+        grid, places={**grid.places, **{f"{agent} itself": frozenset({cell}) for agent, cell in standing.items()}}
+    )
+    buttons = [  # whose doors nobody holds open who stands still
+        button for button in DOORS if button in grid.places and grid.places[button].isdisjoint(standing.values())
+    ]
     parts = {
         agent: _with_doors(
             rename_events(machine, {event: f"{agent} on {event}" for event in machine.events if event.isdigit()}),
@@ -101,7 +114,7 @@ def token_task(name: str, machines: Machines | None = None) -> Task:
     }
     used = {event for part in parts.values() for event in part.events}
     tokens = ((agent, str(token)) for agent in starts for token in range(10))
-    events = {f"{agent} on {token}": {agent: Condition(token)} for agent, token in tokens}
+    events = {f"{agent} on {token}": {agent: _on(token)} for agent, token in tokens}
     events = {event: conditions for event, conditions in events.items() if event in used}
     for agent, button in product(starts, buttons):
         events[f"{agent} opens {button}"] = {agent: Condition(button)}
@@ -111,7 +124,7 @@ def token_task(name: str, machines: Machines | None = None) -> Task:
             tuple(f"{agent} opens {button}" for agent in starts), tuple(f"{agent} leaves {button}" for agent in starts)
         )
         for button in buttons
-    }
+    } | {f"{agent} itself": CLOSED for agent in standing}
     return Task(
         name=name,
         grid=grid,
@@ -122,6 +135,11 @@ def token_task(name: str, machines: Machines | None = None) -> Task:
         description="Tokens in rooms whose doors are open while somebody stands on a button (TokenEnv of ACC-MARL).",
         bodies=SYMMETRIC,
     )
+
+
+def _on(token: str) -> Condition:
+    """Whoever is on a token, whether it has come or stays, is so once in a step."""
+    return Condition(token, was=False) | Condition(token, was=True)
 
 
 def _read(drawn: str) -> tuple[Grid, dict[str, int]]:
@@ -136,9 +154,11 @@ def _read(drawn: str) -> tuple[Grid, dict[str, int]]:
 
 
 def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], everyone: list[str]) -> RewardMachine:
-    """Let an agent's machine also tell which doors are closed, open because of others, or of itself."""
+    """Let an agent's machine also tell which doors are closed, open because of others, or of itself: one for each."""
     moves: dict[tuple[str, str], str] = {}
-    for doors in product(("", "{}", "+{}"), repeat=len(buttons)):
+    every = product(("", "{}", "+{}"), repeat=len(buttons))
+    possible = {doors for doors in every if doors.count("+{}") <= 1 and doors.count("{}") < len(everyone)}
+    for doors in sorted(possible):
 
         def named(state: str, doors: tuple[str, ...] = doors) -> str:
             told = [door.format(button) for door, button in zip(doors, buttons, strict=True) if door]
@@ -148,8 +168,8 @@ def _with_doors(machine: RewardMachine, agent: str, buttons: list[str], everyone
             moves[named(state), event] = named(target)
         for state, (number, button), other in product(machine.states, enumerate(buttons), everyone):
             held, does = ("+{}" if other == agent else "{}"), "leaves" if doors[number] else "opens"
-            if doors[number] in ("", held):
-                after = (*doors[:number], "" if doors[number] else held, *doors[number + 1 :])
+            after = (*doors[:number], "" if doors[number] else held, *doors[number + 1 :])
+            if doors[number] in ("", held) and after in possible:
                 moves[named(state), f"{other} {does} {button}"] = named(state, after)
         for state in machine.final:
             moves[named(state), OVER] = named(OVER)

@@ -3,16 +3,18 @@
 Where a task has rewards, it is the joint policy with the largest discounted return.
 
 It acts by everyone's cell and the state of the team machine, which no agent alone can see: a reference line that
-no learner can get below.
+no learner can get below. With a world that was learnt before, it plans with what is known of the map.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hocket.lazy import Lazy
 from hocket.learn.learner import Learner, PolicyInput
-from hocket.learn.settings import Settings, setting
+from hocket.learn.settings import Settings, SettingValue, setting, world_setting
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,10 @@ class OptimalTeamSettings(Settings):
 
     unused = frozenset({"learning_rate"})
 
+    added: ClassVar[Mapping[str, SettingValue]] = {"world": "none"}
+
     tolerance: float = setting(1e-6, "relative change of expected values at which iteration ends", above=0, most=1)
+    world: str = world_setting()
 
 
 LEARNER = Learner(
@@ -35,6 +40,7 @@ LEARNER = Learner(
     needs="it plans with the map, and learns nothing",
     check=Lazy("hocket.learn.optimal_team.block", "check_size"),
     is_reference=True,
+    begins_with_world=True,
     extra_bytes=Lazy("hocket.learn.optimal_team.block", "extra_bytes"),
     min_vector_seeds=2,
 )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import SettingsError, TaskError
 from hocket.learn.learner import Arrays, Player, Shapes
+from hocket.learn.moves import list_moves
 from hocket.learn.optimal_team import OptimalTeamSettings, kernel
 from hocket.learn.testing import Recording, TestResults, recording
+from hocket.learn.world import WorldModel
 from hocket.random import TEAM
-from hocket.task.grid import ACTIONS, outcome_chances
+from hocket.task.grid import ACTIONS, STAY, outcome_chances
 from hocket.task.settling_arrays import SettledCases
 from hocket.task.tables import Tables
 from hocket.task.teamwork.joint import JointSpace, joint_space, reachable_states
@@ -53,15 +56,34 @@ class OptimalTeamBlock:
     """The optimal joint policy, the same for all seeds."""
 
     def __init__(self, tables: Tables, settings: OptimalTeamSettings, seeds: Sequence[int], threads: int = 1) -> None:
-        self.value, self.action = solve_jointly(
-            find_space(tables), settings.tolerance, settings.max_episode_steps, settings.discount
-        )
+        self.space, self.settings = find_space(tables), settings
+
+    def begin_with(self, world: WorldModel) -> None:
+        """Plan with what was learnt of the map: a move that nobody has tried leads nowhere."""
+        self.space = self.space._replace(end=_known_ends(self.space, world))
 
     def train(self, begin: int, steps: int) -> None:
-        pass  # there is nothing to learn
+        self.arrays(0)  # which are planned once: there is nothing to learn
+
+    @cached_property
+    def action(self) -> NDArray[np.float32]:
+        """The best joint action of each joint state."""
+        settings = self.settings
+        return solve_jointly(self.space, settings.tolerance, settings.max_episode_steps, settings.discount)[1]
 
     def arrays(self, index: int) -> Arrays:
         return {"action": self.action}
+
+
+def _known_ends(space: JointSpace, world: WorldModel) -> list[Ints]:
+    """Let agents stay where they would take a move that was never tried: [agent][team state, cell, action]."""
+    tables, known = space.tables, [world.is_tried(list_moves(next_cell)) for next_cell in space.tables.next_cell]
+    ends = []
+    for agent, end in enumerate(space.end):
+        dynamics = tables.dynamics[agent, tables.team_class[agent]]
+        is_known = known[tables.world[agent]][dynamics][:, space.cells[agent]]
+        ends.append(np.where(is_known, end, end[..., STAY, None]))
+    return ends
 
 
 def solve_jointly(

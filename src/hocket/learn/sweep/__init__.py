@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from hocket.lazy import Lazy
 from hocket.learn.learner import Learner, PolicyInput, machine_shapes
-from hocket.learn.settings import SettingValue, SimulatedSettings, setting
+from hocket.learn.settings import SettingValue, SimulatedSettings, setting, world_setting
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,7 @@ class SweepSettings(SimulatedSettings):
         1e-3, "relative change of a value above which its predecessors are queued", least=0, most=1
     )
     share_world: bool = setting(False, "let the agents of a team count the outcomes of their moves together")
-    world: str = setting(
-        "none",
-        "digest of the world that training begins with (given by --world)",
-        choices=("none",),
-        is_open=True,
-    )
+    world: str = world_setting()
 
 
 LEARNER = Learner(
@@ -63,6 +58,7 @@ LEARNER = Learner(
     shapes=machine_shapes,
     policy_input=PolicyInput.MACHINE,
     needs="it knows where on the map events happen and how far a step leads, which nobody knows of another world",
+    begins_with_world=True,
     keeps_world=True,
     extra_bytes=Lazy("hocket.learn.sweep.block", "extra_bytes"),
     steps=25_000,
