@@ -281,14 +281,14 @@ def test_a_search_that_stops_says_so():
 
 
 def test_check_says_that_its_search_stopped_and_what_it_has(hocket, tmp_path, monkeypatch):
-    monkeypatch.setattr("hocket.cli.check.EFFORT_FOR_A_HINT", 0)
+    monkeypatch.setattr("hocket.machine.assignment.EFFORT_FOR_A_HINT", 0)
     (machine, knows), _ = large_team(7, 60, 0.05)
     path = tmp_path / "machine.json"
     save_design(Design(machine, knows, {}), path)
     cost = hk.repair(machine, knows, effort=0).cost
     code, out, err = hocket("check", path)
     assert (code, err) == (1, "")
-    assert f"Repair (cost {cost:g}, the search stopped, lower bound 0):" in out
+    assert f"Repair (cost {cost:g}, not proved minimal, lower bound 0):" in out
 
 
 # Costs.

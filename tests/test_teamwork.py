@@ -183,7 +183,17 @@ def test_repair_adds_the_event_that_the_team_needs():
     assert not repaired.stall and repaired.added
     assert hk.check_task(repaired.task).ok
     assert sum(len(events) for events in repaired.added.values()) == 1
+    assert repaired.added.exact and repaired.added.bound == 1
     assert not repair_task(TEAMS / "cafe.toml").added
+
+
+def test_an_event_that_is_enough_for_machine_and_team_is_preferred_to_one_for_each():
+    """With home known to the convoy the task is decomposable, and the sentry still needs to know of the arrival."""
+    task, added = hk.load_task(TEAMS / "sentry.toml"), repair_task(TEAMS / "sentry.toml").added
+    assert hk.repair(task.machine, task.knows, task.needs).cost == 1
+    assert dict(added) == {"sentry": {"arrive"}} and added.exact
+    dear = repair_task(task, cost={("sentry", "arrive"): 5}).added
+    assert dict(dear) == dict(added) and dear.cost == dear.bound == 5  # there is one other pair, and both cost 6
 
 
 def test_an_agent_that_can_never_be_rewarded_is_told_with_its_state_and_the_event_that_would_help():

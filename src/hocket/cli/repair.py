@@ -110,7 +110,7 @@ def print_repair(console: Console, repaired: Assignment) -> None:
     if not repaired:
         console.print(Text("Nothing needs to be added.", "bold green"))
         return
-    sure = "proved minimal" if repaired.exact else f"the search stopped, lower bound {repaired.bound:g}"
+    sure = "proved minimal" if repaired.exact else f"not proved minimal, lower bound {repaired.bound:g}"
     console.print(Text(f"Repair (cost {repaired.cost:g}, {sure}):", "bold"))
     for agent, events in repaired.items():
         console.print(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from hocket.task.teamwork.check import play_planned
 from hocket.task.verdict import WORK_PER_TRY, check_task
 
 MOST_TRIED = 60  # changes that are tried before one is proposed
+
+Pairs = list[tuple[str, str]]  # of an agent and an event
 
 
 @dataclass(frozen=True)
@@ -39,25 +42,54 @@ def repair_task(
 
     They are the cheapest under which it is decomposable, and where gates or the team need more, no event more than they
     need: so that each agent's state tells which gates are open, every agent can be rewarded, and a team of planned
-    policies completes the task. Where no events help, the error names the cause and proposes one change.
+    policies completes the task. If they cost more than one pair would, every pair is tried by itself. Where no events
+    help, the error names the cause and proposes one change.
     """
-    task, never = as_task(task), {*forbidden}
+    task, cost, never = as_task(task), cost or {}, {*forbidden}
     decomposing = _cheapest(task, cost, never, effort)
     repaired = add_events(task, decomposing)
-    extra = [(agent, event) for agent in task.agents for event in _events_for_gates(repaired, agent, cost or {}, never)]
-    repaired = _add_pairs(repaired, extra)
+    for_gates = [(agent, event) for agent in task.agents for event in _events_for_gates(repaired, agent, cost, never)]
+    repaired = _add_pairs(repaired, for_gates)
     verdict = check_task(repaired, play=False)
     if not verdict.ok:
         problem = verdict.problems[0].rstrip(".")
         raise InfeasibleError(f"no events in local event sets help: {problem}; {propose_change(repaired)}")
-    for_team, stall = _events_for_team(repaired, cost or {}, never)
-    extra += for_team
-    added: dict[str, list[str]] = {agent: [*events] for agent, events in decomposing.items()}
-    for agent, event in extra:
+    for_team, stall = _events_for_team(repaired, cost, never)
+    if not for_gates and not for_team:
+        return TaskRepair(repaired, decomposing, stall)
+    pairs = [(agent, event) for agent, events in decomposing.items() for event in events] + for_gates + for_team
+    pairs, exact = (pairs, False) if stall else _compare(task, pairs, cost, never)
+    added: dict[str, list[str]] = {}
+    for agent, event in pairs:
         added.setdefault(agent, []).append(event)
-    price = decomposing.cost + sum((cost or {}).get(pair, DEFAULT_COST) for pair in extra)
-    assignment = Assignment(added, price, decomposing.exact and not extra, decomposing.bound)
-    return TaskRepair(_add_pairs(repaired, for_team), assignment, stall)
+    price = _price(pairs, cost)
+    return TaskRepair(
+        _add_pairs(task, pairs), Assignment(added, price, exact, price if exact else decomposing.bound), stall
+    )
+
+
+def _compare(task: Task, pairs: Pairs, cost: Costs, never: Collection[tuple[str, str]]) -> tuple[Pairs, bool]:
+    """Try pairs that by themselves cost less than a repair; return the cheapest, and whether none can cost less.
+
+    Two pairs or more cost no less than the two cheapest.
+    """
+    others = _list_pairs(task, cost, never)
+    for pair in others[:MOST_TRIED]:
+        if _price([pair], cost) >= _price(pairs, cost):
+            break
+        if _completes(task, [pair]):
+            pairs = [pair]
+    return pairs, len(others) <= MOST_TRIED and _price(pairs, cost) <= _price(others[:2], cost)
+
+
+def _price(pairs: Pairs, cost: Costs) -> float:
+    return math.fsum(cost.get(pair, DEFAULT_COST) for pair in pairs)
+
+
+def _list_pairs(task: Task, cost: Costs, never: Collection[tuple[str, str]]) -> Pairs:
+    """List the pairs of an agent and an event that may be added, cheap ones first."""
+    pairs = ((agent, event) for agent in task.agents for event in task.events if event not in task.knows[agent])
+    return sorted((pair for pair in pairs if pair not in never), key=lambda pair: cost.get(pair, DEFAULT_COST))
 
 
 def _cheapest(task: Task, cost: Costs | None, never: Collection[tuple[str, str]], effort: int) -> Assignment:
@@ -84,7 +116,7 @@ def _add_pairs(task: Task, pairs: Iterable[tuple[str, str]]) -> Task:
     return task.with_knows(added) if added else task
 
 
-def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]) -> tuple[list[tuple[str, str]], str]:
+def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]) -> tuple[Pairs, str]:
     """List pairs of an agent and an event to add so that the team completes the task; if none help, where it stalls.
 
     One pair where one is enough, the cheapest first; otherwise all of them, less those that are not needed.
@@ -92,13 +124,7 @@ def _events_for_team(task: Task, cost: Costs, never: Collection[tuple[str, str]]
     team = play_planned(task)
     if team.passes:
         return [], ""
-    pairs = [
-        (agent, event)
-        for agent, known in task.knows.items()
-        for event in task.events
-        if event not in known and (agent, event) not in never
-    ]
-    pairs.sort(key=lambda pair: cost.get(pair, DEFAULT_COST))
+    pairs = _list_pairs(task, cost, never)
     if len(pairs) > MOST_TRIED or not _completes(task, pairs):
         return [], str(team.stall or "as " + "; ".join(end.describe(agent) for agent, end in team.dead_ends.items()))
     for pair in pairs:
