@@ -124,12 +124,13 @@ def _commands(union: object) -> Iterator[tuple[str, list[Word]]]:
 
 def _word(name: str, hint: object) -> Word:
     notes = getattr(hint, "__metadata__", ())
-    described = next((note for note in notes if hasattr(note, "metavar")), None)
+    described = next((note for note in notes if hasattr(note, "aliases")), None)
+    repeats = any(getattr(note, "_action", "") == "append" for note in notes)
     if any("Positional" in repr(note) for note in notes):
         return Word((), getattr(described, "metavar", ""), True)
     flag = "--" + (getattr(described, "name", None) or name).replace("_", "-")
     aliases = getattr(described, "aliases", None) or ()
-    return Word((*aliases, flag), getattr(described, "metavar", None) or "", "UseAppendAction" in repr(hint))
+    return Word((*aliases, flag), getattr(described, "metavar", None) or "", repeats)
 
 
 def _kinds() -> dict[str, dict[str, str]]:
