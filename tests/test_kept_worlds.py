@@ -245,6 +245,27 @@ def test_teammates_may_be_reviewed_in_any_way(buttons, surveyed, review):
     assert run.tests("greedy").success.all()
 
 
+def test_a_study_may_survey_the_map_of_each_task_or_begin_with_a_folder_of_runs(tmp_path):
+    (tmp_path / "study.toml").write_text('tasks = ["buttons", "drawbridge"]\nsteps = 0\nseeds = 1\nworld = "survey"')
+    for group in hk.load_study(tmp_path / "study.toml").groups():
+        assert group.world.digest == hk.survey(group.task).world.digest
+        assert group.settings.world == group.world.digest[:16]
+    (tmp_path / "runs" / "worlds").mkdir(parents=True)
+    hk.survey("buttons").world.save(tmp_path / "runs" / "worlds" / "map.npz")
+    (tmp_path / "old.toml").write_text('tasks = "buttons"\nsteps = 0\nworld = "runs"')
+    (group,) = hk.load_study(tmp_path / "old.toml").groups()
+    assert group.world.digest == hk.survey("buttons").world.digest
+    for world, said in (('"none"', "cannot be read"), ("3", "world: must be a name in quotes, got 3")):
+        (tmp_path / "old.toml").write_text(f'tasks = "buttons"\nsteps = 0\nworld = {world}')
+        with pytest.raises(hk.HocketError, match=said):
+            hk.load_study(tmp_path / "old.toml")
+
+
+def test_the_study_of_generality_plans_without_a_step():
+    groups = hk.load_study("generality", seeds=1).groups()
+    assert {group.steps for group in groups} == {0} and all(group.world is not None for group in groups)
+
+
 # Joint planning.
 
 SMALL = """

@@ -16,7 +16,7 @@ class RunStudy(TrackedOptions):
     """Run a study file: all combinations of tasks, learners, settings and seeds."""
 
     study: Annotated[Positional[str], option("STUDY")]
-    """A file (.toml), or a built-in name (paper, paper-quick)."""
+    """A file (.toml), or a built-in name (paper, paper-quick, generality)."""
     seeds: MaybeNumber = None
     """Number of seeds, instead of the study's."""
 

@@ -21,6 +21,7 @@ from hocket.errors import FormatError, HocketError, SettingsError, known_names, 
 from hocket.files import MEGABYTE, exists, read_text
 from hocket.learn.catalogue import find_learner, named_settings, require_setting
 from hocket.learn.settings import DEFAULT_LEARNER, Settings, SettingValue, declared, name_value, rename_settings
+from hocket.learn.survey import survey
 from hocket.learn.training import (
     check_seeds,
     check_start,
@@ -39,7 +40,8 @@ from hocket.task.task import Task
 
 LIMIT = MEGABYTE  # of a study's file
 MOST_JOBS = 100_000
-KEYS = ("name", "tasks", "learners", "seeds", "steps", "settings")
+KEYS = ("name", "tasks", "learners", "seeds", "steps", "settings", "world")
+SURVEY = "survey"
 
 Parts = tuple[tuple[Task, ...], tuple[str, ...], tuple[int, ...], Mapping[str, tuple[SettingValue, ...]]]  # of a study
 
@@ -93,7 +95,9 @@ class Study:
     settings: str | Mapping[str, SettingValue | Sequence[SettingValue]] = field(default_factory=dict)
     also: tuple[Study, ...] = ()
     published: Published | None = None  # to compare with
-    world: WorldModel | str | Path | None = None  # that training begins with, or the folder of runs that have learnt it
+    # That training begins with, or the folder of runs that have learnt it; "survey": each task's map is surveyed.
+    world: WorldModel | str | Path | None = None
+    _surveys: dict[str, WorldModel] = field(default_factory=dict, init=False, repr=False, compare=False)  # by digest
 
     def __post_init__(self) -> None:
         tasks = tuple(map(as_task, _several(self.tasks, Task | str | Path)))
@@ -111,7 +115,7 @@ class Study:
         object.__setattr__(self, "settings", MappingProxyType(sweeps))
         if not tasks or not learners:
             raise SettingsError("a study needs at least one task and one learner")
-        if self.world is not None:
+        if self.world is not None and self.world != SURVEY:
             object.__setattr__(self, "world", as_world(self.world))
         prepared = {learner: tuple(prepare_task(task, learner) for task in tasks) for learner in learners}
         object.__setattr__(self, "tasks", prepared[learners[0]])  # the same for all of them
@@ -128,8 +132,9 @@ class Study:
     def groups(self) -> list[JobGroup]:
         """List all jobs, those that differ in their seeds alone together."""
         tasks, learners, seeds, sweeps = cast(Parts, (self.tasks, self.learners, self.seeds, self.settings))
-        world, groups = cast(WorldModel | None, self.world), []
+        groups = []
         for task, learner in product(tasks, learners):
+            world = self._world_of(task)
             known, steps = declared(find_learner(learner).settings), count_steps(learner, self.steps)
             swept = {name: values for name, values in sweeps.items() if name in known}
             for values in product(*swept.values()):
@@ -137,6 +142,14 @@ class Study:
                 settings = with_world(settings, learner, world)
                 groups.append(JobGroup(task, learner, settings, steps, seeds, world))
         return [*groups, *(group for study in self.also for group in study.groups())]
+
+    def _world_of(self, task: Task) -> WorldModel | None:
+        """Find the world that training on a task begins with."""
+        if self.world != SURVEY:
+            return cast(WorldModel | None, self.world)
+        if task.digest not in self._surveys:
+            self._surveys[task.digest] = survey(task).world
+        return self._surveys[task.digest]
 
 
 def _several(values: object, kind: UnionType | type) -> Iterable[Any]:
@@ -212,6 +225,9 @@ def _part_from(table: Document, folder: Path) -> Study:
     }
     given["tasks"] = [_find_task(name, folder) for name in given["tasks"]]  # type: ignore[attr-defined]
     given |= {key: table[key] for key in ("seeds", "steps") if key in table}
+    if "world" in table:
+        world = as_text(table["world"], "world")
+        given["world"] = world if world == SURVEY else folder / world
     if "settings" in table:
         settings = table["settings"]
         given["settings"] = settings if isinstance(settings, str) else as_table(settings, "settings")
