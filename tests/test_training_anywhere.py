@@ -65,6 +65,26 @@ def team(kind="number", machine=DOOR, label=here, **settings):
 SETTINGS = {"max_episode_steps": 40, "test_every": 500, "learning_rate": 0.2}
 
 
+def check_actors(env, policy, run):
+    """Let a policy act in a loop of one's own, by what an agent sees and the state of its machine."""
+    actors = {agent: policy.actor(agent) for agent in env.machines}
+    env.reset(seed=0)
+    while env.agents:
+        env.step({agent: actors[agent]((env.seen[agent], env.states[agent])) for agent in env.agents})
+    assert env.completed and env.time == 6
+    assert hk.gym.play_episode(env, run.policy.actors(greedy=False, seed=3), seed=0, max_steps=40).steps <= 40
+    assert hk.gym.play_episode(env, actors, seed=0).steps == 6
+    place = env.seen["A1"]
+    assert actors["A1"].q((place, "0")).shape == (3,)
+    assert not actors["A1"].q(({"never": "seen"}, "0")).any() and actors["A1"]((99, "0")) in (1, 2, 3)
+    for wrong, said in {
+        ("x", "nowhere"): "state 'nowhere' does not exist in the machine of A1",
+        5: "a pair .* got 5",
+    }.items():
+        with pytest.raises(hk.HocketError, match=said):
+            actors["A1"](wrong)
+
+
 @pytest.mark.parametrize("kind", ["number", "array"])
 def test_a_team_learns_to_complete_its_task_in_a_world_that_is_not_hockets(kind, tmp_path):
     env = team(kind)
@@ -78,6 +98,7 @@ def test_a_team_learns_to_complete_its_task_in_a_world_that_is_not_hockets(kind,
     assert evaluation.success.value == 1.0 and evaluation.mean_steps == 6
     (policy,) = hk.load_policies(tmp_path, env)
     assert all(np.array_equal(policy.arrays[name], array) for name, array in run.policy.arrays.items())
+    check_actors(env, policy, run)
     assert results.records[0].test_summary.successes == 100
     page = hk.write_report(results, tmp_path / "report.html").read_text()
     assert "dqprm" in page
@@ -97,6 +118,9 @@ def test_every_learner_that_needs_no_map_trains_a_wrapped_world_and_plays_what_i
     (policy,) = hk.load_policies(tmp_path, env)
     (evaluation,) = hk.evaluate(env, policy, episodes=3)
     assert evaluation.success.value == 1.0
+    if learner != "dqprm":
+        with pytest.raises(hk.HocketError, match=f"a policy of {learner} depends on"):
+            policy.actor("A1")
     again = hk.train(team(), learner, seeds=[1], steps=TRAINED[learner], settings=settings)[0]
     assert all(np.array_equal(policy.arrays[name], array) for name, array in again.policy.arrays.items())
 

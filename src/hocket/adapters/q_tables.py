@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from math import prod
 from typing import Any, cast
@@ -13,35 +12,20 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from hocket.adapters.convert import Action
-from hocket.adapters.world_steps import TeamMemory, TeamStates, observation_key, team_key
+from hocket.adapters.world_steps import TeamMemory, TeamStates, team_key
 from hocket.adapters.wrap_team import WrappedTeam
 from hocket.errors import SettingsError
+from hocket.learn.actors import key_text, observation_key, read_table
 from hocket.learn.catalogue import find_learner
 from hocket.learn.learner import Arrays, PolicyInput
 from hocket.learn.policies import Policy
 from hocket.learn.reference import softmax
 from hocket.random import TEAM, action_draw, stream_key
 
-Table = Mapping[str, NDArray[np.float32]]  # text of what was seen -> values
-
-
-def key_text(key: Hashable) -> str:
-    """Write what was seen in a line, by which a policy knows it."""
-    return json.dumps(key, default=repr, separators=(",", ":"))
-
 
 def write_seen(keys: Iterable[Hashable]) -> NDArray[np.uint8]:
     """Lay out what was seen for a policy: a line of text each."""
     return np.frombuffer("\n".join(map(key_text, keys)).encode(), np.uint8)
-
-
-def read_table(arrays: Arrays, name: str, place: int, shape: tuple[int, ...]) -> Table:
-    """Read a table of values of a shape for each observation."""
-    seen, values = arrays.get(f"seen.{place}"), arrays.get(f"{name}.{place}")
-    lines = [] if seen is None else seen.tobytes().decode(errors="replace").split("\n")
-    if values is None or values.shape[1:] != shape or (len(lines) != len(values) and len(values)):
-        raise SettingsError("this policy does not fit the machines of this world")
-    return dict(zip(lines, values, strict=False))
 
 
 class LearntTeam:

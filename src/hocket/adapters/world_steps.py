@@ -9,10 +9,10 @@ from typing import Any, cast
 import numpy as np
 from gymnasium import spaces
 
-from hocket.adapters.observations import Observation
 from hocket.adapters.wrap_individual import IndividualView
 from hocket.adapters.wrap_team import WrappedTeam
-from hocket.errors import SettingsError, shown
+from hocket.errors import SettingsError
+from hocket.learn.actors import observation_key
 from hocket.learn.reference import Experience, JointStep
 from hocket.machine.composition import Composition
 from hocket.random import TEAM, stream_key
@@ -26,25 +26,6 @@ MOST_VALUES = 1_000_000  # of its actions in all these states
 def world_seed(seed: int, place: int, number: int = 0) -> int:
     """Make the seed of a world, which few take as large as hocket does."""
     return stream_key(TEAM, seed, place, number) & ((1 << SEED_BITS) - 1)
-
-
-def observation_key(observation: Observation) -> Hashable:
-    """Make something hashable of what is seen; two observations that are equal have one key.
-
-    >>> observation_key({"at": np.array([[1, 2]]), "door": np.int64(0)})
-    (('at', (1, 2)), ('door', 0))
-    """
-    if isinstance(observation, np.ndarray):
-        return tuple(observation.ravel().tolist())
-    if isinstance(observation, np.generic):
-        return observation.item()  # type: ignore[no-any-return]
-    if isinstance(observation, Mapping):
-        return tuple((name, observation_key(observation[name])) for name in sorted(observation))
-    if isinstance(observation, tuple | list):
-        return tuple(map(observation_key, observation))
-    if not isinstance(observation, Hashable):
-        raise SettingsError(f"a table of values needs observations that are hashable, got {shown(observation)}")
-    return observation
 
 
 def team_key(env: WrappedTeam) -> Hashable:

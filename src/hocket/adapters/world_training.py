@@ -81,7 +81,7 @@ def train_world(
         except HocketError as error:
             raise TrainingError(f"seed {seed}, training step {done + 1:,} or later: {error}", runs) from error
         arrays = {name: array.copy() for name, array in block.arrays(0).items()}
-        policy = Policy(env.scene.task, env.scene.digest, learner.name, seed, asdict(settings), arrays)
+        policy = Policy(env.scene.task, env.scene.digest, learner.name, seed, asdict(settings), arrays, env)
         tests = trained.tests.of(0, settings.max_episode_steps)
         runs.append(Run(tests, policy, settings, trained.steps, trained.seconds))
         if folder is not None and trained.steps == steps:

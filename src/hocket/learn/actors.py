@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from itertools import accumulate
 from operator import index
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +16,70 @@ from numpy.typing import NDArray
 from hocket.errors import SettingsError, TaskError, known_names, printable, shown
 from hocket.learn.catalogue import find_learner, learners_with_input
 from hocket.learn.learner import Arrays, PolicyInput
+from hocket.machine.reward_machine import RewardMachine
 from hocket.random import TEAM, action_draw, stream_key
 from hocket.task.grid import ACTIONS
 from hocket.task.task import Task
 
-Spot = tuple[int, int]  # a cell, and a machine state by its number
+Spot = tuple[Hashable, int]  # a cell or what was seen, and a machine state by its number
+Table = Mapping[Hashable, NDArray[np.float32]]  # text of what was seen -> values [A, U]
 
 
-def machine_values(task: Task, learner: str, arrays: Arrays) -> NDArray[np.float32]:
-    """Return a learner's q-function over cells and machine states, [N, S, A, U]; refuse what is none on a task."""
+class WrappedWorld(Protocol):
+    """A world of somebody else's whose agents have machines."""
+
+    @property
+    def machines(self) -> Mapping[str, RewardMachine]: ...
+
+    def action_space(self, agent: str) -> Any: ...  # noqa: ANN401 (a space of Gymnasium, which need not be loaded)
+
+
+def observation_key(observation: Any) -> Hashable:  # noqa: ANN401 (whatever a world shows)
+    """Make something hashable of what is seen; two observations that are equal have one key.
+
+    >>> observation_key({"at": np.array([[1, 2]]), "door": np.int64(0)})
+    (('at', (1, 2)), ('door', 0))
+    """
+    if isinstance(observation, np.ndarray):
+        return tuple(observation.ravel().tolist())
+    if isinstance(observation, np.generic):
+        return observation.item()  # type: ignore[no-any-return]
+    if isinstance(observation, Mapping):
+        return tuple((name, observation_key(observation[name])) for name in sorted(observation))
+    if isinstance(observation, tuple | list):
+        return tuple(map(observation_key, observation))
+    if not isinstance(observation, Hashable):
+        raise SettingsError(f"a table of values needs observations that are hashable, got {shown(observation)}")
+    return observation
+
+
+def key_text(key: Hashable) -> str:
+    """Write what was seen in a line, by which a policy knows it."""
+    return json.dumps(key, default=repr, separators=(",", ":"))
+
+
+def read_table(arrays: Arrays, name: str, place: int, shape: tuple[int, ...]) -> Table:
+    """Read a table of values of a shape for each observation."""
+    seen, values = arrays.get(f"seen.{place}"), arrays.get(f"{name}.{place}")
+    lines = [] if seen is None else seen.tobytes().decode(errors="replace").split("\n")
+    if values is None or values.shape[1:] != shape or (len(lines) != len(values) and len(values)):
+        raise SettingsError("this policy does not fit the machines of this world")
+    return dict(zip(lines, values, strict=False))
+
+
+def require_machine_input(learner: str) -> None:
+    """Refuse a learner whose policies go by something else than an agent's observation and machine state."""
     looks_at = find_learner(learner).policy_input
     if looks_at is not PolicyInput.MACHINE:
         fitting = ", ".join(learners_with_input(PolicyInput.MACHINE))
         raise SettingsError(
             f"a policy of {learner} depends on {looks_at.value}; over cells and machine states are those of {fitting}"
         )
+
+
+def machine_values(task: Task, learner: str, arrays: Arrays) -> NDArray[np.float32]:
+    """Return a learner's q-function over cells and machine states, [N, S, A, U]; refuse what is none on a task."""
+    require_machine_input(learner)
     q = arrays.get("q")
     states = max(len(machine.states) for machine in task.machines.values())
     if q is None or q.shape != (len(task.agents), task.grid.cells, len(ACTIONS), states):
@@ -40,22 +90,18 @@ def machine_values(task: Task, learner: str, arrays: Arrays) -> NDArray[np.float
 class PolicyActor:
     """One agent's trained policy as a function: from what the agent sees to the number of an action.
 
-    What it sees is an observation of `individual_env` or `team_env`, of any kind, or the pair (cell, name of the state
-    of its machine); a cell is a number or a pair (row, column). `actions` names the actions. The same seed and the same
-    calls give the same choices: those of episode 0 of the seed in tests. `restart` begins another episode.
+    The same seed and the same calls give the same choices: those of episode 0 of the seed in tests. `restart` begins
+    another episode.
     """
 
-    actions = ACTIONS
+    actions: tuple[str, ...] = ()  # their names, where they have some
 
-    def __init__(
-        self, task: Task, agent: str, q: NDArray[np.float32], temperature: float | None, seed: int = 0
-    ) -> None:
-        self.agent, self.machine, self.temperature = agent, task.machines[agent], temperature  # None: greedy
-        self._grid, self._place = task.grid, list(task.agents).index(agent)
-        self._values = q  # [S, A, U]
-        self._states = {name: number for number, name in enumerate(self.machine.states)}
+    def __init__(self, agent: str, machine: RewardMachine, place: int, temperature: float | None) -> None:
+        self.agent, self.machine, self.temperature, self._place = agent, machine, temperature, place  # None: greedy
+        self._states = {name: number for number, name in enumerate(machine.states)}
         self._sums: dict[Spot, list[float]] = {}  # of the weights of the actions, where it has been
-        self.restart(seed)
+        self._first = 0  # the number of the first action
+        self.restart(0)
 
     def __repr__(self) -> str:
         kind = "greedy" if self.temperature is None else f"softmax at temperature {self.temperature:g}"
@@ -71,15 +117,22 @@ class PolicyActor:
         spot = self._spot(observation)
         sums = self._sums.get(spot)
         if sums is None:
-            sums = self._sums[spot] = list(accumulate(self._weights(self._values[spot[0], :, spot[1]].tolist())))
+            sums = self._sums[spot] = list(accumulate(self._weights(self._worth(spot).tolist())))
         drawn = action_draw(self._key, self._decisions)
         self._decisions += 1
-        return bisect_right(sums, drawn * sums[-1])
+        return self._first + bisect_right(sums, drawn * sums[-1])
 
     def q(self, observation: object) -> NDArray[np.float32]:
-        """Return the values of all actions, in the order of `actions`."""
-        cell, state = self._spot(observation)
-        return self._values[cell, :, state].copy()
+        """Return the values of all actions, in their order."""
+        return self._worth(self._spot(observation)).copy()
+
+    def _spot(self, observation: Any) -> Spot:  # noqa: ANN401 (whatever a user passes)
+        """Find out where the agent is."""
+        raise NotImplementedError
+
+    def _worth(self, spot: Spot) -> NDArray[np.float32]:
+        """Look up what actions are worth."""
+        raise NotImplementedError
 
     def _weights(self, values: list[float]) -> list[float]:
         """Weigh actions: only the best ones, or by softmax."""
@@ -87,6 +140,30 @@ class PolicyActor:
         if self.temperature is None:
             return [float(value == best) for value in values]
         return [math.exp((value - best) / self.temperature) for value in values]
+
+    def _no_state(self, name: object) -> TaskError:
+        hint = known_names(str(name), self._states)
+        return TaskError(
+            f"state {shown(name)} does not exist in the machine of {self.agent} ({hint})", key="observation"
+        )
+
+
+class GridActor(PolicyActor):
+    """An agent's policy on a task's map.
+
+    What it sees is an observation of `individual_env` or `team_env`, of any kind, or the pair (cell, name of the state
+    of its machine); a cell is a number or a pair (row, column). `actions` names the actions.
+    """
+
+    actions = ACTIONS
+
+    def __init__(self, task: Task, agent: str, q: NDArray[np.float32], temperature: float | None) -> None:
+        super().__init__(agent, task.machines[agent], list(task.agents).index(agent), temperature)
+        self._grid, self._values = task.grid, q  # [S, A, U]
+
+    def _worth(self, spot: Spot) -> NDArray[np.float32]:
+        cell, state = spot
+        return self._values[cell, :, state]  # type: ignore[index]
 
     def _spot(self, observation: Any) -> Spot:  # noqa: ANN401 (whatever a user passes)
         """Find out in which cell and machine state the agent is."""
@@ -116,13 +193,42 @@ class PolicyActor:
 
     def _refusal(self, observation: object) -> TaskError:
         if isinstance(observation, tuple) and len(observation) == 2 and observation[1] not in [*self._states]:
-            hint = known_names(str(observation[1]), self._states)
-            return TaskError(
-                f"state {shown(observation[1])} does not exist in the machine of {self.agent} ({hint})",
-                key="observation",
-            )
+            return self._no_state(observation[1])
         rule = f"an observation of {self.agent} in this task ({self._grid.cells} cells, {len(self._states)} states)"
         return TaskError(f"{rule} or a pair (cell, state name) is needed, got {shown(observation)}", key="observation")
+
+
+class TableActor(PolicyActor):
+    """An agent's policy in a wrapped world, by a table over what it has seen; anywhere else all actions are alike.
+
+    What it sees is the pair (observation of the world, name of the state of its machine), or `{"world": observation,
+    "machine": number}`, as the wrapped world shows it.
+    """
+
+    def __init__(self, world: WrappedWorld, agent: str, arrays: Arrays, temperature: float | None) -> None:
+        machine, place, acts = world.machines[agent], list(world.machines).index(agent), world.action_space(agent)
+        super().__init__(agent, machine, place, temperature)
+        self._count, self._first = int(acts.n), int(acts.start)
+        self._table = read_table(arrays, "q", place, (self._count, len(machine.states)))
+
+    def _spot(self, observation: Any) -> Spot:  # noqa: ANN401
+        state: Any = None
+        if isinstance(observation, Mapping) and {*observation} == {"world", "machine"}:
+            world, state = observation["world"], observation["machine"]
+        elif isinstance(observation, tuple) and len(observation) == 2:
+            world, name = observation
+            if name not in [*self._states]:
+                raise self._no_state(name)
+            state = self._states[name]
+        if state not in range(len(self._states)):
+            rule = f"a pair (observation, state name) of {self.agent} or its mapping of world and machine is needed"
+            raise TaskError(f"{rule}, got {shown(observation)}", key="observation")
+        return key_text(observation_key(world)), state
+
+    def _worth(self, spot: Spot) -> NDArray[np.float32]:
+        seen, state = spot
+        row = self._table.get(seen)
+        return np.zeros(self._count, np.float32) if row is None else row[:, state]
 
 
 class TeamActors(dict[str, PolicyActor]):
@@ -134,9 +240,18 @@ class TeamActors(dict[str, PolicyActor]):
             actor.restart(seed, episode)
 
 
-def make_actors(task: Task, learner: str, arrays: Arrays, temperature: float | None, seed: int) -> TeamActors:
+def make_actors(
+    task: Task | WrappedWorld, learner: str, arrays: Arrays, temperature: float | None, seed: int
+) -> TeamActors:
     """Make the actors of a learner's arrays: greedy ones, or softmax at a temperature."""
-    q = machine_values(task, learner, arrays)
-    return TeamActors(
-        (agent, PolicyActor(task, agent, q[place], temperature, seed)) for place, agent in enumerate(task.agents)
-    )
+    if isinstance(task, Task):
+        q = machine_values(task, learner, arrays)
+        each: list[PolicyActor] = [
+            GridActor(task, agent, q[place], temperature) for place, agent in enumerate(task.agents)
+        ]
+    else:
+        require_machine_input(learner)
+        each = [TableActor(task, agent, arrays, temperature) for agent in task.machines]
+    team = TeamActors((actor.agent, actor) for actor in each)
+    team.restart(seed)
+    return team

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hocket import __version__
 from hocket.errors import FormatError, SettingsError, TaskError, known_names, printable, shown
 from hocket.files import write_whole
-from hocket.learn.actors import PolicyActor, TeamActors, make_actors
+from hocket.learn.actors import PolicyActor, TeamActors, WrappedWorld, make_actors
 from hocket.learn.archives import open_archive, pack_arrays, read_about, read_array
 from hocket.learn.learner import ShapesOf
 from hocket.learn.settings import Settings, SettingValue, rename_settings
@@ -38,7 +38,7 @@ class Policy:
     seed: int
     settings: Mapping[str, SettingValue]
     arrays: Mapping[str, NDArray[np.float32]]
-    definition: Task | None = field(default=None, repr=False, compare=False)  # of the task, where it is known
+    definition: Task | WrappedWorld | None = field(default=None, repr=False, compare=False)  # where it is known
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a file (.npz), without pickle."""
@@ -54,6 +54,8 @@ class Policy:
 
     def actor(self, agent: str, greedy: bool = True, seed: int = 0) -> PolicyActor:
         """Make a function of what an agent has learnt: from an observation, or (cell, state name), to an action.
+
+        In a wrapped world, which `load_policies(folder, env)` is told of, it is from (observation, state name).
 
         It takes the best action, any of the best at random, or draws by softmax at the temperature of training. It
         needs neither the learner nor the compiler.

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from hocket.background import in_pieces
 from hocket.errors import FormatError, HocketError, SettingsError, printable
 from hocket.files import exists, listed
+from hocket.learn.actors import WrappedWorld
 from hocket.learn.catalogue import find_learner, shapes_on
 from hocket.learn.policies import Policy, load_policy, peek_policy
 from hocket.learn.settings import SettingValue
@@ -23,7 +24,7 @@ from hocket.task.tables import compile_task
 from hocket.task.task import Task
 
 
-class ShownWorld(Protocol):
+class ShownWorld(WrappedWorld, Protocol):
     """A world of somebody else's, known by what it looks like."""
 
     @property
@@ -97,7 +98,7 @@ def load_policies(folder: str | Path, task: Task | str | Path | ShownWorld | Non
         paths = [path for path in listed(Path(folder), "policies/*.npz") if peek_policy(path).digest == digest]
         if not paths:
             raise FormatError("has no policies of this world in it", path=folder)
-        return [load_policy(path, digest) for path in paths]
+        return [replace(load_policy(path, digest), definition=task) for path in paths]
     policies = find_policies(folder, _only_task(Path(folder)) if task is None else as_task(task))
     if policies.problems:
         raise FormatError(policies.problems[0])
@@ -120,7 +121,10 @@ def _only_task(folder: Path) -> Task:
         task = read_task(path)
         if task.digest in named:
             return task
-    raise FormatError(f"does not hold the task {_names(named.values())} itself: say where it is", path=folder)
+    raise FormatError(
+        f"does not hold the task {_names(named.values())} itself: say where it is, or pass the wrapped world",
+        path=folder,
+    )
 
 
 def _names(tasks: Iterable[str]) -> str:
