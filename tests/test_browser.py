@@ -26,6 +26,7 @@ from hocket.report.summary import summarize
 from hocket.study.records import TestSummary
 from hocket.study.store import load_results
 from hocket.task.gates import closed_regions
+from rest import boxes, settle
 from studies import HOSTILE, QUOTED, hostile_study, record, small_study, write_study
 from studies import replay as make_replay
 
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.browser
 
 MEETING, BUTTONS, DRIFT = range(3)  # the tasks of the page, in order
 SVG = "{http://www.w3.org/2000/svg}"
+CURVES = f'.task .curves[data-section="{MEETING}"] .chart'
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,8 @@ def open_page(browser, address) -> Iterator:
         expect(page.locator(".chart > svg:not([viewBox])")).to_have_count(0)
         if has_clock:
             page.clock.pause_at(1_000_000)  # from here on, time passes only when a test says so
+        elif more.get("java_script_enabled", True):
+            settle(page)
         opened_urls.append(url)
         return page
 
@@ -163,7 +167,7 @@ def test_the_pointer_finds_the_nearest_test(page):
         figure.locator(".crosshair circle"),
         figure.locator(".tooltip b"),
     )
-    width = plot.bounding_box()["width"]
+    [(_, _, width, _)] = boxes(page, f"{CURVES} svg")
     plot.hover(position={"x": width * 0.4, "y": 150})
     expect(title).to_have_text(re.compile("^[23],000 training steps$"))
     expect(dots).to_have_count(4)
@@ -604,6 +608,7 @@ CUT = """() => [...document.querySelectorAll("main *, nav *")].flatMap((own) => 
 def test_nothing_is_cut_without_a_sign_that_it_scrolls(open_page, width, scheme):
     page = open_page(width=width, color_scheme=scheme)
     page.locator("details").evaluate_all("all => all.forEach((own) => { own.open = true; })")
+    settle(page)
     assert page.evaluate(CUT) == []
     if width == 400:  # there is something to scroll at all
         assert page.locator(".scrolling").evaluate_all("all => all.some((own) => own.scrollWidth > own.clientWidth)")
@@ -693,16 +698,17 @@ def test_the_page_is_never_wider_than_its_window(open_page, width):
     replay(page, MEETING).locator("input[type=range]").fill("8")
     for details in page.locator("details").all():
         details.evaluate("own => { own.open = true; }")
+    settle(page)
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
     wide = page.evaluate("document.querySelector('.task .chart > svg').getBoundingClientRect().width")
     assert 0.8 * min(width, 1100) < wide <= width
 
 
 def test_in_a_narrow_window_values_have_their_place_below_the_curves(open_page):
-    figure = chart(open_page(width=360), MEETING)
-    svg, values = figure.locator(".chart > svg").bounding_box(), figure.locator(".tooltip").bounding_box()
-    assert figure.locator(".tooltip b").inner_text() == "6,000 training steps"
-    assert values["y"] >= svg["y"] + svg["height"]
+    page = open_page(width=360)
+    svg, values = boxes(page, f"{CURVES} svg", f"{CURVES} .tooltip")
+    assert chart(page, MEETING).locator(".tooltip b").inner_text() == "6,000 training steps"
+    assert values.y >= svg.y + svg.height
 
 
 def test_a_window_that_changes_its_width_has_its_curves_drawn_anew(page):

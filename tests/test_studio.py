@@ -5,6 +5,7 @@ import hmac
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -370,6 +371,20 @@ def test_the_time_that_a_process_takes_to_start_is_no_part_of_a_check():
         with pytest.raises(CutOffError, match="stopped after 0 seconds"):
             await worker.ask({"do": "warm"})
         assert worker.is_ready and worker.starting is None  # it had started, and was ended
+
+    asyncio.run(ask())
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="processor time is not limited here")
+def test_a_job_is_stopped_by_the_time_that_it_computes():
+    code = "from hocket.studio.worker import at_most\nwith at_most(60.0): pass\nwith at_most(0.05):\n  while True: pass"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGPROF
+
+    async def ask() -> None:
+        worker = Worker(0.001)
+        with pytest.raises(CutOffError, match=r"stopped after 0\.001 seconds"):
+            await worker.ask({"do": "warm"})
+        await worker.close()
 
     asyncio.run(ask())
 

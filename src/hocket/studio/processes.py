@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from contextlib import suppress
 from hocket.studio.pictures import Data
 
 LONGEST_LINE = 64_000_000  # bytes of an answer
+PATIENCE = 10  # times its processor time that a job may take on a busy machine
 
 
 class CutOffError(Exception):
@@ -43,7 +45,7 @@ class Worker:
     """A process that does one job after another; it is started when it is needed."""
 
     def __init__(self, limit: float) -> None:
-        self.limit = limit  # seconds that a job may take
+        self.limit = limit  # seconds of processor time that a job may take
         self.starting: asyncio.Task[Process] | None = None
         self.is_ready = False
         self.turn = asyncio.Lock()
@@ -51,11 +53,14 @@ class Worker:
     async def ask(self, job: Mapping[str, object]) -> Data:
         """Have a job done; one that takes too long ends the process, and the next job has a new one."""
         async with self.turn:
+            process = None
             try:
-                line = await asyncio.wait_for(_answer(await self._ready(), job), self.limit)
+                process = await self._ready()
+                timed = {**job, "seconds": self.limit}
+                line = await asyncio.wait_for(_answer(process, timed), PATIENCE * self.limit)
             except TimeoutError:
                 await self.close()
-                raise CutOffError(f"was stopped after {self.limit:g} seconds; is the machine very large?") from None
+                raise self._late() from None
             except (BrokenPipeError, ConnectionResetError):
                 line = b""
             except BaseException:
@@ -63,9 +68,14 @@ class Worker:
                 raise
             if not line:
                 await self.close()
+                if process is not None and process.returncode == -getattr(signal, "SIGPROF", 0):
+                    raise self._late()
                 raise CutOffError("has crashed; it may have needed too much memory")
         answer: Data = json.loads(line)
         return answer
+
+    def _late(self) -> CutOffError:
+        return CutOffError(f"was stopped after {self.limit:g} seconds; the task may be too large to be checked here")
 
     async def _ready(self) -> Process:
         """Have a process that has loaded all it needs, which on a busy machine takes long and is no job's fault."""

@@ -78,8 +78,15 @@ async function tryAgain() {
   }
 }
 
+// How many answers the page waits for: while there are none to come, it does not change by itself.
+const wait = (by) => {
+  const { dataset } = document.documentElement;
+  dataset.awaited = Number(dataset.awaited ?? 0) + by;
+};
+
 // Ask for something; what the server refuses with a reason is an answer, too. Who no longer wants to know gives a signal.
 export async function ask(name, body = {}, signal = null) {
+  wait(1);
   try {
     const answer = await (await request(`/api/${name}`, body, signal)).json();
     become("here");
@@ -87,6 +94,8 @@ export async function ask(name, body = {}, signal = null) {
   } catch (error) {
     if (!signal?.aborted) become(error instanceof Locked ? "locked" : "away");
     throw error;
+  } finally {
+    wait(-1);
   }
 }
 

@@ -116,6 +116,7 @@ async function showTab(name, isMeant = false) {
   }
   const module = await panels[name]?.();
   if (!find(name).hidden) module?.show(isMeant);
+  if (isMeant && matchMedia("(max-width: 600px)").matches) find(`tab-${name}`).parentElement.scrollIntoView(); // on a phone the text is above
 }
 
 for (const name of TABS) {

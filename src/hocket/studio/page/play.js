@@ -1,7 +1,7 @@
 // A game: walk agents by keys, beside teammates that act at random, by optimal policies, or as they have learnt.
 
 import { ask } from "/api.js";
-import { choice, disc, draw, drawAgent, find, isCalm, make, toast } from "/dom.js";
+import { choice, counted, disc, drawAgent, find, isCalm, make, toast } from "/dom.js";
 import { drawMap, moveAgent, placeAgents, radiusOf } from "/ground.js";
 import { drawMachine } from "/machine.js";
 import { store, watch } from "/store.js";
@@ -192,9 +192,9 @@ function showTurn() {
   const { moment, world } = game;
   const who = drivers().find((name) => !(name in game.turn));
   const ends = {
-    completed: `Completed in ${moment.time} steps.`,
+    completed: `Completed in ${counted(moment.time, "step")}.`,
     disagreed: "All local reward machines are final, but the team machine is not.",
-    "ran out": `Not completed within ${moment.time} steps.`,
+    "ran out": `Not completed within ${counted(moment.time, "step")}.`,
   };
   const turn = who ? `${who} moves.` : "Press Run to watch.";
   parts.status.textContent = `step ${moment.time}: ${ends[moment.outcome] ?? `the team is in ${moment.team}. ${turn}`}${moment.sound ? "" : " The task is not sound: local and team machines may disagree."}`;

@@ -18,8 +18,10 @@ export function showVerdict() {
   const { world, error, verdict } = store;
   const root = find("verdict");
   const kind = isBehind() ? "behind" : error ? "unknown" : !world.decomposable || (verdict && !verdict.ok) ? "no" : "yes";
+  const isJudged = Boolean(verdict) && kind !== "behind" && kind !== "unknown";
+  keepHeight(root, isJudged);
   root.dataset.kind = kind;
-  root.dataset.judged = Boolean(verdict) && kind !== "behind" && kind !== "unknown";
+  root.dataset.judged = isJudged;
   if (kind === "behind") root.replaceChildren(line(kind, behind()));
   else if (kind === "unknown") root.replaceChildren(line(kind, error.isCutOff ? error.message : "The text has errors; the picture shows its last valid version."));
   else {
@@ -29,6 +31,12 @@ export function showVerdict() {
     if (!isSame && kind === "no") showRepairs(world, repairs);
   }
   showStall(world, kind === "no" ? verdict?.stall : null);
+}
+
+// What is below stays where it is until all answers are there.
+function keepHeight(root, isJudged) {
+  if (isJudged) root.style.minHeight = "";
+  else if (root.dataset.judged === "true") root.style.minHeight = `${root.offsetHeight}px`;
 }
 
 function behind() {
